@@ -266,7 +266,7 @@ object! {
 
 object! {
     /// Objects done and in all.
-    #[derive(Copy, Eq)]
+    #[derive(Eq)]
     pub struct BackupProgress {
         /// In all, as far as known.
         total_items: i64 = "totalItems";
@@ -277,7 +277,7 @@ object! {
 
 object! {
     /// Hooks run.
-    #[derive(Copy, Eq)]
+    #[derive(Eq)]
     pub struct HookStatus {
         /// Tried.
         hooks_attempted: i64 = "hooksAttempted";

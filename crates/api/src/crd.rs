@@ -303,6 +303,40 @@ mod tests {
             PodVolumeBackup PodVolumeRestore Restore Schedule ServerStatusRequest VolumeSnapshotLocation);
     }
 
+    /// Puts a field that nobody knows into each object of this schema.
+    fn with_unknown(value: &mut Value, schema: &Value) {
+        for item in value.as_array_mut().into_iter().flatten() {
+            with_unknown(item, &schema["items"]);
+        }
+        let Some(fields) = value.as_object_mut() else { return };
+        for (name, field) in fields.iter_mut() {
+            with_unknown(field, schema["properties"].get(name).unwrap_or(&schema["additionalProperties"]));
+        }
+        if schema["properties"].is_object() {
+            let unknown = r#"{"list": [{"a": null, "b": false}], "digits": 0.10000000000000000000001, "number": 7}"#;
+            fields.insert("ofLater".to_owned(), serde_json::from_str(unknown).unwrap());
+        }
+    }
+
+    fn assert_keeps_unknown<R: Resource + Field + Serialize + DeserializeOwned>() {
+        let mut value = serde_json::to_value(R::full()).unwrap();
+        with_unknown(&mut value, &R::schema().into());
+        assert!(value["spec"]["ofLater"].is_object() || value["status"]["ofLater"].is_object(), "{value}");
+        let read: R = serde_json::from_str(&value.to_string()).unwrap();
+        assert_eq!(serde_json::to_value(read).unwrap(), value, "{}", R::KIND);
+    }
+
+    #[test]
+    fn fields_that_are_not_known_are_written_back() {
+        macro_rules! all {
+            ($($kind:ident)*) => {
+                $(assert_keeps_unknown::<$kind>();)*
+            };
+        }
+        all!(Backup BackupRepository BackupStorageLocation DataDownload DataUpload DeleteBackupRequest DownloadRequest
+            PodVolumeBackup PodVolumeRestore Restore Schedule ServerStatusRequest VolumeSnapshotLocation);
+    }
+
     #[test]
     fn types_have_the_fields_of_velero() {
         let mut expected = [LATER.as_slice(), &OURS].concat();

@@ -21,7 +21,7 @@ words! {
 
 object! {
     /// Bytes done and in all.
-    #[derive(Copy, Eq)]
+    #[derive(Eq)]
     pub struct DataMoveProgress {
         /// In all, as far as known.
         total_bytes: i64 = "totalBytes" int64;

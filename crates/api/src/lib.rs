@@ -2,7 +2,7 @@
 //!
 //! Field names, defaults and phases are Velero's (api-and-controllers.md 1): objects are written with the words of
 //! Velero 1.18.2, and fields of later versions are read too. Values that a user wrote and that we
-//! only read are plain types; an unknown field of a stored resource is ignored, as a Kubernetes client does.
+//! only read are plain types; unknown fields of a stored resource travel along, and are written back as they were.
 //!
 //! This room is pure. Start reading at [`Backup`], [`Restore`] and [`crds`]; how a type is declared is
 //! explained in `schema.rs`.

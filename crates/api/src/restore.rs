@@ -304,7 +304,7 @@ object! {
 
 object! {
     /// Objects done and in all.
-    #[derive(Copy, Eq)]
+    #[derive(Eq)]
     pub struct RestoreProgress {
         /// In all, as far as known.
         total_items: i64 = "totalItems";

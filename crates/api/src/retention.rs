@@ -27,7 +27,7 @@ impl Retention {
     /// Its numbers by their names in the JSON.
     #[must_use]
     pub fn numbers(&self) -> [(&'static str, Option<i64>); 6] {
-        let Self { keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly } = self;
+        let Self { keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly, other: _ } = self;
         [
             ("keepLast", *keep_last),
             ("keepHourly", *keep_hourly),

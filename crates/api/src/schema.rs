@@ -122,8 +122,9 @@ pub(crate) fn of_type(name: &str) -> Schema {
     Schema::from_iter([("type".to_owned(), json!(name))])
 }
 
-/// Declares an object: `field: Type = "jsonName" facets…;` in the order they are written. `(atomic)` after the name
-/// marks an object that server-side apply replaces as a whole.
+/// Declares an object: `field: Type = "jsonName" facets…;` in the order they are written, and behind them `other` with the fields
+/// that we do not know, so that writing an object back loses nothing. `(atomic)` after the name marks an object that server-side
+/// apply replaces as a whole.
 macro_rules! object {
     (
         $(#[doc = $doc:literal])*
@@ -141,6 +142,9 @@ macro_rules! object {
                 #[serde(default, rename = $json, deserialize_with = "crate::meta::null_default")]
                 pub $field: $ty,
             )*
+            /// Fields that we do not know.
+            #[serde(flatten)]
+            pub other: std::collections::BTreeMap<String, serde_json::Value>,
         }
 
         impl serde::Serialize for $name {
@@ -153,6 +157,9 @@ macro_rules! object {
                         map.serialize_entry($json, &self.$field)?;
                     }
                 )*
+                for (name, value) in &self.other {
+                    map.serialize_entry(name, value)?;
+                }
                 map.end()
             }
         }
@@ -173,7 +180,7 @@ macro_rules! object {
 
             #[cfg(test)]
             fn full() -> Self {
-                Self { $($field: crate::schema::Field::full(),)* }
+                Self { $($field: crate::schema::Field::full(),)* ..Self::default() }
             }
         }
     };
@@ -276,6 +283,9 @@ macro_rules! resource {
             $(#[doc = $status_doc])*
             #[serde(default, deserialize_with = "crate::meta::null_default")]
             pub status: $status,
+            /// Fields that we do not know.
+            #[serde(flatten)]
+            pub other: std::collections::BTreeMap<String, serde_json::Value>,
         }
 
         impl Default for $name {
@@ -287,6 +297,7 @@ macro_rules! resource {
                     metadata: crate::ObjectMeta::default(),
                     spec: $spec::default(),
                     status: $status::default(),
+                    other: std::collections::BTreeMap::new(),
                 }
             }
         }

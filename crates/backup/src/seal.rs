@@ -91,7 +91,7 @@ pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<Finished, Back
     status.csi_volume_snapshots_attempted = i64::try_from(taken).unwrap_or(i64::MAX);
     status.warnings = i64::try_from(warnings).unwrap_or(i64::MAX);
     status.errors = i64::try_from(errors).unwrap_or(i64::MAX);
-    status.progress = Some(BackupProgress { total_items: items, items_backed_up: items });
+    status.progress = Some(BackupProgress { total_items: items, items_backed_up: items, ..BackupProgress::default() });
     status.hook_status = Some(hooks.status().unwrap_or_default());
     status.completion_timestamp = (!is_pending).then(|| Time::new((env.operation.clock)()));
     env.operation.journal.info(&format!("Backed up a total of {items} items"), &[]);

@@ -99,7 +99,7 @@ impl Demo {
         let began = Instant::now();
         let outcome = lifeboat_backup::run(&request, &env).await?;
         print_results(&outcome.results);
-        let items = outcome.backup.status.progress.unwrap_or_default().items_backed_up;
+        let items = outcome.backup.status.progress.as_ref().map_or(0, |progress| progress.items_backed_up);
         say(&format!("backed up: {items} objects in {:.2} s", began.elapsed().as_secs_f64()))
     }
 
@@ -137,7 +137,7 @@ impl Demo {
         let began = Instant::now();
         let outcome = lifeboat_restore::run(&request, &env).await?;
         print_results(&outcome.results);
-        let items = outcome.restore.status.progress.unwrap_or_default().items_restored;
+        let items = outcome.restore.status.progress.as_ref().map_or(0, |progress| progress.items_restored);
         say(&format!("restored: {items} objects in {:.2} s", began.elapsed().as_secs_f64()))
     }
 }

@@ -73,14 +73,14 @@ fn running(lists: &Lists) -> Vec<RunningState> {
         kind: "Backup",
         name: backup.metadata.name.clone(),
         phase: backup.status.phase.map_or("New", BackupPhase::as_str),
-        progress: backup.status.progress.map(|p| Progress { done: p.items_backed_up, total: p.total_items }),
+        progress: backup.status.progress.as_ref().map(|p| Progress { done: p.items_backed_up, total: p.total_items }),
         start: backup.status.start_timestamp,
     });
     let restores = lists.restores.iter().filter(|restore| !has_ended(restore)).map(|restore| RunningState {
         kind: "Restore",
         name: restore.metadata.name.clone(),
         phase: restore.status.phase.map_or("New", RestorePhase::as_str),
-        progress: restore.status.progress.map(|p| Progress { done: p.items_restored, total: p.total_items }),
+        progress: restore.status.progress.as_ref().map(|p| Progress { done: p.items_restored, total: p.total_items }),
         start: restore.status.start_timestamp,
     });
     backups.chain(restores).collect()

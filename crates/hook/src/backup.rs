@@ -146,7 +146,10 @@ mod tests {
 
     fn exec(word: &str, on_error: Option<HookErrorMode>) -> BackupResourceHook {
         let command = vec![word.to_owned()];
-        BackupResourceHook { exec: ExecHook { command, on_error, ..ExecHook::default() } }
+        BackupResourceHook {
+            exec: ExecHook { command, on_error, ..ExecHook::default() },
+            ..BackupResourceHook::default()
+        }
     }
 
     fn list(words: &[&str]) -> Vec<String> {
@@ -224,8 +227,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_hooks_is_said_at_once() {
-        let requirement =
-            lifeboat_api::LabelSelectorRequirement { key: "a".into(), operator: "Like".into(), values: vec![] };
+        let requirement = lifeboat_api::LabelSelectorRequirement {
+            key: "a".into(),
+            operator: "Like".into(),
+            values: vec![],
+            ..lifeboat_api::LabelSelectorRequirement::default()
+        };
         let selector = LabelSelector { match_expressions: vec![requirement], ..LabelSelector::default() };
         let no_command = BackupResourceHook::default();
         let wrong = vec![

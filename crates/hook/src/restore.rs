@@ -177,12 +177,12 @@ mod tests {
     }
 
     fn command(exec: ExecRestoreHook) -> RestoreResourceHook {
-        RestoreResourceHook { exec: Some(exec), init: None }
+        RestoreResourceHook { exec: Some(exec), init: None, ..RestoreResourceHook::default() }
     }
 
     fn init(containers: Vec<Value>) -> RestoreResourceHook {
         let init = InitRestoreHook { init_containers: containers, ..InitRestoreHook::default() };
-        RestoreResourceHook { exec: None, init: Some(init) }
+        RestoreResourceHook { exec: None, init: Some(init), ..RestoreResourceHook::default() }
     }
 
     fn container(name: &str) -> Value {

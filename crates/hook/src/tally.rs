@@ -41,8 +41,11 @@ impl HookTally {
     pub fn status(&self) -> Option<HookStatus> {
         let count = |hooks: usize| i64::try_from(hooks).unwrap_or(i64::MAX);
         let failed = self.hooks.values().filter(|failed| **failed).count();
-        (!self.hooks.is_empty())
-            .then(|| HookStatus { hooks_attempted: count(self.hooks.len()), hooks_failed: count(failed) })
+        (!self.hooks.is_empty()).then(|| HookStatus {
+            hooks_attempted: count(self.hooks.len()),
+            hooks_failed: count(failed),
+            ..HookStatus::default()
+        })
     }
 }
 
@@ -73,6 +76,6 @@ mod tests {
         other.due("a/b", &hook("h", 0), Moment::Post);
         other.failed("a/c", &hook("h", 0), Moment::Pre);
         tally.add(other);
-        assert_eq!(tally.status(), Some(HookStatus { hooks_attempted: 4, hooks_failed: 2 }));
+        assert_eq!(tally.status(), Some(HookStatus { hooks_attempted: 4, hooks_failed: 2, ..HookStatus::default() }));
     }
 }

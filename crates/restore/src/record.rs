@@ -78,7 +78,7 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
     let items = i64::try_from(items).unwrap_or(i64::MAX);
     let not_looked_at = i64::try_from(walked.not_looked_at).unwrap_or(i64::MAX);
     let total_items = items.saturating_add(not_looked_at);
-    status.progress = Some(RestoreProgress { total_items, items_restored: items });
+    status.progress = Some(RestoreProgress { total_items, items_restored: items, ..RestoreProgress::default() });
     status.restore_item_operations_attempted = i64::try_from(walked.operations.count()).unwrap_or(i64::MAX);
     status.hook_status = Some(walked.hooks.status().unwrap_or_default());
     // The claims that were made may have no volumes yet.

@@ -121,6 +121,7 @@ mod tests {
                     key: "a".to_owned(),
                     operator: "Like".to_owned(),
                     values: vec![],
+                    ..Default::default()
                 }],
                 ..Default::default()
             }],

@@ -65,6 +65,7 @@ pub fn parse_selector(text: &str) -> Result<LabelSelector, SelectorError> {
                 key,
                 operator: operator.name().to_owned(),
                 values: values.into_iter().collect(),
+                ..LabelSelectorRequirement::default()
             });
         }
     }
@@ -386,11 +387,16 @@ mod tests {
             key: key.to_owned(),
             operator: operator.to_owned(),
             values: values.iter().map(|v| (*v).to_owned()).collect(),
+            ..LabelSelectorRequirement::default()
         }
     }
 
     fn selector(pairs: &[(&str, &str)], match_expressions: &[LabelSelectorRequirement]) -> LabelSelector {
-        LabelSelector { match_labels: labels(pairs), match_expressions: match_expressions.to_vec() }
+        LabelSelector {
+            match_labels: labels(pairs),
+            match_expressions: match_expressions.to_vec(),
+            ..LabelSelector::default()
+        }
     }
 
     #[test]
@@ -539,6 +545,7 @@ mod tests {
             key,
             operator: ["In", "NotIn", "Exists", "DoesNotExist"][operator].to_owned(),
             values: if operator < 2 { values.into_iter().collect() } else { Vec::new() },
+            ..LabelSelectorRequirement::default()
         })
     }
 
@@ -552,7 +559,7 @@ mod tests {
             match_labels in btree_map(any_key(), "([a-z]{1,3})?", 0..3),
             match_expressions in vec(any_requirement(), 0..4),
         ) {
-            let compiled = Selector::compile(&LabelSelector { match_labels, match_expressions }).unwrap();
+            let compiled = Selector::compile(&LabelSelector { match_labels, match_expressions, ..LabelSelector::default() }).unwrap();
             let query = compiled.to_query();
             let parsed = parse_selector(&query).unwrap();
             prop_assert_eq!(&Selector::compile(&parsed).unwrap(), &compiled);

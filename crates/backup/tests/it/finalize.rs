@@ -89,7 +89,7 @@ async fn a_backup_ends_when_its_operations_have_and_saves_again_what_they_name()
         status.backup_item_operations_attempted,
         status.backup_item_operations_completed,
         status.backup_item_operations_failed,
-        status.progress.map(|progress| progress.items_backed_up),
+        status.progress.as_ref().map(|progress| progress.items_backed_up),
     );
     assert_eq!(counts, (1, 1, 0, Some(4 + OTHERS)));
     assert_eq!(record(&env.store).await, ended);

@@ -99,7 +99,10 @@ async fn commands_run_around_the_backup_of_their_pod_and_are_counted() {
     let outcome = run(&Ground::request(), &env(&ground, &records)).await.unwrap();
     assert_eq!(done.take(), ["shop/a db freeze -f", "shop/a web thaw"]);
     assert_eq!(outcome.backup.status.phase, Some(BackupPhase::Completed), "{}", errors(&outcome));
-    assert_eq!(outcome.backup.status.hook_status, Some(HookStatus { hooks_attempted: 2, hooks_failed: 0 }));
+    assert_eq!(
+        outcome.backup.status.hook_status,
+        Some(HookStatus { hooks_attempted: 2, hooks_failed: 0, ..HookStatus::default() })
+    );
     assert_eq!(saved(&ground).await, ["a", "b"]);
     assert!(is_settled(&records).await);
 }
@@ -122,7 +125,7 @@ async fn a_hook_that_fails_keeps_its_pod_out_if_it_says_so_and_the_pod_is_thawed
         assert_eq!(done.take(), ["shop/a db freeze -f", "shop/a web thaw"], "{case}");
         assert_eq!(saved(&ground).await, expected, "{case}");
         assert_eq!(outcome.backup.status.phase, Some(BackupPhase::PartiallyFailed), "{case}");
-        let counts = HookStatus { hooks_attempted: 2, hooks_failed: failed };
+        let counts = HookStatus { hooks_attempted: 2, hooks_failed: failed, ..HookStatus::default() };
         assert_eq!(outcome.backup.status.hook_status, Some(counts), "{case}");
         assert!(errors(&outcome).contains("hook <from-annotation>: command terminated with exit code 3"), "{case}");
         assert!(is_settled(&records).await, "{case}");
@@ -157,7 +160,11 @@ async fn after_a_hook_that_fails_its_pod_no_further_one_runs_but_those_that_thaw
             done.take().iter().filter_map(|line| Some(line.strip_prefix("shop/a db ")?.to_owned())).collect();
         assert_eq!(of_a, expected, "{case}");
         assert_eq!(saved(&ground).await, pods, "{case}");
-        let counts = HookStatus { hooks_attempted: 2 * i64::try_from(pre.len() + 2).unwrap(), hooks_failed: 1 };
+        let counts = HookStatus {
+            hooks_attempted: 2 * i64::try_from(pre.len() + 2).unwrap(),
+            hooks_failed: 1,
+            ..HookStatus::default()
+        };
         assert_eq!(outcome.backup.status.hook_status, Some(counts), "{case}");
         assert_eq!(outcome.backup.status.phase, Some(BackupPhase::PartiallyFailed), "{case}");
         assert_eq!(outcome.results.errors.messages().count(), 1, "{case}");

@@ -158,7 +158,7 @@ impl BackupArgs {
         match self.output {
             Some(output) => print_resource(backup, output)?,
             None => {
-                let items = backup.status.progress.unwrap_or_default().items_backed_up;
+                let items = backup.status.progress.as_ref().map_or(0, |progress| progress.items_backed_up);
                 let again = if outcome.was_complete { " (an earlier run had completed it)" } else { "" };
                 writeln!(
                     std::io::stdout(),

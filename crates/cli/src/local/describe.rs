@@ -80,7 +80,8 @@ fn describe(
     line(&mut out, "Started", &time(status.start_timestamp));
     line(&mut out, "Completed", &time(status.completion_timestamp));
     line(&mut out, "Expiration", &time(status.expiration));
-    line(&mut out, "Items backed up", &status.progress.unwrap_or_default().items_backed_up.to_string());
+    let items = status.progress.as_ref().map_or(0, |progress| progress.items_backed_up);
+    line(&mut out, "Items backed up", &items.to_string());
     out.push_str("\nResource List:\n");
     for (kind, names) in &resources.0 {
         let _ = writeln!(out, "\t{kind}:\t{}", names.len());

@@ -51,7 +51,7 @@ impl LsArgs {
                     let status = &backup.status;
                     let phase = status.phase.map_or_else(|| "New".to_owned(), |p| format!("{p:?}"));
                     let created = status.start_timestamp.map_or_else(|| "n/a".to_owned(), |t| t.to_string());
-                    let items = status.progress.unwrap_or_default().items_backed_up;
+                    let items = status.progress.as_ref().map_or(0, |progress| progress.items_backed_up);
                     writeln!(
                         table,
                         "{}\t{phase}\t{}\t{}\t{created}\t{items}",

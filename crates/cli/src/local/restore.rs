@@ -232,7 +232,7 @@ impl RestoreArgs {
         match self.output {
             Some(output) => print_resource(restore, output)?,
             None => {
-                let items = restore.status.progress.unwrap_or_default().items_restored;
+                let items = restore.status.progress.as_ref().map_or(0, |progress| progress.items_restored);
                 writeln!(
                     std::io::stdout(),
                     "Restore completed with status: {phase:?}. {items} objects, {} warnings, {} errors.",

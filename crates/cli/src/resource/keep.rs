@@ -43,6 +43,7 @@ impl KeepArgs {
             keep_weekly: self.keep_weekly.map(i64::from),
             keep_monthly: self.keep_monthly.map(i64::from),
             keep_yearly: self.keep_yearly.map(i64::from),
+            ..Retention::default()
         };
         (self.keep_last_good || rules != Retention::default()).then_some(rules)
     }

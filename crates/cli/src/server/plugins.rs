@@ -163,7 +163,12 @@ impl Extensions for Plugins {
             |plugin: &PluginIdentity| plugin.kind == Kind::ObjectStore && self.preferred.contains(&plugin.name);
         let own = built_in().into_iter().filter(|plugin| !is_left(plugin));
         let all = own.chain(self.host.plugins().iter().filter(|plugin| self.is_used(plugin)).cloned());
-        all.map(|plugin| PluginInfo { name: plugin.name.to_string(), kind: plugin.kind.to_string() }).collect()
+        all.map(|plugin| PluginInfo {
+            name: plugin.name.to_string(),
+            kind: plugin.kind.to_string(),
+            ..PluginInfo::default()
+        })
+        .collect()
     }
 }
 

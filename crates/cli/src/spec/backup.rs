@@ -129,8 +129,10 @@ impl BackupSpecArgs {
         spec.resource_policy = config_map(&self.resource_policies_configmap);
         spec.data_mover.clone_from(&self.data_mover);
         spec.backup_type = *self.backup_type;
-        spec.uploader_config = (self.parallel_files_upload > 0)
-            .then_some(UploaderConfigForBackup { parallel_files_upload: self.parallel_files_upload });
+        spec.uploader_config = (self.parallel_files_upload > 0).then_some(UploaderConfigForBackup {
+            parallel_files_upload: self.parallel_files_upload,
+            ..UploaderConfigForBackup::default()
+        });
     }
 }
 

@@ -120,6 +120,7 @@ impl RestoreSpecArgs {
         spec.restore_status = (!with_status.is_empty()).then(|| RestoreStatusSpec {
             included_resources: with_status,
             excluded_resources: list(&self.status_exclude_resources),
+            ..RestoreStatusSpec::default()
         });
         spec.preserve_node_ports = *self.preserve_nodeports;
         spec.restore_pvs = *self.restore_volumes;
@@ -130,6 +131,7 @@ impl RestoreSpecArgs {
         spec.uploader_config = Some(UploaderConfigForRestore {
             write_sparse_files: *self.write_sparse_files,
             parallel_files_download: self.parallel_files_download,
+            ..UploaderConfigForRestore::default()
         });
     }
 }

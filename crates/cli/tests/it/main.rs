@@ -65,6 +65,7 @@ mod support;
 mod tasks;
 mod traces;
 mod unchanged;
+mod unknown_fields;
 mod upstream;
 mod waits;
 mod walk;

@@ -21,7 +21,11 @@ fn backup(phase: BackupPhase) -> Backup {
     (backup.status.start_timestamp, backup.status.completion_timestamp) = (at(10), at(100));
     backup.status.warnings = 2;
     backup.status.errors = 3;
-    backup.status.progress = Some(lifeboat_api::BackupProgress { total_items: 7, items_backed_up: 7 });
+    backup.status.progress = Some(lifeboat_api::BackupProgress {
+        total_items: 7,
+        items_backed_up: 7,
+        ..lifeboat_api::BackupProgress::default()
+    });
     backup
 }
 

@@ -261,7 +261,7 @@ fn paid(is_paid: bool) -> Result<(), Unfinished> {
 /// Whether a backup has written no notes: those are of hooks and of native snapshots.
 fn noted_nothing(backup: &Backup) -> bool {
     let status = &backup.status;
-    status.hook_status.is_none_or(|hooks| hooks.hooks_attempted == 0) && status.volume_snapshots_attempted == 0
+    status.hook_status.as_ref().is_none_or(|hooks| hooks.hooks_attempted == 0) && status.volume_snapshots_attempted == 0
 }
 
 /// Gives what came of ending a backup. Where that failed because its Backup was deleted meanwhile, removes its files: a

@@ -10,7 +10,8 @@ use crate::records::RecordMap;
 use crate::world::{Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, newest_of_schedule,
+    Backup, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, RestoreStatus, Time,
+    newest_of_schedule,
 };
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
@@ -327,8 +328,14 @@ async fn note_outcome(context: &Context, current: Restore, outcome: &Outcome) ->
 /// The engine's status, with the time at which the first attempt began.
 fn take_status(restore: &mut Restore, outcome: &Outcome) {
     let begun = restore.status.start_timestamp;
-    restore.status = outcome.restore.status.clone();
+    replace_status(restore, &outcome.restore.status);
     restore.status.start_timestamp = begun;
+}
+
+/// Another status; fields that we do not know are whoever's wrote them into the object.
+fn replace_status(restore: &mut Restore, status: &RestoreStatus) {
+    let other = std::mem::take(&mut restore.status.other);
+    restore.status = RestoreStatus { other, ..status.clone() };
 }
 
 /// Fails a restore that was begun and that no task works on, and stores its log where that can be done.
@@ -383,7 +390,7 @@ fn mark_failed(restore: &mut Restore, reason: String, now: Timestamp) {
 
 async fn store_failure(context: &Context, restore: &Restore, outcome: &Restore) -> Finished {
     tracing::error!(restore = restore.metadata.name, reason = outcome.status.failure_reason, "restore failed");
-    let ended = until_written(context, restore, |after| after.status = outcome.status.clone()).await?;
+    let ended = until_written(context, restore, |after| replace_status(after, &outcome.status)).await?;
     context.metrics.restore_ends(&ended);
     Ok(vec![Effect::stored(ended)])
 }

@@ -59,7 +59,10 @@ impl Ground {
     }
 
     fn commands(&self, hooks: Vec<ExecRestoreHook>) -> PodCommands {
-        let post_hooks = hooks.into_iter().map(|exec| RestoreResourceHook { exec: Some(exec), init: None }).collect();
+        let post_hooks = hooks
+            .into_iter()
+            .map(|exec| RestoreResourceHook { exec: Some(exec), init: None, ..RestoreResourceHook::default() })
+            .collect();
         let resource =
             RestoreResourceHookSpec { name: "h".to_owned(), post_hooks, ..RestoreResourceHookSpec::default() };
         let hooks = RestoreHooks::new(&Spec { resources: vec![resource] }).unwrap();
@@ -98,7 +101,7 @@ fn exec(container: &str, word: &str) -> ExecRestoreHook {
 }
 
 fn counts(attempted: i64, failed: i64) -> Option<HookStatus> {
-    Some(HookStatus { hooks_attempted: attempted, hooks_failed: failed })
+    Some(HookStatus { hooks_attempted: attempted, hooks_failed: failed, ..HookStatus::default() })
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn an_object_that_was_there_gets_no_status_and_no_hooks_and_its_definition
     .unwrap();
     let outcome = ground.run().await.unwrap();
     assert_eq!(messages(&outcome.results), [vec![], vec![] as Vec<String>]);
-    let none = HookStatus { hooks_attempted: 0, hooks_failed: 0 };
+    let none = HookStatus { hooks_attempted: 0, hooks_failed: 0, ..HookStatus::default() };
     assert_eq!(outcome.restore.status.hook_status, Some(none));
     let (pod, definition) =
         ("/api/v1/namespaces/shop/pods/p", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x.example.com");

@@ -125,10 +125,14 @@ struct RequirementFields {
 
 impl From<SelectorFields> for LabelSelector {
     fn from(fields: SelectorFields) -> Self {
-        let requirement =
-            |RequirementFields { key, operator, values }| LabelSelectorRequirement { key, operator, values };
+        let requirement = |RequirementFields { key, operator, values }| LabelSelectorRequirement {
+            key,
+            operator,
+            values,
+            ..LabelSelectorRequirement::default()
+        };
         let match_expressions = fields.match_expressions.into_iter().map(requirement).collect();
-        Self { match_labels: fields.match_labels, match_expressions }
+        Self { match_labels: fields.match_labels, match_expressions, ..Self::default() }
     }
 }
 

@@ -41,7 +41,12 @@ const LABELS: Result<(), &str> = Err("its labels do not match the selector");
 
 #[test]
 fn problems_are_reported_in_velero_words() {
-    let requirement = LabelSelectorRequirement { key: "a".into(), operator: "Like".into(), values: vec![] };
+    let requirement = LabelSelectorRequirement {
+        key: "a".into(),
+        operator: "Like".into(),
+        values: vec![],
+        ..LabelSelectorRequirement::default()
+    };
     let spec = RestoreSpec {
         included_resources: list(&["*", "pods"]),
         excluded_resources: list(&["nodes", "pods"]),
@@ -236,7 +241,12 @@ fn malformed_patterns_stop_the_restore() {
         SelectorError::Wildcard(UNCLOSED.to_owned()).to_string(),
         format!("error expanding wildcard patterns in namespace includes/excludes: {UNCLOSED}")
     );
-    let requirement = LabelSelectorRequirement { key: "a b".into(), operator: "Exists".into(), values: vec![] };
+    let requirement = LabelSelectorRequirement {
+        key: "a b".into(),
+        operator: "Exists".into(),
+        values: vec![],
+        ..LabelSelectorRequirement::default()
+    };
     let broken = LabelSelector { match_expressions: vec![requirement], ..Default::default() };
     assert!(try_filter(|spec| spec.label_selector = Some(broken.clone())).is_err());
     assert!(try_filter(|spec| spec.or_label_selectors = vec![broken]).is_err());
@@ -254,6 +264,7 @@ fn status_is_restored_for_what_was_asked() {
             spec.restore_status = status.map(|(includes, excludes)| RestoreStatusSpec {
                 included_resources: list(includes),
                 excluded_resources: list(excludes),
+                ..RestoreStatusSpec::default()
             });
         });
         assert_eq!(["pods", "widgets.example.com"].map(|t| filter.restores_status(&id(t))), expected, "{status:?}");

@@ -111,7 +111,7 @@ fn status(page: &mut Page<'_>, facts: &BackupFacts) {
         page.field("Hold", hold);
     }
     page.blank();
-    if let Some(progress) = status.progress {
+    if let Some(progress) = &status.progress {
         let (total, done) = match status.phase {
             Some(BackupPhase::InProgress) => ("Estimated total items to be backed up", "Items backed up so far"),
             _ => ("Total items to be backed up", "Items backed up"),
@@ -134,7 +134,7 @@ fn status(page: &mut Page<'_>, facts: &BackupFacts) {
         page.blank();
     }
     volumes::of_backup(page, &facts.volumes);
-    results::hooks(page, status.hook_status, "");
+    results::hooks(page, status.hook_status.as_ref(), "");
 }
 
 fn deletions(page: &mut Page<'_>, requests: &[DeleteBackupRequest]) {

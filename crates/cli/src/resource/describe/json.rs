@@ -145,7 +145,7 @@ fn status(facts: &BackupFacts, style: &Style) -> Value {
     if status.attempt > 1 {
         out["attempt"] = json!(status.attempt);
     }
-    if let Some(progress) = status.progress {
+    if let Some(progress) = &status.progress {
         let (total, done) = match status.phase {
             Some(BackupPhase::InProgress) => ("estimatedTotalItemsToBeBackedUp", "itemsBackedUpSoFar"),
             _ => ("totalItemsToBeBackedUp", "itemsBackedUp"),
@@ -164,7 +164,7 @@ fn status(facts: &BackupFacts, style: &Style) -> Value {
         out["warningGettingBSLCACert"] = json!(warning);
     }
     out["backupVolumes"] = backup_volumes(&facts.volumes, style.details);
-    if let Some(hooks) = status.hook_status {
+    if let Some(hooks) = &status.hook_status {
         out["hooksAttempted"] = json!(hooks.hooks_attempted);
         out["hooksFailed"] = json!(hooks.hooks_failed);
     }

@@ -50,7 +50,7 @@ pub(crate) fn describe(facts: &RestoreFacts, style: &Style) -> String {
         page.blank();
         results::operations(&mut page, "Restore", &counts, &facts.files.operations);
     }
-    results::hooks(&mut page, status.hook_status, " ");
+    results::hooks(&mut page, status.hook_status.as_ref(), " ");
     if style.details {
         page.blank();
         results::resource_list(&mut page, "restore", &facts.files.resources);
@@ -73,7 +73,7 @@ fn phase(page: &mut Page<'_>, restore: &Restore) {
     };
     page.field("Phase", format_args!("{}{deleting}{hint}", page.toned(phase.as_str(), tone)));
     page.attempt(restore.status.attempt);
-    if let Some(progress) = restore.status.progress {
+    if let Some(progress) = &restore.status.progress {
         let (total, done) = match phase {
             P::InProgress => ("Estimated total items to be restored", "Items restored so far"),
             _ => ("Total items to be restored", "Items restored"),

@@ -127,8 +127,8 @@ pub(super) fn resource_list(page: &mut Page<'_>, word: &str, list: &Piece<Resour
 }
 
 /// Hooks run; `space` stands between the colon and the column.
-pub(super) fn hooks(page: &mut Page<'_>, status: Option<HookStatus>, space: &str) {
-    if let Some(HookStatus { hooks_attempted, hooks_failed }) = status {
+pub(super) fn hooks(page: &mut Page<'_>, status: Option<&HookStatus>, space: &str) {
+    if let Some(HookStatus { hooks_attempted, hooks_failed, .. }) = status {
         page.blank();
         page.line(format!("HooksAttempted:{space}\t{hooks_attempted}"));
         page.line(format!("HooksFailed:{space}\t{hooks_failed}"));

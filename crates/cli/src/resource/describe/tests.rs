@@ -182,7 +182,10 @@ fn full_backup() -> BackupFacts {
     spec.or_label_selectors = ["a=b", "c"].map(|text| lifeboat_select::parse_selector(text).unwrap()).into();
     spec.snapshot_volumes = Some(true);
     spec.data_mover = "other".into();
-    spec.uploader_config = Some(lifeboat_api::UploaderConfigForBackup { parallel_files_upload: 3 });
+    spec.uploader_config = Some(lifeboat_api::UploaderConfigForBackup {
+        parallel_files_upload: 3,
+        ..lifeboat_api::UploaderConfigForBackup::default()
+    });
     spec.ordered_resources = [("pods".to_owned(), "n/a,n/b".to_owned())].into();
     spec.hooks.resources = vec![BackupResourceHookSpec {
         name: "freeze".into(),
@@ -193,7 +196,9 @@ fn full_backup() -> BackupFacts {
                 command: vec!["sync".into(), "-f".into()],
                 on_error: Some(HookErrorMode::Fail),
                 timeout: Duration::from_secs(30),
+                ..ExecHook::default()
             },
+            ..BackupResourceHook::default()
         }],
         ..BackupResourceHookSpec::default()
     }];
@@ -368,7 +373,11 @@ fn what_cannot_be_had_is_said() {
 fn rare_parts_of_restores_have_veleros_form() {
     let mut facts = RestoreFacts::default();
     facts.restore.status.phase = Some(RestorePhase::InProgress);
-    facts.restore.status.progress = Some(lifeboat_api::RestoreProgress { total_items: 9, items_restored: 4 });
+    facts.restore.status.progress = Some(lifeboat_api::RestoreProgress {
+        total_items: 9,
+        items_restored: 4,
+        ..lifeboat_api::RestoreProgress::default()
+    });
     facts.restore.status.restore_item_operations_attempted = 1;
     facts.restore.metadata.deletion_timestamp = Some(Time::new("2026-11-21T08:36:30Z".parse().unwrap()));
     let spec = &mut facts.restore.spec;
@@ -377,8 +386,11 @@ fn rare_parts_of_restores_have_veleros_form() {
     spec.existing_resource_policy = "update".to_owned().into();
     spec.restore_owner_references = true;
     spec.skip_default_resource_modifier = Some(true);
-    spec.uploader_config =
-        Some(lifeboat_api::UploaderConfigForRestore { write_sparse_files: Some(true), parallel_files_download: 2 });
+    spec.uploader_config = Some(lifeboat_api::UploaderConfigForRestore {
+        write_sparse_files: Some(true),
+        parallel_files_download: 2,
+        ..lifeboat_api::UploaderConfigForRestore::default()
+    });
     facts.files.operations = Piece::There(vec![serde_json::from_value(operation("restoreItemAction")).unwrap()]);
     let infos = json!([
         {"pvcNamespace": "n", "pvcName": "moved", "restoreMethod": "CSISnapshot", "snapshotDataMoved": true,

@@ -281,7 +281,7 @@ pub(super) fn pod_volume(backup: &PodVolumeBackup) -> PodVolume {
         phase: backup.status.phase.unwrap_or(DataPathPhase::New),
         pod: format!("{}/{}", backup.spec.pod.namespace, backup.spec.pod.name),
         volume: backup.spec.volume.clone(),
-        progress: backup.status.progress,
+        progress: backup.status.progress.clone(),
         incremental_bytes: backup.status.incremental_bytes,
     }
 }
@@ -291,7 +291,7 @@ fn restored_pod_volume(restore: &PodVolumeRestore) -> PodVolume {
         phase: restore.status.phase.unwrap_or(DataPathPhase::New),
         pod: format!("{}/{}", restore.spec.pod.namespace, restore.spec.pod.name),
         volume: restore.spec.volume.clone(),
-        progress: restore.status.progress,
+        progress: restore.status.progress.clone(),
         incremental_bytes: 0,
     }
 }
@@ -360,7 +360,7 @@ pub(super) fn by_pod<'a>(volumes: impl Iterator<Item = &'a PodVolume>) -> BTreeM
 
 /// The name of a volume, with how far it is or how large.
 fn shown(volume: &PodVolume) -> String {
-    let (name, DataMoveProgress { total_bytes: total, bytes_done: done }) = (&volume.volume, volume.progress);
+    let (name, total, done) = (&volume.volume, volume.progress.total_bytes, volume.progress.bytes_done);
     match volume.phase {
         DataPathPhase::InProgress if total > 0 => {
             // compat: hundredths of a per cent, rounded as Go's `%.2f` rounds.

@@ -154,6 +154,7 @@ fn any_rules() -> impl Strategy<Value = Retention> {
             keep_weekly: weekly,
             keep_monthly: monthly,
             keep_yearly: yearly,
+            ..Retention::default()
         },
     )
 }

@@ -48,15 +48,15 @@ fn is_of_failure(record: &BackupStatus, given: &BackupStatus) -> bool {
 /// Whether a record in a bucket is that of a Backup. One that was taken over from a bucket has another UID than its record;
 /// two clusters may begin backups of one name at the same second.
 pub(in crate::work) fn is_record_of(record: &Backup, backup: &Backup) -> bool {
-    let run = |status: &BackupStatus| (status.start_timestamp, status.completion_timestamp, status.progress);
+    let run = |status: &BackupStatus| (status.start_timestamp, status.completion_timestamp, status.progress.clone());
     record.metadata.uid == backup.metadata.uid || run(&record.status) == run(&backup.status)
 }
 
 /// Takes a status over from a record. Which attempt it was of which the record is the outcome, says the record; how many
-/// were begun, the object.
+/// were begun, the object. Fields that we do not know are whoever's wrote them into the object.
 pub(in crate::work) fn take_status(backup: &mut Backup, record: &BackupStatus) {
-    let attempt = backup.status.attempt;
-    backup.status = BackupStatus { attempt, ..record.clone() };
+    let BackupStatus { attempt, other, .. } = std::mem::take(&mut backup.status);
+    backup.status = BackupStatus { attempt, other, ..record.clone() };
 }
 
 /// Brings the status of a record into the object.

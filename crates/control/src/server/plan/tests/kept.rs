@@ -80,6 +80,7 @@ impl Keeping {
                 keep_weekly: weekly,
                 keep_monthly: monthly,
                 keep_yearly: yearly,
+                ..Retention::default()
             }
         };
         for (name, times, hours, rules) in [
