@@ -166,6 +166,12 @@ pub(crate) fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
     Ok(PathBuf::from(text))
 }
 
+/// So many a second.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|e: std::num::ParseFloatError| e.to_string())?;
+    if rate >= 0.0 { Ok(rate) } else { Err("it must not be negative".to_owned()) }
+}
+
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     text.parse().map_err(|e: lifeboat_api::ParseDurationError| e.to_string())
 }

@@ -33,10 +33,10 @@ pub(crate) struct Globals {
     #[arg(long, global = true, default_value = "")]
     colorized: Optional<bool>,
     /// Writes a second to the cluster at most; unlimited when 0, then the server's answers set the pace
-    #[arg(long, global = true, default_value_t = 0.0, value_name = "N")]
+    #[arg(long, global = true, value_parser = flags::rate, default_value_t = 0.0, value_name = "N")]
     client_qps: f64,
     /// Writes at once after a pause, when --client-qps is set
-    #[arg(long, global = true, default_value_t = 100, value_name = "N")]
+    #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..), default_value_t = 100, value_name = "N")]
     client_burst: u32,
     /// How long one request to the cluster or to a bucket may take, all attempts together; three minutes when 0
     #[arg(long, global = true, value_parser = flags::duration, default_value = "3m", value_name = "DURATION")]

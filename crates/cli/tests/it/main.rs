@@ -75,3 +75,4 @@ mod walk_mapped;
 mod walk_sandbox;
 mod walk_shop;
 mod wrong;
+mod wrong_lines;
