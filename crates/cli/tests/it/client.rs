@@ -26,6 +26,8 @@ fn essence(printed: &str) -> Value {
 }
 
 /// A snapshot location is made, listed, changed, and found under each of its names.
+///
+/// scenario: (snapshot locations)
 #[test]
 fn snapshot_locations_are_made_listed_and_changed() {
     let sandbox = Sandbox::start(&stock().to_string());
@@ -48,6 +50,8 @@ fn snapshot_locations_are_made_listed_and_changed() {
 }
 
 /// Containers of plugins come into the Deployment of the server and go again; without a server they say so.
+///
+/// scenario: (plugins)
 #[test]
 fn plugins_are_added_to_the_server_and_removed() {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
@@ -272,6 +276,7 @@ fn change_location(kubectl: &Kubectl, config: &Value) {
     kubectl.try_run(&args).expect("a patch");
 }
 
+/// scenario: (commands)
 #[test]
 fn a_backup_lives_by_commands_alone() {
     let ground = Ground::start();

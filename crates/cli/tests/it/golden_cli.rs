@@ -456,6 +456,7 @@ fn of_the_cluster(printed: &str) -> String {
     out
 }
 
+/// scenario: (commands)
 #[test]
 fn commands_print_what_velero_prints() {
     let mut place = Place::start();

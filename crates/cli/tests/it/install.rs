@@ -157,6 +157,7 @@ fn outcomes(run: &Run) -> Vec<(&str, &str)> {
     lines.filter(|(_, what)| !what.starts_with("attempting")).collect()
 }
 
+/// scenario: (installation)
 #[test]
 fn what_is_installed_works_and_goes() {
     let ground = Ground::start();

@@ -201,6 +201,10 @@ impl VolumeSnapshotter for Disks {
 }
 
 /// An action, an object store and a snapshotter of one program, from the start of the server to the deletion of the backup.
+///
+/// scenario: AdditionalBSL, Snapshot
+/// scenario: BSL, Deletion, Snapshot
+/// scenario: BackupVolumeInfo, NativeSnapshot
 #[test]
 fn a_backup_goes_through_the_plugins_of_its_server_and_comes_back() {
     let ground = Ground::start();
@@ -252,6 +256,14 @@ fn a_backup_goes_through_the_plugins_of_its_server_and_comes_back() {
     assert_eq!(files(&folder("snapshots")), ["snapshot-of-disk-1"]);
     let taken = std::fs::read_to_string(folder("snapshots").join("snapshot-of-disk-1")).expect("the snapshot");
     assert_eq!(taken, "z pv-of-shop");
+    let infos: Value =
+        serde_json::from_slice(&gunzip(&folder("root/b/p/backups/b/b-volumeinfo.json.gz"))).expect("JSON");
+    let info = |key: &str| infos[0][key].clone();
+    assert_eq!(
+        (info("pvName"), info("backupMethod"), info("nativeSnapshotInfo")["snapshotHandle"].clone()),
+        (json!("pv-of-shop"), json!("NativeSnapshot"), json!("snapshot-of-disk-1")),
+        "{infos}"
+    );
 
     let cli = |args: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
@@ -295,7 +307,39 @@ fn a_backup_goes_through_the_plugins_of_its_server_and_comes_back() {
     ground.until_gone("backup", "b");
     assert_eq!(files(&folder("snapshots")), [""; 0]);
     assert_eq!(files(&folder("root/b/p/backups")), [""; 0]);
+
+    the_backups_of_a_location_go_with_it_and_not_those_of_another(&ground, cli);
     assert_eq!(server.stop(), Some(0));
+}
+
+/// Without its location a backup leaves the cluster, and nothing else. The other location is in object storage and has credentials
+/// of its own.
+fn the_backups_of_a_location_go_with_it_and_not_those_of_another(ground: &Ground, cli: impl Fn(&str) -> String) {
+    let folder = |name: &str| ground.directories.path().join(name);
+    let before = ground.maps("shop");
+    eventually("the claim is bound again", || {
+        ground.get_in("shop", "persistentvolumeclaim", "data")["status"]["phase"] == "Bound"
+    });
+    ground.s3_location("more", ground.s3.endpoint());
+    ground.until("backupstoragelocation", "more", "Available");
+    for (name, location) in [("here", "main"), ("there", "more")] {
+        ground.velero("Backup", name, &json!({"includedNamespaces": ["shop"], "storageLocation": location}));
+        ground.until("backup", name, "Completed");
+    }
+    let kept = || (files(&folder("snapshots")), files(&folder("root/b/p/backups/here")));
+    let (snapshots, archive) = kept();
+    assert!(snapshots.len() == 1 && archive.contains(&"velero-backup.json".to_owned()), "{snapshots:?} {archive:?}");
+    cli("backup-location delete main --confirm");
+    ground.until_gone("backup", "here");
+    assert_eq!(kept(), (snapshots.clone(), archive));
+
+    ground.lose("shop");
+    ground.bed.kubectl(&["delete", "persistentvolume", "pv-of-shop", "--timeout=60s"]);
+    ground.velero("Restore", "s", &json!({"backupName": "there"}));
+    ground.until("restore", "s", "Completed");
+    assert_eq!(ground.maps("shop"), before);
+    let volume = ground.get("persistentvolume", "pv-of-shop");
+    assert_eq!(volume["metadata"]["annotations"][DISK], format!("fast-7-of-{}", snapshots[0]));
 }
 
 /// A backup whose Backup was deleted while no server ran, after its snapshot was taken.

@@ -233,6 +233,7 @@ fn commands_ask_for_the_same() {
 }
 
 /// scenario: Backups, BackupsSync
+/// scenario: Upgrade
 #[test]
 fn a_bucket_that_velero_filled_shows_up() {
     let ground = Ground::start();

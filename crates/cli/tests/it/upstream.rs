@@ -4,6 +4,7 @@
 use crate::faults::namespace;
 use crate::ground::{Ground, Server};
 use crate::support::{Bed, Run, run, with_object};
+use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -264,4 +265,41 @@ fn a_backup_whose_files_are_gone_can_be_deleted() {
     ground.until_gone("backup", "one");
     ground.until_gone("deletebackuprequest", "delete");
     assert_eq!(ground.get("backup", "two")["status"]["phase"], "Completed");
+}
+
+/// scenario: (parallel backups)
+#[test]
+fn backups_of_different_namespaces_run_at_once_and_those_of_one_in_turn() {
+    let ground = Ground::start();
+    for space in ["shop", "bank"] {
+        ground.many(space, 3);
+    }
+    let s3 = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
+    // No backup comes to its end until this is taken away.
+    let away = Fault::Answer { status: 503, headers: Vec::new(), body: String::new() };
+    s3.script(vec![Rule::new("PUT", "*/velero-backup.json*", Nth::Every, away)]);
+    ground.s3_location("main", s3.url());
+    let _server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--concurrent-backups", "2"]);
+    ground.until("backupstoragelocation", "main", "Available");
+    let begin = |name: &str, space: &str| {
+        ground.velero("Backup", name, &json!({"includedNamespaces": [space], "storageLocation": "main"}));
+    };
+    begin("first", "shop");
+    ground.until("backup", "first", "InProgress");
+    begin("same", "shop");
+    ground.until("backup", "same", "Queued");
+    begin("other", "bank");
+    ground.until("backup", "other", "InProgress");
+    assert_eq!(
+        ["first", "same"].map(|name| ground.get("backup", name)["status"]["phase"].clone()),
+        ["InProgress", "Queued"]
+    );
+    assert_eq!(ground.get("backup", "same")["status"]["queuePosition"], 1);
+    s3.script(Vec::new());
+    for name in ["first", "other", "same"] {
+        ground.until("backup", name, "Completed");
+    }
+    let [first, same] = ["first", "same"].map(|name| ground.get("backup", name)["status"].take());
+    let time = |status: &Value, key: &str| status[key].as_str().expect("a time").to_owned();
+    assert!(time(&first, "completionTimestamp") <= time(&same, "startTimestamp"), "{first} {same}");
 }

@@ -35,6 +35,8 @@ impl Ground {
 }
 
 /// The installation of Velero is taken over by the same command line, and another one keeps its definitions.
+///
+/// scenario: Upgrade
 #[test]
 fn an_installation_of_velero_is_taken_over() {
     let ground = Ground::with_velero();

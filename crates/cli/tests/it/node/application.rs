@@ -191,6 +191,7 @@ fn new_server(place: &Place, own: &str) -> Server {
     ground.server_with("two", &ground.bed.plane.kubeconfig(), &flags)
 }
 
+/// scenario: Migration, Snapshot
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn an_application_comes_back_byte_for_byte_in_place_in_another_namespace_and_in_a_wiped_cluster() {

@@ -82,6 +82,7 @@ fn is_ready(place: &Place, namespace: &str, pod: &str) -> bool {
     pod["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(is_ready))
 }
 
+/// scenario: Upgrade, Snapshot
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn what_velero_has_backed_up_comes_back_from_the_snapshots_of_its_driver() {

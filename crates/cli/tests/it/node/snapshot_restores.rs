@@ -35,6 +35,9 @@ fn map_class(place: &Place, from: &str, to: &str) {
         "data": {from: to}}));
 }
 
+/// scenario: NamespaceMapping, Snapshot
+/// scenario: RetainPV, Snapshot
+/// scenario: Snapshot
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn a_lost_namespace_comes_back_with_its_files_and_its_volumes_are_as_before() {
@@ -48,7 +51,12 @@ fn a_lost_namespace_comes_back_with_its_files_and_its_volumes_are_as_before() {
     let _server = place.server();
     place.backup("b", &json!({}));
     place.ground.until_in(&place.own, "backup", "b", "Completed");
+    // The old volume stays, with what is written now.
+    place.ask(&place.shop, "db", "cd /data; echo worthless > file; rm -r d; sync");
     place.lose(&place.shop);
+    eventually("the old volume is left", || {
+        place.ground.get_in("", "persistentvolume", &old)["status"]["phase"] == "Released"
+    });
 
     place.ground.velero_in(&place.own, "Restore", "r", &json!({"backupName": "b"}));
     let restore = place.ground.until_in(&place.own, "restore", "r", "Completed");

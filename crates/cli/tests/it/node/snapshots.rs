@@ -8,6 +8,7 @@ use lifeboat_testbed::DRIVER;
 use serde_json::{Value, json};
 use std::process::Command;
 
+/// scenario: BackupVolumeInfo, CSISnapshot
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn a_backup_keeps_the_snapshots_of_its_claims_and_takes_their_objects_out_of_the_cluster() {
@@ -130,6 +131,7 @@ fn the_snapshots_of_a_namespace_that_is_deleted_while_its_backup_waits_stay_in_t
     place.ground.bed.kubectl(&["delete", "namespace", &place.own, "--wait=false"]);
 }
 
+/// scenario: Backups, Deletion, Snapshot
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn the_snapshots_of_a_backup_go_with_it_and_those_of_users_stay() {

@@ -277,6 +277,8 @@ fn done(place: &Place, backup: &str) -> BTreeMap<String, &'static str> {
     all.as_array().into_iter().flatten().map(of).collect()
 }
 
+/// scenario: BackupVolumeInfo, SkippedVolume
+/// scenario: ResourceFiltering, ResourcePolicies, Snapshot
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn each_policy_says_of_each_volume_what_is_done_and_the_backup_does_it() {
