@@ -14,6 +14,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         now: Arc::new(jiff::Timestamp::now),
         new_uid: Arc::new(|| uuid::Uuid::new_v4().to_string()),
         version: "v1.34.4".to_owned(),
+        name: "sandbox".to_owned(),
+        namespace: "default".to_owned(),
     })
     .await?;
     println!("{}", sandbox.kubeconfig());

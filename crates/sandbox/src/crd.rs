@@ -1,37 +1,58 @@
 //! Types made by CustomResourceDefinitions.
 
 use crate::builtin;
+use crate::types::{Column, CustomType};
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value, json};
 
-/// The types that a CustomResourceDefinition serves, one per served version. Nothing if it is not understood.
-pub(crate) fn resources(crd: &Value) -> Vec<ApiResource> {
-    let spec = &crd["spec"];
-    let names = &spec["names"];
-    let (Some(group), Some(plural), Some(kind)) =
-        (spec["group"].as_str(), names["plural"].as_str(), names["kind"].as_str())
-    else {
-        return Vec::new();
-    };
-    let singular = names["singular"].as_str().map_or_else(|| kind.to_lowercase(), str::to_owned);
-    versions(crd)
-        .filter(|v| v["served"].as_bool().unwrap_or(false))
-        .filter_map(|v| {
-            Some(ApiResource {
-                group: group.to_owned(),
-                version: v["name"].as_str()?.to_owned(),
-                resource: plural.to_owned(),
-                kind: kind.to_owned(),
-                singular: singular.clone(),
-                short_names: strings(&names["shortNames"]),
-                categories: strings(&names["categories"]),
-                namespaced: spec["scope"] == "Namespaced",
-                verbs: builtin::usual_verbs(),
-                subresources: subresources(&v["subresources"]),
-                preferred: false,
+impl CustomType {
+    /// The types that a CustomResourceDefinition serves, one for each served version; none if it is not understood.
+    #[must_use]
+    pub fn of_definition(crd: &Value) -> Vec<Self> {
+        let spec = &crd["spec"];
+        let names = &spec["names"];
+        let (Some(group), Some(plural), Some(kind)) =
+            (spec["group"].as_str(), names["plural"].as_str(), names["kind"].as_str())
+        else {
+            return Vec::new();
+        };
+        let singular = names["singular"].as_str().map_or_else(|| kind.to_lowercase(), str::to_owned);
+        versions(crd)
+            .filter(|v| v["served"].as_bool().unwrap_or(false))
+            .filter_map(|v| {
+                let resource = ApiResource {
+                    group: group.to_owned(),
+                    version: v["name"].as_str()?.to_owned(),
+                    resource: plural.to_owned(),
+                    kind: kind.to_owned(),
+                    singular: singular.clone(),
+                    short_names: strings(&names["shortNames"]),
+                    categories: strings(&names["categories"]),
+                    namespaced: spec["scope"] == "Namespaced",
+                    verbs: builtin::usual_verbs(),
+                    subresources: subresources(&v["subresources"]),
+                    preferred: false,
+                };
+                let columns =
+                    v["additionalPrinterColumns"].as_array().into_iter().flatten().filter_map(column).collect();
+                Some(Self { resource, columns })
             })
-        })
-        .collect()
+            .collect()
+    }
+}
+
+/// One of `additionalPrinterColumns`; nothing if it lacks what a column needs.
+fn column(value: &Value) -> Option<Column> {
+    let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let (name, json_path) = (text("name"), text("jsonPath"));
+    (!name.is_empty() && !json_path.is_empty()).then(|| Column {
+        name,
+        json_path,
+        r#type: text("type"),
+        format: text("format"),
+        description: text("description"),
+        priority: value["priority"].as_i64().unwrap_or(0),
+    })
 }
 
 /// Says that a CustomResourceDefinition is established, as the controllers of a real server would within a moment.
@@ -92,24 +113,32 @@ mod tests {
     fn served_versions_become_types_and_conditions_keep_their_time() {
         let mut crd = json!({"spec": {"group": "example.com", "scope": "Cluster",
             "names": {"plural": "gadgets", "kind": "Gadget", "shortNames": ["gd"]},
-            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                          "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1},
+                                                       {"name": "Broken"}]},
                          {"name": "v0", "served": false, "storage": false}]}});
-        assert_eq!(
-            resources(&crd),
-            [ApiResource {
-                group: "example.com".into(),
-                version: "v1".into(),
-                resource: "gadgets".into(),
-                kind: "Gadget".into(),
-                singular: "gadget".into(),
-                short_names: vec!["gd".into()],
-                categories: vec![],
-                namespaced: false,
-                verbs: builtin::usual_verbs(),
-                subresources: vec!["status".into()],
-                preferred: false,
-            }]
-        );
+        let resource = ApiResource {
+            group: "example.com".into(),
+            version: "v1".into(),
+            resource: "gadgets".into(),
+            kind: "Gadget".into(),
+            singular: "gadget".into(),
+            short_names: vec!["gd".into()],
+            categories: vec![],
+            namespaced: false,
+            verbs: builtin::usual_verbs(),
+            subresources: vec!["status".into()],
+            preferred: false,
+        };
+        let size = Column {
+            name: "Size".into(),
+            json_path: ".spec.size".into(),
+            r#type: "integer".into(),
+            format: String::new(),
+            description: String::new(),
+            priority: 1,
+        };
+        assert_eq!(CustomType::of_definition(&crd), [CustomType { resource, columns: vec![size] }]);
         establish(&mut crd, "t1");
         let first = crd.clone();
         establish(&mut crd, "t2");
@@ -117,7 +146,7 @@ mod tests {
         assert_eq!(crd["status"]["storedVersions"], json!(["v1"]));
         assert_eq!(crd["status"]["acceptedNames"]["listKind"], "GadgetList");
         for broken in [json!({}), json!([]), json!({"spec": {"versions": 3}}), Value::Null] {
-            assert_eq!(resources(&broken), []);
+            assert_eq!(CustomType::of_definition(&broken), []);
         }
     }
 }

@@ -42,6 +42,16 @@ impl ApiError {
         Self::new(501, "NotImplemented", format!("this sandbox does not serve {what}"))
     }
 
+    /// A write to a store that cannot be written to.
+    pub(crate) fn read_only(verb: &str, resource: &ApiResource, why: &str) -> Self {
+        Self::new(405, "MethodNotAllowed", format!("cannot {verb} {}: {why}", resource.group_resource()))
+    }
+
+    /// Something that only a cluster that runs could answer.
+    pub(crate) fn nothing_runs(what: &str, why: &str) -> Self {
+        Self::new(501, "NotImplemented", format!("nothing runs here that could serve {what}: {why}"))
+    }
+
     pub(crate) fn no_such_path() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }

@@ -1,6 +1,9 @@
-//! The types that mean something to the server itself: namespaces and CustomResourceDefinitions.
+//! What means something to the server itself: namespaces, CustomResourceDefinitions, questions about access, and verbs that read.
 
-use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
+
+/// The verbs that change nothing.
+pub(crate) const READING: [&str; 3] = ["get", "list", "watch"];
 
 /// The key of a namespace.
 pub(crate) fn namespace_key(name: &str) -> ObjectKey {
@@ -15,4 +18,12 @@ pub(crate) fn is_namespace(key: &ObjectKey) -> bool {
 /// Whether the object of this key is a CustomResourceDefinition.
 pub(crate) fn is_definition(key: &ObjectKey) -> bool {
     key.resource.group == "apiextensions.k8s.io" && key.resource.resource == "customresourcedefinitions"
+}
+
+/// Whether objects of this type are questions, which are answered and not kept.
+pub(crate) fn is_review(resource: &ApiResource) -> bool {
+    matches!(
+        (resource.group.as_str(), resource.resource.as_str()),
+        ("authorization.k8s.io", _) | ("authentication.k8s.io", "selfsubjectreviews")
+    )
 }

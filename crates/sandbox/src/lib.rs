@@ -52,4 +52,4 @@ pub use sandbox::{Sandbox, SandboxError};
 pub use selector::{Selector, SelectorError};
 pub use store::{Change, ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreError};
 pub use stored::{Owner, StoredObject};
-pub use types::Types;
+pub use types::{Column, CustomType, Types};

@@ -1,12 +1,11 @@
 //! A store that holds its objects in memory.
 
-use crate::crd;
 use crate::known::{is_definition, is_namespace, namespace_key};
 use crate::store::{Change, ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreError};
 use crate::stored::StoredObject;
-use crate::types::Types;
+use crate::types::{CustomType, Types};
 use async_trait::async_trait;
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
+use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::iter::Peekable;
@@ -34,7 +33,7 @@ type Objects = BTreeMap<Place, Arc<StoredObject>>;
 struct State {
     revision: u64,
     types: Arc<Types>,
-    custom: BTreeMap<String, Vec<ApiResource>>,
+    custom: BTreeMap<String, Vec<CustomType>>,
     objects: BTreeMap<GroupResource, Objects>,
     by_uid: HashMap<String, ObjectKey>,
     dependents: HashMap<String, BTreeSet<ObjectKey>>,
@@ -194,7 +193,7 @@ impl State {
         let kind = if old.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
         self.remember(Change { kind, object: made.clone(), previous: old });
         if is_definition(key) {
-            self.define(&key.name, crd::resources(object));
+            self.define(&key.name, CustomType::of_definition(object));
         }
         made
     }
@@ -234,9 +233,9 @@ impl State {
         }
     }
 
-    fn define(&mut self, name: &str, resources: Vec<ApiResource>) {
-        if self.custom.get(name) != Some(&resources) {
-            self.custom.insert(name.to_owned(), resources);
+    fn define(&mut self, name: &str, types: Vec<CustomType>) {
+        if self.custom.get(name) != Some(&types) {
+            self.custom.insert(name.to_owned(), types);
             self.types = Arc::new(Types::with_custom(self.custom.values().flatten().cloned().collect()));
         }
     }
@@ -245,7 +244,7 @@ impl State {
     fn undefine(&mut self, name: &str) {
         let gone = self.custom.remove(name).unwrap_or_default();
         self.types = Arc::new(Types::with_custom(self.custom.values().flatten().cloned().collect()));
-        let resources: BTreeSet<GroupResource> = gone.iter().map(ApiResource::group_resource).collect();
+        let resources: BTreeSet<GroupResource> = gone.iter().map(|gone| gone.resource.group_resource()).collect();
         for resource in resources {
             for object in self.objects.remove(&resource).unwrap_or_default().values() {
                 self.take(object);

@@ -17,6 +17,10 @@ pub struct SandboxOptions {
     pub new_uid: Arc<dyn Fn() -> String + Send + Sync>,
     /// The Kubernetes version to claim, such as `v1.34.4`.
     pub version: String,
+    /// What the kubeconfig calls cluster, user and context.
+    pub name: String,
+    /// The namespace of the kubeconfig's context.
+    pub namespace: String,
 }
 
 impl SandboxOptions {
@@ -31,6 +35,8 @@ impl SandboxOptions {
             now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
             new_uid: Arc::new(move || format!("uid-{}", made.fetch_add(1, Ordering::Relaxed))),
             version: "v1.34.4".to_owned(),
+            name: "sandbox".to_owned(),
+            namespace: "default".to_owned(),
         }
     }
 }

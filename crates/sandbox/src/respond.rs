@@ -3,6 +3,7 @@
 use crate::answer::{Answer, Body, answer, json_answer, refuse};
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::known::{READING, is_review};
 use crate::path::{Place, Query, Route};
 use crate::render::Accept;
 use crate::server::Server;
@@ -129,7 +130,11 @@ impl Server {
             }
             let is_served = subresource == "status" || (subresource == "finalize" && method == Method::PUT);
             if !is_served {
-                return Err(ApiError::not_served(&format!("the subresource {first} of {}", call.resource.resource)));
+                let what = format!("the subresource {first} of {}", call.resource.resource);
+                return Err(match self.store.read_only() {
+                    Some(why) => ApiError::nothing_runs(&what, why),
+                    None => ApiError::not_served(&what),
+                });
             }
         }
         let has_name = call.place.name.is_some();
@@ -145,6 +150,10 @@ impl Server {
             ("DELETE", false) => "deletecollection",
             _ => return Err(ApiError::method()),
         };
+        let writes = !READING.contains(&verb) && !is_review(&call.resource);
+        if let Some(why) = self.store.read_only().filter(|_| writes) {
+            return Err(ApiError::read_only(verb, &call.resource, why));
+        }
         if !call.resource.can(verb) {
             return Err(ApiError::method());
         }

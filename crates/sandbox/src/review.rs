@@ -1,6 +1,7 @@
-//! Answers questions about access: every client with the token may do everything.
+//! Answers questions about access: every client with the token may do everything that the store allows.
 
 use crate::error::ApiError;
+use crate::known::{READING, is_review};
 use crate::server::Server;
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
@@ -8,23 +9,64 @@ use serde_json::{Value, json};
 impl Server {
     /// The answer to a review; `None` when the type is an ordinary one.
     pub(crate) fn review(&self, resource: &ApiResource, object: &Value) -> Result<Option<Value>, ApiError> {
-        let status = match (resource.group.as_str(), resource.resource.as_str()) {
-            ("authorization.k8s.io", "selfsubjectrulesreviews") => json!({
-                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-                "incomplete": false,
-            }),
-            ("authorization.k8s.io", _) => json!({"allowed": true, "reason": "the sandbox denies nothing"}),
-            ("authentication.k8s.io", "selfsubjectreviews") => {
-                json!({"userInfo": {"username": "sandbox", "groups": ["system:masters", "system:authenticated"]}})
-            }
-            _ if !resource.can("get") => {
+        let read_only = self.store.read_only();
+        let status = match resource.resource.as_str() {
+            _ if !is_review(resource) => {
+                if resource.can("get") {
+                    return Ok(None);
+                }
                 return Err(ApiError::not_served(&format!("{} {}", resource.kind, resource.group)));
             }
-            _ => return Ok(None),
+            "selfsubjectreviews" => {
+                json!({"userInfo": {"username": "sandbox", "groups": ["system:masters", "system:authenticated"]}})
+            }
+            "selfsubjectrulesreviews" => {
+                let verbs = if read_only.is_some() { &READING[..] } else { &["*"] };
+                json!({
+                    "resourceRules": [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}],
+                    "nonResourceRules": [{"verbs": [if read_only.is_some() { "get" } else { "*" }], "nonResourceURLs": ["*"]}],
+                    "incomplete": false,
+                })
+            }
+            _ => match read_only {
+                Some(why) if !only_reads(&object["spec"]) => json!({"allowed": false, "reason": why}),
+                Some(_) => json!({"allowed": true, "reason": "everything here may be read"}),
+                None => json!({"allowed": true, "reason": "the sandbox denies nothing"}),
+            },
         };
         let mut answer = object.clone();
         answer["status"] = status;
         Ok(Some(answer))
+    }
+}
+
+/// Whether a review asks for something that a server of a read-only store answers: objects and documents, not what runs.
+fn only_reads(spec: &Value) -> bool {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let object = &spec["resourceAttributes"];
+    if object.is_null() {
+        return text(&spec["nonResourceAttributes"]["verb"]) == "get";
+    }
+    READING.contains(&text(&object["verb"]).as_str()) && ["", "status"].contains(&text(&object["subresource"]).as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_reads() {
+        for (spec, expected) in [
+            (json!({"resourceAttributes": {"verb": "list", "resource": "pods"}}), true),
+            (json!({"resourceAttributes": {"verb": "get", "resource": "pods", "subresource": "status"}}), true),
+            (json!({"resourceAttributes": {"verb": "get", "resource": "pods", "subresource": "log"}}), false),
+            (json!({"resourceAttributes": {"verb": "create", "resource": "pods"}}), false),
+            (json!({"resourceAttributes": {"verb": "*", "resource": "*"}}), false),
+            (json!({"nonResourceAttributes": {"verb": "get", "path": "/version"}}), true),
+            (json!({"nonResourceAttributes": {"verb": "post", "path": "/version"}}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(only_reads(&spec), expected, "{spec}");
+        }
     }
 }

@@ -81,17 +81,16 @@ impl Sandbox {
             authority_pem: identity.authority_pem,
             stop: stopped,
         });
-        for name in NAMESPACES {
+        let is_read_only = server.store.read_only().is_some();
+        for name in NAMESPACES.into_iter().filter(|_| !is_read_only) {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            match server.load(namespace.clone()).await {
-                // Read-only.
-                Err(error) if error.code == 405 => break,
-                other => other.map_err(|e| refused(&namespace, &e))?,
-            }
+            server.load(namespace.clone()).await.map_err(|e| refused(&namespace, &e))?;
         }
         let mut tasks = JoinSet::new();
         tasks.spawn(serve::accept(listener, identity.config, server.clone()));
-        tasks.spawn(Janitor::new(server.clone()).run());
+        if !is_read_only {
+            tasks.spawn(Janitor::new(server.clone()).run());
+        }
         Ok(Self { server, address, stop, tasks })
     }
 
@@ -111,12 +110,15 @@ impl Sandbox {
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let authority = STANDARD.encode(self.authority_pem());
-        let token = Value::from(self.server.options.token.as_str());
+        let options = &self.server.options;
+        // JSON texts are YAML, whatever stands in them.
+        let [token, name, namespace] =
+            [&options.token, &options.name, &options.namespace].map(|t| Value::from(t.as_str()));
         format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: sandbox\n\
-             clusters:\n- name: sandbox\n  cluster:\n    server: https://{}\n    certificate-authority-data: {authority}\n\
-             contexts:\n- name: sandbox\n  context:\n    cluster: sandbox\n    user: sandbox\n    namespace: default\n\
-             users:\n- name: sandbox\n  user:\n    token: {token}\n",
+            "apiVersion: v1\nkind: Config\ncurrent-context: {name}\n\
+             clusters:\n- name: {name}\n  cluster:\n    server: https://{}\n    certificate-authority-data: {authority}\n\
+             contexts:\n- name: {name}\n  context:\n    cluster: {name}\n    user: {name}\n    namespace: {namespace}\n\
+             users:\n- name: {name}\n  user:\n    token: {token}\n",
             self.server.address
         )
     }

@@ -105,8 +105,17 @@ pub enum StoreError {
 /// version alone is written by the store.
 ///
 /// A write is atomic and raises the revision by at least one. Revisions are of the whole store.
+///
+/// A store that cannot be written to says so in [`ObjectStore::read_only`], and leaves out the methods below
+/// [`ObjectStore::list`]: the server does not call them then.
 #[async_trait]
 pub trait ObjectStore: Send + Sync {
+    /// What the store is and why it cannot be written to, as a sentence without its full stop; `None` when it can be. With it the
+    /// server refuses each write, and what only a running cluster could answer; and it does not do the work of controllers.
+    fn read_only(&self) -> Option<&str> {
+        None
+    }
+
     /// The types served now. A store that takes CustomResourceDefinitions adds their types as they are written, and
     /// removes types and objects as they go.
     fn types(&self) -> Arc<Types>;
@@ -130,30 +139,48 @@ pub trait ObjectStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Exists`], [`StoreError::NoNamespace`], [`StoreError::ReadOnly`].
-    async fn insert(&self, key: &ObjectKey, object: &Value) -> Result<Arc<StoredObject>, StoreError>;
+    async fn insert(&self, key: &ObjectKey, object: &Value) -> Result<Arc<StoredObject>, StoreError> {
+        let _ = (key, object);
+        Err(StoreError::ReadOnly)
+    }
 
     /// Replaces an object of revision `expected`.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ReadOnly`].
-    async fn update(&self, key: &ObjectKey, expected: u64, object: &Value) -> Result<Arc<StoredObject>, StoreError>;
+    async fn update(&self, key: &ObjectKey, expected: u64, object: &Value) -> Result<Arc<StoredObject>, StoreError> {
+        let _ = (key, expected, object);
+        Err(StoreError::ReadOnly)
+    }
 
     /// Removes an object of revision `expected` and returns its last state. A namespace that is not empty is a
     /// conflict.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ReadOnly`].
-    async fn remove(&self, key: &ObjectKey, expected: u64) -> Result<Arc<StoredObject>, StoreError>;
+    async fn remove(&self, key: &ObjectKey, expected: u64) -> Result<Arc<StoredObject>, StoreError> {
+        let _ = (key, expected);
+        Err(StoreError::ReadOnly)
+    }
 
     /// Reads the history after a revision, of one type or of all, at most `most` changes.
     ///
     /// # Errors
     /// [`StoreError::Expired`] when the history does not reach back so far.
-    fn changes(&self, after: u64, resource: Option<&GroupResource>, most: usize) -> Result<Changes, StoreError>;
+    fn changes(&self, after: u64, resource: Option<&GroupResource>, most: usize) -> Result<Changes, StoreError> {
+        let _ = (resource, most);
+        Ok(Changes { changes: Vec::new(), through: after.max(*self.revisions().borrow()) })
+    }
 
     /// The key of the object with this uid.
-    fn with_uid(&self, uid: &str) -> Option<ObjectKey>;
+    fn with_uid(&self, uid: &str) -> Option<ObjectKey> {
+        let _ = uid;
+        None
+    }
 
     /// The keys of the objects that name this uid as an owner.
-    fn dependents(&self, uid: &str) -> Vec<ObjectKey>;
+    fn dependents(&self, uid: &str) -> Vec<ObjectKey> {
+        let _ = uid;
+        Vec::new()
+    }
 }

@@ -56,7 +56,7 @@ impl Ground {
             token: token.clone(),
             now: Arc::new(jiff::Timestamp::now),
             new_uid: Arc::new(|| uuid::Uuid::new_v4().to_string()),
-            version: "v1.34.4".to_owned(),
+            ..SandboxOptions::for_tests()
         };
         let sandbox = runtime.block_on(async {
             let sandbox = Sandbox::start(options).await.expect("a sandbox");
