@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// What each room may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 23] = [
+const EDGES: [(&str, &[&str]); 24] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -52,6 +52,7 @@ const EDGES: [(&str, &[&str]); 23] = [
     ("plugin-sdk", &["api", "object", "action", "plugin-proto"]),
     ("install", &["api", "object", "cluster"]),
     ("sandbox", &["object", "select", "patch"]),
+    ("browse", &["object", "select", "patch", "archive", "store", "sandbox"]),
 ];
 
 /// Rooms for development, and what they may use. Any room's tests may use them.
@@ -65,6 +66,7 @@ const TEST_EDGES: [(&str, &[&str]); 7] = [
     ("restore", &["sandbox"]),
     ("control", &["sandbox"]),
     ("sandbox", &["cluster"]),
+    ("browse", &["api"]),
     ("plugin", &["archive"]),
 ];
 

@@ -1,10 +1,12 @@
 //! The command tree.
 
+use crate::browse::BrowseArgs;
 use crate::bug::BugArgs;
 use crate::client_config::ClientCommand;
 use crate::completion::CompletionArgs;
 use crate::debug::DebugArgs;
 use crate::demo::DemoArgs;
+use crate::diff::DiffArgs;
 use crate::globals::Globals;
 use crate::install::InstallArgs;
 use crate::local::Local;
@@ -85,6 +87,10 @@ enum Command {
     /// Work with the client
     #[command(subcommand)]
     Client(ClientCommand),
+    /// Look into a backup with kubectl: serve it as a Kubernetes API that can be read
+    Browse(Box<BrowseArgs>),
+    /// Show what changed between two backups; exit code 0 for nothing, 1 for something, 2 for an error
+    Diff(DiffArgs),
     /// Ask what happens to volumes
     #[command(subcommand)]
     Volume(VolumeCommand),
@@ -177,6 +183,8 @@ impl Lifeboat {
             Command::Expiry(args) => args.run(&self.globals).await,
             Command::Client(command) => command.run(&self.globals),
             Command::Volume(command) => Box::pin(command.run(&self.globals)).await,
+            Command::Browse(browse) => Box::pin(browse.run(&self.globals)).await,
+            Command::Diff(diff) => Box::pin(diff.run(&self.globals)).await,
             Command::Debug(args) => Box::pin(args.run(&self.globals)).await,
             Command::Bug(args) => args.run(&self.globals).await,
             Command::Version(version) => version.run(&self.globals).await,

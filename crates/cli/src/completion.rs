@@ -32,11 +32,12 @@ const NOUNS: [(&str, &str); 6] = [
     ("repo", BackupRepository::KIND),
 ];
 /// Verbs of what is there already.
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 13] = [
     "get",
     "describe",
     "logs",
     "download",
+    "contents",
     "cancel",
     "hold",
     "release",
@@ -144,7 +145,7 @@ fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
 /// The kind of the objects whose names a flag of a command without a verb takes.
 fn named_by_flag_of(command: &str, flag: &str) -> Option<&'static str> {
     match (command, flag) {
-        ("debug", "backup") => Some(Backup::KIND),
+        ("debug", "backup") | ("browse", "name") => Some(Backup::KIND),
         ("debug", "restore") => Some(Restore::KIND),
         _ => None,
     }

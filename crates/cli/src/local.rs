@@ -10,6 +10,7 @@ mod restore;
 mod state;
 mod verify;
 
+use crate::contents::LocalContentsArgs;
 use crate::globals::Globals;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum LocalCommand {
     Ls(list::LsArgs),
     /// Show what is in a backup and what went wrong
     Describe(describe::DescribeArgs),
+    /// Show what is in a backup by type, print its objects, or write them into files
+    Contents(LocalContentsArgs),
     /// Read a whole backup and compare it with what was written
     Verify(verify::VerifyArgs),
 }
@@ -42,6 +45,7 @@ impl Local {
             LocalCommand::Restore(args) => Box::pin(args.run(globals)).await,
             LocalCommand::Ls(args) => args.run(globals).await,
             LocalCommand::Describe(args) => args.run(globals).await,
+            LocalCommand::Contents(args) => Box::pin(args.run(globals)).await,
             LocalCommand::Verify(args) => args.run(globals).await,
         }
     }

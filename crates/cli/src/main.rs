@@ -3,14 +3,18 @@
 //! Parses the command line, wires the rooms together and prints; whatever decides or does anything lives in the other
 //! rooms. Start reading at [`command`].
 
+mod browse;
 mod bucket_url;
 mod bug;
 mod client_config;
 mod command;
 mod completion;
 mod confirm;
+mod contents;
 mod debug;
 mod demo;
+mod diff;
+mod difference;
 mod errors;
 mod exit_code;
 mod flags;
@@ -21,6 +25,7 @@ mod local;
 mod log;
 mod man;
 mod migrate;
+mod opened;
 mod output;
 mod pflag;
 mod preview;

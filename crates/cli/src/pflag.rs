@@ -57,7 +57,9 @@ pub(crate) fn asks_for_help(grammar: &Command, matches: &ArgMatches) -> Option<V
         matches = below;
         path.push(name.to_owned());
     }
-    command.has_subcommands().then_some(path)
+    // One that takes a name does something by itself.
+    let holds_others_alone = command.has_subcommands() && command.get_positionals().next().is_none();
+    holds_others_alone.then_some(path)
 }
 
 #[cfg(test)]

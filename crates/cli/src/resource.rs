@@ -235,7 +235,7 @@ fn one_way_to_select(selector: Option<&LabelSelector>, or_selectors: &[LabelSele
 }
 
 /// Tells a warning, if there is one.
-fn said(warning: Option<String>) -> std::io::Result<()> {
+pub(crate) fn said(warning: Option<String>) -> std::io::Result<()> {
     warning.map_or(Ok(()), |warning| writeln!(std::io::stderr(), "{warning}"))
 }
 

@@ -30,6 +30,8 @@ pub(crate) fn options(listen: SocketAddr) -> SandboxOptions {
         now: Arc::new(jiff::Timestamp::now),
         new_uid: Arc::new(|| uuid::Uuid::new_v4().to_string()),
         version: "v1.34.4".to_owned(),
+        name: "sandbox".to_owned(),
+        namespace: "default".to_owned(),
     }
 }
 

@@ -24,11 +24,11 @@ impl fmt::Display for Difference {
 
 /// What stands in place of a value of a Secret.
 const HIDDEN: &str = "(hidden)";
+/// The annotation in which kubectl keeps the whole object.
+const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
 
 /// Hides the values among the differences of a Secret; which keys differ stays visible.
 pub fn hide_secret_values(differences: &mut [Difference]) {
-    // kubectl keeps the whole object in this annotation.
-    const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
     for difference in differences {
         if difference.path.starts_with("/data") || difference.path.starts_with("/stringData") {
             let whole_map = |side: &Option<Value>| side.as_ref().and_then(Value::as_object).cloned();
@@ -43,6 +43,18 @@ pub fn hide_secret_values(differences: &mut [Difference]) {
                 *side = side.as_ref().map(|_| HIDDEN.into());
             }
         }
+    }
+}
+
+/// Hides the values of a Secret; which keys it has stays visible.
+pub fn hide_secret(secret: &mut Value) {
+    for field in ["data", "stringData"] {
+        for value in secret.get_mut(field).and_then(Value::as_object_mut).into_iter().flat_map(|map| map.values_mut()) {
+            *value = HIDDEN.into();
+        }
+    }
+    if let Some(applied) = secret.pointer_mut(LAST_APPLIED) {
+        *applied = HIDDEN.into();
     }
 }
 
@@ -85,6 +97,19 @@ fn step(path: &mut String, key: &str, left: Option<&Value>, right: Option<&Value
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_secret_shows_its_keys_alone() {
+        let mut secret = json!({"type": "Opaque", "data": {"a": "MQ=="}, "stringData": {"b": "1"},
+            "metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "c": "d"}}});
+        hide_secret(&mut secret);
+        let hidden = json!({"type": "Opaque", "data": {"a": "(hidden)"}, "stringData": {"b": "(hidden)"},
+            "metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "(hidden)", "c": "d"}}});
+        assert_eq!(secret, hidden);
+        let mut empty = json!({"data": null});
+        hide_secret(&mut empty);
+        assert_eq!(empty, json!({"data": null}));
+    }
 
     #[test]
     fn values_of_secrets_are_hidden() {

@@ -14,7 +14,7 @@ mod merge;
 pub mod restored;
 mod strategic;
 
-pub use difference::{Difference, differences, hide_secret_values};
+pub use difference::{Difference, differences, hide_secret, hide_secret_values};
 pub use equal::equal;
 pub use json::{JsonOperation, JsonPatch, JsonPatchError, holds};
 pub use merge::{merge, merge_diff};

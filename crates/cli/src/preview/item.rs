@@ -1,11 +1,8 @@
 //! One object of the preview of a restore, as text.
 
+use crate::difference::difference_line;
 use lifeboat_patch::Difference;
 use lifeboat_restore::{Modification, Planned, PreviewItem};
-use serde_json::Value;
-
-/// Characters of a value that are shown.
-const SHOWN: usize = 100;
 
 /// Whether there is more to say of an object than the counts of its type do.
 pub(super) fn says_more(item: &PreviewItem) -> bool {
@@ -35,13 +32,7 @@ pub(super) fn item_text(item: &PreviewItem, colours: bool) -> String {
         out.push_str(&format!(" (as far as known: {} decide when it is restored)", item.unasked.join(", ")));
     }
     out.push('\n');
-    let line = |Difference { path, left, right }: &Difference| {
-        let [left, right] = [left, right].map(|value| shown(value.as_ref()));
-        match colours {
-            true => format!("            {path}: \u{1b}[31m{left}\u{1b}[0m -> \u{1b}[32m{right}\u{1b}[0m\n"),
-            false => format!("            {path}: {left} -> {right}\n"),
-        }
-    };
+    let line = |difference: &Difference| format!("            {}\n", difference_line(difference, colours));
     for (word, said) in [("error", &item.errors), ("warning", &item.warnings)] {
         out.extend(said.iter().map(|text| format!("            {word}: {text}\n")));
     }
@@ -56,16 +47,6 @@ pub(super) fn item_text(item: &PreviewItem, colours: bool) -> String {
         out.extend(differences.iter().map(line));
     }
     out
-}
-
-/// A value, cut when it is long.
-fn shown(value: Option<&Value>) -> String {
-    let Some(value) = value else { return "(absent)".to_owned() };
-    let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
-        Some((at, _)) => format!("{}… ({} bytes)", &text[..at], text.len()),
-        None => text,
-    }
 }
 
 #[cfg(test)]

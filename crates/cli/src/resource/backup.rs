@@ -1,4 +1,4 @@
-//! `lifeboat backup create|get|describe|logs|download|cancel|hold|release|delete`.
+//! `lifeboat backup create|get|describe|logs|download|contents|cancel|hold|release|delete`.
 
 use super::cancel::{CancelArgs, Cancellable};
 use super::describe::BackupDescribeArgs;
@@ -12,6 +12,7 @@ use super::{
     DeleteArgs, Format, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, of_which,
     one_way_to_select, submitted, together,
 };
+use crate::contents::ContentsArgs;
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
 use anyhow::{Result, bail};
@@ -39,6 +40,8 @@ pub(crate) enum BackupCommand {
     Logs(LogsArgs),
     /// Download the archive of a backup
     Download(DownloadArgs),
+    /// Show what is in a backup by type, print its objects, or write them into files
+    Contents(Box<ContentsArgs>),
     /// End backups that wait or run
     Cancel(CancelArgs),
     /// Keep backups, whatever their time and whoever asks for their deletion
@@ -123,6 +126,7 @@ impl BackupCommand {
             Self::Get(args) => get::<Backup>(&args, globals).await,
             Self::Describe(args) => args.run(globals).await,
             Self::Logs(args) => args.run::<Backup>(DownloadTargetKind::BackupLog, globals).await,
+            Self::Contents(args) => Box::pin(args.run(globals)).await,
             Self::Download(args) => args.run(globals).await,
             Self::Cancel(args) => args.run::<Backup>(globals).await,
             Self::Hold(args) => args.run(globals).await,

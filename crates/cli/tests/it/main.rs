@@ -2,6 +2,7 @@
 
 mod additional;
 mod api_faults;
+mod browse;
 mod bucket_away;
 mod bucket_faults;
 mod budget;

@@ -1,0 +1,284 @@
+//! What changed between two backups.
+//!
+//! Where both indexes say that the bytes of an object are the same, nothing is read of it. So it takes what has changed, and two indexes.
+
+use crate::rows::Rows;
+use crate::store::BackupStore;
+use lifeboat_archive::index::Row;
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_patch::restored::{comparable, is_made_anew};
+use lifeboat_patch::{Difference, differences};
+use lifeboat_select::Selector;
+use lifeboat_store::{ArchiveItem, StoreError};
+use serde_json::Value;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// Objects that are read at once, at most.
+const BATCH: usize = 500;
+/// Bytes of objects that are read at once; one object may be larger.
+const BATCH_BYTES: u64 = 16 << 20;
+
+/// Which objects are compared.
+#[derive(Clone, Debug, Default)]
+pub struct DiffScope {
+    /// Objects of these namespaces, and the namespaces themselves; empty for all objects, also those without a namespace.
+    pub namespaces: BTreeSet<String>,
+    /// Objects of these types; empty for all types.
+    pub resources: BTreeSet<GroupResource>,
+    /// Objects whose labels match on one of the two sides.
+    pub selector: Selector,
+}
+
+impl DiffScope {
+    fn has_type(&self, resource: &GroupResource) -> bool {
+        self.resources.is_empty() || self.resources.contains(resource)
+    }
+
+    fn has_place(&self, resource: &GroupResource, (namespace, name): (&str, &str)) -> bool {
+        let is_namespace = resource.group.is_empty() && resource.resource == "namespaces";
+        self.namespaces.is_empty() || self.namespaces.contains(if is_namespace { name } else { namespace })
+    }
+}
+
+/// An object that is not the same on both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedObject {
+    /// The object.
+    pub key: ObjectKey,
+    /// What became of it.
+    pub change: Change,
+}
+
+/// What became of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// The second side alone has it.
+    Added,
+    /// The first side alone has it.
+    Removed,
+    /// Both have it, and it differs in these places.
+    Changed(Vec<Difference>),
+}
+
+/// How many objects were compared, by what came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiffCounts {
+    /// [`Change::Added`].
+    pub added: usize,
+    /// [`Change::Removed`].
+    pub removed: usize,
+    /// [`Change::Changed`].
+    pub changed: usize,
+    /// The same, or different only in what servers and controllers write.
+    pub unchanged: usize,
+    /// Not the same, of kinds that every cluster makes anew, such as events and endpoints.
+    pub left_out: usize,
+}
+
+/// Compares two backups, type by type, objects of a type by namespace and name. Holds an index each, and 500 objects or 16 MiB of them.
+#[derive(Debug)]
+pub struct Diff<'a> {
+    before: &'a BackupStore,
+    after: &'a BackupStore,
+    scope: DiffScope,
+    types: std::vec::IntoIter<GroupResource>,
+    pairs: Pairs<'a>,
+    ready: VecDeque<ChangedObject>,
+    counts: DiffCounts,
+}
+
+impl<'a> Diff<'a> {
+    /// Begins to compare.
+    #[must_use]
+    pub fn new(before: &'a BackupStore, after: &'a BackupStore, scope: DiffScope) -> Self {
+        let types: BTreeSet<GroupResource> = [before, after]
+            .iter()
+            .flat_map(|side| side.rows().types().map(|(resource, _)| resource.clone()))
+            .filter(|resource| scope.has_type(resource))
+            .collect();
+        let pairs = Pairs::none(before.rows(), after.rows());
+        let types = types.into_iter().collect::<Vec<_>>().into_iter();
+        Self { before, after, scope, types, pairs, ready: VecDeque::new(), counts: DiffCounts::default() }
+    }
+
+    /// The next object that is not the same; `None` when all were compared.
+    ///
+    /// # Errors
+    /// When an archive cannot be read, or is damaged.
+    pub async fn next(&mut self) -> Result<Option<ChangedObject>, StoreError> {
+        loop {
+            if let Some(object) = self.ready.pop_front() {
+                return Ok(Some(object));
+            }
+            let batch = self.batch();
+            if batch.is_empty() {
+                return Ok(None);
+            }
+            self.compare(&batch).await?;
+        }
+    }
+
+    /// How many were compared up to now.
+    #[must_use]
+    pub fn counts(&self) -> DiffCounts {
+        self.counts
+    }
+
+    /// The next pairs that may differ.
+    fn batch(&mut self) -> Vec<Pair> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH && bytes < BATCH_BYTES {
+            let Some(pair) = self.pairs.next() else {
+                // A batch is of one type, so that types come in their order.
+                match (batch.is_empty(), self.types.next()) {
+                    (true, Some(resource)) => self.pairs = Pairs::of(self.before.rows(), self.after.rows(), &resource),
+                    (true, None) => break,
+                    (false, resource) => {
+                        let rest = resource.into_iter().chain(std::mem::take(&mut self.types));
+                        self.types = rest.collect::<Vec<_>>().into_iter();
+                        break;
+                    }
+                }
+                continue;
+            };
+            if !self.pairs.is_in(&pair, &self.scope) {
+                continue;
+            }
+            match self.pairs.bytes_to_read(&pair) {
+                Some(more) => {
+                    bytes += more;
+                    batch.push(pair);
+                }
+                // Without its labels it is not known whether it is meant.
+                None if self.scope.selector.is_everything() => self.counts.unchanged += 1,
+                None => {}
+            }
+        }
+        batch
+    }
+
+    async fn compare(&mut self, batch: &[Pair]) -> Result<(), StoreError> {
+        let mut before = read(self.before.rows(), batch.iter().filter_map(|pair| pair.before)).await?;
+        let mut after = read(self.after.rows(), batch.iter().filter_map(|pair| pair.after)).await?;
+        for pair in batch {
+            let left = pair.before.and_then(|number| before.remove(&number));
+            let right = pair.after.and_then(|number| after.remove(&number));
+            let matches = |side: &Option<ArchiveItem>| {
+                side.as_ref().is_some_and(|item| self.scope.selector.matches(&item.head.labels))
+            };
+            if !matches(&left) && !matches(&right) {
+                continue;
+            }
+            let Some(key) = self.pairs.row(pair).map(Row::key) else { continue };
+            match compared(left.as_ref(), right.as_ref()) {
+                Compared::LeftOut => self.counts.left_out += 1,
+                Compared::Same => self.counts.unchanged += 1,
+                Compared::Differs(change) => {
+                    *match &change {
+                        Change::Added => &mut self.counts.added,
+                        Change::Removed => &mut self.counts.removed,
+                        Change::Changed(_) => &mut self.counts.changed,
+                    } += 1;
+                    self.ready.push_back(ChangedObject { key, change });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Compared {
+    Same,
+    LeftOut,
+    Differs(Change),
+}
+
+fn compared(before: Option<&ArchiveItem>, after: Option<&ArchiveItem>) -> Compared {
+    // What is no JSON was refused when it was read.
+    let value = |item: &ArchiveItem| serde_json::from_slice::<Value>(&item.body).unwrap_or_default();
+    let (before, after) = (before.map(value), after.map(value));
+    if [&before, &after].iter().any(|side| side.as_ref().is_some_and(is_made_anew)) {
+        return Compared::LeftOut;
+    }
+    match (before, after) {
+        (Some(before), Some(after)) => {
+            let differences = differences(&comparable(&before), &comparable(&after));
+            if differences.is_empty() { Compared::Same } else { Compared::Differs(Change::Changed(differences)) }
+        }
+        (Some(_), None) => Compared::Differs(Change::Removed),
+        (None, Some(_)) => Compared::Differs(Change::Added),
+        (None, None) => Compared::Same,
+    }
+}
+
+async fn read(rows: &Rows, numbers: impl Iterator<Item = u32>) -> Result<HashMap<u32, ArchiveItem>, StoreError> {
+    let items = rows.read(&numbers.collect::<Vec<_>>()).await?;
+    Ok(items.into_iter().filter_map(|item| Some((u32::try_from(item.row).ok()?, item))).collect())
+}
+
+/// One object: its row on each side that has it.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    before: Option<u32>,
+    after: Option<u32>,
+}
+
+/// The objects of one type on both sides, by namespace and name.
+#[derive(Debug)]
+struct Pairs<'a> {
+    rows: [&'a Rows; 2],
+    before: &'a [u32],
+    after: &'a [u32],
+}
+
+impl<'a> Pairs<'a> {
+    fn none(before: &'a Rows, after: &'a Rows) -> Self {
+        Self { rows: [before, after], before: &[], after: &[] }
+    }
+
+    fn of(before: &'a Rows, after: &'a Rows, resource: &GroupResource) -> Self {
+        Self { rows: [before, after], before: before.of_type(resource), after: after.of_type(resource) }
+    }
+
+    fn next(&mut self) -> Option<Pair> {
+        let order = match (self.before.first(), self.after.first()) {
+            (None, None) => return None,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(before), Some(after)) => self.rows[0].place(*before).cmp(&self.rows[1].place(*after)),
+        };
+        let take = |rows: &mut &[u32], takes: bool| {
+            let (first, rest) = rows.split_first().filter(|_| takes)?;
+            let first = *first;
+            *rows = rest;
+            Some(first)
+        };
+        let before = take(&mut self.before, order != Ordering::Greater);
+        let after = take(&mut self.after, order != Ordering::Less);
+        Some(Pair { before, after })
+    }
+
+    fn is_in(&self, pair: &Pair, scope: &DiffScope) -> bool {
+        let row = self.row(pair);
+        row.is_some_and(|row| scope.has_place(&row.resource, (&row.namespace, &row.name)))
+    }
+
+    /// How many bytes have to be read to compare; nothing where the indexes say that they are the same bytes.
+    fn bytes_to_read(&self, pair: &Pair) -> Option<u64> {
+        let row = |side: usize, number: Option<u32>| number.and_then(|number| self.rows[side].row(number));
+        match (row(0, pair.before), row(1, pair.after)) {
+            (Some(before), Some(after)) if (before.length, before.hash) == (after.length, after.hash) => None,
+            (before, after) => Some([before, after].iter().flatten().map(|row| u64::from(row.length)).sum()),
+        }
+    }
+
+    fn row(&self, pair: &Pair) -> Option<&Row> {
+        match (pair.before, pair.after) {
+            (Some(number), _) => self.rows[0].row(number),
+            (None, Some(number)) => self.rows[1].row(number),
+            (None, None) => None,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Where the objects of each type stand in an archive, in the order in which an API server lists them.
+
+use lifeboat_archive::index::Row;
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_store::{Archive, ArchiveItem, StoreError};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// The objects of an archive by type, namespace and name: each once, in its preferred version.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    archive: Archive,
+    /// Numbers of rows, by namespace and name.
+    of_types: HashMap<GroupResource, Vec<u32>>,
+}
+
+impl Rows {
+    pub(crate) fn new(archive: Archive) -> Self {
+        let mut of_types: HashMap<GroupResource, Vec<u32>> = HashMap::new();
+        for (number, row) in archive.rows().enumerate().filter(|(_, row)| row.preferred) {
+            // An archive has no more entries than fit: the index was held to the limits of readers.
+            let Ok(number) = u32::try_from(number) else { break };
+            match of_types.get_mut(&*row.resource) {
+                Some(numbers) => numbers.push(number),
+                None => drop(of_types.insert((*row.resource).clone(), vec![number])),
+            }
+        }
+        for numbers in of_types.values_mut() {
+            numbers.sort_by_key(|number| archive.row(*number as usize).map(place));
+            numbers.shrink_to_fit();
+        }
+        Self { archive, of_types }
+    }
+
+    pub(crate) fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    /// The types that the archive holds objects of, each with one of these.
+    pub(crate) fn types(&self) -> impl Iterator<Item = (&GroupResource, &Row)> {
+        self.of_types.iter().filter_map(|(resource, numbers)| Some((resource, self.row(*numbers.first()?)?)))
+    }
+
+    /// The namespace of all objects that have one, if it is the same for all.
+    pub(crate) fn only_namespace(&self) -> Option<Arc<str>> {
+        let mut namespaces = self.archive.rows().map(|row| &row.namespace).filter(|name| !name.is_empty());
+        let first = namespaces.next()?;
+        namespaces.all(|other| other == first).then(|| first.clone())
+    }
+
+    /// All rows of a type, by namespace and name.
+    pub(crate) fn of_type(&self, resource: &GroupResource) -> &[u32] {
+        self.of_types.get(resource).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The rows of a type, or of one namespace of it, that come after a place: by namespace and name.
+    pub(crate) fn after(
+        &self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+        after: Option<&(String, String)>,
+    ) -> &[u32] {
+        let mut rows = self.of_type(resource);
+        if let Some(namespace) = namespace {
+            let begin = rows.partition_point(|n| self.place(*n).0 < namespace);
+            let end = rows.partition_point(|n| self.place(*n).0 <= namespace);
+            rows = &rows[begin..end];
+        }
+        if let Some((namespace, name)) = after {
+            let begin = rows.partition_point(|n| self.place(*n) <= (namespace.as_str(), name.as_str()));
+            rows = &rows[begin..];
+        }
+        rows
+    }
+
+    /// The row of an object.
+    pub(crate) fn find(&self, key: &ObjectKey) -> Option<u32> {
+        let wanted = (key.namespace.as_deref().unwrap_or_default(), key.name.as_str());
+        let rows = self.of_type(&key.resource);
+        let at = rows.binary_search_by(|n| self.place(*n).cmp(&wanted)).ok()?;
+        rows.get(at).copied()
+    }
+
+    /// Reads these rows, in the order of the archive.
+    ///
+    /// # Errors
+    /// When the archive cannot be read, or is damaged.
+    pub(crate) async fn read(&self, numbers: &[u32]) -> Result<Vec<ArchiveItem>, StoreError> {
+        let mut tasks = JoinSet::new();
+        let mut contents = self.archive.read(numbers.iter().map(|number| *number as usize).collect(), &mut tasks);
+        let mut items = Vec::with_capacity(numbers.len());
+        while let Some(item) = contents.next().await? {
+            items.push(item);
+        }
+        Ok(items)
+    }
+
+    /// Namespace, empty without one, and name.
+    pub(crate) fn place(&self, number: u32) -> (&str, &str) {
+        self.row(number).map(place).unwrap_or_default()
+    }
+
+    /// One row.
+    pub(crate) fn row(&self, number: u32) -> Option<&Row> {
+        self.archive.row(number as usize)
+    }
+}
+
+fn place(row: &Row) -> (&str, &str) {
+    (&row.namespace, &row.name)
+}

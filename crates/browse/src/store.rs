@@ -1,0 +1,141 @@
+//! A backup as a store that cannot be written to.
+
+use crate::contents::{TypeContents, contents};
+use crate::rows::Rows;
+use crate::types::types;
+use async_trait::async_trait;
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, chain};
+use lifeboat_sandbox::{ListPage, ListQuery, ObjectStore, StoreError, StoredObject, Types};
+use lifeboat_store::{Archive, ArchiveItem};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The one revision of the store: no object of a cluster has a later one, so that whoever has seen an object is never told that
+/// the store is behind it.
+const REVISION: u64 = i64::MAX as u64;
+/// Objects that are read at once, where it is not known how many of them are selected.
+const BATCH: usize = 500;
+
+/// A backup, open for reading; it never changes. Cheap to ask for what is not in it.
+#[derive(Debug)]
+pub struct BackupStore {
+    rows: Rows,
+    types: Arc<Types>,
+    /// What this is, and that it cannot be changed.
+    what: String,
+    only_namespace: Option<Arc<str>>,
+    revision: watch::Sender<u64>,
+}
+
+impl BackupStore {
+    /// Opens the archive of a backup as a store. `what` names the backup for people, such as `the backup "nightly"`. Reads the
+    /// definitions of custom types, and an object of each type that neither Kubernetes nor these define.
+    ///
+    /// # Errors
+    /// When the archive cannot be read, or is damaged.
+    pub async fn open(archive: Archive, what: &str) -> Result<Self, lifeboat_store::StoreError> {
+        let rows = Rows::new(archive);
+        let only_namespace = rows.only_namespace();
+        let types = Arc::new(types(&rows).await?);
+        let what = format!("this is {what}, which can be read and not changed");
+        Ok(Self { rows, types, what, only_namespace, revision: watch::Sender::new(REVISION) })
+    }
+
+    /// What is in the backup, by type.
+    #[must_use]
+    pub fn contents(&self) -> Vec<TypeContents> {
+        contents(&self.rows)
+    }
+
+    /// The types that a word of a user names, as kubectl takes it: plural, singular, short name or kind, also with the group after a dot.
+    #[must_use]
+    pub fn resources_of(&self, word: &str) -> Vec<GroupResource> {
+        let word = word.to_lowercase();
+        let (name, group) = word.split_once('.').map_or((word.as_str(), None), |(name, group)| (name, Some(group)));
+        let names = |r: &&Arc<ApiResource>| {
+            let is_name = r.resource == name || r.singular == name || r.kind.to_lowercase() == name;
+            (is_name || r.short_names.iter().any(|short| short == name)) && group.is_none_or(|group| r.group == group)
+        };
+        let found: BTreeSet<GroupResource> = self.types.all().filter(names).map(|r| r.group_resource()).collect();
+        found.into_iter().collect()
+    }
+
+    /// Where its objects stand.
+    pub(crate) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// The namespace of all objects that have one, if it is the same for all.
+    #[must_use]
+    pub fn only_namespace(&self) -> Option<&str> {
+        self.only_namespace.as_deref()
+    }
+
+    /// Reads rows, in the order in which they are given.
+    async fn read(&self, numbers: &[u32]) -> Result<Vec<Arc<StoredObject>>, StoreError> {
+        let mut read = self.rows.read(numbers).await.map_err(|e| StoreError::Unavailable(chain(&e)))?;
+        // The archive has its own order.
+        read.sort_by(|a, b| place(a).cmp(&place(b)));
+        Ok(read.into_iter().filter_map(|item| self.stored(item)).collect())
+    }
+
+    fn stored(&self, item: ArchiveItem) -> Option<Arc<StoredObject>> {
+        let row = self.rows.archive().row(item.row)?;
+        Some(Arc::new(StoredObject {
+            key: row.key(),
+            revision: item.head.resource_version.parse().unwrap_or(REVISION),
+            uid: item.head.uid,
+            api_version: item.head.api_version.unwrap_or_default(),
+            labels: item.head.labels,
+            owners: Vec::new(),
+            is_deleting: item.head.deleting,
+            body: item.body,
+        }))
+    }
+}
+
+fn place(item: &ArchiveItem) -> (&str, &str) {
+    (item.head.namespace.as_deref().unwrap_or_default(), &item.head.name)
+}
+
+#[async_trait]
+impl ObjectStore for BackupStore {
+    fn read_only(&self) -> Option<&str> {
+        Some(&self.what)
+    }
+
+    fn types(&self) -> Arc<Types> {
+        self.types.clone()
+    }
+
+    fn revisions(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<StoredObject>>, StoreError> {
+        let Some(number) = self.rows.find(key) else { return Ok(None) };
+        Ok(self.read(&[number]).await?.pop())
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<ListPage, StoreError> {
+        let mut rows = self.rows.after(&query.resource, query.namespace.as_deref(), query.after.as_ref());
+        let named: Vec<u32>;
+        if let Some(name) = query.selector.name() {
+            named = rows.iter().copied().filter(|number| self.rows.place(*number).1 == name).collect();
+            rows = &named;
+        }
+        let limit = if query.limit == 0 { usize::MAX } else { query.limit };
+        let batch = if query.selector.is_everything() { limit } else { BATCH };
+        let mut objects = Vec::new();
+        while !rows.is_empty() && objects.len() < limit {
+            let (first, rest) = rows.split_at(batch.min(rows.len()));
+            let selected = self.read(first).await?.into_iter().filter(|object| query.selector.matches(object));
+            objects.extend(selected);
+            rows = rest;
+        }
+        let more = objects.len() > limit || !rows.is_empty();
+        objects.truncate(limit);
+        Ok(ListPage { objects, revision: REVISION, more })
+    }
+}

@@ -1,0 +1,114 @@
+//! Backups in memory for tests.
+
+use lifeboat_api::Backup;
+use lifeboat_archive::ReadLimits;
+use lifeboat_archive::gzip::Packer;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
+use lifeboat_browse::BackupStore;
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_store::{ClaimOutcome, ClaimRequest, OpenOptions, Store, stream};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const NAME: &str = "b";
+/// Objects of one gzip member.
+const OF_MEMBER: usize = 3;
+
+/// Namespaces, pods of two of them, types that are defined, undefined, and of an older version. Not in the order of a list.
+pub(crate) fn objects() -> Vec<Value> {
+    let mut objects: Vec<Value> = ["b", "a"]
+        .iter()
+        .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": format!("ns-{name}")}}))
+        .collect();
+    for n in [4, 2, 3, 0, 1, 5, 6] {
+        let namespace = if n % 2 == 0 { "b" } else { "a" };
+        let app = ["web", "db", "cache"][n % 3];
+        objects.push(json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("pod-{n}"), "namespace": namespace, "uid": format!("pod-{n}"),
+                "resourceVersion": (100 + n).to_string(), "labels": {"app": app}},
+            "spec": {"priority": 12_345_678_901_234_567_890_u64},
+            "status": {"phase": if n < 4 { "Running" } else { "Pending" }}}));
+    }
+    let version = |name: &str, storage: bool| {
+        json!({"name": name, "served": true, "storage": storage,
+        "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]})
+    };
+    objects.push(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com", "uid": "crd"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version("v2", false), version("v1", true)]}}));
+    for (kind, api_version, namespace) in [
+        ("Widget", "example.com/v1", Some("a")),
+        ("Gizmo", "example.com/v1", None),
+        ("PodDisruptionBudget", "policy/v1beta1", Some("b")),
+    ] {
+        let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "one", "uid": kind}});
+        if let Some(namespace) = namespace {
+            object["metadata"]["namespace"] = namespace.into();
+        }
+        objects.push(object);
+    }
+    objects
+}
+
+fn resource(object: &Value) -> GroupResource {
+    let group = object["apiVersion"].as_str().unwrap().split_once('/').map_or("", |(group, _)| group);
+    GroupResource::new(group, format!("{}s", object["kind"].as_str().unwrap().to_lowercase()))
+}
+
+pub(crate) fn key(object: &Value) -> ObjectKey {
+    let metadata = &object["metadata"];
+    ObjectKey::new(resource(object), metadata["namespace"].as_str(), metadata["name"].as_str().unwrap())
+}
+
+/// A backup of these objects, open as a store.
+pub(crate) async fn opened(objects: &[Value]) -> BackupStore {
+    let store = backup(objects).await;
+    let options = OpenOptions { limits: ReadLimits::default(), scratch: std::env::temp_dir(), ignore_index: false };
+    let archive = store.open_archive(NAME, &options).await.unwrap();
+    BackupStore::open(archive, "the backup \"b\"").await.unwrap()
+}
+
+async fn backup(objects: &[Value]) -> Store {
+    let store = Store::in_memory();
+    let request = ClaimRequest {
+        name: NAME.into(),
+        backup_uid: "u".into(),
+        cluster_uid: "c".into(),
+        namespace: String::new(),
+        take_over: false,
+        now: jiff::Timestamp::UNIX_EPOCH,
+    };
+    let ClaimOutcome::Writer(mut writer) = store.claim(&request).await.unwrap() else { panic!("a new name") };
+    let mut assembler = Assembler::new();
+    let (sender, receiver) = stream(64, "making the archive");
+    for some in objects.chunks(OF_MEMBER) {
+        let mut segment = Segment::default();
+        for object in some {
+            let (key, body) = (key(object), object.to_string());
+            let version = object["apiVersion"].as_str().unwrap().rsplit('/').next().unwrap();
+            let entry = ObjectEntry {
+                resource: &key.resource,
+                version,
+                preferred: true,
+                namespace: key.namespace.as_deref(),
+                name: &key.name,
+                body: [body.as_bytes(), b""],
+            };
+            segment.push_object(&entry, 0).unwrap();
+        }
+        sender.send(assembler.append(segment.compress(&mut Packer::new(1))).into()).await.unwrap();
+    }
+    let (last, summary, index) = assembler.finish();
+    sender.send(last.into()).await.unwrap();
+    sender.end();
+    writer.put_tarball(receiver).await.unwrap();
+    writer.record_tarball(&summary);
+    writer.put(BackupFile::Index, index).await.unwrap();
+    let mut backup = Backup::default();
+    backup.metadata.name = NAME.into();
+    backup.metadata.uid = "u".into();
+    writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
+    store
+}

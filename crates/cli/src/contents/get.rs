@@ -1,0 +1,103 @@
+//! `contents NAME get TYPE[/NAME]`: objects of a backup, printed.
+
+use super::{Objects, types_of};
+use crate::opened::Opened;
+use crate::yaml;
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use std::io::{BufWriter, Write};
+
+/// Which objects, and how.
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// A type, as kubectl takes it, and the name of one object of it
+    #[arg(value_name = "TYPE[/NAME]")]
+    what: String,
+    /// Only objects of this namespace
+    #[arg(long, value_name = "NAMESPACE")]
+    object_namespace: Option<String>,
+    /// How they are printed; each object is a document of its own
+    #[arg(long, short, value_enum, default_value_t = Form::Yaml)]
+    output: Form,
+    /// Show the values of Secrets
+    #[arg(long)]
+    show_secrets: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// YAML documents
+    Yaml,
+    /// One JSON document in a line
+    Json,
+    /// Namespace and name
+    Name,
+}
+
+impl GetArgs {
+    pub(super) async fn run(self, opened: &Opened) -> Result<()> {
+        let (word, name) = match self.what.split_once('/') {
+            Some((word, name)) => (word, Some(name)),
+            None => (self.what.as_str(), None),
+        };
+        let mut out = BufWriter::new(std::io::stdout());
+        let mut printed = 0;
+        for resource in types_of(&opened.store, word)? {
+            let mut objects = Objects::of(&opened.store, resource.clone(), self.object_namespace.clone(), name)?;
+            loop {
+                let page = objects.next(self.show_secrets).await?;
+                if page.is_empty() {
+                    break;
+                }
+                for object in &page {
+                    print(self.output, &resource.to_string(), object, &mut out)?;
+                }
+                printed += page.len();
+            }
+        }
+        out.flush()?;
+        if printed == 0 {
+            let place =
+                self.object_namespace.as_ref().map_or_else(String::new, |name| format!(" in the namespace {name}"));
+            bail!("{} has no {}{place}", opened.what, self.what);
+        }
+        Ok(())
+    }
+}
+
+fn print(form: Form, resource: &str, object: &Value, out: &mut impl Write) -> Result<()> {
+    match form {
+        Form::Yaml => writeln!(out, "---\n{}", yaml::print(object)?.trim_end())?,
+        Form::Json => writeln!(out, "{object}")?,
+        Form::Name => {
+            let text = |field: &str| object["metadata"][field].as_str();
+            let place = text("namespace").map_or_else(String::new, |namespace| format!("{namespace}/"));
+            writeln!(out, "{resource}/{place}{}", text("name").unwrap_or_default())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_form() {
+        let pod = json!({"kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}});
+        for (form, expected) in [
+            (Form::Yaml, "---\nkind: Pod\nmetadata:\n  name: web\n  namespace: shop\n"),
+            (Form::Json, "{\"kind\":\"Pod\",\"metadata\":{\"name\":\"web\",\"namespace\":\"shop\"}}\n"),
+            (Form::Name, "pods/shop/web\n"),
+        ] {
+            let mut out = Vec::new();
+            print(form, "pods", &pod, &mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+        let mut out = Vec::new();
+        print(Form::Name, "nodes", &json!({"metadata": {"name": "n"}}), &mut out).unwrap();
+        assert_eq!(out, b"nodes/n\n");
+    }
+}

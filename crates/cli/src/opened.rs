@@ -1,0 +1,103 @@
+//! The archive of a backup that is open for reading, from a bucket or through the server.
+
+use crate::bucket_url::{self, Purpose};
+use crate::flags;
+use crate::globals::Globals;
+use crate::resource::artifact::{Downloads, stream};
+use crate::resource::trust::TrustArgs;
+use crate::resource::{client, missing, said};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use lifeboat_api::{Backup, DownloadTargetKind, Duration};
+use lifeboat_archive::ReadLimits;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_browse::BackupStore;
+use lifeboat_bucket::Directory;
+use lifeboat_store::{OpenOptions, Store};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Where copies of archives may lie.
+#[derive(Debug, Args)]
+pub(crate) struct ScratchArgs {
+    /// A folder for the temporary copy of an archive that the server sends or that has no index
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) scratch: Option<PathBuf>,
+}
+
+/// How the server is asked for an archive.
+#[derive(Debug, Args)]
+pub(crate) struct FromServerArgs {
+    /// How long to wait for the server, and for each part of the download
+    #[arg(long, value_parser = flags::duration, default_value = "1m0s", value_name = "DURATION")]
+    timeout: Duration,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+/// A backup that is open for reading.
+pub(crate) struct Opened {
+    pub(crate) store: BackupStore,
+    /// The backup for people: its name and when it was made.
+    pub(crate) what: String,
+}
+
+impl ScratchArgs {
+    /// A folder for what goes at the end, for its owner alone.
+    pub(crate) fn folder(&self) -> Result<TempDir> {
+        let place = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let folder = tempfile::Builder::new().prefix("lifeboat-").tempdir_in(&place);
+        folder.with_context(|| format!("make a temporary folder in {}: look at --scratch", place.display()))
+    }
+}
+
+/// Opens a backup that lies in a bucket.
+///
+/// # Errors
+/// When there is no such backup, or it cannot be read.
+pub(crate) async fn in_bucket(url: &str, name: &str, globals: &Globals, folder: &Path) -> Result<Opened> {
+    let store = bucket_url::open(url, Purpose::Read, globals.patience()).await?;
+    open(&store, name, folder).await
+}
+
+/// Opens a backup of the cluster, whose archive the server gives. What is downloaded lies in `folder`.
+///
+/// # Errors
+/// When there is no such backup, or it cannot be had or read.
+pub(crate) async fn through_server(
+    name: &str,
+    args: &FromServerArgs,
+    globals: &Globals,
+    folder: &Path,
+) -> Result<Opened> {
+    let client = client(globals).await?;
+    let Some(record) = client.get::<Backup>(name).await? else { return Err(missing::<Backup>(name)) };
+    let (downloads, warning) = Downloads::new(&client, globals, &args.trust, name, args.timeout.to_std()).await?;
+    said(warning)?;
+    // A bucket that holds this backup alone.
+    let bucket = folder.join("bucket");
+    let place = |file: BackupFile| bucket.join(file.key(name));
+    let made = |path: &Path| format!("write {}", path.display());
+    let archive = place(BackupFile::Tarball);
+    let parent = archive.parent().unwrap_or(&bucket);
+    std::fs::create_dir_all(parent).with_context(|| made(parent))?;
+    let mut file = std::fs::File::create(&archive).with_context(|| made(&archive))?;
+    if !stream(&downloads, DownloadTargetKind::BackupContents, name, &mut file).await? {
+        bail!("the archive of backup {name:?} is not in its storage location");
+    }
+    let metadata = place(BackupFile::Metadata);
+    std::fs::write(&metadata, serde_json::to_vec(&record)?).with_context(|| made(&metadata))?;
+    let directory = Directory::open(&bucket).with_context(|| format!("open the copy in {}", bucket.display()))?;
+    open(&Store::new(Arc::new(directory)), name, folder).await
+}
+
+async fn open(store: &Store, name: &str, folder: &Path) -> Result<Opened> {
+    let record = store.backup(name).await?;
+    let of = record.status.start_timestamp.map_or_else(String::new, |time| format!(" of {time}"));
+    let what = format!("the backup {name:?}{of}");
+    let options = OpenOptions { limits: ReadLimits::default(), scratch: folder.to_path_buf(), ignore_index: false };
+    let opened = async { BackupStore::open(store.open_archive(name, &options).await?, &what).await };
+    let store = opened.await.with_context(|| format!("open the archive of {what}"))?;
+    Ok(Opened { store, what })
+}
