@@ -7,8 +7,8 @@ use std::error::Error;
 use std::sync::{Arc, OnceLock};
 use tracing::{Id, Instrument, Span, field, info_span};
 
-/// The target of these spans, by which a subscriber can tell them from others.
-pub const TRACE_TARGET: &str = "lifeboat::trace";
+/// The target of these spans, by which a subscriber can tell them from others. Filters compare beginnings: no module is called so.
+pub const TRACE_TARGET: &str = "lifeboat::span";
 
 /// What an operation is about, as its span says it.
 #[derive(Clone, Copy, Debug)]

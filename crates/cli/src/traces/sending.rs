@@ -1,6 +1,6 @@
 //! Sends spans by OTLP over gRPC. The library's own thread does so, from a queue with a bound: who works never waits for it.
 
-use super::Target;
+use super::variables::Target;
 use lifeboat_operation::TRACE_TARGET;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{Context, Key, KeyValue};

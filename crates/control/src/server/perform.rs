@@ -108,7 +108,7 @@ async fn of_backup(
             work::backup::fail_unseen(context, &backup, work::backup::AGAIN, reason).await
         }
         S::LookAfter | S::CancelOperations => work::pending::backup::look_after(context, backup, target).await,
-        S::Finalize => work::pending::backup::end(context, backup, target).await,
+        S::Finalize => Box::pin(work::pending::backup::end(context, backup, target)).await,
     }
 }
 
@@ -124,7 +124,7 @@ async fn of_restore(
     match step {
         S::CleanUp => work::restore::clean_up(context, restore, place).await,
         S::AddFinalizer => work::restore::add_finalizer(context, restore).await,
-        S::Run => work::restore::run(context, restore, origin, stop).await,
+        S::Run => Box::pin(work::restore::run(context, restore, origin, stop)).await,
         S::RunAgain { attempt } => work::restore::run_again(context, restore, origin, attempt, stop).await,
         S::Fail(reason) => Box::pin(work::restore::give_up(context, restore, place, reason)).await,
         S::FailVeleros(reason) => {

@@ -209,9 +209,9 @@ async fn begin(
             let reason = format!(
                 "cancelled on request: {done} of {found} objects found so far were read, and nothing of them is kept"
             );
-            record_and_note_failure(context, &current, reason, &env).await
+            Box::pin(record_and_note_failure(context, &current, reason, &env)).await
         }
-        Err(e) => record_and_note_failure(context, &current, e.to_string(), &env).await,
+        Err(e) => Box::pin(record_and_note_failure(context, &current, e.to_string(), &env)).await,
     };
     let ended = unless_gone(context, &current, &env, (has_put, noted)).await;
     if has_notes && ended.is_ok() {
@@ -345,7 +345,7 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
         Ok(env) => {
             // What goes wrong is in the log that is stored.
             paid(run_owed_hooks(&env.cluster, &env.operation).await)?;
-            let noted = record_and_note_failure(context, backup, reason, &env).await;
+            let noted = Box::pin(record_and_note_failure(context, backup, reason, &env)).await;
             let is_recorded = noted.0;
             (unless_gone(context, backup, &env, noted).await, is_recorded)
         }

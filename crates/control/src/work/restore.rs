@@ -402,7 +402,7 @@ async fn note_refusal(context: &Context, before: &Restore, after: Restore, error
         restore.status.validation_errors = errors;
         restore.status.start_timestamp = None;
     });
-    let refused = refused.await?;
+    let refused = Box::pin(refused).await?;
     context.metrics.restore_ends(&refused);
     Ok(vec![Effect::stored(refused)])
 }

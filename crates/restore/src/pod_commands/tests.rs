@@ -65,7 +65,7 @@ impl Ground {
             .collect();
         let resource =
             RestoreResourceHookSpec { name: "h".to_owned(), post_hooks, ..RestoreResourceHookSpec::default() };
-        let hooks = RestoreHooks::new(&Spec { resources: vec![resource] }).unwrap();
+        let hooks = RestoreHooks::new(&Spec { resources: vec![resource], ..Spec::default() }).unwrap();
         PodCommands::new(Arc::new(hooks), Duration::from_secs(600), &self.env)
     }
 

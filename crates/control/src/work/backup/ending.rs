@@ -140,7 +140,7 @@ pub(super) async fn note_refusal(context: &Context, before: &Backup, after: Back
         backup.status.validation_errors = errors;
         backup.status.start_timestamp = None;
     });
-    let refused = refused.await?;
+    let refused = Box::pin(refused).await?;
     context.metrics.backup_refused(&refused);
     Ok(vec![Effect::stored(refused)])
 }

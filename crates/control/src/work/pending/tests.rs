@@ -178,7 +178,7 @@ async fn a_backup_waits_for_its_operations_and_ends_after_them() {
     pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await.unwrap();
     let finalizing = ground.backup().await;
     assert_eq!(finalizing.status.phase, Some(BackupPhase::Finalizing));
-    pending_backup::end(&ground.context, finalizing, ground.target()).await.unwrap();
+    Box::pin(pending_backup::end(&ground.context, finalizing, ground.target())).await.unwrap();
     let ended = ground.backup().await;
     assert_eq!(ended.status.phase, Some(BackupPhase::Completed));
     assert_eq!((ended.status.backup_item_operations_completed, ended.status.completion_timestamp.is_some()), (1, true));
@@ -197,7 +197,7 @@ async fn a_server_takes_over_what_a_dead_one_has_stored_of_a_backup_but_not_note
         let _ = pending_backup::look_after(&ground.context, pending.clone(), ground.target()).await;
     }
     let finalizing = ground.backup().await;
-    pending_backup::end(&ground.context, finalizing.clone(), ground.target()).await.unwrap();
+    Box::pin(pending_backup::end(&ground.context, finalizing.clone(), ground.target())).await.unwrap();
     let ended = ground.backup().await;
     // Its last writes into the cluster were lost, one after the other.
     for (before, step) in [(finalizing, "finish"), (pending, "operations")] {
@@ -206,7 +206,7 @@ async fn a_server_takes_over_what_a_dead_one_has_stored_of_a_backup_but_not_note
         lost.status = before.status;
         let lost = ground.context.client.change(&current, &lost).await.unwrap();
         match step {
-            "finish" => pending_backup::end(&ground.context, lost, ground.target()).await.unwrap(),
+            "finish" => Box::pin(pending_backup::end(&ground.context, lost, ground.target())).await.unwrap(),
             _ => pending_backup::look_after(&ground.context, lost, ground.target()).await.unwrap(),
         };
         assert_eq!(ground.backup().await.status, ended.status, "{step}");
@@ -266,12 +266,12 @@ async fn a_restore_that_waits_ends_when_its_bucket_was_away_for_a_day() {
     for _ in 0..2 {
         let _ = pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await;
     }
-    pending_backup::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    Box::pin(pending_backup::end(&ground.context, ground.backup().await, ground.target())).await.unwrap();
     let mut world = World::default();
     world.put(Stored::from(ground.backup().await));
     world.put(Stored::from(ground.location.clone()));
     let origin = Origin::of(&ground.restore().await, &world);
-    restore::run(&ground.context, ground.restore().await, origin, CancellationToken::new()).await.unwrap();
+    Box::pin(restore::run(&ground.context, ground.restore().await, origin, CancellationToken::new())).await.unwrap();
     for (hour, is_there, expected, noted) in LOOKS {
         ground.set_clock(hour);
         let location = if is_there { ground.location.clone() } else { ground.away() };
@@ -295,7 +295,7 @@ async fn cancelling_a_backup_that_waits_ends_its_operations_and_then_the_backup(
     let cancelled = ground.context.client.change(&pending, &cancelled).await.unwrap();
     pending_backup::look_after(&ground.context, cancelled, ground.target()).await.unwrap();
     assert_eq!(*ground.action.cancelled.lock().unwrap(), ["op-1"]);
-    pending_backup::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    Box::pin(pending_backup::end(&ground.context, ground.backup().await, ground.target())).await.unwrap();
     let ended = ground.backup().await;
     assert_eq!((ended.status.phase, ended.status.errors), (Some(BackupPhase::PartiallyFailed), 1));
     let store = ground.context.store(&ground.location).await.unwrap();
@@ -313,13 +313,13 @@ async fn a_restore_waits_for_its_operations_and_ends_after_them() {
     for _ in 0..2 {
         let _ = pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await;
     }
-    pending_backup::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    Box::pin(pending_backup::end(&ground.context, ground.backup().await, ground.target())).await.unwrap();
     let mut world = World::default();
     world.put(Stored::from(ground.backup().await));
     world.put(Stored::from(ground.location.clone()));
     let place = || async { Some((ground.backup().await, ground.location.clone())) };
     let origin = Origin::of(&ground.restore().await, &world);
-    restore::run(&ground.context, ground.restore().await, origin, CancellationToken::new()).await.unwrap();
+    Box::pin(restore::run(&ground.context, ground.restore().await, origin, CancellationToken::new())).await.unwrap();
     let pending = ground.restore().await;
     assert_eq!(pending.status.phase, Some(RestorePhase::WaitingForPluginOperations));
     assert_eq!((pending.status.restore_item_operations_attempted, pending.status.completion_timestamp), (1, None));

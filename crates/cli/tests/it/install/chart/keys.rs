@@ -23,7 +23,7 @@ fn samples() -> BTreeMap<&'static str, Value> {
         ("podDisruptionBudget.maxUnavailable", json!(2)),
         ("metrics.service.nodePort", json!(30085)),
         ("configuration.extraEnvVars", json!({"OTHER": "x"})),
-        ("upgradeCRDsJob.extraEnvVars", json!({"OTHER": "x"})),
+        ("upgradeCRDsJob.extraEnvVars", json!([{"name": "OTHER", "value": "x"}])),
         ("schedules.*.retention", json!({"last": 1})),
         ("schedules.*.template", json!({"ttl": "1h"})),
     ]);
