@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn hooks(entries: Vec<BackupResourceHookSpec>) -> BackupHooks {
-        BackupHooks::new(&Spec { resources: entries }, &catalog()).unwrap()
+        BackupHooks::new(&Spec { resources: entries, ..Spec::default() }, &catalog()).unwrap()
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
             BackupResourceHookSpec { post_hooks: vec![no_command], ..entry("b") },
         ];
         assert_eq!(
-            BackupHooks::new(&Spec { resources: wrong }, &catalog()).map(drop),
+            BackupHooks::new(&Spec { resources: wrong, ..Spec::default() }, &catalog()).map(drop),
             Err(list(&[
                 r#"hook "a": invalid label selector: "Like" is not a valid label selector operator"#,
                 r#"hook "b": a hook has no command: name the program and its arguments"#,

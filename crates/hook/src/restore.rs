@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn hooks(resources: Vec<RestoreResourceHookSpec>) -> Result<RestoreHooks, Vec<String>> {
-        RestoreHooks::new(&Spec { resources })
+        RestoreHooks::new(&Spec { resources, ..Spec::default() })
     }
 
     #[test]
