@@ -44,7 +44,8 @@ async fn defined(rows: &Rows) -> Result<Vec<CustomType>, StoreError> {
         match serde_json::from_slice(&item.body) {
             Ok(definition) => custom.extend(CustomType::of_definition(&definition)),
             Err(e) => {
-                tracing::warn!(name = item.head.name, error = chain(&e), "the definition cannot be read: not used")
+                let name = &item.head.name;
+                tracing::warn!(name, error = chain(&e), "the definition cannot be read: not used");
             }
         }
     }

@@ -265,6 +265,7 @@ mod tests {
             backup describe names Backup
             backup logs name Backup
             backup download name Backup
+            backup contents name Backup
             backup cancel names Backup
             backup hold names Backup
             backup release names Backup
@@ -309,6 +310,7 @@ mod tests {
             delete restore names Restore
             delete schedule names Schedule
             delete backup-location names BackupStorageLocation
+            browse name Backup
             debug backup Backup
             debug restore Restore";
         assert_eq!(places(), expected.lines().map(str::trim).collect::<Vec<_>>());

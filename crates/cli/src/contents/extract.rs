@@ -1,6 +1,6 @@
 //! `contents NAME extract FOLDER`: one file for each object of a backup.
 
-use super::{Objects, is_secret, types_of};
+use super::objects::{Objects, is_secret, types_of};
 use crate::flags::{self, List};
 use crate::opened::Opened;
 use crate::yaml;

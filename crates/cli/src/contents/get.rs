@@ -1,6 +1,6 @@
 //! `contents NAME get TYPE[/NAME]`: objects of a backup, printed.
 
-use super::{Objects, types_of};
+use super::objects::{Objects, types_of};
 use crate::opened::Opened;
 use crate::yaml;
 use anyhow::{Result, bail};
