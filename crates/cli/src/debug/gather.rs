@@ -62,14 +62,14 @@ impl<'a> Gathering<'a> {
         self.pod_logs(pods).await?;
         if !backup.is_empty() {
             say(&format!("Collecting log for backup: {backup}"))?;
-            let page = backup_page(self.client, self.globals, backup).await;
+            let page = Box::pin(backup_page(self.client, self.globals, backup)).await;
             self.put_text(&format!("backup_describe_{backup}.txt"), page)?;
             let log = self.log(DownloadTargetKind::BackupLog, backup).await;
             self.put(&format!("backup_{backup}.log"), log)?;
         }
         if !restore.is_empty() {
             say(&format!("Collecting log for restore: {restore}"))?;
-            let page = restore_page(self.client, self.globals, restore).await;
+            let page = Box::pin(restore_page(self.client, self.globals, restore)).await;
             self.put_text(&format!("restore_describe_{restore}.txt"), page)?;
             let log = self.log(DownloadTargetKind::RestoreLog, restore).await;
             self.put(&format!("restore_{restore}.log"), log)?;

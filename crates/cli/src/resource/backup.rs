@@ -124,7 +124,7 @@ impl BackupCommand {
         match self {
             Self::Create(args) => args.run(globals).await,
             Self::Get(args) => get::<Backup>(&args, globals).await,
-            Self::Describe(args) => args.run(globals).await,
+            Self::Describe(args) => Box::pin(args.run(globals)).await,
             Self::Logs(args) => args.run::<Backup>(DownloadTargetKind::BackupLog, globals).await,
             Self::Contents(args) => Box::pin(args.run(globals)).await,
             Self::Download(args) => args.run(globals).await,

@@ -97,7 +97,7 @@ impl BackupDescribeArgs {
         let single = found.len() == 1;
         let mut out = std::io::stdout();
         for (at, backup) in found.into_iter().enumerate() {
-            let facts = backup_facts(&client, globals, &self.which, backup).await?;
+            let facts = Box::pin(backup_facts(&client, globals, &self.which, backup)).await?;
             if as_json && single {
                 write!(out, "{}", json::describe(&facts, &style)?)?;
             } else {
@@ -115,7 +115,7 @@ impl DescribeArgs {
         let style = style(globals, self.details);
         let found: Vec<Restore> = self.find(&client).await?;
         for (at, restore) in found.into_iter().enumerate() {
-            let facts = restore_facts(&client, globals, &self, restore).await?;
+            let facts = Box::pin(restore_facts(&client, globals, &self, restore)).await?;
             write!(std::io::stdout(), "{}{}", between(at), restore::describe(&facts, &style))?;
         }
         Ok(ExitCode::SUCCESS)
@@ -130,14 +130,14 @@ impl DescribeArgs {
 pub(crate) async fn backup_page(client: &Client, globals: &Globals, name: &str) -> Result<String> {
     let (args, style) = whole_page(globals);
     let backup = client.get::<Backup>(name).await?.ok_or_else(|| missing::<Backup>(name))?;
-    Ok(backup::describe(&backup_facts(client, globals, &args, backup).await?, &style))
+    Ok(backup::describe(&Box::pin(backup_facts(client, globals, &args, backup)).await?, &style))
 }
 
 /// What `restore describe --details` says, without colours.
 pub(crate) async fn restore_page(client: &Client, globals: &Globals, name: &str) -> Result<String> {
     let (args, style) = whole_page(globals);
     let restore = client.get::<Restore>(name).await?.ok_or_else(|| missing::<Restore>(name))?;
-    Ok(restore::describe(&restore_facts(client, globals, &args, restore).await?, &style))
+    Ok(restore::describe(&Box::pin(restore_facts(client, globals, &args, restore)).await?, &style))
 }
 
 fn whole_page(globals: &Globals) -> (DescribeArgs, Style) {

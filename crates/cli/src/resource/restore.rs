@@ -117,7 +117,7 @@ impl RestoreCommand {
             Self::Plan(args) => args.run(globals).await,
             Self::Diff(args) => args.run(globals).await,
             Self::Get(args) => get::<Restore>(&args, globals).await,
-            Self::Describe(args) => args.run_restores(globals).await,
+            Self::Describe(args) => Box::pin(args.run_restores(globals)).await,
             Self::Logs(args) => args.run::<Restore>(DownloadTargetKind::RestoreLog, globals).await,
             Self::Cancel(args) => args.run::<Restore>(globals).await,
             Self::Delete(args) => delete::<Restore>(&args, globals).await,

@@ -85,8 +85,8 @@ pub(crate) enum DescribeCommand {
 impl GetCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
-            Self::Backups(args) => BackupCommand::Get(args).run(globals).await,
-            Self::Restores(args) => RestoreCommand::Get(args).run(globals).await,
+            Self::Backups(args) => Box::pin(BackupCommand::Get(args).run(globals)).await,
+            Self::Restores(args) => Box::pin(RestoreCommand::Get(args).run(globals)).await,
             Self::Schedules(args) => ScheduleCommand::Get(args).run(globals).await,
             Self::BackupLocations(args) => LocationCommand::Get(args).run(globals).await,
             Self::SnapshotLocations(args) => SnapshotLocationCommand::Get(args).run(globals).await,
@@ -98,8 +98,8 @@ impl GetCommand {
 impl CreateCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
-            Self::Backup(args) => BackupCommand::Create(args).run(globals).await,
-            Self::Restore(args) => RestoreCommand::Create(args).run(globals).await,
+            Self::Backup(args) => Box::pin(BackupCommand::Create(args).run(globals)).await,
+            Self::Restore(args) => Box::pin(RestoreCommand::Create(args).run(globals)).await,
             Self::Schedule(args) => ScheduleCommand::Create(args).run(globals).await,
             Self::BackupLocation(args) => LocationCommand::Create(args).run(globals).await,
             Self::SnapshotLocation(args) => SnapshotLocationCommand::Create(args).run(globals).await,
@@ -110,8 +110,8 @@ impl CreateCommand {
 impl DescribeCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
-            Self::Backups(args) => BackupCommand::Describe(args).run(globals).await,
-            Self::Restores(args) => RestoreCommand::Describe(args).run(globals).await,
+            Self::Backups(args) => Box::pin(BackupCommand::Describe(args).run(globals)).await,
+            Self::Restores(args) => Box::pin(RestoreCommand::Describe(args).run(globals)).await,
             Self::Schedules(args) => ScheduleCommand::Describe(args).run(globals).await,
         }
     }
@@ -120,8 +120,8 @@ impl DescribeCommand {
 impl DeleteCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
-            Self::Backup(args) => BackupCommand::Delete(args).run(globals).await,
-            Self::Restore(args) => RestoreCommand::Delete(args).run(globals).await,
+            Self::Backup(args) => Box::pin(BackupCommand::Delete(args).run(globals)).await,
+            Self::Restore(args) => Box::pin(RestoreCommand::Delete(args).run(globals)).await,
             Self::Schedule(args) => ScheduleCommand::Delete(args).run(globals).await,
             Self::BackupLocation(args) => LocationCommand::Delete(args).run(globals).await,
         }

@@ -25,9 +25,12 @@ struct Collector {
     _runtime: Runtime,
 }
 
+/// What a collector was told of a process: its attributes.
+type Resource = BTreeMap<String, String>;
+
 /// What it was sent: the attributes of the senders, and the spans.
 #[derive(Clone, Default)]
-struct Taken(Arc<Mutex<(Vec<BTreeMap<String, String>>, Vec<Span>)>>);
+struct Taken(Arc<Mutex<(Vec<Resource>, Vec<Span>)>>);
 
 #[tonic::async_trait]
 impl TraceService for Taken {
