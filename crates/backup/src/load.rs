@@ -2,6 +2,7 @@
 
 use crate::env::Env;
 use crate::request::{Settings, ValidationErrors};
+use crate::volumes::ask_for_movers;
 use lifeboat_api::Backup;
 use lifeboat_cluster::{Cluster, ConfigMapError};
 use lifeboat_object::Place;
@@ -65,11 +66,20 @@ async fn own(backup: &Backup, settings: &Settings, env: &Env) -> Result<Option<R
 ///
 /// # Errors
 /// What is wrong with it: no backup that it counts for would be made.
-pub async fn check_policies(namespace: &str, name: &str, cluster: &Cluster) -> Result<(), String> {
+pub async fn check_policies(namespace: &str, name: &str, cluster: &Cluster) -> Result<CheckedPolicies, String> {
     if name.is_empty() {
-        return Ok(());
+        return Ok(CheckedPolicies::default());
     }
-    read(namespace, name, cluster).await.map(drop)
+    let policies = read(namespace, name, cluster).await?;
+    Ok(CheckedPolicies { ask_for_movers: ask_for_movers(&policies) })
+}
+
+/// What resource policies that can be read come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckedPolicies {
+    /// Whether a rule asks for a mover of volume data, which this version does not have: a backup that has a volume for which the rule is
+    /// is refused.
+    pub ask_for_movers: bool,
 }
 
 async fn read(namespace: &str, name: &str, cluster: &Cluster) -> Result<ResourcePolicies, String> {

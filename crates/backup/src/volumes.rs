@@ -256,10 +256,12 @@ impl Volumes {
 
 /// Whether the rules may ask for a mover of volume data, so that it is worth looking at the volumes before a backup begins.
 pub(crate) fn may_need_movers(policies: Option<&ResourcePolicies>, flags: &Flags) -> bool {
-    let asks = |action: &str| matches!(action, "fs-backup" | "snapshot-datamover");
-    flags.fs_backup_by_default
-        || flags.moves_data
-        || policies.into_iter().flat_map(ResourcePolicies::volume_rules).any(|rule| asks(rule.action.name()))
+    flags.fs_backup_by_default || flags.moves_data || policies.is_some_and(ask_for_movers)
+}
+
+/// Whether a rule of these policies asks for a mover of volume data.
+pub(crate) fn ask_for_movers(policies: &ResourcePolicies) -> bool {
+    policies.volume_rules().any(|rule| matches!(rule.action.name(), "fs-backup" | "snapshot-datamover"))
 }
 
 /// What keeps a backup from beginning: volumes whose data this version cannot move, though the backup, a policy or a default of

@@ -12,7 +12,7 @@ use lifeboat_api::{
     Backup, BackupRepository, BackupStorageLocation, DataUpload, ObjectMeta, PodVolumeBackup, Restore, Schedule,
     VolumeSnapshotLocation,
 };
-use lifeboat_backup::check_policies;
+use lifeboat_backup::{CheckedPolicies, check_policies};
 use lifeboat_client::{Client, Object, api_resource};
 use lifeboat_cluster::{Cluster, ListRequest};
 use lifeboat_install::server_deployment;
@@ -39,9 +39,9 @@ pub(super) struct Found {
     pub(super) repositories: BTreeSet<String>,
     /// The labels of the ConfigMaps that configure actions, by their names.
     pub(super) action_config_maps: BTreeMap<String, BTreeMap<String, String>>,
-    /// By the name of each ConfigMap with resource policies: what is wrong with it, if anything is.
-    pub(super) policies: BTreeMap<String, Option<String>>,
-    /// The same of the resource modifiers of the server.
+    /// By the name of each ConfigMap with resource policies: what these come to, or what is wrong with it.
+    pub(super) policies: BTreeMap<String, Result<CheckedPolicies, String>>,
+    /// By the name of each ConfigMap with resource modifiers of the server: what is wrong with it, if anything is.
     pub(super) modifiers: BTreeMap<String, Option<String>>,
     pub(super) pods: Pods,
 }
@@ -101,8 +101,8 @@ impl Found {
             of_schedules.filter(|one| one.kind.eq_ignore_ascii_case("configmap")).map(|one| one.name.clone());
         let names: BTreeSet<String> = of_schedules.chain(flags.policies).collect();
         for name in names {
-            let wrong = check_policies(namespace, &name, cluster).await.err();
-            self.policies.insert(name, wrong);
+            let checked = check_policies(namespace, &name, cluster).await;
+            self.policies.insert(name, checked);
         }
         if let Some(name) = flags.modifiers {
             let wrong = check_modifiers(namespace, &name, cluster).await.err();

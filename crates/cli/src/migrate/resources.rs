@@ -7,6 +7,7 @@ use crate::server::providers::is_built_in;
 use jiff::tz::TimeZone;
 use lifeboat_api::well_known::LABEL_PLUGIN_CONFIG;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Schedule};
+use lifeboat_backup::CheckedPolicies;
 use lifeboat_control::{backup_is_running, restore_is_running, schedule_refusal};
 use lifeboat_install::DIRECTORY_PROVIDER;
 use lifeboat_object::{counted, first_names};
@@ -22,7 +23,7 @@ pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
         out.push(by_plugin(found, &format!("volume snapshot location {name}"), &one.spec.provider));
     }
     for one in &found.schedules {
-        schedule(one, &mut out);
+        out.push(schedule(one, found));
     }
     backups(found, &mut out);
     rules(found, &mut out);
@@ -69,24 +70,57 @@ fn by_plugin(found: &Found, subject: &str, provider: &str) -> Finding {
     }
 }
 
-fn schedule(one: &Schedule, out: &mut Vec<Finding>) {
+fn schedule(one: &Schedule, found: &Found) -> Finding {
     let subject = format!("schedule {}", one.metadata.name);
     if let Some(why) = schedule_refusal(one, &TimeZone::UTC) {
         let next = "change the schedule as the reason says, or delete it";
-        out.push(Finding::new(Verdict::Mend, subject, format!("Lifeboat refuses it: {why}")).next(next));
-        return;
+        return Finding::new(Verdict::Mend, subject, format!("Lifeboat refuses it: {why}")).next(next);
     }
-    let template = &one.spec.template;
-    let by_files = template.default_volumes_to_fs_backup.or(template.default_volumes_to_restic) == Some(true);
-    if by_files || template.snapshot_move_data == Some(true) {
-        let what = "it asks for movers of data, which this version does not have: its backups are refused where they have volumes \
-                    that need one";
+    let policies: Vec<&String> = policies_of(one, found).collect();
+    if let Some(name) = policies.iter().find(|name| matches!(found.policies.get(**name), Some(Err(_)))) {
+        let what = format!("its backups would be refused: the resource policies in ConfigMap {name} are wrong");
+        return Finding::new(Verdict::Mend, subject, what).next("mend the ConfigMap");
+    }
+    if let Some(who) = asks_for_movers(one, &policies, found).filter(|_| !one.spec.template.allow_unprotected) {
+        let what = format!(
+            "{who} for movers of data, which this version does not have: its backups are refused where they have volumes that need one"
+        );
         let next =
             "save these volumes by snapshots, or set spec.template.allowUnprotected where it may go on without them";
-        out.push(Finding::new(Verdict::Missing, subject, what).next(next));
-        return;
+        return Finding::new(Verdict::Missing, subject, what).next(next);
     }
-    out.push(Finding::new(Verdict::Works, subject, format!("{} goes on", one.spec.schedule)));
+    Finding::new(Verdict::Works, subject, format!("{} goes on", one.spec.schedule))
+}
+
+/// The ConfigMaps with resource policies that count for the backups of a schedule: its own, and that of the server.
+fn policies_of<'a>(one: &'a Schedule, found: &'a Found) -> impl Iterator<Item = &'a String> {
+    let of_server = found.server.as_ref().and_then(|server| server.flags.policies.as_ref());
+    one.spec.template.resource_policy.as_ref().map(|named| &named.name).into_iter().chain(of_server)
+}
+
+/// Who asks for movers of volume data in the backups of a schedule, if anyone does.
+fn asks_for_movers(one: &Schedule, policies: &[&String], found: &Found) -> Option<String> {
+    let template = &one.spec.template;
+    // The old name of the field counts more than the new one.
+    let by_files = match template.default_volumes_to_restic {
+        Some(true) => Some(true),
+        _ => template.default_volumes_to_fs_backup,
+    };
+    if by_files == Some(true) || template.snapshot_move_data == Some(true) {
+        return Some("it asks".to_owned());
+    }
+    let by_default = |flag: &str, own: Option<bool>| {
+        let given = found.server.iter().any(|server| server.flags.for_movers.iter().any(|given| given == flag));
+        (given && own.is_none()).then(|| format!("the server's flag --{flag} asks"))
+    };
+    let by_policies = || {
+        let asking =
+            |name: &&&String| matches!(found.policies.get(**name), Some(Ok(checked)) if checked.ask_for_movers);
+        policies.iter().find(asking).map(|name| format!("a rule in ConfigMap {name} asks"))
+    };
+    by_default("default-volumes-to-fs-backup", by_files)
+        .or_else(|| by_default("default-snapshot-move-data", template.snapshot_move_data))
+        .or_else(by_policies)
 }
 
 fn backups(found: &Found, out: &mut Vec<Finding>) {
@@ -119,25 +153,30 @@ fn backups(found: &Found, out: &mut Vec<Finding>) {
 }
 
 fn rules(found: &Found, out: &mut Vec<Finding>) {
-    let all = [
-        (
-            "resource policies",
-            &found.policies,
-            "the schedule's spec.template.resourcePolicy or --global-backup-volume-policies-configmap",
-        ),
-        ("resource modifiers", &found.modifiers, "--default-resource-modifier-configmap"),
-    ];
-    for (what, of, named_by) in all {
-        for (name, wrong) in of {
-            let subject = format!("ConfigMap {name}");
-            out.push(match wrong {
-                None => Finding::new(Verdict::Works, subject, format!("its {what} are read as before")),
-                Some(why) => Finding::new(Verdict::Mend, subject, why.clone())
-                    .next(format!("change the ConfigMap as the reason says, or take its name off {named_by}")),
-            });
-        }
-    }
+    let wrong = |checked: &Result<CheckedPolicies, String>| checked.as_ref().err().cloned();
+    let policies = found.policies.iter().map(|(name, checked)| (name, wrong(checked)));
+    let modifiers = found.modifiers.iter().map(|(name, wrong)| (name, wrong.clone()));
+    let named = "the schedule's spec.template.resourcePolicy or --global-backup-volume-policies-configmap";
+    rules_of("resource policies", named, policies, out);
+    rules_of("resource modifiers", "--default-resource-modifier-configmap", modifiers, out);
     out.extend(found.action_config_maps.iter().map(|(name, labels)| action(name, labels)));
+}
+
+/// What becomes of ConfigMaps with rules, which are named by `named_by`.
+fn rules_of<'a>(
+    what: &str,
+    named_by: &str,
+    all: impl Iterator<Item = (&'a String, Option<String>)>,
+    out: &mut Vec<Finding>,
+) {
+    for (name, wrong) in all {
+        let subject = format!("ConfigMap {name}");
+        out.push(match wrong {
+            None => Finding::new(Verdict::Works, subject, format!("its {what} are read as before")),
+            Some(why) => Finding::new(Verdict::Mend, subject, why)
+                .next(format!("change the ConfigMap as the reason says, or take its name off {named_by}")),
+        });
+    }
 }
 
 /// The name of the action that a ConfigMap configures is a label beside the one that all of them have.
@@ -239,6 +278,47 @@ mod tests {
     }
 
     #[test]
+    fn a_schedule_whose_backups_would_be_refused_does_not_go_on() {
+        let policy = |name: &str| json!({"resourcePolicy": {"kind": "configmap", "name": name}});
+        for (flags, template, expected) in [
+            (&[][..], json!({}), "Works"),
+            (&[], policy("plain"), "Works"),
+            (&[], policy("files"), "Missing a rule in ConfigMap files asks"),
+            (&[], policy("wrong"), "Mend its backups would be refused: the resource policies in ConfigMap wrong"),
+            (&[], json!({"snapshotMoveData": true}), "Missing it asks"),
+            (&[], json!({"snapshotMoveData": true, "allowUnprotected": true}), "Works"),
+            // The old name of the field counts more.
+            (&[], json!({"defaultVolumesToFsBackup": false, "defaultVolumesToRestic": true}), "Missing it asks"),
+            (
+                &["default-volumes-to-fs-backup"],
+                json!({}),
+                "Missing the server's flag --default-volumes-to-fs-backup asks",
+            ),
+            (&["default-volumes-to-fs-backup"], json!({"defaultVolumesToFsBackup": false}), "Works"),
+            (&["default-snapshot-move-data"], json!({}), "Missing the server's flag --default-snapshot-move-data asks"),
+            (&["default-snapshot-move-data"], json!({"snapshotMoveData": false}), "Works"),
+        ] {
+            let one: Schedule = serde_json::from_value(json!({"apiVersion": "velero.io/v1", "kind": "Schedule",
+                "metadata": {"name": "s"}, "spec": {"schedule": "@daily", "template": template}}))
+            .unwrap();
+            let mut server = Server::default();
+            server.flags.for_movers = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            let found = Found {
+                server: Some(server),
+                policies: [
+                    ("plain".to_owned(), Ok(CheckedPolicies::default())),
+                    ("files".to_owned(), Ok(CheckedPolicies { ask_for_movers: true })),
+                    ("wrong".to_owned(), Err("why".to_owned())),
+                ]
+                .into(),
+                ..Found::default()
+            };
+            let told = schedule(&one, &found);
+            assert!(format!("{:?} {}", told.verdict, told.what).starts_with(expected), "{expected}: {}", told.what);
+        }
+    }
+
+    #[test]
     fn what_runs_is_waited_for_and_what_needs_movers_is_named() {
         let backup = |name: &str, phase: &str| {
             serde_json::from_value(json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": name}, "spec": {}, "status": {"phase": phase}})).unwrap()
@@ -270,7 +350,11 @@ mod tests {
                 config_map("helper", "velero.io/pod-volume-restore"),
             ]
             .into(),
-            policies: [("p".to_owned(), None), ("q".to_owned(), Some("it is wrong".to_owned()))].into(),
+            policies: [
+                ("p".to_owned(), Ok(CheckedPolicies::default())),
+                ("q".to_owned(), Err("it is wrong".to_owned())),
+            ]
+            .into(),
             ..Found::default()
         };
         assert_eq!(

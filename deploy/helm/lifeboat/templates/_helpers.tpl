@@ -14,6 +14,11 @@
 {{- if eq .Release.Namespace "velero" }}velero{{ else }}velero-{{ .Release.Namespace }}{{ end -}}
 {{- end -}}
 
+{{/* Where the server serves metrics, and whether it lives. */}}
+{{- define "lifeboat.metricsPort" -}}
+{{- regexFind "[0-9]+$" (.Values.configuration.metricsAddress | default "" | toString) | default "8085" -}}
+{{- end -}}
+
 {{- define "lifeboat.serviceAccount" -}}
 {{- with .Values.serviceAccount.server -}}
 {{- .name | default (.create | ternary (printf "%s-server" (include "lifeboat.fullname" $)) "default") -}}

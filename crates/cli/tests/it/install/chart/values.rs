@@ -185,6 +185,28 @@ fn keys_of_our_own_may_be_missing() {
 }
 
 #[test]
+fn a_server_that_stands_by_has_no_replica() {
+    for (values, replicas) in
+        [("", Value::Null), ("replicas: 1", Value::Null), ("replicas: 0", 0.into()), ("replicas: 3", 3.into())]
+    {
+        let all = rendered(&[values], &[]);
+        assert_eq!(all["Deployment velero"]["spec"]["replicas"], replicas, "{values}");
+    }
+}
+
+#[test]
+fn probes_and_whoever_scrapes_go_to_the_port_of_the_metrics() {
+    for (values, port) in [("", 8085), ("configuration: {metricsAddress: ':9090'}", 9090)] {
+        let all = rendered(&[values], &[]);
+        let template = &all["Deployment velero"]["spec"]["template"];
+        let container = &template["spec"]["containers"][0];
+        assert_eq!(container["ports"], json!([{"name": "http-monitoring", "containerPort": port}]), "{values}");
+        assert_eq!(container["livenessProbe"]["httpGet"]["port"], "http-monitoring");
+        assert_eq!(template["metadata"]["annotations"]["prometheus.io/port"], port.to_string());
+    }
+}
+
+#[test]
 fn names_are_those_of_veleros_chart() {
     for (values, release, deployment, account) in [
         ("", "velero", "velero", "velero-server"),
