@@ -81,7 +81,8 @@ fn a_backup_shows_the_cluster_as_it_was() {
     let live = before.keys().filter(|key| key.starts_with("Catalog.")).count();
     assert_eq!(catalogs.lines().count(), live, "{catalogs}");
     let gold = names(&["get", "configmaps", "--namespace=storefront", "--selector=tier=gold", "--output=name"]);
-    assert!(gold.starts_with("configmap/menu-") && gold.lines().count() == 1, "{gold}");
+    let is_gold = |object: &&Value| object["kind"] == "ConfigMap" && object["metadata"]["labels"]["tier"] == "gold";
+    assert_eq!(gold.lines().count(), before.values().filter(is_gold).count(), "{gold}");
     let described = names(&["describe", "deployments", "--namespace=storefront"]);
     assert!(described.contains("Namespace:              storefront"), "{described}");
 }

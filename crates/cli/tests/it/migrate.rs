@@ -101,6 +101,7 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
     assert_eq!(
         findings(&report),
         [
+            "mend schedule ruled: its backups would be refused: the resource policies in ConfigMap policies are wrong",
             "mend ConfigMap policies: fail to validate ResourcePolicies in ConfigMap velero/policies with error volumePolicies[0]: invalid \
              action type fly (line 3)",
             "mend in progress: backup old: Lifeboat would begin it again, or end it as failed where Velero had moved data",
@@ -114,7 +115,6 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
             "works plugins of example/plugin:1: run as they are",
             "works backup storage location default: is built in",
             "works schedule nightly: 0 3 * * * goes on",
-            "works schedule ruled: 0 3 * * * goes on",
             "works backups: the cluster keeps 1 backup, to be restored from as before",
             "works annotations with backup hooks: of 1 pod, which count as before",
         ]
