@@ -195,7 +195,7 @@ async fn a_process_that_answers_nothing_at_all_is_ended_and_started_anew() {
          the next call starts another"
     );
     assert_eq!(execute(&actions, "hang-all").await, Err(ActionError::item(text)));
-    assert!(!exists(bed.started()[0]));
+    until("gone", || !exists(bed.started()[0])).await;
     std::fs::remove_file(bed.path("hung")).unwrap();
     execute(&actions, "none").await.unwrap();
     assert_eq!(bed.started().len(), 2);
@@ -210,7 +210,7 @@ async fn a_process_that_answers_nothing_to_who_begins_to_use_it_is_ended_and_ano
     let stopped = std::process::Command::new("kill").args(["-STOP", &first.to_string()]).status();
     assert!(stopped.unwrap().success());
     let others = host.actions(&journal("c")).await.unwrap();
-    assert!(!exists(first));
+    until("gone", || !exists(first)).await;
     execute(&others, "none").await.unwrap();
     assert_eq!(bed.started().len(), 2);
 }

@@ -240,7 +240,7 @@ async fn a_process_that_stands_still_is_killed() {
     assert_eq!(bed.started().len(), 1, "it answers others");
     let still = execute(&actions, "stop").await.unwrap_err().to_string();
     assert!(still.contains("so it was ended"), "{still}");
-    assert!(!exists(bed.started()[0]));
+    until("gone", || !exists(bed.started()[0])).await;
     execute(&actions, "none").await.unwrap();
 }
 
