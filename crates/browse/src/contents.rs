@@ -27,16 +27,16 @@ pub(crate) fn contents(rows: &Rows) -> Vec<TypeContents> {
             objects: 0,
             bytes: 0,
         });
-        let version = row.version.to_string();
+        let version = &*row.version;
         if row.preferred {
             of_type.objects += 1;
             of_type.bytes += u64::from(row.length);
-            if of_type.versions.first() != Some(&version) {
-                of_type.versions.retain(|other| *other != version);
-                of_type.versions.insert(0, version);
+            if of_type.versions.first().is_none_or(|first| first != version) {
+                of_type.versions.retain(|other| other != version);
+                of_type.versions.insert(0, version.to_owned());
             }
-        } else if !of_type.versions.contains(&version) {
-            of_type.versions.push(version);
+        } else if !of_type.versions.iter().any(|other| other == version) {
+            of_type.versions.push(version.to_owned());
         }
     }
     found.into_values().collect()

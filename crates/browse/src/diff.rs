@@ -76,6 +76,17 @@ pub struct DiffCounts {
     pub left_out: usize,
 }
 
+impl DiffCounts {
+    /// Counts one more object that is not the same.
+    pub fn add(&mut self, change: &Change) {
+        *match change {
+            Change::Added => &mut self.added,
+            Change::Removed => &mut self.removed,
+            Change::Changed(_) => &mut self.changed,
+        } += 1;
+    }
+}
+
 /// Compares two backups, type by type, objects of a type by namespace and name. Holds an index each, and 500 objects or 16 MiB of them.
 #[derive(Debug)]
 pub struct Diff<'a> {
@@ -175,11 +186,7 @@ impl<'a> Diff<'a> {
                 Compared::LeftOut => self.counts.left_out += 1,
                 Compared::Same => self.counts.unchanged += 1,
                 Compared::Differs(change) => {
-                    *match &change {
-                        Change::Added => &mut self.counts.added,
-                        Change::Removed => &mut self.counts.removed,
-                        Change::Changed(_) => &mut self.counts.changed,
-                    } += 1;
+                    self.counts.add(&change);
                     self.ready.push_back(ChangedObject { key, change });
                 }
             }

@@ -48,6 +48,12 @@ impl BackupStore {
         contents(&self.rows)
     }
 
+    /// Whether the backup has objects of a type.
+    #[must_use]
+    pub fn holds(&self, resource: &GroupResource) -> bool {
+        !self.rows.of_type(resource).is_empty()
+    }
+
     /// The types that a word of a user names, as kubectl takes it: plural, singular, short name or kind, also with the group after a dot.
     #[must_use]
     pub fn resources_of(&self, word: &str) -> Vec<GroupResource> {

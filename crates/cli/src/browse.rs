@@ -1,7 +1,8 @@
 //! `lifeboat browse`: kubectl on a backup.
 
 use crate::globals::Globals;
-use crate::opened::{self, FromServerArgs, Opened, ScratchArgs};
+use crate::opened::{self, Opened, ScratchArgs};
+use crate::resource::download::FromServerArgs;
 use crate::sandbox::{self, terminated, write_kubeconfig};
 use anyhow::{Context, Result, bail};
 use clap::Args;

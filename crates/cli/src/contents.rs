@@ -5,7 +5,8 @@ mod get;
 mod objects;
 
 use crate::globals::Globals;
-use crate::opened::{self, FromServerArgs, Opened, ScratchArgs};
+use crate::opened::{self, Opened, ScratchArgs};
+use crate::resource::download::FromServerArgs;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use lifeboat_browse::BackupStore;

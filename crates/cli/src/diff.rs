@@ -130,12 +130,7 @@ impl<W: Write> Printer<W> {
     }
 
     fn object(&mut self, object: &ChangedObject) -> Result<()> {
-        let counts = self.of_types.entry(object.key.resource.clone()).or_default();
-        *match &object.change {
-            Change::Added => &mut counts.added,
-            Change::Removed => &mut counts.removed,
-            Change::Changed(_) => &mut counts.changed,
-        } += 1;
+        self.of_types.entry(object.key.resource.clone()).or_default().add(&object.change);
         match self.form {
             Some(Form::Json) => {
                 let separator = if std::mem::take(&mut self.is_first) { "" } else { "," };

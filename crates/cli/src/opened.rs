@@ -1,14 +1,10 @@
 //! The archive of a backup that is open for reading, from a bucket or through the server.
 
 use crate::bucket_url::{self, Purpose};
-use crate::flags;
 use crate::globals::Globals;
-use crate::resource::artifact::{Downloads, stream};
-use crate::resource::trust::TrustArgs;
-use crate::resource::{client, missing, said};
-use anyhow::{Context, Result, bail};
+use crate::resource::download::FromServerArgs;
+use anyhow::{Context, Result};
 use clap::Args;
-use lifeboat_api::{Backup, DownloadTargetKind, Duration};
 use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_browse::BackupStore;
@@ -24,16 +20,6 @@ pub(crate) struct ScratchArgs {
     /// A folder for the temporary copy of an archive that the server sends or that has no index
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) scratch: Option<PathBuf>,
-}
-
-/// How the server is asked for an archive.
-#[derive(Debug, Args)]
-pub(crate) struct FromServerArgs {
-    /// How long to wait for the server, and for each part of the download
-    #[arg(long, value_parser = flags::duration, default_value = "1m0s", value_name = "DURATION")]
-    timeout: Duration,
-    #[command(flatten)]
-    trust: TrustArgs,
 }
 
 /// A backup that is open for reading.
@@ -71,10 +57,7 @@ pub(crate) async fn through_server(
     globals: &Globals,
     folder: &Path,
 ) -> Result<Opened> {
-    let client = client(globals).await?;
-    let Some(record) = client.get::<Backup>(name).await? else { return Err(missing::<Backup>(name)) };
-    let (downloads, warning) = Downloads::new(&client, globals, &args.trust, name, args.timeout.to_std()).await?;
-    said(warning)?;
+    let download = args.archive_of(name, globals).await?;
     // A bucket that holds this backup alone.
     let bucket = folder.join("bucket");
     let place = |file: BackupFile| bucket.join(file.key(name));
@@ -83,11 +66,9 @@ pub(crate) async fn through_server(
     let parent = archive.parent().unwrap_or(&bucket);
     std::fs::create_dir_all(parent).with_context(|| made(parent))?;
     let mut file = std::fs::File::create(&archive).with_context(|| made(&archive))?;
-    if !stream(&downloads, DownloadTargetKind::BackupContents, name, &mut file).await? {
-        bail!("the archive of backup {name:?} is not in its storage location");
-    }
+    download.write_to(&mut file).await?;
     let metadata = place(BackupFile::Metadata);
-    std::fs::write(&metadata, serde_json::to_vec(&record)?).with_context(|| made(&metadata))?;
+    std::fs::write(&metadata, serde_json::to_vec(&download.record)?).with_context(|| made(&metadata))?;
     let directory = Directory::open(&bucket).with_context(|| format!("open the copy in {}", bucket.display()))?;
     open(&Store::new(Arc::new(directory)), name, folder).await
 }

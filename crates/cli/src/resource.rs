@@ -6,7 +6,7 @@ mod cancel;
 mod change;
 pub(crate) mod coverage;
 pub(crate) mod describe;
-mod download;
+pub(crate) mod download;
 pub(crate) mod expiry;
 mod fetch;
 mod hold;
@@ -235,7 +235,7 @@ fn one_way_to_select(selector: Option<&LabelSelector>, or_selectors: &[LabelSele
 }
 
 /// Tells a warning, if there is one.
-pub(crate) fn said(warning: Option<String>) -> std::io::Result<()> {
+fn said(warning: Option<String>) -> std::io::Result<()> {
     warning.map_or(Ok(()), |warning| writeln!(std::io::stderr(), "{warning}"))
 }
 

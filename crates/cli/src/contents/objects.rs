@@ -12,13 +12,12 @@ const PAGE: usize = 500;
 
 /// The types that a word names, as kubectl takes it.
 pub(super) fn types_of(store: &BackupStore, word: &str) -> Result<Vec<GroupResource>> {
-    let held: Vec<GroupResource> = store.contents().into_iter().map(|of_type| of_type.resource).collect();
     let named = store.resources_of(word);
     if named.is_empty() {
         bail!("no type is called {word:?}; the command without get or extract lists those of the backup");
     }
     // One word may name a type in several groups: those that the backup has are meant.
-    let meant: Vec<GroupResource> = named.iter().filter(|resource| held.contains(resource)).cloned().collect();
+    let meant: Vec<GroupResource> = named.iter().filter(|resource| store.holds(resource)).cloned().collect();
     Ok(if meant.is_empty() { named } else { meant })
 }
 

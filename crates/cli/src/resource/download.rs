@@ -25,6 +25,13 @@ pub(crate) struct DownloadArgs {
     /// Overwrite a file that exists
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    server: FromServerArgs,
+}
+
+/// How the server is asked for the archive of a backup.
+#[derive(Debug, Args)]
+pub(crate) struct FromServerArgs {
     /// How long to wait for the server, and for each part of the download
     #[arg(long, value_parser = flags::duration, default_value = "1m0s", value_name = "DURATION")]
     timeout: Duration,
@@ -32,29 +39,54 @@ pub(crate) struct DownloadArgs {
     trust: TrustArgs,
 }
 
+/// The archive of a backup of the cluster, as the server gives it.
+pub(crate) struct ArchiveDownload {
+    pub(crate) record: Backup,
+    downloads: Downloads,
+}
+
+impl FromServerArgs {
+    /// Finds the backup and what its location trusts; nothing of the archive comes yet.
+    ///
+    /// # Errors
+    /// When there is no such backup.
+    pub(crate) async fn archive_of(&self, name: &str, globals: &Globals) -> Result<ArchiveDownload> {
+        let client = client(globals).await?;
+        let Some(record) = client.get::<Backup>(name).await? else { return Err(missing::<Backup>(name)) };
+        let (downloads, warning) = Downloads::new(&client, globals, &self.trust, name, self.timeout.to_std()).await?;
+        said(warning)?;
+        Ok(ArchiveDownload { record, downloads })
+    }
+}
+
+impl ArchiveDownload {
+    /// Writes the archive piece by piece.
+    ///
+    /// # Errors
+    /// When it cannot be had; then a part may have been written.
+    pub(crate) async fn write_to(&self, file: &mut File) -> Result<()> {
+        let name = &self.record.metadata.name;
+        if !stream(&self.downloads, DownloadTargetKind::BackupContents, name, file).await? {
+            bail!("the archive of backup {name:?} is not in its storage location");
+        }
+        Ok(())
+    }
+}
+
 impl DownloadArgs {
     pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let name = &self.name;
-        let client = client(globals).await?;
-        if client.get::<Backup>(name).await?.is_none() {
-            return Err(missing::<Backup>(name));
-        }
-        let (downloads, warning) = Downloads::new(&client, globals, &self.trust, name, self.timeout.to_std()).await?;
-        said(warning)?;
+        let archive = self.server.archive_of(name, globals).await?;
         let path = match &*self.output {
             Some(path) => path.clone(),
             None => std::env::current_dir().context("find the current folder")?.join(format!("{name}-data.tar.gz")),
         };
         let mut file = create(&path, self.force)?;
         let coming = tokio::select! {
-            coming = stream(&downloads, DownloadTargetKind::BackupContents, name, &mut file) => coming.map_err(Into::into),
+            coming = archive.write_to(&mut file) => coming,
             _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
         };
-        let written = match coming {
-            Ok(true) => file.sync_all().with_context(|| format!("write {}", path.display())),
-            Ok(false) => Err(anyhow::anyhow!("the archive of backup {name:?} is not in its storage location")),
-            Err(e) => Err(e),
-        };
+        let written = coming.and_then(|()| file.sync_all().with_context(|| format!("write {}", path.display())));
         if let Err(e) = written {
             // Half an archive must not look like one.
             let _ = std::fs::remove_file(&path);
