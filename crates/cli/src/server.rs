@@ -21,7 +21,9 @@ use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
 use lifeboat_backup::check_policies;
 use lifeboat_client::Client;
-use lifeboat_control::{Controller, Env, Extensions, Listeners, Options, OwnPod, ServerClock, SigningKey, serve};
+use lifeboat_control::{
+    Controller, Env, Extensions, Listeners, Options, OwnPod, ProfileListener, ServerClock, SigningKey, serve,
+};
 use lifeboat_plugin::PluginName;
 use lifeboat_reconcile::LeaseTimes;
 use logrus::LogLevel;
@@ -69,7 +71,7 @@ pub(crate) struct ServerArgs {
     /// Where to serve files of backups and restores, by signed URLs, for storage that cannot sign; empty for nowhere
     #[arg(long, default_value = "127.0.0.1:8086", value_name = "ADDRESS")]
     download_address: String,
-    /// Where to serve profiles; empty for nowhere (no effect yet)
+    /// Where to serve profiles (/debug/pprof/profile, for go tool pprof); empty for nowhere
     #[arg(long, default_value = "localhost:6060", value_name = "ADDRESS")]
     profiler_address: String,
     /// How often the Backups of the cluster are brought in line with what a bucket holds, for locations that do not say; 0 for each
@@ -293,6 +295,7 @@ impl ServerArgs {
         let listeners = Listeners {
             status: listen("--metrics-address", &self.metrics_address).await?,
             downloads: listen("--download-address", &self.download_address).await?,
+            profiles: self.profiles().await,
         };
         let serving = serve(options, env, listeners, self.lease_duration);
         let mut serving = std::pin::pin!(serving);
@@ -307,6 +310,20 @@ impl ServerArgs {
         plugins.shut_down().await;
         ended?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Where profiles are served. compat: a server runs without them where it cannot listen.
+    async fn profiles(&self) -> Option<ProfileListener> {
+        match listen("--profiler-address", &self.profiler_address).await {
+            Ok(listener) => {
+                let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+                listener.map(|listener| ProfileListener { listener, command_line })
+            }
+            Err(e) => {
+                tracing::warn!("profiles are not served: {e:#}");
+                None
+            }
+        }
     }
 
     fn search(&self) -> Result<Search> {
@@ -359,7 +376,6 @@ impl ServerArgs {
     /// Flags that were given and that nothing of this version looks at.
     pub(crate) fn without_effect(&self, globals: &Globals) -> Vec<&'static str> {
         [
-            ("profiler-address", !matches!(self.profiler_address.as_str(), "" | "localhost:6060")),
             ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
             ("default-repo-maintain-frequency", !self.default_repo_maintain_frequency.is_zero()),
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),

@@ -1,8 +1,10 @@
-//! What the server serves by HTTP: metrics and health to every client, files to clients with a signed URL, plans to users.
+//! What the server serves by HTTP: metrics and health to every client, files to clients with a signed URL, plans to users, profiles to
+//! whoever is on its machine.
 
 mod answer;
 pub(crate) mod download;
 pub(crate) mod plan;
+pub(crate) mod profile;
 
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -13,6 +15,7 @@ use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use plan::{PLAN_PATH, Plans};
+use profile::Profiles;
 use std::convert::Infallible;
 use std::error::Error;
 use std::sync::Arc;
@@ -37,6 +40,8 @@ pub(crate) enum Site {
     Status { metrics: Arc<Metrics>, health: Arc<Health> },
     /// Files behind signed URLs, and plans for users.
     Files { downloads: Box<Downloads>, plans: Box<Plans> },
+    /// Where the time of the processors goes.
+    Profiles(Profiles),
 }
 
 /// Answers until dropped.
@@ -103,6 +108,7 @@ impl Site {
             },
             (Self::Status { health, .. }, "/healthz") => said(health.is_alive()),
             (Self::Status { health, .. }, "/readyz") => said(health.is_ready()),
+            (Self::Profiles(profiles), _) => profiles.answer(request.uri()).await,
             (Self::Files { downloads, .. }, _) => downloads.answer(request.uri()).await,
             _ => text(StatusCode::NOT_FOUND, "there is nothing here\n"),
         }

@@ -38,7 +38,9 @@ pub use coverage::{
 pub use extensions::{Extensions, NoPlugins};
 pub use http::download::HEADER_DOWNLOAD;
 pub use http::plan::PLAN_PATH;
-pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
+pub use options::{
+    Controller, Env, Listeners, LocationAccess, Options, ProfileListener, Providers, ServerClock, SigningKey,
+};
 pub use own_pod::OwnPod;
 pub use phase::expiry::{Becomes, Obstacle};
 pub use phase::facts::{deletion_has_begun, is_running as backup_is_running};

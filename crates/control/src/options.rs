@@ -160,6 +160,17 @@ pub struct Listeners {
     pub status: Option<TcpListener>,
     /// For files behind URLs that the server signs. Should be reached from this machine (or pod) only.
     pub downloads: Option<TcpListener>,
+    /// For profiles of the process.
+    pub profiles: Option<ProfileListener>,
+}
+
+/// Where profiles of the process are served, below `/debug/pprof/`. Should be reached from this machine (or pod) only.
+#[derive(Debug)]
+pub struct ProfileListener {
+    /// Where it listens.
+    pub listener: TcpListener,
+    /// The program and its arguments, which it tells too.
+    pub command_line: Vec<String>,
 }
 
 /// Everything the server uses that is not its own.

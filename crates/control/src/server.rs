@@ -19,9 +19,10 @@ use crate::guard::{Own, wait_for_velero_to_end};
 use crate::health::Health;
 use crate::http::download::{Downloads, Signer};
 use crate::http::plan::Plans;
+use crate::http::profile::Profiles;
 use crate::http::{self, Site};
 use crate::metrics::Metrics;
-use crate::options::{Env, Listeners, Options};
+use crate::options::{Env, Listeners, Options, ProfileListener};
 use crate::work::{Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
 pub use explain::{AtRest, ExplainedStep, ExplainedWait, Explanation, explain};
@@ -29,7 +30,7 @@ use key::Key;
 use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 use lifeboat_client::Client;
 use lifeboat_client::SERVER_LEASE;
-use lifeboat_reconcile::{Candidate, Died, LeaseTimes, LostLease, Mirrored, Tasks};
+use lifeboat_reconcile::{Candidate, Died, Leadership, LeaseTimes, LostLease, Mirrored, Tasks};
 #[doc(hidden)]
 pub use look::Look;
 use memory::Memory;
@@ -86,6 +87,9 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     if let Some(listener) = listeners.status {
         sites.spawn(http::serve(listener, Site::Status { metrics: Arc::clone(&metrics), health: Arc::clone(&health) }));
     }
+    if let Some(ProfileListener { listener, command_line }) = listeners.profiles {
+        sites.spawn(http::serve(listener, Site::Profiles(Profiles { command_line })));
+    }
     let mut signer = None;
     if let Some(listener) = listeners.downloads {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
@@ -126,14 +130,14 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         "waiting for the leadership"
     );
     let Some(leadership) = candidate.acquire(&env.cancel).await else { return Ok(()) };
-    let mut keeping = Box::pin(candidate.renew_until_lost(&leadership));
+    let mut keeping = keep(&candidate, &leadership);
     health.waits(VELERO_RUNS);
     let alone = tokio::select! {
-        lost = &mut keeping => return Err(lost.into()),
+        _ = keeping.join_next() => return Err(LostLease.into()),
         alone = wait_for_velero_to_end(&env.cluster, &options.namespace, own, &env.cancel) => alone,
     };
     if !alone {
-        drop(keeping);
+        keeping.shutdown().await;
         candidate.release(&leadership).await;
         return Ok(());
     }
@@ -156,16 +160,27 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     let mut server = Server::new(context, health);
     let ended = tokio::select! {
         () = server.run() => Ok(()),
-        lost = &mut keeping => Err(lost.into()),
+        _ = keeping.join_next() => Err(LostLease.into()),
         () = cancel.cancelled() => Ok(()),
     };
-    drop(keeping);
+    // A renewal on its way would take back the Lease that is released below.
+    keeping.shutdown().await;
     stop.cancel();
     server.stop().await;
     if ended.is_ok() {
         candidate.release(&leadership).await;
     }
     ended
+}
+
+/// Renews the Lease in a task of its own, so that a long look at many resources does not hold it up. It ends when the Lease is lost.
+fn keep(candidate: &Candidate, leadership: &Leadership) -> JoinSet<()> {
+    let (candidate, leadership) = (candidate.clone(), leadership.clone());
+    let mut keeping = JoinSet::new();
+    keeping.spawn(async move {
+        candidate.renew_until_lost(&leadership).await;
+    });
+    keeping
 }
 
 struct Server {
