@@ -33,7 +33,8 @@ pub(super) struct Found {
     pub(super) schedules: Vec<Schedule>,
     pub(super) backups: Vec<Backup>,
     pub(super) restores: Vec<Restore>,
-    /// The backups of which data of volumes lies in repositories.
+    /// The backups of which data of volumes lies in repositories, or may: of one that came from a bucket the cluster knows only
+    /// what was asked for.
     pub(super) moved: BTreeSet<String>,
     /// The names of the repositories.
     pub(super) repositories: BTreeSet<String>,
@@ -44,6 +45,12 @@ pub(super) struct Found {
     /// By the name of each ConfigMap with resource modifiers of the server: what is wrong with it, if anything is.
     pub(super) modifiers: BTreeMap<String, Option<String>>,
     pub(super) pods: Pods,
+}
+
+/// Whether a backup was to move the data of volumes.
+fn asked_to_move(backup: &Backup) -> bool {
+    let spec = &backup.spec;
+    [spec.snapshot_move_data, spec.default_volumes_to_fs_backup, spec.default_volumes_to_restic].contains(&Some(true))
 }
 
 /// The pods of the cluster that have annotations of Velero, by namespace and name.
@@ -74,6 +81,7 @@ impl Found {
             let of_backup = |meta: ObjectMeta| found.moved.extend(meta.labels.get(LABEL_BACKUP_NAME).cloned());
             each_metadata(cluster, &resource, own, of_backup).await?;
         }
+        found.moved.extend(found.backups.iter().filter(|one| asked_to_move(one)).map(|one| one.metadata.name.clone()));
         let take = |meta: ObjectMeta| found.repositories.extend([meta.name]);
         each_metadata(cluster, &api_resource::<BackupRepository>(), own, take).await?;
         let config_maps = ApiResource::new("", "v1", "configmaps", "ConfigMap");
@@ -225,5 +233,20 @@ mod tests {
             with_volumes_by_files: named(&["files"]),
         };
         assert_eq!(pods, expected);
+    }
+
+    #[test]
+    fn a_backup_that_was_to_move_data_may_have_moved_it() {
+        for (spec, moved) in [
+            (json!({}), false),
+            (json!({"snapshotMoveData": false, "defaultVolumesToFsBackup": false}), false),
+            (json!({"snapshotMoveData": true}), true),
+            (json!({"defaultVolumesToFsBackup": true}), true),
+            (json!({"defaultVolumesToRestic": true}), true),
+        ] {
+            let backup =
+                json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "b"}, "spec": spec});
+            assert_eq!(asked_to_move(&serde_json::from_value(backup).unwrap()), moved, "{spec}");
+        }
     }
 }

@@ -124,9 +124,9 @@ fn asks_for_movers(one: &Schedule, policies: &[&String], found: &Found) -> Optio
 }
 
 fn backups(found: &Found, out: &mut Vec<Finding>) {
-    if !found.backups.is_empty() {
-        let what =
-            format!("the cluster keeps {}, to be restored from as before", counted(found.backups.len(), "backup"));
+    let whole = found.backups.iter().filter(|one| !found.moved.contains(&one.metadata.name)).count();
+    if whole > 0 {
+        let what = format!("the cluster keeps {}, to be restored from as before", counted(whole, "backup"));
         out.push(Finding::new(Verdict::Works, "backups", what));
     }
     if !found.restores.is_empty() {
@@ -135,8 +135,8 @@ fn backups(found: &Found, out: &mut Vec<Finding>) {
     }
     if !found.moved.is_empty() {
         let what = format!(
-            "the data of volumes of {} lies in repositories, which this version does not read: their claims come back empty, which each \
-             restore says",
+            "the data of volumes of {} lies in repositories, or may, which this version does not read: all else comes back as before, and \
+             their claims empty, which each restore says",
             counted(found.moved.len(), "backup")
         );
         let next = "keep what you need to run Velero once more, for the case that you need this data";
@@ -363,9 +363,9 @@ mod tests {
                 "Works schedule plain: @daily goes on",
                 "Missing schedule files: it asks for movers of data, which this version does not have: its backups are refused where they \
                  have volumes that need one",
-                "Works backups: the cluster keeps 5 backups, to be restored from as before",
-                "Missing data of volumes: the data of volumes of 1 backup lies in repositories, which this version does not read: their \
-                 claims come back empty, which each restore says",
+                "Works backups: the cluster keeps 4 backups, to be restored from as before",
+                "Missing data of volumes: the data of volumes of 1 backup lies in repositories, or may, which this version does not read: \
+                 all else comes back as before, and their claims empty, which each restore says",
                 "Missing backup repositories: this version neither maintains a, b nor deletes what they hold",
                 "Works ConfigMap p: its resource policies are read as before",
                 "Mend ConfigMap q: it is wrong",
