@@ -2,8 +2,10 @@
 
 use crate::error::ApiError;
 use crate::path::{Place, Query};
-use crate::render::{Accept, Form, Renderer};
+use crate::render::{Accept, Form, Output, Renderer};
+use crate::rows::{Include, Rows};
 use crate::server::Server;
+use crate::table::Printer;
 use bytes::Bytes;
 use lifeboat_object::{ApiResource, ObjectKey};
 use std::sync::Arc;
@@ -40,13 +42,29 @@ impl Server {
         let form = call.accept.form().ok_or_else(|| {
             ApiError::new(406, "NotAcceptable", "none of the forms that the request accepts is served")
         })?;
-        let include = call.query.text("includeObject").to_owned();
-        Ok(Renderer { resource: call.resource.clone(), form, now: (self.options.now)(), include })
+        let asked = call.query.text("includeObject");
+        let include = Include::parse(asked).ok_or_else(|| {
+            let message = format!("invalid value {asked:?} of includeObject: it is None, Metadata or Object");
+            ApiError::bad_request(message)
+        })?;
+        Ok(self.renderer_of(call, form, include))
     }
 
-    /// The renderer of an answer to a write: the object, never a table.
+    /// The renderer of an answer to a write that is done: whatever is asked, it is answered.
     pub(crate) fn write_renderer(&self, call: &Call) -> Renderer {
-        let form = call.accept.form().unwrap_or(Form::Full);
-        Renderer { resource: call.resource.clone(), form, now: (self.options.now)(), include: String::new() }
+        let include = Include::parse(call.query.text("includeObject")).unwrap_or(Include::Metadata);
+        self.renderer_of(call, call.accept.form().unwrap_or(Form::Full), include)
+    }
+
+    fn renderer_of(&self, call: &Call, form: Form, include: Include) -> Renderer {
+        let output = match form {
+            Form::Full => Output::Full,
+            Form::Metadata => Output::Metadata,
+            Form::Table => {
+                let printer = Printer::of(&call.resource, self.store.types().columns(&call.resource));
+                Output::Table(Rows { printer, include, now: self.options.now.clone(), declares: true })
+            }
+        };
+        Renderer { resource: call.resource.clone(), output }
     }
 }

@@ -1,8 +1,8 @@
 //! The forms in which objects are answered.
 
+use crate::rows::{Include, Rows};
 use crate::stored::StoredObject;
 use bytes::{BufMut, Bytes, BytesMut};
-use jiff::Timestamp;
 use lifeboat_object::ApiResource;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -66,14 +66,19 @@ impl Accept {
     }
 }
 
+/// How objects are answered.
+#[derive(Clone)]
+pub(crate) enum Output {
+    Full,
+    Metadata,
+    Table(Rows),
+}
+
 /// Renders objects of one type for one request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Renderer {
     pub(crate) resource: Arc<ApiResource>,
-    pub(crate) form: Form,
-    pub(crate) now: Timestamp,
-    /// What a row of a table holds: `None`, `Metadata` or `Object`.
-    pub(crate) include: String,
+    pub(crate) output: Output,
 }
 
 #[derive(Deserialize)]
@@ -85,15 +90,12 @@ struct OnlyMetadata {
 impl Renderer {
     /// One object as an answer, or as the object of a watch event.
     pub(crate) fn object(&self, object: &StoredObject) -> Bytes {
-        match self.form {
-            Form::Full => self.full(object),
-            Form::Metadata => self.metadata(object).to_string().into(),
-            Form::Table => {
-                let list = json!({"resourceVersion": object.revision.to_string()});
-                json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list,
-                       "columnDefinitions": columns(), "rows": [self.row(object)]})
-                .to_string()
-                .into()
+        match &self.output {
+            Output::Full => self.full(object),
+            Output::Metadata => self.metadata(object).to_string().into(),
+            Output::Table(rows) => {
+                let metadata = json!({"resourceVersion": object.revision.to_string()});
+                rows.table(&metadata, &self.row(rows, object)).to_string().into()
             }
         }
     }
@@ -104,17 +106,27 @@ impl Renderer {
         if is_initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        match self.form {
-            Form::Full => {
-                json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
-            }
-            Form::Metadata => {
+        let object =
+            json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
+        match &self.output {
+            Output::Full => object,
+            Output::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
-            Form::Table => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1",
-                "metadata": {"resourceVersion": revision.to_string()}, "columnDefinitions": [],
-                "rows": [{"cells": [], "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-                                                  "metadata": metadata}}]}),
+            Output::Table(rows) => {
+                // Whoever asks for rows alone has to be told of the end nevertheless.
+                let is_lost = is_initial_end && rows.include == Include::None;
+                let include = if is_lost { Include::Metadata } else { rows.include };
+                let metadata = json!({"resourceVersion": revision.to_string()});
+                rows.table(&metadata, &rows.row(object, include))
+            }
+        }
+    }
+
+    /// Leaves out of later tables what the first one has declared.
+    pub(crate) fn has_declared(&mut self) {
+        if let Output::Table(rows) = &mut self.output {
+            rows.declares = false;
         }
     }
 
@@ -124,28 +136,28 @@ impl Renderer {
         if !continue_token.is_empty() {
             metadata["continue"] = continue_token.into();
         }
-        match self.form {
-            Form::Full => format!(
+        match &self.output {
+            Output::Full => format!(
                 r#"{{"kind":"{}List","apiVersion":"{}","metadata":{metadata},"items":["#,
                 self.resource.kind,
                 self.resource.api_version()
             ),
-            Form::Metadata => format!(
+            Output::Metadata => format!(
                 r#"{{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{metadata},"items":["#
             ),
-            Form::Table => format!(
+            Output::Table(rows) => format!(
                 r#"{{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{metadata},"columnDefinitions":{},"rows":["#,
-                columns()
+                rows.columns()
             ),
         }
     }
 
     /// Appends one element of a list.
     pub(crate) fn element(&self, object: &StoredObject, out: &mut BytesMut) {
-        match self.form {
-            Form::Full => out.put(self.full(object)),
-            Form::Metadata => out.put(self.metadata(object).to_string().as_bytes()),
-            Form::Table => out.put(self.row(object).to_string().as_bytes()),
+        match &self.output {
+            Output::Full => out.put(self.full(object)),
+            Output::Metadata => out.put(self.metadata(object).to_string().as_bytes()),
+            Output::Table(rows) => out.put(self.row(rows, object).to_string().as_bytes()),
         }
     }
 
@@ -166,49 +178,9 @@ impl Renderer {
         json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
     }
 
-    fn row(&self, object: &StoredObject) -> Value {
-        let metadata = self.metadata(object);
-        let age = metadata["metadata"]["creationTimestamp"]
-            .as_str()
-            .and_then(|t| t.parse::<Timestamp>().ok())
-            .map_or_else(|| "<unknown>".to_owned(), |t| age(self.now.as_second() - t.as_second()));
-        let cells = json!([object.key.name, age]);
-        match self.include.as_str() {
-            "None" => json!({"cells": cells}),
-            "Object" => {
-                let object: Value = serde_json::from_slice(&self.full(object)).unwrap_or_default();
-                json!({"cells": cells, "object": object})
-            }
-            _ => json!({"cells": cells, "object": metadata}),
-        }
-    }
-}
-
-fn columns() -> Value {
-    let column = |name: &str, format: &str, description: &str| json!({"name": name, "type": "string", "format": format, "description": description, "priority": 0});
-    json!([
-        column("Name", "name", "The name of the object, unique among those of its type in its namespace."),
-        column("Age", "", "The time since the object was created."),
-    ])
-}
-
-/// A duration in the words of kubectl.
-fn age(seconds: i64) -> String {
-    let seconds = seconds.max(0);
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    let pair = |a: i64, unit: &str, b: i64, below: &str| {
-        if b == 0 { format!("{a}{unit}") } else { format!("{a}{unit}{b}{below}") }
-    };
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..600 => pair(minutes, "m", seconds % 60, "s"),
-        600..10_800 => format!("{minutes}m"),
-        10_800..28_800 => pair(hours, "h", minutes % 60, "m"),
-        28_800..172_800 => format!("{hours}h"),
-        172_800..691_200 => pair(days, "d", hours % 24, "h"),
-        691_200..63_072_000 => format!("{days}d"),
-        63_072_000..252_288_000 => pair(days / 365, "y", days % 365, "d"),
-        _ => format!("{}y", days / 365),
+    fn row(&self, rows: &Rows, object: &StoredObject) -> Value {
+        let value = serde_json::from_slice(&self.full(object)).unwrap_or_default();
+        rows.row(value, rows.include)
     }
 }
 
@@ -236,25 +208,5 @@ mod tests {
         let discovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
         assert!(Accept::parse(discovery).unwrap().is_aggregated());
         assert!(!Accept::parse("application/json").unwrap().is_aggregated());
-    }
-
-    #[test]
-    fn ages() {
-        for (seconds, text) in [
-            (-5, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (150, "2m30s"),
-            (660, "11m"),
-            (10_800, "3h"),
-            (11_400, "3h10m"),
-            (90_000, "25h"),
-            (176_400, "2d1h"),
-            (864_000, "10d"),
-            (70_000_000, "2y80d"),
-            (400_000_000, "12y"),
-        ] {
-            assert_eq!(age(seconds), text);
-        }
     }
 }

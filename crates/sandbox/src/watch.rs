@@ -48,7 +48,7 @@ struct Watch {
     seen: u64,
     revisions: watch::Receiver<u64>,
     stop: watch::Receiver<bool>,
-    bookmark: Option<Instant>,
+    next_bookmark: Option<Instant>,
     end: Instant,
     is_over: bool,
 }
@@ -90,7 +90,7 @@ impl Server {
             seen,
             revisions: self.store.revisions(),
             stop: self.stop.clone(),
-            bookmark: with_bookmarks.then(|| now + BOOKMARKS.min(lasts.saturating_sub(BEFORE_END))),
+            next_bookmark: with_bookmarks.then(|| now + BOOKMARKS.min(lasts.saturating_sub(BEFORE_END))),
             end,
             is_over: false,
         };
@@ -121,12 +121,22 @@ impl Watch {
     fn write_initial(&mut self, out: &mut BytesMut) {
         let first: Vec<_> = self.initial.by_ref().take(BATCH).collect();
         for object in first {
-            write(out, "ADDED", &self.renderer.object(&object));
+            self.tell("ADDED", &object, out);
         }
         if self.initial.len() == 0 && self.owes_initial_end {
             self.owes_initial_end = false;
-            write(out, "BOOKMARK", self.renderer.bookmark(self.seen, true).to_string().as_bytes());
+            self.bookmark(true, out);
         }
+    }
+
+    fn tell(&mut self, kind: &str, object: &StoredObject, out: &mut BytesMut) {
+        write(out, kind, &self.renderer.object(object));
+        self.renderer.has_declared();
+    }
+
+    fn bookmark(&mut self, is_initial_end: bool, out: &mut BytesMut) {
+        write(out, "BOOKMARK", self.renderer.bookmark(self.seen, is_initial_end).to_string().as_bytes());
+        self.renderer.has_declared();
     }
 
     /// Whether there was something to read, for this watch or not.
@@ -149,16 +159,16 @@ impl Watch {
         is_new
     }
 
-    fn write_change(&self, change: &Change, out: &mut BytesMut) {
+    fn write_change(&mut self, change: &Change, out: &mut BytesMut) {
         if self.namespace.is_some() && change.object.key.namespace != self.namespace {
             return;
         }
         let before = change.previous.as_ref().is_some_and(|p| self.selector.matches(p));
         let after = change.kind != ChangeKind::Deleted && self.selector.matches(&change.object);
         match (before, after) {
-            (false, true) => write(out, "ADDED", &self.renderer.object(&change.object)),
-            (true, true) => write(out, "MODIFIED", &self.renderer.object(&change.object)),
-            (true, false) => write(out, "DELETED", &self.renderer.object(&left(change))),
+            (false, true) => self.tell("ADDED", &change.object, out),
+            (true, true) => self.tell("MODIFIED", &change.object, out),
+            (true, false) => self.tell("DELETED", &left(change), out),
             (false, false) => {}
         }
     }
@@ -170,17 +180,24 @@ impl Watch {
             self.is_over = true;
             return;
         }
-        let wake = self.bookmark.unwrap_or(self.end).min(self.end);
-        tokio::select! {
-            changed = self.revisions.changed() => self.is_over = changed.is_err(),
-            _ = self.stop.wait_for(|stop| *stop) => self.is_over = true,
-            () = sleep_until(wake) => {
-                if self.bookmark.is_some_and(|at| at <= wake) {
-                    write(out, "BOOKMARK", self.renderer.bookmark(self.seen, false).to_string().as_bytes());
-                    self.bookmark = Some(Instant::now() + BOOKMARKS);
-                }
-                self.is_over = Instant::now() >= self.end;
+        let wake = self.next_bookmark.unwrap_or(self.end).min(self.end);
+        let is_time = tokio::select! {
+            changed = self.revisions.changed() => {
+                self.is_over = changed.is_err();
+                false
             }
+            _ = self.stop.wait_for(|stop| *stop) => {
+                self.is_over = true;
+                false
+            }
+            () = sleep_until(wake) => true,
+        };
+        if is_time {
+            if self.next_bookmark.is_some_and(|at| at <= wake) {
+                self.bookmark(false, out);
+                self.next_bookmark = Some(Instant::now() + BOOKMARKS);
+            }
+            self.is_over = Instant::now() >= self.end;
         }
     }
 }

@@ -17,16 +17,22 @@ pub(crate) struct Api {
 }
 
 impl Api {
+    /// Connects, and makes a namespace.
     pub(crate) async fn connect(kubeconfig: &str) -> Self {
+        let mut api = Self::open_only(kubeconfig).await;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "protocol-"}});
+        api.namespace = name(&api.post("/api/v1/namespaces", &namespace).await);
+        api
+    }
+
+    /// Connects, and writes nothing.
+    pub(crate) async fn open_only(kubeconfig: &str) -> Self {
         let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
         let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         // Refusals are what is tested: none is tried again.
         config.default_retry = false;
         let client = kube::Client::try_from(config).unwrap();
-        let mut api = Self { client, namespace: String::new() };
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "protocol-"}});
-        api.namespace = name(&api.post("/api/v1/namespaces", &namespace).await);
-        api
+        Self { client, namespace: String::new() }
     }
 
     /// Code and body of the answer.
@@ -103,7 +109,11 @@ impl Api {
     }
 
     pub(crate) async fn watch(&self, path: &str) -> Events {
-        let response = timeout(PATIENCE, self.open("GET", path, &[], Vec::new())).await.unwrap();
+        self.watch_as(path, "application/json").await
+    }
+
+    pub(crate) async fn watch_as(&self, path: &str, accept: &str) -> Events {
+        let response = timeout(PATIENCE, self.open("GET", path, &[("accept", accept)], Vec::new())).await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
         Events { body: response.into_body(), buffer: Vec::new() }
     }

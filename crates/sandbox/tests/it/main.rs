@@ -4,7 +4,9 @@
 
 mod client;
 mod limits;
+mod printers;
 mod suite;
+mod tables;
 
 use client::Api;
 use lifeboat_sandbox::{MemoryStore, ObjectStore, Sandbox, SandboxOptions};
@@ -28,47 +30,54 @@ async fn control_plane() -> Api {
 }
 
 macro_rules! protocol {
-    ($($name:ident,)*) => {
+    ($($module:ident: [$($name:ident,)*])*) => {
         mod on_sandbox {
-            $(#[tokio::test]
+            $($(#[tokio::test]
             async fn $name() {
                 let sandbox = super::sandbox(super::MemoryStore::default()).await;
-                super::suite::$name(&super::Api::connect(&sandbox.kubeconfig()).await).await;
+                super::$module::$name(&super::Api::connect(&sandbox.kubeconfig()).await).await;
                 sandbox.shutdown().await;
-            })*
+            })*)*
         }
 
         mod on_control_plane {
-            $(#[tokio::test]
+            $($(#[tokio::test]
             async fn $name() {
-                super::suite::$name(&super::control_plane().await).await;
-            })*
+                super::$module::$name(&super::control_plane().await).await;
+            })*)*
         }
     };
 }
 
 protocol! {
-    an_object_lives_and_dies,
-    writes_conflict,
-    names_are_generated,
-    a_namespace_must_exist,
-    namespaces_are_furnished_and_some_immortal,
-    a_terminating_namespace_takes_nothing_and_waits_for_finalizers,
-    finalizers_hold_an_object,
-    pages_are_of_one_revision,
-    selectors_select,
-    forms_of_answers,
-    a_watch_tells_what_happens,
-    a_watch_begins_with_what_is_there,
-    patches_are_applied_or_refused,
-    custom_types_come_and_go,
-    status_is_a_world_of_its_own,
-    a_dry_run_changes_nothing,
-    dependents_follow_their_owners,
-    orphans_stay,
-    deletion_checks_preconditions,
-    collections_are_deleted,
-    requests_that_make_no_sense_are_refused,
-    reviews_are_answered,
-    documents_are_served,
+    suite: [
+        an_object_lives_and_dies,
+        writes_conflict,
+        names_are_generated,
+        a_namespace_must_exist,
+        namespaces_are_furnished_and_some_immortal,
+        a_terminating_namespace_takes_nothing_and_waits_for_finalizers,
+        finalizers_hold_an_object,
+        pages_are_of_one_revision,
+        selectors_select,
+        forms_of_answers,
+        a_watch_tells_what_happens,
+        a_watch_begins_with_what_is_there,
+        patches_are_applied_or_refused,
+        custom_types_come_and_go,
+        status_is_a_world_of_its_own,
+        a_dry_run_changes_nothing,
+        dependents_follow_their_owners,
+        orphans_stay,
+        deletion_checks_preconditions,
+        collections_are_deleted,
+        requests_that_make_no_sense_are_refused,
+        reviews_are_answered,
+        documents_are_served,
+    ]
+    tables: [
+        tables_of_custom_types_have_their_columns,
+        rows_hold_what_is_asked_for,
+        a_watch_declares_columns_once,
+    ]
 }

@@ -1,0 +1,149 @@
+//! The columns that a CustomResourceDefinition declares.
+
+use super::columns::ColumnDefinition;
+use super::duration::since;
+use super::field::name;
+use super::json_path::JsonPath;
+use crate::types::Column;
+use jiff::Timestamp;
+use serde_json::{Number, Value};
+
+/// The columns of a custom type, their paths parsed.
+#[derive(Clone, Debug)]
+pub(super) struct CustomColumns(Vec<(ColumnDefinition, JsonPath)>);
+
+impl CustomColumns {
+    /// Without columns there is that of the age. A path that cannot be parsed ends the columns, as it does in the server.
+    pub(super) fn new(columns: &[Column]) -> Self {
+        if columns.is_empty() {
+            let age = JsonPath::parse(".metadata.creationTimestamp");
+            return Self(age.into_iter().map(|path| (ColumnDefinition::made("Age"), path)).collect());
+        }
+        let column = |column: &Column| Some((definition(column), JsonPath::parse(&column.json_path)?));
+        Self(columns.iter().map_while(column).collect())
+    }
+
+    /// All columns, that of the name first.
+    pub(super) fn definitions(&self) -> Vec<ColumnDefinition> {
+        let more = self.0.iter().map(|(definition, _)| definition.clone());
+        std::iter::once(ColumnDefinition::name()).chain(more).collect()
+    }
+
+    pub(super) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let more = self.0.iter().map(|(definition, path)| {
+            // compat: of several results the server shows the first.
+            let found = path.find(object).and_then(|found| found.first().copied());
+            found.map_or(Value::Null, |value| cell(&definition.r#type, value, now))
+        });
+        std::iter::once(name(object)).chain(more).collect()
+    }
+}
+
+fn definition(column: &Column) -> ColumnDefinition {
+    let description = match column.description.as_str() {
+        "" => format!("Custom resource definition column (in JSONPath format): {}", column.json_path),
+        description => description.to_owned(),
+    };
+    ColumnDefinition {
+        name: column.name.clone().into(),
+        r#type: column.r#type.clone().into(),
+        format: column.format.clone().into(),
+        description: description.into(),
+        priority: column.priority,
+    }
+}
+
+/// A value in a column of a type; nothing where it does not fit.
+fn cell(of: &str, value: &Value, now: Timestamp) -> Value {
+    match (of, value) {
+        ("string", value) => text(value).into(),
+        ("boolean", Value::Bool(_)) => value.clone(),
+        ("integer", Value::Number(number)) => integer(number),
+        ("number", Value::Number(number)) => integral(number).map_or_else(|| value.clone(), Value::from),
+        ("date", Value::String(time)) if time.is_empty() || time == "null" => "<unknown>".into(),
+        ("date", Value::String(time)) if time.parse::<Timestamp>().is_err() => "<invalid>".into(),
+        ("date", Value::String(_)) => since(value, now).into(),
+        _ => Value::Null,
+    }
+}
+
+/// A whole number, without what follows its point.
+#[allow(clippy::cast_possible_truncation, reason = "the server cuts it off as well")]
+fn integer(number: &Number) -> Value {
+    let whole = number.as_i64().or_else(|| number.as_f64().map(|n| n as i64));
+    whole.map_or(Value::Null, Value::from)
+}
+
+/// A number that is whole, however it is written.
+#[allow(clippy::cast_possible_truncation, reason = "it is in the range")]
+fn integral(number: &Number) -> Option<i64> {
+    let whole = |n: &f64| n.fract() == 0.0 && n.abs() < 1e15;
+    number.as_i64().or_else(|| number.as_f64().filter(whole).map(|n| n as i64))
+}
+
+/// What Go prints of a value.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "<no value>".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => integral(number).map_or_else(|| number.to_string(), |whole| whole.to_string()),
+        Value::Array(_) | Value::Object(_) => escaped(&value.to_string()),
+    }
+}
+
+/// JSON as Go writes it, which takes care that it can stand in a page.
+fn escaped(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn column(r#type: &str, json_path: &str) -> Column {
+        Column {
+            name: "C".into(),
+            json_path: json_path.into(),
+            r#type: r#type.into(),
+            format: String::new(),
+            description: String::new(),
+            priority: 0,
+        }
+    }
+
+    #[test]
+    fn a_value_is_shown_by_the_type_of_its_column() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        for (of, value, expected) in [
+            ("string", json!("a"), json!("a")),
+            ("string", json!(null), json!("<no value>")),
+            ("string", json!(true), json!("true")),
+            ("string", json!(3.0), json!("3")),
+            ("string", json!(["<a>", {"b": 1}]), json!(r#"["\u003ca\u003e",{"b":1}]"#)),
+            ("integer", json!(3), json!(3)),
+            ("integer", json!(3.9), json!(3)),
+            ("integer", json!("3"), json!(null)),
+            ("number", json!(3), json!(3)),
+            ("number", json!(2.5), json!(2.5)),
+            ("boolean", json!(false), json!(false)),
+            ("boolean", json!("false"), json!(null)),
+            ("date", json!("2025-12-31T21:00:00Z"), json!("3h")),
+            ("date", json!("yesterday"), json!("<invalid>")),
+            ("date", json!(""), json!("<unknown>")),
+            ("date", json!(3), json!(null)),
+            ("other", json!("a"), json!(null)),
+        ] {
+            let columns = CustomColumns::new(&[column(of, ".v"), column(of, ".none")]);
+            let object = json!({"metadata": {"name": "n"}, "v": value});
+            assert_eq!(columns.cells(&object, now), [json!("n"), expected, json!(null)], "{of} {value}");
+        }
+    }
+
+    #[test]
+    fn columns_end_at_a_path_that_cannot_be_parsed() {
+        let columns = CustomColumns::new(&[column("string", ".a"), column("string", ".a["), column("string", ".b")]);
+        assert_eq!(columns.definitions(), [ColumnDefinition::name(), definition(&column("string", ".a"))]);
+    }
+}
