@@ -1,20 +1,21 @@
 //! Makes HTTP answers.
 
 use crate::error::ApiError;
+use crate::store::StoreError;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
-use std::convert::Infallible;
 
-pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// A body; an error in its middle breaks the connection off, so that nobody takes the half for the whole.
+pub(crate) type Body = UnsyncBoxBody<Bytes, StoreError>;
 /// What becomes of a request: an answer, or a refusal.
 pub(crate) type Answer = Result<Response<Body>, ApiError>;
 
 pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Full::new(body).boxed_unsync());
+    let mut response = Response::new(Full::new(body).map_err(|never| match never {}).boxed_unsync());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response

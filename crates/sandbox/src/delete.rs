@@ -4,6 +4,7 @@ use crate::answer::{Answer, answer, json_answer};
 use crate::call::Call;
 use crate::error::{self, ApiError};
 use crate::known::is_namespace;
+use crate::pages::Pages;
 use crate::read::list_answer;
 use crate::server::{Server, timestamp};
 use crate::store::{ListPage, ObjectStore, StoreError};
@@ -58,7 +59,7 @@ impl Server {
                 Err(error) => return Err(error),
             }
         }
-        Ok(list_answer(self.write_renderer(call), ListPage { objects, ..page }, ""))
+        Ok(list_answer(self.write_renderer(call), Pages::of(ListPage { objects, ..page })))
     }
 }
 

@@ -13,7 +13,8 @@
 //! answers strategic merge patch and server-side apply with 415, and subresources that need a behaviour with 501.
 //!
 //! Bounds: bodies of 16 MiB, JSON nested 128 deep, 1024 connections, a history of 10,000 changes or 64 MiB. A request for an
-//! older revision is answered with 410. Start reading at [`ObjectStore`], then `respond.rs`.
+//! older revision is answered with 410. A list without limit holds 500 objects at once, of a store that cannot be written to.
+//! Start reading at [`ObjectStore`], then `respond.rs`.
 
 mod answer;
 mod builtin;
@@ -28,6 +29,7 @@ mod known;
 mod managed;
 mod memory;
 mod options;
+mod pages;
 mod path;
 mod protobuf;
 mod read;

@@ -3,11 +3,11 @@
 use crate::answer::{Answer, Body, answer};
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::pages::Pages;
 use crate::render::Renderer;
 use crate::selector::Selector;
 use crate::server::Server;
 use crate::store::{ListPage, ListQuery, StoreError};
-use crate::stored::StoredObject;
 use crate::token::ContinueToken;
 use bytes::{Bytes, BytesMut};
 use futures::stream;
@@ -15,8 +15,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use std::convert::Infallible;
-use std::sync::Arc;
+use lifeboat_object::chain;
 
 /// A list leaves in pieces of about this size, so that no list is in memory as a whole.
 const PIECE: usize = 64 << 10;
@@ -32,18 +31,14 @@ impl Server {
     pub(crate) async fn list(&self, call: &Call) -> Answer {
         let renderer = self.renderer(call)?;
         let query = self.list_query(call)?;
-        let page = self.page(call, &query).await?;
-        let token = match page.objects.last() {
-            Some(last) if page.more => token_after(last, Some(page.revision)).encode(),
-            _ => String::new(),
-        };
-        Ok(list_answer(renderer, page, &token))
+        Ok(list_answer(renderer, self.begin(call, query).await?))
     }
 
-    /// Reads one page. When the continue token has expired, the refusal holds a token with which the list can go on.
-    async fn page(&self, call: &Call, query: &ListQuery) -> Result<ListPage, ApiError> {
-        match self.store.list(query).await {
-            Err(StoreError::Expired { asked, newest, .. }) if asked <= newest && query.after.is_some() => {
+    /// Begins a list. When the continue token has expired, the refusal holds a token with which the list can go on.
+    async fn begin(&self, call: &Call, query: ListQuery) -> Result<Pages, ApiError> {
+        let goes_on = query.after.is_some();
+        match Pages::begin(&self.store, query).await {
+            Err(StoreError::Expired { asked, newest, .. }) if asked <= newest && goes_on => {
                 let message = "the continue token is too old: its list can no longer be shown as it was. Begin the list \
                                again, or go on with the token in this answer; the rest is then of a later revision";
                 let mut error = ApiError::new(410, "Expired", message);
@@ -109,36 +104,57 @@ pub(crate) fn number(call: &Call, name: &str) -> Result<Option<u64>, ApiError> {
     call.query.number(name).map_err(ApiError::bad_request)
 }
 
-fn token_after(last: &StoredObject, revision: Option<u64>) -> ContinueToken {
-    let key = &last.key;
-    ContinueToken { revision, namespace: key.namespace.clone().unwrap_or_default(), name: key.name.clone() }
-}
-
-pub(crate) fn list_answer(renderer: Renderer, page: ListPage, token: &str) -> Response<Body> {
-    let mut first = BytesMut::new();
-    first.extend_from_slice(renderer.list_start(page.revision, token).as_bytes());
-    let rest = page.objects.into_iter().enumerate();
-    let pieces = stream::unfold(Some((first, rest)), move |state| {
-        let piece = state.map(|(out, rest)| next_piece(&renderer, out, rest));
-        async move { piece.map(|(piece, state)| (Ok::<_, Infallible>(Frame::data(piece)), state)) }
+pub(crate) fn list_answer(renderer: Renderer, pages: Pages) -> Response<Body> {
+    let token = pages.ends_after.clone().map_or_else(String::new, |(namespace, name)| {
+        ContinueToken { revision: Some(pages.revision), namespace, name }.encode()
+    });
+    let out = BytesMut::from(renderer.list_start(pages.revision, &token).as_bytes());
+    let list = Listing { renderer, pages, out, is_first: true, is_over: false };
+    let pieces = stream::unfold(list, |mut list| async move {
+        let piece = list.piece().await?;
+        Some((piece.map(Frame::data), list))
     });
     let mut response = Response::new(StreamBody::new(pieces).boxed_unsync());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-type Rest = std::iter::Enumerate<std::vec::IntoIter<Arc<StoredObject>>>;
+/// A list that is being written.
+struct Listing {
+    renderer: Renderer,
+    pages: Pages,
+    out: BytesMut,
+    is_first: bool,
+    is_over: bool,
+}
 
-fn next_piece(renderer: &Renderer, mut out: BytesMut, mut rest: Rest) -> (Bytes, Option<(BytesMut, Rest)>) {
-    while out.len() < PIECE {
-        let Some((index, object)) = rest.next() else {
-            out.extend_from_slice(b"]}");
-            return (out.freeze(), None);
-        };
-        if index > 0 {
-            out.extend_from_slice(b",");
+impl Listing {
+    /// The next piece; `None` at the end, and after an error.
+    async fn piece(&mut self) -> Option<Result<Bytes, StoreError>> {
+        if self.is_over {
+            return None;
         }
-        renderer.element(&object, &mut out);
+        while self.out.len() < PIECE {
+            match self.pages.next().await {
+                Ok(Some(object)) => {
+                    if !std::mem::take(&mut self.is_first) {
+                        self.out.extend_from_slice(b",");
+                    }
+                    self.renderer.element(&object, &mut self.out);
+                }
+                Ok(None) => {
+                    self.is_over = true;
+                    self.out.extend_from_slice(b"]}");
+                    break;
+                }
+                Err(error) => {
+                    let resource = self.renderer.resource.group_resource();
+                    tracing::warn!(%resource, error = chain(&error), "a list broke off in the middle");
+                    self.is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        Some(Ok(self.out.split().freeze()))
     }
-    (out.freeze(), Some((BytesMut::new(), rest)))
 }

@@ -6,11 +6,12 @@
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::pages::Pages;
 use crate::read::{number, selector};
 use crate::render::Renderer;
 use crate::selector::Selector;
 use crate::server::Server;
-use crate::store::{Change, ChangeKind, ListQuery, ObjectStore};
+use crate::store::{Change, ChangeKind, ListQuery, ObjectStore, StoreError};
 use crate::stored::StoredObject;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
@@ -19,7 +20,6 @@ use http::{HeaderValue, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -41,8 +41,8 @@ struct Watch {
     renderer: Renderer,
     namespace: Option<String>,
     selector: Selector,
-    /// Objects that there were at the beginning.
-    initial: std::vec::IntoIter<Arc<StoredObject>>,
+    /// Objects that there were at the beginning, until all of them have been told.
+    initial: Option<Pages>,
     owes_initial_end: bool,
     /// Changes up to here have been seen.
     seen: u64,
@@ -65,8 +65,8 @@ impl Server {
         let now = Instant::now();
         let end = now + lasts;
         let (initial, seen) = match asked {
-            Some(revision) if revision > 0 && !sends_initial => (Vec::new(), revision),
-            _ if call.query.text("sendInitialEvents") == "false" => (Vec::new(), *self.store.revisions().borrow()),
+            Some(revision) if revision > 0 && !sends_initial => (None, revision),
+            _ if call.query.text("sendInitialEvents") == "false" => (None, *self.store.revisions().borrow()),
             _ => {
                 let query = ListQuery {
                     resource: call.resource.group_resource(),
@@ -76,8 +76,9 @@ impl Server {
                     limit: 0,
                     revision: None,
                 };
-                let page = self.store.list(&query).await?;
-                (page.objects, page.revision)
+                let pages = Pages::begin(&self.store, query).await?;
+                let revision = pages.revision;
+                (Some(pages), revision)
             }
         };
         let watch = Watch {
@@ -85,7 +86,7 @@ impl Server {
             renderer,
             namespace: call.place.namespace.clone(),
             selector,
-            initial: initial.into_iter(),
+            initial,
             owes_initial_end: sends_initial && with_bookmarks,
             seen,
             revisions: self.store.revisions(),
@@ -96,7 +97,7 @@ impl Server {
         };
         let events = stream::unfold(watch, |mut watch| async move {
             let piece = watch.next().await?;
-            Some((Ok::<_, Infallible>(Frame::data(piece)), watch))
+            Some((Ok(Frame::data(piece)), watch))
         });
         let mut response = Response::new(StreamBody::new(events).boxed_unsync());
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -109,8 +110,8 @@ impl Watch {
     async fn next(&mut self) -> Option<Bytes> {
         let mut out = BytesMut::new();
         while !self.is_over && out.is_empty() {
-            if self.initial.len() > 0 || self.owes_initial_end {
-                self.write_initial(&mut out);
+            if self.initial.is_some() || self.owes_initial_end {
+                self.write_initial(&mut out).await;
             } else if !self.write_changes(&mut out) {
                 self.wait(&mut out).await;
             }
@@ -118,15 +119,24 @@ impl Watch {
         (!out.is_empty()).then(|| out.freeze())
     }
 
-    fn write_initial(&mut self, out: &mut BytesMut) {
-        let first: Vec<_> = self.initial.by_ref().take(BATCH).collect();
-        for object in first {
-            self.tell("ADDED", &object, out);
+    async fn write_initial(&mut self, out: &mut BytesMut) {
+        for _ in 0..BATCH {
+            let Some(initial) = &mut self.initial else { break };
+            match initial.next().await {
+                Ok(Some(object)) => self.tell("ADDED", &object, out),
+                Ok(None) => self.initial = None,
+                Err(error) => return self.fail(error, out),
+            }
         }
-        if self.initial.len() == 0 && self.owes_initial_end {
+        if self.initial.is_none() && self.owes_initial_end {
             self.owes_initial_end = false;
             self.bookmark(true, out);
         }
+    }
+
+    fn fail(&mut self, error: StoreError, out: &mut BytesMut) {
+        write(out, "ERROR", ApiError::from(error).status().to_string().as_bytes());
+        self.is_over = true;
     }
 
     fn tell(&mut self, kind: &str, object: &StoredObject, out: &mut BytesMut) {
@@ -146,8 +156,7 @@ impl Watch {
         let changes = match self.store.changes(self.seen, Some(&resource), BATCH) {
             Ok(changes) => changes,
             Err(error) => {
-                write(out, "ERROR", ApiError::from(error).status().to_string().as_bytes());
-                self.is_over = true;
+                self.fail(error, out);
                 return true;
             }
         };

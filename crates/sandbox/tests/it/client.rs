@@ -108,6 +108,15 @@ impl Api {
         }
     }
 
+    /// Whether the connection ends before the answer does.
+    pub(crate) async fn is_cut_off(&self, path: &str) -> bool {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        match timeout(PATIENCE, self.client.send(request)).await.unwrap() {
+            Ok(response) => timeout(PATIENCE, response.into_body().collect()).await.unwrap().is_err(),
+            Err(_) => true,
+        }
+    }
+
     pub(crate) async fn watch(&self, path: &str) -> Events {
         self.watch_as(path, "application/json").await
     }

@@ -4,6 +4,7 @@
 
 mod client;
 mod limits;
+mod pieces;
 mod printers;
 mod suite;
 mod tables;

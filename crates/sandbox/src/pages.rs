@@ -1,0 +1,84 @@
+//! Lists that are read from the store page by page, so that none is in memory as a whole.
+
+use crate::store::{ListPage, ListQuery, ObjectStore, StoreError};
+use crate::stored::StoredObject;
+use std::sync::Arc;
+
+/// Objects that are read at once.
+const PAGE: usize = 500;
+
+/// The objects of a list, in their order.
+pub(crate) struct Pages {
+    /// The revision that all of them are from.
+    pub(crate) revision: u64,
+    /// The namespace and name after which the client has to ask for more; `None` when this is the whole rest.
+    pub(crate) ends_after: Option<(String, String)>,
+    page: std::vec::IntoIter<Arc<StoredObject>>,
+    next: Option<Next>,
+}
+
+/// What is read when a page is at its end.
+struct Next {
+    store: Arc<dyn ObjectStore>,
+    query: ListQuery,
+}
+
+impl Pages {
+    /// Objects that are there already.
+    pub(crate) fn of(page: ListPage) -> Self {
+        Self { revision: page.revision, ends_after: None, page: page.objects.into_iter(), next: None }
+    }
+
+    /// Reads the first page. A list without a limit is read on while it is written, if the store cannot be changed; one of a
+    /// store that can be is read as a whole, since its history may no longer reach back when a slow client asks for more.
+    ///
+    /// # Errors
+    /// Those of [`ObjectStore::list`].
+    pub(crate) async fn begin(store: &Arc<dyn ObjectStore>, mut query: ListQuery) -> Result<Self, StoreError> {
+        let reads_on = query.limit == 0 && store.read_only().is_some();
+        if reads_on {
+            query.limit = PAGE;
+        }
+        let page = store.list(&query).await?;
+        let mut pages = Self { revision: page.revision, ends_after: None, page: Vec::new().into_iter(), next: None };
+        if reads_on {
+            query.revision = Some(page.revision);
+            pages.take(page, Next { store: store.clone(), query })?;
+        } else {
+            pages.ends_after = page.objects.last().filter(|_| page.more).map(|last| place(last));
+            pages.page = page.objects.into_iter();
+        }
+        Ok(pages)
+    }
+
+    /// The next object; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of [`ObjectStore::list`].
+    pub(crate) async fn next(&mut self) -> Result<Option<Arc<StoredObject>>, StoreError> {
+        loop {
+            if let Some(object) = self.page.next() {
+                return Ok(Some(object));
+            }
+            let Some(next) = self.next.take() else { return Ok(None) };
+            let page = next.store.list(&next.query).await?;
+            self.take(page, next)?;
+        }
+    }
+
+    fn take(&mut self, page: ListPage, mut next: Next) -> Result<(), StoreError> {
+        if page.more {
+            let last = page.objects.last().map(|last| place(last));
+            let nothing =
+                || StoreError::Unavailable("a page of a list is empty, although more should follow".to_owned());
+            next.query.after = Some(last.ok_or_else(nothing)?);
+            self.next = Some(next);
+        }
+        self.page = page.objects.into_iter();
+        Ok(())
+    }
+}
+
+fn place(object: &StoredObject) -> (String, String) {
+    (object.key.namespace.clone().unwrap_or_default(), object.key.name.clone())
+}
