@@ -92,6 +92,11 @@ pub(crate) fn establish(crd: &mut Value, now: &str) {
     }
 }
 
+/// The schema of a version, as the definition has it.
+pub(crate) fn schema<'a>(crd: &'a Value, version: &str) -> Option<&'a Value> {
+    versions(crd).find(|v| v["name"] == version).map(|v| &v["schema"]["openAPIV3Schema"])
+}
+
 fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
     crd["spec"]["versions"].as_array().into_iter().flatten()
 }

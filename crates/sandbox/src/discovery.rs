@@ -1,8 +1,8 @@
-//! The documents of discovery, and the little OpenAPI that clients ask for.
+//! The documents of discovery.
 
 use crate::types::Types;
 use lifeboat_object::ApiResource;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// `/api` for clients that do not aggregate.
 pub(crate) fn core_versions(address: &str) -> Value {
@@ -147,47 +147,6 @@ fn subresource(r: &ApiResource, name: &str) -> (Value, Value) {
     (json!({"group": group, "version": version, "kind": kind}), verbs)
 }
 
-/// `/openapi/v3`: where the document of each group-version is.
-pub(crate) fn open_api_index(types: &Types) -> Value {
-    let mut paths = Map::new();
-    for (group, versions) in types.groups() {
-        for version in versions {
-            let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-            let text = open_api(types, group, version).map(|d| d.to_string()).unwrap_or_default();
-            let url = format!("/openapi/v3/{path}?hash={:016X}", fingerprint(&text));
-            paths.insert(path, json!({"serverRelativeURL": url}));
-        }
-    }
-    json!({"paths": paths})
-}
-
-/// FNV-1a: changes when the document does.
-fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The document of one group-version: no schemas, only that writes take `fieldValidation`. Without that kubectl
-/// validates by itself and asks for all schemas.
-pub(crate) fn open_api(types: &Types, group: &str, version: &str) -> Option<Value> {
-    let mut paths = Map::new();
-    for r in types.all().filter(|r| r.group == group && r.version == version && r.can("patch")) {
-        let base = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        let namespace = if r.namespaced { "/namespaces/{namespace}" } else { "" };
-        let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
-        let parameters: Vec<Value> = ["dryRun", "fieldManager", "fieldValidation"].map(parameter).into();
-        let operation = json!({
-            "parameters": parameters, "responses": {"200": {"description": "OK"}},
-            "x-kubernetes-action": "patch",
-            "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": r.kind},
-        });
-        paths.insert(format!("{base}{namespace}/{}/{{name}}", r.resource), json!({"patch": operation}));
-    }
-    let found = types.all().any(|r| r.group == group && r.version == version);
-    let document = json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "unversioned"},
-                          "paths": paths, "components": {"schemas": {}}});
-    found.then_some(document)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,13 +192,5 @@ mod tests {
                    "verbs": ["get", "patch", "update"]})
         );
         assert_eq!(resources(&types, "batch", "v2"), None);
-        assert_eq!(open_api(&types, "batch", "v2"), None);
-        let index = open_api_index(&types);
-        assert!(
-            index["paths"]["apis/apps/v1"]["serverRelativeURL"]
-                .as_str()
-                .unwrap()
-                .starts_with("/openapi/v3/apis/apps/v1?hash=")
-        );
     }
 }

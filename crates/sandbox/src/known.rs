@@ -15,6 +15,12 @@ pub(crate) fn is_namespace(key: &ObjectKey) -> bool {
     key.resource.group.is_empty() && key.resource.resource == "namespaces"
 }
 
+/// The key of the CustomResourceDefinition of a type.
+pub(crate) fn definition_key(resource: &str, group: &str) -> ObjectKey {
+    let definitions = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");
+    ObjectKey::new(definitions, None, format!("{resource}.{group}"))
+}
+
 /// Whether the object of this key is a CustomResourceDefinition.
 pub(crate) fn is_definition(key: &ObjectKey) -> bool {
     key.resource.group == "apiextensions.k8s.io" && key.resource.resource == "customresourcedefinitions"

@@ -3,9 +3,10 @@
 //! [`Sandbox`] speaks the protocol of a Kubernetes API server on a socket, with TLS and a token, over any
 //! [`ObjectStore`]; [`MemoryStore`] is one. kubectl and every client-go tool work against it. It serves discovery
 //! (legacy and aggregated), create, read, update, patch (JSON and merge), delete, lists with pages and selectors,
-//! watches with bookmarks, `status`, dry runs, metadata-only answers and tables with the columns of a cluster. It does for
-//! objects what the server itself does (uids, revisions, conflicts, generated names, finalizers) and three things that
-//! controllers do: it ends namespaces, establishes CustomResourceDefinitions and collects dependents whose owners are gone.
+//! watches with bookmarks, `status`, dry runs, metadata-only answers, tables with the columns of a cluster, and the schemas of
+//! custom types. It does for objects what the server itself does (uids, revisions, conflicts, generated names, finalizers)
+//! and three things that controllers do: it ends namespaces, establishes CustomResourceDefinitions and collects dependents
+//! whose owners are gone.
 //!
 //! It speaks JSON. It also reads the few bodies that kubectl always sends as protobuf.
 //!
@@ -28,6 +29,7 @@ mod janitor;
 mod known;
 mod managed;
 mod memory;
+mod open_api;
 mod options;
 mod pages;
 mod path;

@@ -21,6 +21,8 @@ pub(crate) enum Route {
     Group(String),
     /// `/api/v1`, `/apis/GROUP/VERSION`
     GroupVersion { group: String, version: String },
+    /// `/openapi/v2`
+    OpenApiV2,
     /// `/openapi/v3`
     OpenApi,
     /// `/openapi/v3/api/v1`, `/openapi/v3/apis/GROUP/VERSION`
@@ -59,6 +61,7 @@ pub(crate) fn parse(path: &str) -> Option<Route> {
         ["api"] => Route::CoreGroup,
         ["apis"] => Route::Groups,
         ["apis", group] => Route::Group((*group).to_owned()),
+        ["openapi", "v2"] => Route::OpenApiV2,
         ["openapi", "v3"] => Route::OpenApi,
         ["openapi", "v3", "api", version] => {
             let (group, version) = owned("", version);
@@ -181,6 +184,7 @@ mod tests {
             ("/apis/apps", Some(Route::Group("apps".into()))),
             ("/api/v1", Some(Route::GroupVersion { group: gv("").0, version: gv("").1 })),
             ("/apis/apps/v1", Some(Route::GroupVersion { group: gv("apps").0, version: gv("").1 })),
+            ("/openapi/v2", Some(Route::OpenApiV2)),
             ("/openapi/v3", Some(Route::OpenApi)),
             ("/openapi/v3/apis/apps/v1", Some(Route::OpenApiOf { group: gv("apps").0, version: gv("").1 })),
             ("/api/v1/pods", place("", None, "pods", None, None)),

@@ -82,11 +82,11 @@ impl Server {
         if ![Method::GET, Method::HEAD].contains(&head.method) {
             return Err(ApiError::method());
         }
-        self.document(route, &accept)
+        self.document(route, &accept).await
     }
 
-    /// Answers a request that is not for objects: discovery, health and version.
-    fn document(&self, route: Route, accept: &Accept) -> Answer {
+    /// Answers a request that is not for objects: discovery, schemas, health and version.
+    async fn document(&self, route: Route, accept: &Accept) -> Answer {
         let types = self.store.types();
         let document = match route {
             Route::Root => {
@@ -100,8 +100,9 @@ impl Server {
             Route::Groups => Some(discovery::groups(&types)),
             Route::Group(group) => discovery::group(&types, &group),
             Route::GroupVersion { group, version } => discovery::resources(&types, &group, &version),
-            Route::OpenApi => Some(discovery::open_api_index(&types)),
-            Route::OpenApiOf { group, version } => discovery::open_api(&types, &group, &version),
+            Route::OpenApiV2 => return Err(ApiError::only_open_api_v3()),
+            Route::OpenApi => Some(self.open_api_index()),
+            Route::OpenApiOf { group, version } => self.open_api(&group, &version).await?,
             Route::Objects(_) => None,
         };
         document.map(|d| json_answer(StatusCode::OK, &d)).ok_or_else(ApiError::no_such_path)

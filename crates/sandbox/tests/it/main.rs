@@ -80,5 +80,6 @@ protocol! {
         tables_of_custom_types_have_their_columns,
         rows_hold_what_is_asked_for,
         a_watch_declares_columns_once,
+        schemas_of_custom_types_are_published,
     ]
 }

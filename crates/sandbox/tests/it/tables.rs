@@ -1,4 +1,4 @@
-//! What holds of the tables of every API server. Each test owns a namespace.
+//! What holds of the tables and schemas of every API server. Each test owns a namespace.
 
 use crate::client::{Api, config_map, version};
 use crate::printers::AS_TABLE;
@@ -148,4 +148,60 @@ pub(crate) async fn a_watch_declares_columns_once(api: &Api) {
     }
     let names = json!(["Name", "Data", "Age"]);
     assert_eq!(told, [json!(["ADDED", "Table", names, "x", 1]), json!(["MODIFIED", "Table", null, "x", 2])]);
+}
+
+pub(crate) async fn schemas_of_custom_types_are_published(api: &Api) {
+    let group = define(api, json!([])).await;
+    let path = format!("apis/{group}/v1");
+    let index = api.until("/openapi/v3", |_, index| index["paths"][&path].is_object()).await;
+    let url = index["paths"][&path]["serverRelativeURL"].as_str().unwrap();
+    let mut component = group.split('.').rev().collect::<Vec<_>>().join(".");
+    component += ".v1.Widget";
+    let document = api.until(url, |_, document| document["components"]["schemas"][&component].is_object()).await;
+    let mut schema = document["components"]["schemas"][&component].clone();
+
+    // The words for what all objects have are each server's own.
+    let mut strip = |path: &str| {
+        for (field, r#type) in [("apiVersion", json!("string")), ("kind", json!("string")), ("metadata", json!(null))] {
+            let field = schema.pointer_mut(&format!("{path}/properties/{field}")).unwrap();
+            assert!(field["description"].is_string() && field["type"] == r#type, "{field}");
+            *field = field.pointer("/allOf/0/$ref").cloned().unwrap_or_default();
+        }
+    };
+    strip("");
+    strip("/properties/spec/properties/template");
+    let meta = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    let kind = json!({"group": group, "version": "v1", "kind": "Widget"});
+    assert_eq!(
+        schema,
+        json!({
+            "type": "object", "description": "A thing that is made.",
+            "properties": {
+                "apiVersion": null, "kind": null, "metadata": meta,
+                "spec": {
+                    "type": "object", "description": "What is wanted.", "required": ["size"],
+                    "x-kubernetes-preserve-unknown-fields": true,
+                    "properties": {
+                        "size": {"type": "integer", "description": "How large it is."},
+                        "color": {"type": "string", "enum": ["red", "blue"]},
+                        "parts": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+                        "template": {"type": "object", "required": ["kind", "apiVersion"],
+                                     "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+                                     "properties": {"apiVersion": null, "kind": null, "metadata": meta}},
+                    },
+                },
+                "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            },
+            "x-kubernetes-group-version-kind": [kind],
+        })
+    );
+    let operation = &document["paths"][format!("/{path}/namespaces/{{namespace}}/widgets/{{name}}")]["get"];
+    assert_eq!(
+        (&operation["x-kubernetes-action"], &operation["x-kubernetes-group-version-kind"]),
+        (&json!("get"), &kind)
+    );
+    let of_metadata = &document["components"]["schemas"]["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"];
+    let fields: Vec<&String> = of_metadata["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(fields.len(), 15, "{fields:?}");
+    forget(api, &group).await;
 }
