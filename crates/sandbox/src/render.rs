@@ -102,7 +102,7 @@ impl Renderer {
 
     /// A bookmark's object.
     pub(crate) fn bookmark(&self, revision: u64, is_initial_end: bool) -> Value {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if is_initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

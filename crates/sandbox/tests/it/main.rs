@@ -80,6 +80,7 @@ protocol! {
         tables_of_custom_types_have_their_columns,
         rows_hold_what_is_asked_for,
         a_watch_declares_columns_once,
+        a_watch_of_rows_alone_tells_where_its_beginning_ends,
         schemas_of_custom_types_are_published,
     ]
 }

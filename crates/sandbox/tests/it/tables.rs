@@ -150,6 +150,30 @@ pub(crate) async fn a_watch_declares_columns_once(api: &Api) {
     assert_eq!(told, [json!(["ADDED", "Table", names, "x", 1]), json!(["MODIFIED", "Table", null, "x", 2])]);
 }
 
+pub(crate) async fn a_watch_of_rows_alone_tells_where_its_beginning_ends(api: &Api) {
+    let all = api.config_maps();
+    api.post(&all, &config_map("x")).await;
+    let path = format!(
+        "{all}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true\
+         &fieldSelector=metadata.name%3Dx&includeObject=None"
+    );
+    let mut watch = api.watch_as(&path, AS_TABLE).await;
+    let mut first = watch.next().await.unwrap();
+    assert!(is_age(&first["object"]["rows"][0]["cells"][2].take()), "{first}");
+    assert_eq!(first["object"]["rows"], json!([{"cells": ["x", 1, null], "object": null}]));
+    let end = watch.next().await.unwrap();
+    let revision = version(&end["object"]);
+    let partial = json!({
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": revision, "annotations": {"k8s.io/initial-events-end": "true"}},
+    });
+    let table = json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": revision},
+        "columnDefinitions": null, "rows": [{"cells": ["", 0, "<unknown>"], "object": partial}],
+    });
+    assert_eq!(end, json!({"type": "BOOKMARK", "object": table}));
+}
+
 pub(crate) async fn schemas_of_custom_types_are_published(api: &Api) {
     let group = define(api, json!([])).await;
     let path = format!("apis/{group}/v1");
