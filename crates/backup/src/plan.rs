@@ -3,7 +3,7 @@
 use crate::lane::Lane;
 use lifeboat_api::Features;
 use lifeboat_object::{ApiResource, Catalog, GroupResource};
-use lifeboat_select::{BackupFilter, NamespaceScope};
+use lifeboat_select::{BackupFilter, NamespaceScope, can_be_saved, cohabiting_name};
 use std::sync::Arc;
 
 /// The lists of a backup, in order.
@@ -46,18 +46,6 @@ pub struct Excluded {
     pub reason: &'static str,
 }
 
-/// The verbs that a type must have: what cannot be created again is no use in a backup.
-const VERBS: [&str; 4] = ["list", "create", "get", "delete"];
-
-/// Types that two groups serve; only the first one met is saved (backup.md 1.9).
-const COHABITING: [(&str, [&str; 2]); 5] = [
-    ("deployments", ["extensions", "apps"]),
-    ("daemonsets", ["extensions", "apps"]),
-    ("replicasets", ["extensions", "apps"]),
-    ("networkpolicies", ["extensions", "networking.k8s.io"]),
-    ("events", ["", "events.k8s.io"]),
-];
-
 /// In which versions objects are saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Versions {
@@ -92,7 +80,7 @@ pub(crate) fn plan(
     let mut cohabited: Vec<&str> = Vec::new();
     for resource in catalog.preferred() {
         let mut exclude = |reason| plan.excluded.push(Excluded { resource: resource.group_resource(), reason });
-        if !VERBS.iter().all(|verb| resource.can(verb)) {
+        if !can_be_saved(resource) {
             exclude("the API server cannot list, get, create and delete it");
             continue;
         }
@@ -100,10 +88,8 @@ pub(crate) fn plan(
             exclude(reason);
             continue;
         }
-        if let Some((name, groups)) = COHABITING.iter().find(|(name, _)| *name == resource.resource)
-            && groups.contains(&resource.group.as_str())
-        {
-            if cohabited.contains(name) {
+        if let Some(name) = cohabiting_name(resource) {
+            if cohabited.contains(&name) {
                 exclude("another API group serves the same objects");
                 continue;
             }
@@ -127,7 +113,7 @@ pub(crate) fn plan(
         }
         let when_denied = if resource.namespaced { Arc::clone(&included) } else { Arc::default() };
         // compat: of types that two groups serve Velero saves one version alone.
-        if versions == Versions::All && !is_served_by_two_groups(resource) {
+        if versions == Versions::All && cohabiting_name(resource).is_none() {
             for other in catalog.all().filter(|other| is_another_version(other, resource)) {
                 let (resource, places, when_denied) = (Arc::clone(other), places.clone(), Arc::clone(&when_denied));
                 plan.lists.push(PlannedList { resource, places, when_denied, is_looked_at: false });
@@ -141,16 +127,12 @@ pub(crate) fn plan(
     plan
 }
 
-fn is_served_by_two_groups(resource: &ApiResource) -> bool {
-    COHABITING.iter().any(|(name, groups)| *name == resource.resource && groups.contains(&resource.group.as_str()))
-}
-
 /// Whether this is the same type in a version that can be saved too.
 fn is_another_version(other: &ApiResource, preferred: &ApiResource) -> bool {
     other.group == preferred.group
         && other.resource == preferred.resource
         && other.version != preferred.version
-        && VERBS.iter().all(|verb| other.can(verb))
+        && can_be_saved(other)
 }
 
 fn core_rank(resource: &ApiResource) -> u8 {
@@ -168,6 +150,7 @@ mod tests {
     use super::*;
     use lifeboat_action::Actions;
     use lifeboat_api::BackupSpec;
+    use lifeboat_select::COHABITING;
 
     fn resource(group: &str, name: &str, verbs: &[&str]) -> Arc<ApiResource> {
         Arc::new(ApiResource {

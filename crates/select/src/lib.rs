@@ -13,6 +13,7 @@ mod object_scope;
 mod policy;
 mod restore;
 mod rules_text;
+mod saved;
 mod selector;
 mod types;
 
@@ -28,6 +29,7 @@ pub use policy::{
 };
 pub use restore::{RestoreFilter, RestoredFacts};
 pub use rules_text::RulesText;
+pub use saved::{COHABITING, can_be_saved, cohabiting_name};
 pub use selector::{Selector, SelectorError, matches_any, parse_selector};
 
 #[cfg(test)]
