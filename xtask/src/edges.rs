@@ -52,21 +52,20 @@ const EDGES: [(&str, &[&str]); 24] = [
     ("plugin-sdk", &["api", "object", "action", "plugin-proto"]),
     ("install", &["api", "object", "cluster"]),
     ("sandbox", &["object", "select", "patch"]),
-    ("browse", &["object", "select", "patch", "archive", "store", "sandbox"]),
+    ("browse", &["api", "object", "select", "patch", "archive", "store", "cluster", "sandbox"]),
 ];
 
 /// Rooms for development, and what they may use. Any room's tests may use them.
 const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
 
 /// What the tests of a room may use beside what the room itself may, and beside the rooms for development.
-const TEST_EDGES: [(&str, &[&str]); 8] = [
+const TEST_EDGES: [(&str, &[&str]); 7] = [
     ("operation", &["archive"]),
     ("client", &["sandbox"]),
     ("backup", &["bucket", "sandbox"]),
     ("restore", &["sandbox"]),
     ("control", &["sandbox"]),
     ("sandbox", &["cluster"]),
-    ("browse", &["api"]),
     ("plugin", &["archive"]),
 ];
 

@@ -2,90 +2,21 @@
 //!
 //! Where both indexes say that the bytes of an object are the same, nothing is read of it. So it takes what has changed, and two indexes.
 
+use crate::change::{ChangedObject, Compared, DiffCounts, DiffScope, compared};
+use crate::noise::is_noise_type;
 use crate::rows::Rows;
 use crate::store::BackupStore;
 use lifeboat_archive::index::Row;
-use lifeboat_object::{GroupResource, ObjectKey};
-use lifeboat_patch::restored::{comparable, is_made_anew};
-use lifeboat_patch::{Difference, differences};
-use lifeboat_select::Selector;
+use lifeboat_object::GroupResource;
 use lifeboat_store::{ArchiveItem, StoreError};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Objects that are read at once, at most.
-const BATCH: usize = 500;
+pub(crate) const BATCH: usize = 500;
 /// Bytes of objects that are read at once; one object may be larger.
-const BATCH_BYTES: u64 = 16 << 20;
-
-/// Which objects are compared.
-#[derive(Clone, Debug, Default)]
-pub struct DiffScope {
-    /// Objects of these namespaces, and the namespaces themselves; empty for all objects, also those without a namespace.
-    pub namespaces: BTreeSet<String>,
-    /// Objects of these types; empty for all types.
-    pub resources: BTreeSet<GroupResource>,
-    /// Objects whose labels match on one of the two sides.
-    pub selector: Selector,
-}
-
-impl DiffScope {
-    fn has_type(&self, resource: &GroupResource) -> bool {
-        self.resources.is_empty() || self.resources.contains(resource)
-    }
-
-    fn has_place(&self, resource: &GroupResource, (namespace, name): (&str, &str)) -> bool {
-        let is_namespace = resource.group.is_empty() && resource.resource == "namespaces";
-        self.namespaces.is_empty() || self.namespaces.contains(if is_namespace { name } else { namespace })
-    }
-}
-
-/// An object that is not the same on both sides.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ChangedObject {
-    /// The object.
-    pub key: ObjectKey,
-    /// What became of it.
-    pub change: Change,
-}
-
-/// What became of an object.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// The second side alone has it.
-    Added,
-    /// The first side alone has it.
-    Removed,
-    /// Both have it, and it differs in these places.
-    Changed(Vec<Difference>),
-}
-
-/// How many objects were compared, by what came of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DiffCounts {
-    /// [`Change::Added`].
-    pub added: usize,
-    /// [`Change::Removed`].
-    pub removed: usize,
-    /// [`Change::Changed`].
-    pub changed: usize,
-    /// The same, or different only in what servers and controllers write.
-    pub unchanged: usize,
-    /// Not the same, of kinds that every cluster makes anew, such as events and endpoints.
-    pub left_out: usize,
-}
-
-impl DiffCounts {
-    /// Counts one more object that is not the same.
-    pub fn add(&mut self, change: &Change) {
-        *match change {
-            Change::Added => &mut self.added,
-            Change::Removed => &mut self.removed,
-            Change::Changed(_) => &mut self.changed,
-        } += 1;
-    }
-}
+pub(crate) const BATCH_BYTES: u64 = 16 << 20;
 
 /// Compares two backups, type by type, objects of a type by namespace and name. Holds an index each, and 500 objects or 16 MiB of them.
 #[derive(Debug)]
@@ -95,6 +26,8 @@ pub struct Diff<'a> {
     scope: DiffScope,
     types: std::vec::IntoIter<GroupResource>,
     pairs: Pairs<'a>,
+    /// Whether nothing of the type is compared.
+    is_noise: bool,
     ready: VecDeque<ChangedObject>,
     counts: DiffCounts,
 }
@@ -110,7 +43,8 @@ impl<'a> Diff<'a> {
             .collect();
         let pairs = Pairs::none(before.rows(), after.rows());
         let types = types.into_iter().collect::<Vec<_>>().into_iter();
-        Self { before, after, scope, types, pairs, ready: VecDeque::new(), counts: DiffCounts::default() }
+        let (ready, counts) = (VecDeque::new(), DiffCounts::default());
+        Self { before, after, scope, types, pairs, is_noise: false, ready, counts }
     }
 
     /// The next object that is not the same; `None` when all were compared.
@@ -143,7 +77,10 @@ impl<'a> Diff<'a> {
             let Some(pair) = self.pairs.next() else {
                 // A batch is of one type, so that types come in their order.
                 match (batch.is_empty(), self.types.next()) {
-                    (true, Some(resource)) => self.pairs = Pairs::of(self.before.rows(), self.after.rows(), &resource),
+                    (true, Some(resource)) => {
+                        self.is_noise = is_noise_type(&resource);
+                        self.pairs = Pairs::of(self.before.rows(), self.after.rows(), &resource);
+                    }
                     (true, None) => break,
                     (false, resource) => {
                         let rest = resource.into_iter().chain(std::mem::take(&mut self.types));
@@ -157,11 +94,12 @@ impl<'a> Diff<'a> {
                 continue;
             }
             match self.pairs.bytes_to_read(&pair) {
+                // Without its labels it is not known whether it is meant.
+                Some(_) if self.is_noise => self.counts.left_out += usize::from(self.scope.selector.is_everything()),
                 Some(more) => {
                     bytes += more;
                     batch.push(pair);
                 }
-                // Without its labels it is not known whether it is meant.
                 None if self.scope.selector.is_everything() => self.counts.unchanged += 1,
                 None => {}
             }
@@ -182,7 +120,7 @@ impl<'a> Diff<'a> {
                 continue;
             }
             let Some(key) = self.pairs.row(pair).map(Row::key) else { continue };
-            match compared(left.as_ref(), right.as_ref()) {
+            match compared(left.as_ref().map(value), right.as_ref().map(value)) {
                 Compared::LeftOut => self.counts.left_out += 1,
                 Compared::Same => self.counts.unchanged += 1,
                 Compared::Differs(change) => {
@@ -195,34 +133,17 @@ impl<'a> Diff<'a> {
     }
 }
 
-#[derive(Debug, PartialEq)]
-enum Compared {
-    Same,
-    LeftOut,
-    Differs(Change),
-}
-
-fn compared(before: Option<&ArchiveItem>, after: Option<&ArchiveItem>) -> Compared {
-    // What is no JSON was refused when it was read.
-    let value = |item: &ArchiveItem| serde_json::from_slice::<Value>(&item.body).unwrap_or_default();
-    let (before, after) = (before.map(value), after.map(value));
-    if [&before, &after].iter().any(|side| side.as_ref().is_some_and(is_made_anew)) {
-        return Compared::LeftOut;
-    }
-    match (before, after) {
-        (Some(before), Some(after)) => {
-            let differences = differences(&comparable(&before), &comparable(&after));
-            if differences.is_empty() { Compared::Same } else { Compared::Differs(Change::Changed(differences)) }
-        }
-        (Some(_), None) => Compared::Differs(Change::Removed),
-        (None, Some(_)) => Compared::Differs(Change::Added),
-        (None, None) => Compared::Same,
-    }
-}
-
-async fn read(rows: &Rows, numbers: impl Iterator<Item = u32>) -> Result<HashMap<u32, ArchiveItem>, StoreError> {
+pub(crate) async fn read(
+    rows: &Rows,
+    numbers: impl Iterator<Item = u32>,
+) -> Result<HashMap<u32, ArchiveItem>, StoreError> {
     let items = rows.read(&numbers.collect::<Vec<_>>()).await?;
     Ok(items.into_iter().filter_map(|item| Some((u32::try_from(item.row).ok()?, item))).collect())
+}
+
+/// What stands in the archive. What is no JSON was refused when it was read.
+pub(crate) fn value(item: &ArchiveItem) -> Value {
+    serde_json::from_slice(&item.body).unwrap_or_default()
 }
 
 /// One object: its row on each side that has it.

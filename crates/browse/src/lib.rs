@@ -3,17 +3,24 @@
 //! [`BackupStore`] is an [`ObjectStore`](lifeboat_sandbox::ObjectStore) that cannot be written to. It serves the types of the backup, each in
 //! the version in which it was saved, and their objects, byte for byte; types that the backup does not hold are there, and empty.
 //!
-//! [`Diff`] compares two of them.
+//! [`Diff`] compares two of them, [`LiveDiff`] one with a cluster.
 //!
 //! What is in memory is the archive's index, about 100 bytes for each object, and the objects of the page that is being
 //! read. Objects are read from the archive in ranges when they are asked for.
 
+mod change;
 mod contents;
 mod diff;
+mod live;
+mod live_plan;
+mod noise;
 mod rows;
 mod store;
 mod types;
+mod words;
 
+pub use change::{Change, ChangedObject, DiffCounts, DiffScope};
 pub use contents::TypeContents;
-pub use diff::{Change, ChangedObject, Diff, DiffCounts, DiffScope};
+pub use diff::Diff;
+pub use live::{LiveCluster, LiveDiff, LiveError};
 pub use store::BackupStore;

@@ -76,10 +76,13 @@ impl Rows {
 
     /// The row of an object.
     pub(crate) fn find(&self, key: &ObjectKey) -> Option<u32> {
-        let wanted = (key.namespace.as_deref().unwrap_or_default(), key.name.as_str());
-        let rows = self.of_type(&key.resource);
-        let at = rows.binary_search_by(|n| self.place(*n).cmp(&wanted)).ok()?;
-        rows.get(at).copied()
+        let at = self.position(&key.resource, (key.namespace.as_deref().unwrap_or_default(), &key.name))?;
+        self.of_type(&key.resource).get(at).copied()
+    }
+
+    /// At which place of [`Rows::of_type`] an object stands.
+    pub(crate) fn position(&self, resource: &GroupResource, wanted: (&str, &str)) -> Option<usize> {
+        self.of_type(resource).binary_search_by(|n| self.place(*n).cmp(&wanted)).ok()
     }
 
     /// Reads these rows, in the order of the archive.

@@ -3,11 +3,11 @@
 use crate::contents::{TypeContents, contents};
 use crate::rows::Rows;
 use crate::types::types;
+use crate::words::named;
 use async_trait::async_trait;
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, chain};
+use lifeboat_object::{GroupResource, ObjectKey, chain};
 use lifeboat_sandbox::{ListPage, ListQuery, ObjectStore, StoreError, StoredObject, Types};
 use lifeboat_store::{Archive, ArchiveItem};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -57,14 +57,7 @@ impl BackupStore {
     /// The types that a word of a user names, as kubectl takes it: plural, singular, short name or kind, also with the group after a dot.
     #[must_use]
     pub fn resources_of(&self, word: &str) -> Vec<GroupResource> {
-        let word = word.to_lowercase();
-        let (name, group) = word.split_once('.').map_or((word.as_str(), None), |(name, group)| (name, Some(group)));
-        let names = |r: &&Arc<ApiResource>| {
-            let is_name = r.resource == name || r.singular == name || r.kind.to_lowercase() == name;
-            (is_name || r.short_names.iter().any(|short| short == name)) && group.is_none_or(|group| r.group == group)
-        };
-        let found: BTreeSet<GroupResource> = self.types.all().filter(names).map(|r| r.group_resource()).collect();
-        found.into_iter().collect()
+        named(word, self.types.all())
     }
 
     /// Where its objects stand.

@@ -51,7 +51,7 @@ impl BrowseArgs {
                 None => opened::through_server(&self.name, &self.server, globals, folder.path()).await,
             }
         };
-        let Opened { store, what } = tokio::select! {
+        let Opened { store, what, .. } = tokio::select! {
             opened = open => opened?,
             _ = tokio::signal::ctrl_c() => bail!("interrupted before the backup was open"),
         };

@@ -89,8 +89,8 @@ enum Command {
     Client(ClientCommand),
     /// Look into a backup with kubectl: serve it as a Kubernetes API that can be read
     Browse(Box<BrowseArgs>),
-    /// Show what changed between two backups; exit code 0 for nothing, 1 for something, 2 for an error
-    Diff(DiffArgs),
+    /// Show what changed since a backup, or between two; exit code 0 for nothing, 1 for something, 2 for an error
+    Diff(Box<DiffArgs>),
     /// Ask what happens to volumes
     #[command(subcommand)]
     Volume(VolumeCommand),

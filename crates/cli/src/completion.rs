@@ -145,7 +145,7 @@ fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
 /// The kind of the objects whose names a flag of a command without a verb takes.
 fn named_by_flag_of(command: &str, flag: &str) -> Option<&'static str> {
     match (command, flag) {
-        ("debug", "backup") | ("browse", "name") => Some(Backup::KIND),
+        ("debug", "backup") | ("browse", "name") | ("diff", "before" | "after") => Some(Backup::KIND),
         ("debug", "restore") => Some(Restore::KIND),
         _ => None,
     }
@@ -311,6 +311,8 @@ mod tests {
             delete schedule names Schedule
             delete backup-location names BackupStorageLocation
             browse name Backup
+            diff before Backup
+            diff after Backup
             debug backup Backup
             debug restore Restore";
         assert_eq!(places(), expected.lines().map(str::trim).collect::<Vec<_>>());

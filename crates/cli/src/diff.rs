@@ -1,44 +1,47 @@
-//! `lifeboat diff`: what changed between two backups.
+//! `lifeboat diff`: what changed between two backups, or since one.
 
-use crate::difference::difference_line;
+use crate::difference::{difference_documents, difference_line};
 use crate::errors;
 use crate::flags::{self, List};
 use crate::globals::Globals;
-use crate::opened::{ScratchArgs, in_bucket};
+use crate::opened::{self, Opened, ScratchArgs};
+use crate::resource::download::FromServerArgs;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use lifeboat_browse::{BackupStore, Change, ChangedObject, Diff, DiffCounts, DiffScope};
+use lifeboat_browse::{Change, ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, LiveDiff};
 use lifeboat_object::GroupResource;
 use lifeboat_patch::{Difference, hide_secret_values};
 use lifeboat_select::Selector;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Stdout, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use tabwriter::TabWriter;
 
 /// The exit code when something differs, as of `kubectl diff`.
 const DIFFERENT: u8 = 1;
-/// The exit code when it could not be found out.
+/// The exit code when it could not be found out, or not of all types.
 const FAILED: u8 = 2;
 
-/// `lifeboat diff BEFORE AFTER --bucket URL`.
+/// `lifeboat diff BEFORE [AFTER] [--bucket URL]`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The earlier backup
+    /// The backup, or the earlier one of two
     before: String,
-    /// The later backup
-    after: String,
-    /// Where the backups lie: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
+    /// The later backup; the cluster as it is now when left out
+    after: Option<String>,
+    /// Where the backups lie: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…; otherwise the server is
+    /// asked for them
     #[arg(long, value_name = "URL")]
-    bucket: String,
+    bucket: Option<String>,
     /// Compare only objects of these namespaces, and the namespaces themselves
     #[arg(long, value_parser = flags::list, default_value = "", value_name = "NAMESPACES")]
     include_namespaces: List,
     /// Compare only objects of these types, by plural, singular, short name or kind
     #[arg(long, value_parser = flags::list, default_value = "", value_name = "TYPES")]
     include_resources: List,
-    /// Compare only objects whose labels match, in one of the backups
+    /// Compare only objects whose labels match, on one of the two sides
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
     /// Print only how many objects of each type changed
@@ -52,6 +55,8 @@ pub(crate) struct DiffArgs {
     output: Option<Form>,
     #[command(flatten)]
     scratch: ScratchArgs,
+    #[command(flatten)]
+    server: FromServerArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -60,10 +65,22 @@ enum Form {
     Json,
 }
 
+/// What comparing has come to.
+struct Outcome {
+    counts: DiffCounts,
+    /// Whether some types could not be compared; each was told.
+    is_incomplete: bool,
+}
+
 impl DiffArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        match self.compare(globals).await {
-            Ok(counts) if counts.added + counts.removed + counts.changed == 0 => Ok(ExitCode::SUCCESS),
+        let outcome = match &self.after {
+            Some(after) => self.compare_backups(after, globals).await,
+            None => Box::pin(self.compare_with_cluster(globals)).await,
+        };
+        match outcome {
+            Ok(Outcome { is_incomplete: true, .. }) => Ok(ExitCode::from(FAILED)),
+            Ok(Outcome { counts, .. }) if counts.added + counts.removed + counts.changed == 0 => Ok(ExitCode::SUCCESS),
             Ok(_) => Ok(ExitCode::from(DIFFERENT)),
             Err(e) => {
                 errors::report(&e);
@@ -72,84 +89,136 @@ impl DiffArgs {
         }
     }
 
-    async fn compare(&self, globals: &Globals) -> Result<DiffCounts> {
-        let selector = Selector::parse(&self.selector).context("--selector")?;
+    async fn compare_backups(&self, after: &str, globals: &Globals) -> Result<Outcome> {
         let folder = self.scratch.folder()?;
-        let open = async |name: &str| anyhow::Ok(in_bucket(&self.bucket, name, globals, folder.path()).await?.store);
-        let (before, after) = (open(&self.before).await?, open(&self.after).await?);
-        let scope = DiffScope {
-            namespaces: self.include_namespaces.0.iter().cloned().collect(),
-            resources: self.resources([&before, &after])?,
-            selector,
-        };
-        let mut diff = Diff::new(&before, &after, scope);
-        let mut printer = Printer::new(self, globals.colour(), BufWriter::new(std::io::stdout()))?;
-        while let Some(mut object) = diff.next().await.context("compare the backups")? {
-            if let Change::Changed(differences) = &mut object.change
-                && object.key.resource == GroupResource::new("", "secrets")
-                && !self.show_secrets
-            {
-                hide_secret_values(differences);
-            }
-            printer.object(&object)?;
+        let before = self.open(&self.before, globals, folder.path()).await?.store;
+        let after_store = self.open(after, globals, folder.path()).await?.store;
+        let known = |word: &str| [&before, &after_store].iter().flat_map(|side| side.resources_of(word)).collect();
+        let mut diff = Diff::new(&before, &after_store, self.scope(known)?);
+        let mut printer = self.printer(&json!({"before": self.before, "after": after}), globals)?;
+        while let Some(object) = diff.next().await.context("compare the backups")? {
+            printer.object(object)?;
         }
         printer.end(diff.counts())?;
-        Ok(diff.counts())
+        Ok(Outcome { counts: diff.counts(), is_incomplete: false })
     }
 
-    /// The types that are asked for; one that neither backup knows is refused.
-    fn resources(&self, sides: [&BackupStore; 2]) -> Result<BTreeSet<GroupResource>> {
-        let mut found = BTreeSet::new();
-        for word in &self.include_resources.0 {
-            let of_word: Vec<GroupResource> = sides.iter().flat_map(|side| side.resources_of(word)).collect();
-            if of_word.is_empty() {
-                bail!("--include-resources: neither backup knows a type {word:?}");
-            }
-            found.extend(of_word);
+    async fn compare_with_cluster(&self, globals: &Globals) -> Result<Outcome> {
+        let folder = self.scratch.folder()?;
+        let Opened { store, record, what } = self.open(&self.before, globals, folder.path()).await?;
+        let cluster = globals.connect().await?;
+        let doing = || format!("compare {what} with the cluster at {}", cluster.url());
+        let live = LiveCluster::discover(&cluster).await.with_context(doing)?;
+        let known = |word: &str| store.resources_of(word).into_iter().chain(live.resources_of(word)).collect();
+        let scope = self.scope(known)?;
+        let mut diff = Box::pin(LiveDiff::begin(&store, &record, &live, scope)).await.with_context(doing)?;
+        for note in diff.notes() {
+            errors::warn(Some(note));
         }
-        Ok(found)
+        let mut printer = self.printer(&json!({"before": self.before, "cluster": cluster.url()}), globals)?;
+        let mut is_incomplete = false;
+        loop {
+            match Box::pin(diff.next()).await {
+                Ok(Some(object)) => printer.object(object)?,
+                Ok(None) => break,
+                Err(e) if e.is_of_one_type() => {
+                    errors::report(&e.into());
+                    is_incomplete = true;
+                }
+                Err(e) => return Err(e).with_context(doing),
+            }
+        }
+        printer.end(diff.counts())?;
+        Ok(Outcome { counts: diff.counts(), is_incomplete })
     }
+
+    async fn open(&self, name: &str, globals: &Globals, folder: &Path) -> Result<Opened> {
+        match &self.bucket {
+            Some(url) => opened::in_bucket(url, name, globals, folder).await,
+            None => opened::through_server(name, &self.server, globals, folder).await,
+        }
+    }
+
+    /// What is asked for; a type that neither side knows is refused.
+    fn scope(&self, known: impl Fn(&str) -> BTreeSet<GroupResource>) -> Result<DiffScope> {
+        let selector = Selector::parse(&self.selector).context("--selector")?;
+        let mut resources = BTreeSet::new();
+        for word in &self.include_resources.0 {
+            let of_word = known(word);
+            if of_word.is_empty() {
+                bail!("--include-resources: neither side knows a type {word:?}");
+            }
+            resources.extend(of_word);
+        }
+        Ok(DiffScope { namespaces: self.include_namespaces.0.iter().cloned().collect(), resources, selector })
+    }
+
+    fn printer(&self, sides: &Value, globals: &Globals) -> Result<Printer<BufWriter<Stdout>>> {
+        let form = PrintedForm {
+            json: self.output.is_some(),
+            stat: self.stat,
+            colours: globals.colour(),
+            secrets: self.show_secrets,
+        };
+        Printer::new(form, sides, BufWriter::new(std::io::stdout()))
+    }
+}
+
+/// How differences are printed.
+#[derive(Clone, Copy)]
+struct PrintedForm {
+    /// As one JSON document.
+    json: bool,
+    /// Only how many there are.
+    stat: bool,
+    colours: bool,
+    /// Whether values of Secrets are shown.
+    secrets: bool,
 }
 
 /// Prints what differs, object by object as that is found out, and the counts at the end.
 struct Printer<W: Write> {
     out: W,
-    form: Option<Form>,
-    stat: bool,
-    colours: bool,
+    form: PrintedForm,
     of_types: BTreeMap<GroupResource, DiffCounts>,
     is_first: bool,
 }
 
 impl<W: Write> Printer<W> {
-    fn new(args: &DiffArgs, colours: bool, mut out: W) -> Result<Self> {
-        if args.output.is_some() {
-            write!(out, "{{\"before\":{},\"after\":{},\"objects\":[", json!(args.before), json!(args.after))?;
+    /// `sides` names what is compared.
+    fn new(form: PrintedForm, sides: &Value, mut out: W) -> Result<Self> {
+        if form.json {
+            let sides = sides.to_string();
+            write!(out, "{},\"objects\":[", sides.strip_suffix('}').unwrap_or(&sides))?;
         }
-        Ok(Self { out, form: args.output, stat: args.stat, colours, of_types: BTreeMap::new(), is_first: true })
+        Ok(Self { out, form, of_types: BTreeMap::new(), is_first: true })
     }
 
-    fn object(&mut self, object: &ChangedObject) -> Result<()> {
+    fn object(&mut self, mut object: ChangedObject) -> Result<()> {
+        if let Change::Changed(differences) = &mut object.change
+            && object.key.resource == GroupResource::new("", "secrets")
+            && !self.form.secrets
+        {
+            hide_secret_values(differences);
+        }
         self.of_types.entry(object.key.resource.clone()).or_default().add(&object.change);
-        match self.form {
-            Some(Form::Json) => {
-                let separator = if std::mem::take(&mut self.is_first) { "" } else { "," };
-                write!(self.out, "{separator}\n{}", document(object))?;
-            }
-            None if self.stat => {}
-            None => write!(self.out, "{}", text(object, self.colours))?,
+        if self.form.json {
+            let separator = if std::mem::take(&mut self.is_first) { "" } else { "," };
+            write!(self.out, "{separator}\n{}", document(&object))?;
+        } else if !self.form.stat {
+            write!(self.out, "{}", text(&object, self.form.colours))?;
         }
         Ok(())
     }
 
     fn end(mut self, counts: DiffCounts) -> Result<()> {
         let DiffCounts { added, removed, changed, unchanged, left_out } = counts;
-        if self.form.is_some() {
+        if self.form.json {
             let counts = json!({"added": added, "removed": removed, "changed": changed, "unchanged": unchanged, "leftOut": left_out});
             writeln!(self.out, "],\"counts\":{counts}}}")?;
             return Ok(self.out.flush()?);
         }
-        if self.stat {
+        if self.form.stat {
             let mut table = TabWriter::new(&mut self.out).minwidth(0).padding(3);
             writeln!(table, "TYPE\tADDED\tREMOVED\tCHANGED")?;
             for (resource, of_type) in &self.of_types {
@@ -161,7 +230,7 @@ impl<W: Write> Printer<W> {
         if left_out > 0 {
             writeln!(
                 self.out,
-                "{left_out} that every cluster makes anew are left out: events, endpoints, nodes and the like"
+                "{left_out} that clusters and servers make themselves are left out: events, endpoints, leases and the like"
             )?;
         }
         Ok(self.out.flush()?)
@@ -192,16 +261,7 @@ fn document(object: &ChangedObject) -> Value {
         document["namespace"] = namespace.as_str().into();
     }
     if !differences.is_empty() {
-        let place = |one: &Difference| {
-            let mut place = json!({"path": one.path});
-            for (side, value) in [("before", &one.left), ("after", &one.right)] {
-                if let Some(value) = value {
-                    place[side] = value.clone();
-                }
-            }
-            place
-        };
-        document["differences"] = differences.iter().map(place).collect();
+        document["differences"] = difference_documents(differences);
     }
     document
 }
@@ -223,47 +283,36 @@ mod tests {
         ]
     }
 
-    fn printed(form: Option<Form>, stat: bool) -> String {
-        let args = DiffArgs {
-            before: "b1".into(),
-            after: "b2".into(),
-            bucket: String::new(),
-            include_namespaces: List::default(),
-            include_resources: List::default(),
-            selector: String::new(),
-            stat,
-            show_secrets: false,
-            output: form,
-            scratch: ScratchArgs { scratch: None },
-        };
+    fn printed(json: bool, stat: bool) -> String {
+        let form = PrintedForm { json, stat, colours: false, secrets: false };
         let mut out = Vec::new();
-        let mut printer = Printer::new(&args, false, &mut out).unwrap();
+        let mut printer = Printer::new(form, &json!({"before": "b1", "after": "b2"}), &mut out).unwrap();
         for object in objects() {
-            printer.object(&object).unwrap();
+            printer.object(object).unwrap();
         }
         printer.end(DiffCounts { added: 1, removed: 1, changed: 1, unchanged: 7, left_out: 2 }).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     const END: &str = "1 added, 1 removed, 1 changed, 7 unchanged\n\
-         2 that every cluster makes anew are left out: events, endpoints, nodes and the like\n";
+         2 that clusters and servers make themselves are left out: events, endpoints, leases and the like\n";
 
     #[test]
     fn a_line_for_each_object_and_each_place() {
         let lines = "added    configmaps/shop/new\nchanged  configmaps/shop/settings\n           /data/a: \"1\" -> \"2\"\n           \
                      /data/b: \"3\" -> (absent)\nremoved  xs.a.io/x\n";
-        assert_eq!(printed(None, false), format!("{lines}{END}"));
+        assert_eq!(printed(false, false), format!("{lines}{END}"));
     }
 
     #[test]
     fn counts_by_type() {
         let table = "TYPE         ADDED   REMOVED   CHANGED\nconfigmaps   1       0         1\nxs.a.io      0       1         0\n";
-        assert_eq!(printed(None, true), format!("{table}{END}"));
+        assert_eq!(printed(false, true), format!("{table}{END}"));
     }
 
     #[test]
     fn one_document() {
-        let document: Value = serde_json::from_str(&printed(Some(Form::Json), false)).unwrap();
+        let document: Value = serde_json::from_str(&printed(true, false)).unwrap();
         let key = |name: &str, change: &str| json!({"change": change, "resource": "configmaps", "namespace": "shop", "name": name});
         let mut changed = key("settings", "changed");
         changed["differences"] =

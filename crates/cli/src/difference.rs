@@ -1,7 +1,7 @@
 //! One place where two objects differ, as a line.
 
 use lifeboat_patch::Difference;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Characters of a value that are shown.
 const SHOWN: usize = 100;
@@ -14,6 +14,20 @@ pub(crate) fn difference_line(difference: &Difference, colours: bool) -> String 
         true => format!("{path}: \u{1b}[31m{left}\u{1b}[0m -> \u{1b}[32m{right}\u{1b}[0m"),
         false => format!("{path}: {left} -> {right}"),
     }
+}
+
+/// Places where two objects differ, as JSON: what stands there before and after.
+pub(crate) fn difference_documents(differences: &[Difference]) -> Value {
+    let place = |one: &Difference| {
+        let mut place = json!({"path": one.path});
+        for (side, value) in [("before", &one.left), ("after", &one.right)] {
+            if let Some(value) = value {
+                place[side] = value.clone();
+            }
+        }
+        place
+    };
+    differences.iter().map(place).collect()
 }
 
 /// A value, cut when it is long.

@@ -5,6 +5,7 @@ use crate::globals::Globals;
 use crate::resource::download::FromServerArgs;
 use anyhow::{Context, Result};
 use clap::Args;
+use lifeboat_api::Backup;
 use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_browse::BackupStore;
@@ -25,6 +26,7 @@ pub(crate) struct ScratchArgs {
 /// A backup that is open for reading.
 pub(crate) struct Opened {
     pub(crate) store: BackupStore,
+    pub(crate) record: Backup,
     /// The backup for people: its name and when it was made.
     pub(crate) what: String,
 }
@@ -80,5 +82,5 @@ async fn open(store: &Store, name: &str, folder: &Path) -> Result<Opened> {
     let options = OpenOptions { limits: ReadLimits::default(), scratch: folder.to_path_buf(), ignore_index: false };
     let opened = async { BackupStore::open(store.open_archive(name, &options).await?, &what).await };
     let store = opened.await.with_context(|| format!("open the archive of {what}"))?;
-    Ok(Opened { store, what })
+    Ok(Opened { store, record, what })
 }

@@ -1,6 +1,6 @@
 //! Backups in memory for tests.
 
-use lifeboat_api::Backup;
+use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::ReadLimits;
 use lifeboat_archive::gzip::Packer;
 use lifeboat_archive::layout::BackupFile;
@@ -64,16 +64,20 @@ pub(crate) fn key(object: &Value) -> ObjectKey {
 
 /// A backup of these objects, open as a store.
 pub(crate) async fn opened(objects: &[Value]) -> BackupStore {
-    let store = backup(objects).await;
-    let options = OpenOptions { limits: ReadLimits::default(), scratch: std::env::temp_dir(), ignore_index: false };
-    let archive = store.open_archive(NAME, &options).await.unwrap();
+    let store = Store::in_memory();
+    add(&store, NAME, objects, |_| {}).await;
+    let archive = store.open_archive(NAME, &options()).await.unwrap();
     BackupStore::open(archive, "the backup \"b\"").await.unwrap()
 }
 
-async fn backup(objects: &[Value]) -> Store {
-    let store = Store::in_memory();
+pub(crate) fn options() -> OpenOptions {
+    OpenOptions { limits: ReadLimits::default(), scratch: std::env::temp_dir(), ignore_index: false }
+}
+
+/// Makes a finished backup of these objects; `change` completes its record.
+pub(crate) async fn add(store: &Store, name: &str, objects: &[Value], change: impl FnOnce(&mut Backup)) {
     let request = ClaimRequest {
-        name: NAME.into(),
+        name: name.into(),
         backup_uid: "u".into(),
         cluster_uid: "c".into(),
         namespace: String::new(),
@@ -107,8 +111,9 @@ async fn backup(objects: &[Value]) -> Store {
     writer.record_tarball(&summary);
     writer.put(BackupFile::Index, index).await.unwrap();
     let mut backup = Backup::default();
-    backup.metadata.name = NAME.into();
+    backup.metadata.name = name.into();
     backup.metadata.uid = "u".into();
+    backup.status.phase = Some(BackupPhase::Completed);
+    change(&mut backup);
     writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
-    store
 }

@@ -3,6 +3,7 @@
 
 mod diff;
 mod ground;
+mod live;
 
 use ground::{key, objects, opened};
 use lifeboat_browse::TypeContents;

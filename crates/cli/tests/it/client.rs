@@ -334,6 +334,11 @@ fn a_backup_lives_by_commands_alone() {
     assert_eq!(std::fs::metadata(&archive).expect("the archive").permissions().mode() & 0o777, 0o600);
     assert!(client.fails("backup download one").contains("one-data.tar.gz exists already; --force overwrites it"));
     client.ok("backup download one --force");
+    // Compared with the cluster, and with one another; the server gives the archives.
+    for line in ["diff one", "diff one two", "diff one --include-resources configmaps"] {
+        let told = client.ok(line);
+        assert!(told.starts_with("0 added, 0 removed, 0 changed, "), "{line}: {told}");
+    }
     std::fs::remove_file(ground.s3.file(BUCKET, "main/backups/two/two.tar.gz")).expect("the object");
     let gone = client.fails("backup download two -o two.tar.gz");
     assert!(gone.contains("the archive of backup \"two\" is not in its storage location"), "{gone}");

@@ -60,6 +60,7 @@ mod server;
 mod server_explain;
 mod serving;
 mod shop;
+mod since;
 mod snapshot;
 mod soak;
 mod support;

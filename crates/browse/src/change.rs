@@ -1,0 +1,111 @@
+//! What became of an object between two states of a cluster, and which objects are compared.
+
+use crate::noise::{comes_with_namespace, is_noise, without_marks};
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_patch::restored::comparable;
+use lifeboat_patch::{Difference, differences};
+use lifeboat_select::Selector;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Which objects are compared.
+#[derive(Clone, Debug, Default)]
+pub struct DiffScope {
+    /// Objects of these namespaces, and the namespaces themselves; empty for all objects, also those without a namespace.
+    pub namespaces: BTreeSet<String>,
+    /// Objects of these types; empty for all types.
+    pub resources: BTreeSet<GroupResource>,
+    /// Objects whose labels match on one of the two sides.
+    pub selector: Selector,
+}
+
+impl DiffScope {
+    pub(crate) fn has_type(&self, resource: &GroupResource) -> bool {
+        self.resources.is_empty() || self.resources.contains(resource)
+    }
+
+    pub(crate) fn has_place(&self, resource: &GroupResource, (namespace, name): (&str, &str)) -> bool {
+        let is_namespace = resource.group.is_empty() && resource.resource == "namespaces";
+        self.namespaces.is_empty() || self.namespaces.contains(if is_namespace { name } else { namespace })
+    }
+}
+
+/// An object that is not the same on both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedObject {
+    /// The object.
+    pub key: ObjectKey,
+    /// What became of it.
+    pub change: Change,
+}
+
+/// What became of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// The second side alone has it.
+    Added,
+    /// The first side alone has it.
+    Removed,
+    /// Both have it, and it differs in these places.
+    Changed(Vec<Difference>),
+}
+
+/// How many objects were compared, by what came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiffCounts {
+    /// [`Change::Added`].
+    pub added: usize,
+    /// [`Change::Removed`].
+    pub removed: usize,
+    /// [`Change::Changed`].
+    pub changed: usize,
+    /// The same, or different only in what servers and controllers write.
+    pub unchanged: usize,
+    /// Not the same, and made by clusters and servers themselves, such as events, endpoints and leases.
+    pub left_out: usize,
+}
+
+impl DiffCounts {
+    /// Counts one more object that is not the same.
+    pub fn add(&mut self, change: &Change) {
+        *match change {
+            Change::Added => &mut self.added,
+            Change::Removed => &mut self.removed,
+            Change::Changed(_) => &mut self.changed,
+        } += 1;
+    }
+}
+
+/// What comparing two states of one object has come to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Compared {
+    Same,
+    LeftOut,
+    Differs(Change),
+}
+
+/// Compares an object as each side has it.
+pub(crate) fn compared(before: Option<Value>, after: Option<Value>) -> Compared {
+    if [&before, &after].iter().any(|side| side.as_ref().is_some_and(is_noise)) {
+        return Compared::LeftOut;
+    }
+    match (before, after) {
+        (Some(before), Some(after)) => {
+            let differences = field_differences(before, after);
+            if differences.is_empty() { Compared::Same } else { Compared::Differs(Change::Changed(differences)) }
+        }
+        (Some(only), None) | (None, Some(only)) if comes_with_namespace(&only) => Compared::LeftOut,
+        (Some(_), None) => Compared::Differs(Change::Removed),
+        (None, Some(_)) => Compared::Differs(Change::Added),
+        (None, None) => Compared::Same,
+    }
+}
+
+/// Where two states of an object differ, beside what servers, controllers and backups write.
+pub(crate) fn field_differences(before: Value, after: Value) -> Vec<Difference> {
+    let [before, after] = [before, after].map(|mut side| {
+        without_marks(&mut side);
+        comparable(&side)
+    });
+    differences(&before, &after)
+}

@@ -1,0 +1,410 @@
+//! What has changed since a backup: the backup on one side, the cluster as it is now on the other.
+
+use crate::change::{ChangedObject, Compared, DiffCounts, DiffScope, compared};
+use crate::diff::{BATCH, BATCH_BYTES, read, value};
+use crate::live_plan::{ListPlace, LivePlan, LiveType, Saved, Served, is_namespaces, namespace_itself};
+use crate::rows::Rows;
+use crate::store::BackupStore;
+use crate::words::named;
+use bytes::Bytes;
+use lifeboat_api::Backup;
+use lifeboat_archive::tarball::entry_hash;
+use lifeboat_cluster::{Cluster, ClusterError, List, ListRequest};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, HeadError, Item, ObjectKey, splice_type};
+use lifeboat_select::{NamespaceFacts, SelectorError};
+use lifeboat_store::StoreError;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Why a backup and a cluster cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The archive cannot be read.
+    #[error(transparent)]
+    Archive(#[from] StoreError),
+    /// What the cluster has, as a whole, cannot be seen.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The filters of the backup are not valid.
+    #[error("the filters of the backup cannot be used")]
+    Filter(#[from] SelectorError),
+    /// A type cannot be listed.
+    #[error("{resource} are not compared to the end")]
+    List {
+        /// The type.
+        resource: GroupResource,
+        /// Why.
+        #[source]
+        source: ClusterError,
+    },
+    /// The cluster does not say whether it serves a type.
+    #[error("{resource} are not compared, because the cluster does not say whether it serves them: {why}")]
+    Unknown {
+        /// The type.
+        resource: GroupResource,
+        /// Which group does not answer, and why.
+        why: String,
+    },
+    /// What the cluster has listed is no object.
+    #[error("{resource} are not compared to the end: the cluster has listed something that cannot be read")]
+    Object {
+        /// The type.
+        resource: GroupResource,
+        /// Why.
+        #[source]
+        source: HeadError,
+    },
+}
+
+impl LiveError {
+    /// Whether other types can still be compared: the cluster answers, and refuses or breaks this one alone.
+    #[must_use]
+    pub fn is_of_one_type(&self) -> bool {
+        match self {
+            Self::List { source, .. } => source.status().is_some_and(|status| status.code != 401),
+            Self::Unknown { .. } | Self::Object { .. } => true,
+            Self::Archive(_) | Self::Cluster(_) | Self::Filter(_) => false,
+        }
+    }
+}
+
+/// A cluster and the types that it serves now.
+#[derive(Debug)]
+pub struct LiveCluster<'a> {
+    cluster: &'a Cluster,
+    catalog: Catalog,
+}
+
+impl<'a> LiveCluster<'a> {
+    /// Asks a cluster for its types.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn discover(cluster: &'a Cluster) -> Result<Self, LiveError> {
+        Ok(Self { cluster, catalog: cluster.discover().await? })
+    }
+
+    /// The types that a word of a user names, as [`BackupStore::resources_of`] takes it.
+    #[must_use]
+    pub fn resources_of(&self, word: &str) -> Vec<GroupResource> {
+        named(word, self.catalog.all())
+    }
+
+    fn list(&self, api: &Arc<ApiResource>, place: &ListPlace) -> List {
+        let request = ListRequest {
+            resource: Arc::clone(api),
+            namespace: place.namespace.clone(),
+            selector: String::new(),
+            metadata_only: false,
+        };
+        self.cluster.list(request).with_fields(place.fields.clone())
+    }
+
+    /// The namespaces of the cluster. Of one that may not be looked at, or of all, nothing but its name is known: `names`.
+    async fn namespaces(&self, scope: &DiffScope, names: BTreeSet<String>) -> Result<Vec<NamespaceFacts>, LiveError> {
+        let unseen = |name: String| (name.clone(), NamespaceFacts { name, labels: BTreeMap::new(), active: true });
+        let mut found: BTreeMap<String, NamespaceFacts> = names.into_iter().map(unseen).collect();
+        let Some(api) = self.catalog.find(&GroupResource::new("", "namespaces")) else {
+            return Ok(found.into_values().collect());
+        };
+        let places = match scope.namespaces.is_empty() {
+            true => vec![ListPlace { namespace: None, fields: String::new() }],
+            false => scope.namespaces.iter().map(|name| namespace_itself(name)).collect(),
+        };
+        for place in places {
+            let mut list = self.list(api, &place);
+            loop {
+                match list.next().await {
+                    Ok(Some(bodies)) => found.extend(bodies.iter().filter_map(|body| {
+                        let facts = facts(&serde_json::from_slice(body).ok()?)?;
+                        Some((facts.name.clone(), facts))
+                    })),
+                    Ok(None) => break,
+                    // That they are not compared is told when their turn comes.
+                    Err(e) if e.status().is_some_and(|status| status.code == 403) => break,
+                    Err(e) => return Err(e.into()),
+                }
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+}
+
+/// What filters ask of a namespace.
+fn facts(namespace: &Value) -> Option<NamespaceFacts> {
+    Some(NamespaceFacts {
+        name: namespace["metadata"]["name"].as_str()?.to_owned(),
+        labels: lifeboat_object::labels(namespace),
+        active: namespace["status"]["phase"].as_str().is_none_or(|phase| phase == "Active"),
+    })
+}
+
+/// Compares a backup with a cluster, type by type, as [`Diff`](crate::Diff) does with another backup. The objects of a type come in the order
+/// in which the cluster lists them, and those that it lacks after them.
+///
+/// Compared are the objects that the backup has, and those that it would have if it were made now. It holds the index, up to 500 objects or
+/// 16 MiB of each side, a bit for each object of the type, and 16 bytes for each one that was added.
+pub struct LiveDiff<'a> {
+    rows: &'a Rows,
+    live: &'a LiveCluster<'a>,
+    scope: DiffScope,
+    plan: LivePlan,
+    types: std::vec::IntoIter<LiveType>,
+    current: Option<OfType<'a>>,
+    /// Namespaces of objects that the backup would have.
+    filled: BTreeSet<String>,
+    ready: VecDeque<ChangedObject>,
+    counts: DiffCounts,
+}
+
+impl<'a> LiveDiff<'a> {
+    /// Begins to compare. `record` is that of the backup: its filters say what belongs to it.
+    ///
+    /// # Errors
+    /// When the cluster does not answer, or the record cannot be used.
+    pub async fn begin(
+        before: &'a BackupStore,
+        record: &'a Backup,
+        live: &'a LiveCluster<'a>,
+        scope: DiffScope,
+    ) -> Result<Self, LiveError> {
+        let rows = before.rows();
+        let held = rows.archive().rows().filter_map(|row| row.namespace()).map(str::to_owned);
+        let names = held.chain(scope.namespaces.iter().cloned()).collect();
+        let namespaces = live.namespaces(&scope, names).await?;
+        let mut plan = LivePlan::new(Saved { record, rows }, &scope, &live.catalog, &namespaces)?;
+        let types = std::mem::take(&mut plan.types).into_iter();
+        let (ready, counts) = (VecDeque::new(), DiffCounts::default());
+        Ok(Self { rows, live, scope, plan, types, current: None, filled: BTreeSet::new(), ready, counts })
+    }
+
+    /// What the user should know of the comparison, as sentences.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.plan.notes
+    }
+
+    /// The next object that is not the same; `None` when all were compared.
+    ///
+    /// # Errors
+    /// After an error that [is of one type](LiveError::is_of_one_type) it may be called again, and goes on with the next type.
+    pub async fn next(&mut self) -> Result<Option<ChangedObject>, LiveError> {
+        loop {
+            if let Some(object) = self.ready.pop_front() {
+                return Ok(Some(object));
+            }
+            let Some(mut current) = self.current.take() else {
+                let Some(of_type) = self.types.next() else { return Ok(None) };
+                self.current = Some(self.of_type(of_type)?);
+                continue;
+            };
+            // Where it fails, the type is given up.
+            let is_at_end = match current.page(self.live).await? {
+                Some(page) => {
+                    self.compare(&mut current, page).await?;
+                    false
+                }
+                None => !self.compare_unseen(&mut current).await?,
+            };
+            if !is_at_end {
+                self.current = Some(current);
+            }
+        }
+    }
+
+    /// How many were compared up to now.
+    #[must_use]
+    pub fn counts(&self) -> DiffCounts {
+        self.counts
+    }
+
+    fn of_type(&self, of_type: LiveType) -> Result<OfType<'a>, LiveError> {
+        let rows = self.rows.of_type(&of_type.resource);
+        let (api, places) = match &of_type.served {
+            Served::As(api) => (Some(Arc::clone(api)), self.plan.places(api, self.rows, &self.scope)),
+            Served::Not => (None, Vec::new()),
+            Served::Unknown(why) => {
+                return Err(LiveError::Unknown { resource: of_type.resource, why: why.clone() });
+            }
+        };
+        let seen = vec![0; rows.len().div_ceil(64)];
+        let places = places.into_iter();
+        Ok(OfType { of_type, api, rows, seen, added: HashSet::new(), places, list: None, looked: 0 })
+    }
+
+    /// Compares a page of what the cluster has.
+    async fn compare(&mut self, current: &mut OfType<'a>, page: Vec<Item>) -> Result<(), LiveError> {
+        let mut pairs = Vec::new();
+        let mut bytes = 0;
+        for item in page {
+            let place = (item.head.namespace.as_deref().unwrap_or_default(), item.head.name.as_str());
+            if !self.scope.has_place(&current.of_type.resource, place) {
+                continue;
+            }
+            let Some(at) = self.rows.position(&current.of_type.resource, place) else {
+                self.add(current, &item);
+                continue;
+            };
+            let Some(number) = current.rows.get(at).copied().filter(|_| current.see(at)) else { continue };
+            if self.is_same(number, &item) {
+                self.counts.unchanged += usize::from(self.scope.selector.matches(&item.head.labels));
+                continue;
+            }
+            bytes += self.bytes_of(number);
+            pairs.push((number, item));
+            if bytes >= BATCH_BYTES {
+                self.compare_pairs(std::mem::take(&mut pairs)).await?;
+                bytes = 0;
+            }
+        }
+        self.compare_pairs(pairs).await
+    }
+
+    async fn compare_pairs(&mut self, pairs: Vec<(u32, Item)>) -> Result<(), LiveError> {
+        let mut before = read(self.rows, pairs.iter().map(|(number, _)| *number)).await?;
+        for (number, item) in pairs {
+            let Some(saved) = before.remove(&number) else { continue };
+            let selector = &self.scope.selector;
+            if selector.matches(&saved.head.labels) || selector.matches(&item.head.labels) {
+                self.note(item.key(), compared(Some(value(&saved)), Some(live_value(&item))));
+            }
+        }
+        Ok(())
+    }
+
+    /// An object that the backup lacks.
+    fn add(&mut self, current: &mut OfType<'a>, item: &Item) {
+        if !current.added.insert(item.digest()) {
+            return;
+        }
+        let is_meant = if is_namespaces(&current.of_type.resource) {
+            let namespace = live_value(item);
+            let has_objects = self.filled.contains(&item.head.name);
+            facts(&namespace).is_some_and(|facts| self.plan.would_have_namespace(&current.of_type, &facts, has_objects))
+        } else {
+            self.plan.would_have(&current.of_type, &item.resource, &item.head)
+        };
+        if !is_meant {
+            return;
+        }
+        self.filled.extend(item.head.namespace.clone());
+        if self.scope.selector.matches(&item.head.labels) {
+            self.note(item.key(), compared(None, Some(live_value(item))));
+        }
+    }
+
+    /// Compares the next of the objects that the cluster has not listed; false when there are no more.
+    async fn compare_unseen(&mut self, current: &mut OfType<'a>) -> Result<bool, LiveError> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH && bytes < BATCH_BYTES {
+            let Some(number) = current.rows.get(current.looked).copied() else { break };
+            let is_seen = current.is_seen(current.looked);
+            current.looked += 1;
+            if !is_seen && self.scope.has_place(&current.of_type.resource, self.rows.place(number)) {
+                bytes += self.bytes_of(number);
+                batch.push(number);
+            }
+        }
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        let mut before = read(self.rows, batch.iter().copied()).await?;
+        for number in batch {
+            let (Some(saved), Some(row)) = (before.remove(&number), self.rows.row(number)) else { continue };
+            if self.scope.selector.matches(&saved.head.labels) {
+                self.note(row.key(), compared(Some(value(&saved)), None));
+            }
+        }
+        Ok(true)
+    }
+
+    fn note(&mut self, key: ObjectKey, compared: Compared) {
+        match compared {
+            Compared::LeftOut => self.counts.left_out += 1,
+            Compared::Same => self.counts.unchanged += 1,
+            Compared::Differs(change) => {
+                self.counts.add(&change);
+                self.ready.push_back(ChangedObject { key, change });
+            }
+        }
+    }
+
+    /// Whether the cluster has the bytes that the backup has: nothing is read of it then.
+    fn is_same(&self, number: u32, item: &Item) -> bool {
+        let Some(row) = self.rows.row(number) else { return false };
+        let body = splice_type(item);
+        body.len() == row.length as usize && entry_hash(&body.to_bytes()) == row.hash
+    }
+
+    fn bytes_of(&self, number: u32) -> u64 {
+        self.rows.row(number).map_or(0, |row| row.length.into())
+    }
+}
+
+/// An object of a list, with its type, which the elements of a list lack. What is no JSON was refused when its head was read.
+fn live_value(item: &Item) -> Value {
+    serde_json::from_slice(&splice_type(item).to_bytes()).unwrap_or_default()
+}
+
+/// The type that is being compared.
+struct OfType<'a> {
+    of_type: LiveType,
+    /// How the cluster serves it; none when it does not.
+    api: Option<Arc<ApiResource>>,
+    rows: &'a [u32],
+    /// A bit for each row: whether the cluster has listed the object.
+    seen: Vec<u64>,
+    /// Digests of the objects that the backup lacks: a list may bring an object twice.
+    added: HashSet<[u8; 16]>,
+    places: std::vec::IntoIter<ListPlace>,
+    list: Option<List>,
+    /// Rows that were looked through for those that are not seen.
+    looked: usize,
+}
+
+impl OfType<'_> {
+    /// The next objects of the lists; `None` when all have ended.
+    async fn page(&mut self, live: &LiveCluster<'_>) -> Result<Option<Vec<Item>>, LiveError> {
+        let Some(api) = self.api.clone() else { return Ok(None) };
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while page.len() < BATCH && bytes < BATCH_BYTES {
+            let list = match &mut self.list {
+                Some(list) => list,
+                None => match self.places.next() {
+                    Some(place) => self.list.insert(live.list(&api, &place)),
+                    None => break,
+                },
+            };
+            let next = list.next().await;
+            match next.map_err(|source| LiveError::List { resource: self.of_type.resource.clone(), source })? {
+                Some(bodies) => {
+                    bytes += bodies.iter().map(|body| body.len() as u64).sum::<u64>();
+                    for body in bodies {
+                        page.push(self.item(&api, body)?);
+                    }
+                }
+                None => self.list = None,
+            }
+        }
+        Ok((!page.is_empty()).then_some(page))
+    }
+
+    fn item(&self, api: &Arc<ApiResource>, body: Bytes) -> Result<Item, LiveError> {
+        let resource = || self.of_type.resource.clone();
+        Item::parse(Arc::clone(api), body).map_err(|source| LiveError::Object { resource: resource(), source })
+    }
+
+    /// Notes that the cluster has an object; false when it was noted before.
+    fn see(&mut self, at: usize) -> bool {
+        let is_new = !self.is_seen(at);
+        if let Some(bits) = self.seen.get_mut(at / 64) {
+            *bits |= 1 << (at % 64);
+        }
+        is_new
+    }
+
+    fn is_seen(&self, at: usize) -> bool {
+        self.seen.get(at / 64).is_some_and(|bits| bits & 1 << (at % 64) != 0)
+    }
+}

@@ -1,0 +1,223 @@
+//! Which types of a cluster are compared with a backup, where they are listed, and which objects the backup would have. Pure.
+
+use crate::change::DiffScope;
+use crate::noise::is_noise_type;
+use crate::rows::Rows;
+use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
+use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Head};
+use lifeboat_select::{
+    BackupFilter, NamespaceFacts, NamespaceScope, ObjectFacts, Selector, SelectorError, can_be_saved, cohabiting_name,
+    matches_any,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What is compared with a backup.
+#[derive(Debug)]
+pub(crate) struct LivePlan {
+    /// The types, in order; namespaces last, since whether a new one counts depends on what is in it.
+    pub(crate) types: Vec<LiveType>,
+    /// What the user should know of the comparison, as sentences.
+    pub(crate) notes: Vec<String>,
+    filter: BackupFilter,
+    selectors: Vec<Selector>,
+    /// Whether it is known what the backup lacks: nothing is told as added otherwise.
+    knows_additions: bool,
+}
+
+/// A type that is compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LiveType {
+    pub(crate) resource: GroupResource,
+    pub(crate) served: Served,
+    /// Whether the backup has listed all objects of the type.
+    pub(crate) is_collected: bool,
+}
+
+/// How a cluster serves a type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Served {
+    /// In this version.
+    As(Arc<ApiResource>),
+    /// Not at all, or so that it cannot be listed.
+    Not,
+    /// It does not say, for this reason.
+    Unknown(String),
+}
+
+/// Where a type is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListPlace {
+    /// One namespace; none for the whole cluster.
+    pub(crate) namespace: Option<String>,
+    /// A field selector; empty for none.
+    pub(crate) fields: String,
+}
+
+/// The backup that is compared.
+#[derive(Clone, Copy)]
+pub(crate) struct Saved<'a> {
+    pub(crate) record: &'a Backup,
+    pub(crate) rows: &'a Rows,
+}
+
+impl LivePlan {
+    /// # Errors
+    /// When the filters of the backup cannot be used.
+    pub(crate) fn new(
+        saved: Saved<'_>,
+        scope: &DiffScope,
+        catalog: &Catalog,
+        namespaces: &[NamespaceFacts],
+    ) -> Result<Self, SelectorError> {
+        let spec = &saved.record.spec;
+        let filter = BackupFilter::new(spec, None, catalog, namespaces)?;
+        let selectors = spec.label_selector.iter().chain(&spec.or_label_selectors);
+        let selectors = selectors.map(Selector::compile).collect::<Result<_, _>>()?;
+        let has_policies = spec.resource_policy.is_some()
+            || saved.record.metadata.annotations.contains_key(ANNOTATION_RESOURCE_POLICIES);
+        let mut plan = Self { types: Vec::new(), notes: Vec::new(), filter, selectors, knows_additions: !has_policies };
+        if has_policies {
+            let text = "the backup has resource policies, which may have left objects out: objects that only the cluster \
+                        has are not told";
+            plan.notes.push(text.to_owned());
+        } else if saved.record.status.phase != Some(BackupPhase::Completed) {
+            let phase = saved.record.status.phase.map_or("of an unknown phase", BackupPhase::as_str);
+            plan.notes.push(format!("the backup is {phase}: what it could not save is told as added"));
+        }
+        plan.add_held(saved.rows, scope, catalog);
+        plan.add_collected(scope, catalog);
+        plan.types.sort_by_key(|of_type| (is_namespaces(&of_type.resource), of_type.resource.clone()));
+        Ok(plan)
+    }
+
+    /// The types of which the backup holds objects that are compared.
+    fn add_held(&mut self, rows: &Rows, scope: &DiffScope, catalog: &Catalog) {
+        let is_meant = |resource: &GroupResource| scope.has_type(resource) && !is_noise_type(resource);
+        let mut held: Vec<_> = rows.types().filter(|(resource, _)| is_meant(resource)).collect();
+        held.sort_by_key(|(resource, _)| *resource);
+        for (resource, row) in held {
+            let objects = rows.of_type(resource).iter().filter(|n| scope.has_place(resource, rows.place(**n))).count();
+            if objects == 0 {
+                continue;
+            }
+            let version = &*row.version;
+            let served = served(resource, version, catalog);
+            match &served {
+                Served::As(api) if api.version != version => self.notes.push(format!(
+                    "{resource}: the cluster does not serve {version}, in which the backup has them; they are compared \
+                     with what it serves as {}",
+                    api.version
+                )),
+                Served::Not => self.notes.push(format!(
+                    "{resource}: the cluster does not serve this type, so that all {objects} of the backup are told as removed"
+                )),
+                Served::As(_) | Served::Unknown(_) => {}
+            }
+            let is_collected = matches!(&served, Served::As(api) if self.filter.collects(api).is_ok());
+            self.types.push(LiveType { resource: resource.clone(), served, is_collected });
+        }
+    }
+
+    /// The types that the backup has looked for and not found; a backup has one of two types that have the same objects.
+    fn add_collected(&mut self, scope: &DiffScope, catalog: &Catalog) {
+        if !self.knows_additions {
+            return;
+        }
+        let mut known: BTreeSet<GroupResource> = self.types.iter().map(|of_type| of_type.resource.clone()).collect();
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        for of_type in &self.types {
+            if let Served::As(api) = &of_type.served {
+                names.extend(cohabiting_name(api));
+            }
+        }
+        for api in catalog.preferred() {
+            let resource = api.group_resource();
+            let is_meant = scope.has_type(&resource)
+                && !is_noise_type(&resource)
+                && can_be_saved(api)
+                && self.filter.collects(api).is_ok();
+            if !is_meant || known.contains(&resource) || cohabiting_name(api).is_some_and(|name| !names.insert(name)) {
+                continue;
+            }
+            known.insert(resource.clone());
+            self.types.push(LiveType { resource, served: Served::As(Arc::clone(api)), is_collected: true });
+        }
+        // What a broken group serves is not known; whoever asks for single types hears of those that the backup holds.
+        if scope.resources.is_empty() {
+            for failure in &catalog.failures {
+                let (what, why) = (&failure.group_version, &failure.message);
+                self.notes.push(format!("{what}: what was added of its types is not seen, because the cluster does not say which there are: {why}"));
+            }
+        }
+    }
+
+    /// Where a type is listed: nowhere where nothing of it can be in scope.
+    pub(crate) fn places(&self, api: &ApiResource, rows: &Rows, scope: &DiffScope) -> Vec<ListPlace> {
+        let resource = api.group_resource();
+        let in_namespace = |name: &str| ListPlace { namespace: Some(name.to_owned()), fields: String::new() };
+        let everywhere = || vec![ListPlace { namespace: None, fields: String::new() }];
+        if !scope.namespaces.is_empty() {
+            return match (api.namespaced, is_namespaces(&resource)) {
+                (true, _) => scope.namespaces.iter().map(|name| in_namespace(name)).collect(),
+                (false, true) => scope.namespaces.iter().map(|name| namespace_itself(name)).collect(),
+                (false, false) => Vec::new(),
+            };
+        }
+        match self.filter.namespaces().to_list() {
+            NamespaceScope::Names(included) if api.namespaced => {
+                let held = rows.of_type(&resource).iter().map(|number| rows.place(*number).0);
+                let names: BTreeSet<&str> = included.iter().map(String::as_str).chain(held).collect();
+                names.into_iter().map(in_namespace).collect()
+            }
+            NamespaceScope::Names(_) | NamespaceScope::All => everywhere(),
+        }
+    }
+
+    /// Whether the backup, made now, would have looked for this object and saved it. Namespaces have a rule of their own.
+    pub(crate) fn would_have(&self, of_type: &LiveType, api: &ApiResource, head: &Head) -> bool {
+        let facts = ObjectFacts {
+            resource: api,
+            namespace: head.namespace.as_deref(),
+            name: Some(&head.name),
+            labels: &head.labels,
+        };
+        self.knows_additions
+            && of_type.is_collected
+            && self.filter.includes_item(facts, head.deleting).is_ok()
+            && matches_any(&self.selectors, &head.labels)
+    }
+
+    /// Whether the backup, made now, would have this namespace, in which there are objects that it would have, or not.
+    pub(crate) fn would_have_namespace(&self, of_type: &LiveType, facts: &NamespaceFacts, has_objects: bool) -> bool {
+        self.knows_additions
+            && of_type.is_collected
+            && !lifeboat_select::is_kept_out(&facts.labels)
+            && self.filter.tracks_namespace(facts, has_objects)
+    }
+}
+
+/// How the cluster serves a type that a backup has in this version.
+fn served(resource: &GroupResource, version: &str, catalog: &Catalog) -> Served {
+    let found = catalog.find_version(resource, version).filter(|api| api.can("list"));
+    let found = found.or_else(|| catalog.find(resource).filter(|api| api.can("list")));
+    if let Some(api) = found {
+        return Served::As(Arc::clone(api));
+    }
+    let of_group =
+        |group_version: &str| group_version.rsplit_once('/').map_or("", |(group, _)| group) == resource.group;
+    match catalog.failures.iter().find(|failure| of_group(&failure.group_version)) {
+        Some(failure) => Served::Unknown(format!("{}: {}", failure.group_version, failure.message)),
+        None => Served::Not,
+    }
+}
+
+/// One namespace of the list of namespaces.
+pub(crate) fn namespace_itself(name: &str) -> ListPlace {
+    ListPlace { namespace: None, fields: format!("metadata.name={name}") }
+}
+
+pub(crate) fn is_namespaces(resource: &GroupResource) -> bool {
+    resource.group.is_empty() && resource.resource == "namespaces"
+}

@@ -1,0 +1,132 @@
+//! What says nothing about how a cluster has changed: objects and marks that servers, controllers and backups make themselves.
+
+use lifeboat_api::well_known::{ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_BACKUP_NAME, LABEL_VOLUME_SNAPSHOT_NAME};
+use lifeboat_object::GroupResource;
+use lifeboat_patch::restored::is_made_anew;
+use serde_json::{Map, Value};
+
+/// Types of which every object is made by servers and controllers: what passes, and what a server notes of its work.
+const TYPES: [(&str, &str); 15] = [
+    ("", "events"),
+    ("events.k8s.io", "events"),
+    ("", "nodes"),
+    ("coordination.k8s.io", "leases"),
+    ("networking.k8s.io", "ipaddresses"),
+    ("velero.io", "backups"),
+    ("velero.io", "restores"),
+    ("velero.io", "deletebackuprequests"),
+    ("velero.io", "downloadrequests"),
+    ("velero.io", "serverstatusrequests"),
+    ("velero.io", "backuprepositories"),
+    ("velero.io", "podvolumebackups"),
+    ("velero.io", "podvolumerestores"),
+    ("velero.io", "datauploads"),
+    ("velero.io", "datadownloads"),
+];
+
+/// Groups of the snapshots that a backup takes of volumes and has deleted again.
+const SNAPSHOTS: [&str; 2] = ["snapshot.storage.k8s.io", "groupsnapshot.storage.k8s.io"];
+
+/// Labels and annotations that a backup puts on its copy of an object.
+const MARKS: [&str; 2] = [ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_VOLUME_SNAPSHOT_NAME];
+
+/// Fields of a bound claim that say where its data once came from: a backup leaves them out.
+const SOURCES: [&str; 2] = ["dataSource", "dataSourceRef"];
+
+/// Whether nothing of a type is compared.
+pub(crate) fn is_noise_type(resource: &GroupResource) -> bool {
+    TYPES.iter().any(|(group, name)| resource.group == *group && resource.resource == *name)
+}
+
+/// Whether an object of any other type is not compared either.
+pub(crate) fn is_noise(object: &Value) -> bool {
+    let group =
+        object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group);
+    let is_of_backup = SNAPSHOTS.contains(&group) && object["metadata"]["labels"][LABEL_BACKUP_NAME].is_string();
+    is_of_backup || is_made_anew(object)
+}
+
+/// Whether a cluster makes the object in each namespace and lets it go with that; how it differs may be a user's doing.
+pub(crate) fn comes_with_namespace(object: &Value) -> bool {
+    object["apiVersion"] == "v1" && object["kind"] == "ServiceAccount" && object["metadata"]["name"] == "default"
+}
+
+/// Takes out of an object what a backup puts on its copy or leaves out of it.
+pub(crate) fn without_marks(object: &mut Value) {
+    for place in ["/metadata/labels", "/metadata/annotations"] {
+        if let Some(map) = object.pointer_mut(place).and_then(Value::as_object_mut) {
+            MARKS.iter().for_each(|mark| drop(map.remove(*mark)));
+        }
+    }
+    if object["apiVersion"] == "v1" && object["kind"] == "PersistentVolumeClaim" {
+        bound_claim(object);
+    }
+}
+
+fn bound_claim(claim: &mut Value) {
+    let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if spec.get("volumeName").and_then(Value::as_str).is_none_or(str::is_empty) {
+        return;
+    }
+    SOURCES.iter().for_each(|field| drop(spec.remove(*field)));
+    if spec.get("storageClassName").is_none_or(|class| class != "") {
+        spec.remove("selector");
+    } else if let Some(labels) = spec.get_mut("selector").and_then(labels_of_selector) {
+        labels.retain(|name, _| !name.starts_with("velero.io/"));
+    }
+}
+
+fn labels_of_selector(selector: &mut Value) -> Option<&mut Map<String, Value>> {
+    selector.get_mut("matchLabels")?.as_object_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_servers_note_of_their_work_is_not_compared_and_what_users_want_of_them_is() {
+        for (group, name, expected) in [
+            ("", "events", true),
+            ("coordination.k8s.io", "leases", true),
+            ("velero.io", "backups", true),
+            ("velero.io", "schedules", false),
+            ("velero.io", "backupstoragelocations", false),
+            ("example.com", "backups", false),
+            ("", "pods", false),
+        ] {
+            assert_eq!(is_noise_type(&GroupResource::new(group, name)), expected, "{name}.{group}");
+        }
+        let snapshot = |labels: Value| json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot", "metadata": {"name": "s", "labels": labels}});
+        assert!(is_noise(&snapshot(json!({"velero.io/backup-name": "b"}))));
+        assert!(!is_noise(&snapshot(json!({}))));
+        assert!(!is_noise(
+            &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"velero.io/backup-name": "b"}}})
+        ));
+    }
+
+    #[test]
+    fn what_a_backup_notes_on_its_copy_is_no_part_of_the_object() {
+        let claim = |metadata: Value, spec: Value| json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec});
+        let mark = json!({"backup.velero.io/must-include-additional-items": "true", "velero.io/volume-snapshot-name": "s", "a": "b"});
+        let source = json!({"volumeName": "pv", "storageClassName": "fast", "dataSource": {"name": "s"}, "dataSourceRef": {"name": "s"}, "selector": {}});
+        let mut marked = claim(json!({"labels": mark, "annotations": mark}), source);
+        without_marks(&mut marked);
+        let left = json!({"a": "b"});
+        let bound = json!({"volumeName": "pv", "storageClassName": "fast"});
+        assert_eq!(marked, claim(json!({"labels": left, "annotations": left}), bound));
+        // A claim that waits for its volume says where its data shall come from.
+        let unbound =
+            claim(json!({}), json!({"dataSource": {"name": "s"}, "selector": {"matchLabels": {"velero.io/a": "b"}}}));
+        let mut same = unbound.clone();
+        without_marks(&mut same);
+        assert_eq!(same, unbound);
+        let mut selected = claim(
+            json!({}),
+            json!({"volumeName": "pv", "storageClassName": "", "selector": {"matchLabels": {"velero.io/a": "b", "c": "d"}}}),
+        );
+        without_marks(&mut selected);
+        assert_eq!(selected["spec"]["selector"], json!({"matchLabels": {"c": "d"}}));
+    }
+}

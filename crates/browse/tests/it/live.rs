@@ -1,0 +1,360 @@
+//! What has changed since a backup: each change of the cluster is found, and none is invented.
+
+use crate::ground::{key, objects, opened};
+use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_browse::{Change, DiffCounts, DiffScope, LiveCluster, LiveDiff};
+use lifeboat_cluster::{Cluster, ConnectOptions};
+use lifeboat_object::GroupResource;
+use lifeboat_sandbox::{ListQuery, Sandbox, SandboxOptions, Selector};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+/// A cluster of its own.
+struct World {
+    sandbox: Sandbox,
+    cluster: Cluster,
+}
+
+impl World {
+    /// With these objects; the lists come by pages of seven.
+    async fn of(objects: &[Value]) -> Self {
+        let sandbox = Sandbox::start(SandboxOptions::for_tests()).await.unwrap();
+        let mut kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        kubeconfig.write_all(sandbox.kubeconfig().as_bytes()).unwrap();
+        let options = ConnectOptions {
+            kubeconfig: Some(kubeconfig.path().to_owned()),
+            user_agent: "test".to_owned(),
+            page_size: Some(7),
+            ..ConnectOptions::default()
+        };
+        let cluster = Cluster::connect(&options).await.unwrap();
+        sandbox.apply(objects.to_vec()).await.unwrap();
+        Self { sandbox, cluster }
+    }
+
+    /// All its objects, as a backup has them.
+    async fn saved(&self) -> Vec<Value> {
+        let store = self.sandbox.store();
+        let types: BTreeSet<GroupResource> = store.types().all().map(|api| api.group_resource()).collect();
+        let mut saved = Vec::new();
+        for resource in types {
+            let selector = Selector::parse(&resource.resource, "", "").unwrap();
+            let query = ListQuery { resource, namespace: None, selector, after: None, limit: 0, revision: None };
+            let listed = store.list(&query).await.unwrap().objects;
+            saved.extend(listed.iter().map(|object| serde_json::from_slice::<Value>(&object.body).unwrap()));
+        }
+        saved
+    }
+
+    async fn apply(&self, object: Value) {
+        self.sandbox.apply(vec![object]).await.unwrap();
+    }
+
+    async fn remove(&self, object: &Value) {
+        let store = self.sandbox.store();
+        let key = key(object);
+        let revision = store.get(&key).await.unwrap().unwrap().revision;
+        store.remove(&key, revision).await.unwrap();
+    }
+
+    async fn diff(&self, before: &[Value], record: &Backup, scope: DiffScope) -> Found {
+        let before = opened(before).await;
+        let live = LiveCluster::discover(&self.cluster).await.unwrap();
+        let mut diff = LiveDiff::begin(&before, record, &live, scope).await.unwrap();
+        let mut objects = Vec::new();
+        while let Some(object) = diff.next().await.unwrap() {
+            objects.push((object.key.to_string(), told(&object.change)));
+        }
+        objects.sort();
+        Found { objects, counts: diff.counts(), notes: diff.notes().to_vec() }
+    }
+}
+
+/// What comparing has found.
+#[derive(Debug, PartialEq)]
+struct Found {
+    objects: Vec<(String, &'static str)>,
+    counts: DiffCounts,
+    notes: Vec<String>,
+}
+
+fn told(change: &Change) -> &'static str {
+    match change {
+        Change::Added => "added",
+        Change::Removed => "removed",
+        Change::Changed(_) => "changed",
+    }
+}
+
+/// The record of a finished backup of everything.
+fn record() -> Backup {
+    let mut record = Backup::default();
+    record.status.phase = Some(BackupPhase::Completed);
+    record
+}
+
+fn config_map(namespace: &str, name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"x": value}})
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+fn list<'a>(objects: &'a [(String, &'static str)]) -> Vec<(&'a str, &'static str)> {
+    objects.iter().map(|(name, told)| (name.as_str(), *told)).collect()
+}
+
+/// Objects of all the types that a cluster without other definitions serves.
+fn stock() -> Vec<Value> {
+    objects()
+        .into_iter()
+        .filter(|object| object["kind"] != "Gizmo" && object["kind"] != "PodDisruptionBudget")
+        .collect()
+}
+
+#[tokio::test]
+async fn right_after_a_backup_nothing_has_changed() {
+    let world = World::of(&stock()).await;
+    let saved = world.saved().await;
+    let found = world.diff(&saved, &record(), DiffScope::default()).await;
+    let counts = DiffCounts { unchanged: saved.len(), ..DiffCounts::default() };
+    assert_eq!(found, Found { objects: vec![], counts, notes: vec![] });
+}
+
+#[tokio::test]
+async fn what_came_went_or_differs_is_told_and_what_clusters_make_themselves_is_not() {
+    let world = World::of(&stock()).await;
+    let saved = world.saved().await;
+    world.apply(namespace("c")).await;
+    world.apply(config_map("c", "new", "1")).await;
+    let pod = |name: &str| saved.iter().find(|object| object["metadata"]["name"] == name).unwrap().clone();
+    world.remove(&pod("pod-1")).await;
+    let mut other = pod("pod-3");
+    other["metadata"]["labels"]["app"] = "other".into();
+    world.apply(other).await;
+    let mut ran = pod("pod-5");
+    ran["status"]["phase"] = "Failed".into();
+    world.apply(ran).await;
+    world.apply(json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "a"}})).await;
+    world
+        .apply(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l", "namespace": "a"}}))
+        .await;
+    let mut root = config_map("a", "kube-root-ca.crt", "1");
+    root["metadata"]["labels"] = json!({});
+    world.apply(root).await;
+    let mut kept_out = config_map("a", "kept-out", "1");
+    kept_out["metadata"]["labels"] = json!({"velero.io/exclude-from-backup": "true"});
+    world.apply(kept_out).await;
+    let found = world.diff(&saved, &record(), DiffScope::default()).await;
+    assert_eq!(
+        list(&found.objects),
+        [
+            ("configmaps/c/new", "added"),
+            ("namespaces/c", "added"),
+            ("pods/a/pod-1", "removed"),
+            ("pods/a/pod-3", "changed"),
+        ]
+    );
+    let counts = DiffCounts { added: 2, removed: 1, changed: 1, unchanged: saved.len() - 3, left_out: 3 };
+    assert_eq!(found.counts, counts);
+}
+
+#[tokio::test]
+async fn a_backup_of_a_part_is_compared_with_that_part() {
+    let world = World::of(&stock()).await;
+    let everything = world.saved().await;
+    let in_a = |object: &Value| object["metadata"]["namespace"] == "a" || object["metadata"]["name"] == "a";
+    let mut of_a: Vec<Value> = everything.iter().filter(|object| in_a(object)).cloned().collect();
+    let mut record = record();
+    record.spec.included_namespaces = vec!["a*".to_owned()];
+    world.apply(config_map("b", "elsewhere", "1")).await;
+    world.apply(namespace("apart")).await;
+    world.apply(config_map("apart", "new", "1")).await;
+    world.apply(config_map("a", "new", "1")).await;
+    let found = world.diff(&of_a, &record, DiffScope::default()).await;
+    let added = [("configmaps/a/new", "added"), ("configmaps/apart/new", "added"), ("namespaces/apart", "added")];
+    assert_eq!(list(&found.objects), added);
+
+    // What the backup holds for the sake of others is compared, and nothing else of its type is missed.
+    let definition = everything.iter().find(|object| object["kind"] == "CustomResourceDefinition").unwrap().clone();
+    of_a.push(definition.clone());
+    let mut changed = definition;
+    changed["metadata"]["labels"] = json!({"x": "y"});
+    world.apply(changed).await;
+    let only = DiffScope {
+        resources: [GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")].into(),
+        ..DiffScope::default()
+    };
+    let found = world.diff(&of_a, &record, only).await;
+    assert_eq!(
+        list(&found.objects),
+        [("customresourcedefinitions.apiextensions.k8s.io/widgets.example.com", "changed")]
+    );
+}
+
+#[tokio::test]
+async fn of_a_backup_by_labels_new_objects_count_by_theirs_and_known_ones_in_any_case() {
+    let world = World::of(&stock()).await;
+    let web = |object: &Value| object["metadata"]["labels"]["app"] == "web";
+    let saved: Vec<Value> = world.saved().await.into_iter().filter(web).collect();
+    let mut record = record();
+    record.spec.label_selector = Some(lifeboat_select::parse_selector("app=web").unwrap());
+    let mut lost = saved[0].clone();
+    lost["metadata"]["labels"]["app"] = "other".into();
+    let name = lost["metadata"]["name"].as_str().unwrap().to_owned();
+    let place = lost["metadata"]["namespace"].as_str().unwrap().to_owned();
+    world.apply(lost).await;
+    world.apply(config_map("a", "plain", "1")).await;
+    let mut new = config_map("a", "web", "1");
+    new["metadata"]["labels"] = json!({"app": "web"});
+    world.apply(new).await;
+    let found = world.diff(&saved, &record, DiffScope::default()).await;
+    let changed = format!("pods/{place}/{name}");
+    // The namespace of what would be saved would be saved too.
+    assert_eq!(
+        list(&found.objects),
+        [("configmaps/a/web", "added"), ("namespaces/a", "added"), (changed.as_str(), "changed")]
+    );
+}
+
+#[tokio::test]
+async fn only_what_is_asked_for_is_compared() {
+    let world = World::of(&stock()).await;
+    let saved = world.saved().await;
+    for name in ["pod-1", "pod-2", "pod-3"] {
+        world.remove(saved.iter().find(|object| object["metadata"]["name"] == name).unwrap()).await;
+    }
+    let mut new = config_map("a", "new", "1");
+    new["metadata"]["labels"] = json!({"app": "web"});
+    world.apply(new).await;
+    world.apply(namespace("c")).await;
+    let (world, saved) = (&world, &saved);
+    let only = async |scope: DiffScope| world.diff(saved, &record(), scope).await.objects;
+    let a: BTreeSet<String> = ["a".to_owned()].into();
+    let in_a = [("configmaps/a/new", "added"), ("pods/a/pod-1", "removed"), ("pods/a/pod-3", "removed")];
+    assert_eq!(list(&only(DiffScope { namespaces: a.clone(), ..DiffScope::default() }).await), in_a);
+    let pods: BTreeSet<GroupResource> = [GroupResource::new("", "pods")].into();
+    let in_pods = [("pods/a/pod-1", "removed"), ("pods/a/pod-3", "removed"), ("pods/b/pod-2", "removed")];
+    assert_eq!(list(&only(DiffScope { resources: pods.clone(), ..DiffScope::default() }).await), in_pods);
+    let selector = lifeboat_select::Selector::parse("app=web").unwrap();
+    let labelled = [("configmaps/a/new", "added"), ("pods/a/pod-3", "removed")];
+    assert_eq!(list(&only(DiffScope { selector, ..DiffScope::default() }).await), labelled);
+    let both = DiffScope { namespaces: a, resources: pods, ..DiffScope::default() };
+    assert_eq!(list(&only(both).await), in_a[1..]);
+    let new_namespace = DiffScope { namespaces: ["c".to_owned()].into(), ..DiffScope::default() };
+    assert_eq!(list(&only(new_namespace).await), [("namespaces/c", "added")]);
+}
+
+#[tokio::test]
+async fn what_the_user_should_know_of_the_comparison_is_said() {
+    let world = World::of(&stock()).await;
+    let mut saved = world.saved().await;
+    saved.push(json!({"apiVersion": "example.com/v1", "kind": "Gizmo", "metadata": {"name": "one"}}));
+    let mut old = config_map("a", "budget", "1");
+    old["apiVersion"] = "policy/v1beta1".into();
+    old["kind"] = "PodDisruptionBudget".into();
+    saved.push(old);
+    let mut partial = record();
+    partial.status.phase = Some(BackupPhase::PartiallyFailed);
+    let found = world.diff(&saved, &partial, DiffScope::default()).await;
+    assert_eq!(
+        list(&found.objects),
+        [("gizmos.example.com/one", "removed"), ("poddisruptionbudgets.policy/a/budget", "removed")]
+    );
+    let mut notes = found.notes.clone();
+    notes.sort();
+    assert_eq!(
+        notes,
+        [
+            "gizmos.example.com: the cluster does not serve this type, so that all 1 of the backup are told as removed",
+            "poddisruptionbudgets.policy: the cluster does not serve v1beta1, in which the backup has them; they are compared \
+             with what it serves as v1",
+            "the backup is PartiallyFailed: what it could not save is told as added",
+        ]
+    );
+
+    // What policies have left out is not known.
+    let mut with_policies = record();
+    with_policies.metadata.annotations.insert("lifeboat.io/resource-policies".to_owned(), "file".to_owned());
+    world.apply(config_map("a", "new", "1")).await;
+    let pods = DiffScope { namespaces: ["a".to_owned()].into(), ..DiffScope::default() };
+    let found = world.diff(&stock(), &with_policies, pods).await;
+    assert!(found.objects.iter().all(|(_, told)| *told != "added"), "{found:?}");
+    assert_eq!(
+        found.notes,
+        [
+            "the backup has resource policies, which may have left objects out: objects that only the cluster has are not told"
+        ]
+    );
+}
+
+/// What is done with an object after the backup.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Stays,
+    Goes,
+    Comes,
+    Changes,
+    Lives,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![Just(Fate::Stays), Just(Fate::Goes), Just(Fate::Comes), Just(Fate::Changes), Just(Fate::Lives)]
+}
+
+/// What is told of random changes, and what should be.
+async fn random(fates: &[Fate]) -> (Found, BTreeMap<String, &'static str>) {
+    let object = |n: usize, value: &str| match n % 2 {
+        0 => config_map(&format!("n-{}", n % 3), &format!("c-{n}"), value),
+        _ => {
+            let metadata = json!({"name": format!("s-{n}"), "namespace": format!("n-{}", n % 3)});
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"x": value}})
+        }
+    };
+    let before = |(n, fate): (usize, &Fate)| (!matches!(fate, Fate::Comes)).then(|| object(n, "MQ=="));
+    let spaces = ["n-0", "n-1", "n-2"].map(namespace);
+    let stock: Vec<Value> = spaces.into_iter().chain(fates.iter().enumerate().filter_map(before)).collect();
+    let world = World::of(&stock).await;
+    let saved = world.saved().await;
+    let mut expected = BTreeMap::new();
+    for (n, fate) in fates.iter().enumerate() {
+        let told = match fate {
+            Fate::Stays => None,
+            Fate::Goes => {
+                world.remove(&object(n, "")).await;
+                Some("removed")
+            }
+            Fate::Comes => {
+                world.apply(object(n, "MQ==")).await;
+                Some("added")
+            }
+            Fate::Changes => {
+                world.apply(object(n, "Mg==")).await;
+                Some("changed")
+            }
+            // Gone and made again as it was.
+            Fate::Lives => {
+                world.remove(&object(n, "")).await;
+                world.apply(object(n, "MQ==")).await;
+                None
+            }
+        };
+        expected.extend(told.map(|told| (key(&object(n, "")).to_string(), told)));
+    }
+    (world.diff(&saved, &record(), DiffScope::default()).await, expected)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn every_change_is_found_and_none_is_invented(fates in prop::collection::vec(fate(), 40)) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (found, expected) = runtime.block_on(random(&fates));
+        let counts = found.counts;
+        prop_assert_eq!(counts.added + counts.removed + counts.changed, expected.len());
+        prop_assert_eq!(found.objects.into_iter().collect::<BTreeMap<_, _>>(), expected);
+    }
+}
