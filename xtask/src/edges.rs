@@ -59,13 +59,14 @@ const EDGES: [(&str, &[&str]); 24] = [
 const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
 
 /// What the tests of a room may use beside what the room itself may, and beside the rooms for development.
-const TEST_EDGES: [(&str, &[&str]); 7] = [
+const TEST_EDGES: [(&str, &[&str]); 8] = [
     ("operation", &["archive"]),
     ("client", &["sandbox"]),
     ("backup", &["bucket", "sandbox"]),
     ("restore", &["sandbox"]),
     ("control", &["sandbox"]),
     ("sandbox", &["cluster"]),
+    ("browse", &["bucket"]),
     ("plugin", &["archive"]),
 ];
 

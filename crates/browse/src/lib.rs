@@ -5,22 +5,31 @@
 //!
 //! [`Diff`] compares two of them, [`LiveDiff`] one with a cluster.
 //!
+//! [`History`] follows one object over all backups of a bucket.
+//!
 //! What is in memory is the archive's index, about 100 bytes for each object, and the objects of the page that is being
 //! read. Objects are read from the archive in ranges when they are asked for.
 
 mod change;
 mod contents;
 mod diff;
+mod history;
+mod history_scope;
+mod history_type;
 mod live;
 mod live_plan;
 mod noise;
 mod rows;
 mod store;
+mod timeline;
 mod types;
 mod words;
 
 pub use change::{Change, ChangedObject, DiffCounts, DiffScope};
 pub use contents::TypeContents;
 pub use diff::Diff;
+pub use history::{History, HistoryOptions};
+pub use history_type::types_named;
 pub use live::{LiveCluster, LiveDiff, LiveError};
 pub use store::BackupStore;
+pub use timeline::{Event, HistoryEvent};

@@ -8,6 +8,7 @@ use crate::debug::DebugArgs;
 use crate::demo::DemoArgs;
 use crate::diff::DiffArgs;
 use crate::globals::Globals;
+use crate::history::HistoryArgs;
 use crate::install::InstallArgs;
 use crate::local::Local;
 use crate::man::ManArgs;
@@ -91,6 +92,8 @@ enum Command {
     Browse(Box<BrowseArgs>),
     /// Show what changed since a backup, or between two; exit code 0 for nothing, 1 for something, 2 for an error
     Diff(Box<DiffArgs>),
+    /// Show when one object appeared, changed and vanished, over all backups of a bucket
+    History(Box<HistoryArgs>),
     /// Ask what happens to volumes
     #[command(subcommand)]
     Volume(VolumeCommand),
@@ -185,6 +188,7 @@ impl Lifeboat {
             Command::Volume(command) => Box::pin(command.run(&self.globals)).await,
             Command::Browse(browse) => Box::pin(browse.run(&self.globals)).await,
             Command::Diff(diff) => Box::pin(diff.run(&self.globals)).await,
+            Command::History(history) => Box::pin(history.run(&self.globals)).await,
             Command::Debug(args) => Box::pin(args.run(&self.globals)).await,
             Command::Bug(args) => args.run(&self.globals).await,
             Command::Version(version) => version.run(&self.globals).await,

@@ -20,6 +20,7 @@ mod exit_code;
 mod flags;
 mod globals;
 mod helper;
+mod history;
 mod install;
 mod local;
 mod log;

@@ -17,6 +17,8 @@ pub(crate) struct Program {
     pub(crate) name: String,
     /// The client config file; `None` without a home.
     pub(crate) config_path: Option<PathBuf>,
+    /// Where what can be made again is kept; `None` without a home.
+    pub(crate) cache: Option<PathBuf>,
     /// What the environment says of traces.
     pub(crate) traces: Variables,
     config: Config,
@@ -43,6 +45,9 @@ impl Program {
     pub(crate) fn here() -> (Self, Option<String>) {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let config_path = text("HOME").map(|home| Path::new(&home).join(".config/velero/config.json"));
+        // The specification has relative paths ignored.
+        let cache = text("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = cache.or_else(|| text("HOME").map(|home| Path::new(&home).join(".cache")));
         let config = config_path.as_deref().map_or_else(|| Ok(Config::default()), Config::read);
         let (config, warning) = match config {
             Ok(config) => (config, None),
@@ -51,6 +56,7 @@ impl Program {
         let program = Self {
             name: called_as(std::env::args_os().next()),
             config_path,
+            cache: cache.map(|folder| folder.join("lifeboat")),
             traces: Variables::read(text),
             config,
             namespace: text("VELERO_NAMESPACE"),

@@ -3,7 +3,7 @@
 use crate::bridge::{Interrupted, with_reader};
 use crate::open::{OpenOptions, head};
 use crate::stream::{StreamReceiver, StreamSender, stream};
-use crate::transcode::{copied, transcode};
+use crate::transcode::{Transcoded, copied, transcode};
 use crate::{Content, Store, StoreError};
 use bytes::Bytes;
 use lifeboat_archive::gzip::unpack_whole;
@@ -116,11 +116,23 @@ impl Store {
                 Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Bucket(self.clone())), key, size })
             }
             None => {
-                let stream = self.bucket.get(&key, Some(0..size)).await?;
-                let (index, copy) = transcode(stream, &key, options).await?;
-                Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key, size })
+                let (archive, _) = self.open_copied(name, size, options).await?;
+                Ok(archive)
             }
         }
+    }
+
+    /// Opens an archive of `size` bytes without its index, by a copy in our form. Gives the index of the copy too, as a file.
+    pub(crate) async fn open_copied(
+        &self,
+        name: &str,
+        size: u64,
+        options: &OpenOptions,
+    ) -> Result<(Archive, Vec<u8>), StoreError> {
+        let key = BackupFile::Tarball.key(name);
+        let stream = self.bucket.get(&key, Some(0..size)).await?;
+        let Transcoded { index, index_file, copy } = transcode(stream, &key, options).await?;
+        Ok((Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key, size }, index_file))
     }
 
     /// Copies an archive into scratch space and opens the copy.
@@ -133,7 +145,9 @@ impl Store {
             None => {
                 let scratch = |source| StoreError::Scratch { place: options.scratch.display().to_string(), source };
                 let file = copy.reopen().map_err(scratch)?;
-                transcode(Content::of_file(file, size).pieces(&key), &key, options).await?
+                let Transcoded { index, copy, .. } =
+                    transcode(Content::of_file(file, size).pieces(&key), &key, options).await?;
+                (index, copy)
             }
         };
         Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key, size })
@@ -175,6 +189,11 @@ impl Archive {
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.index.tarball.sha256
+    }
+
+    /// Bytes of the archive as it is read.
+    pub(crate) fn tarball_size(&self) -> u64 {
+        self.index.tarball.size
     }
 
     /// One of [`Archive::rows`].

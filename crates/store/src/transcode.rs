@@ -14,15 +14,19 @@ use tempfile::NamedTempFile;
 /// Compression of a copy that is thrown away soon.
 const LEVEL: u32 = 1;
 
+/// A copy of an archive in our form.
+pub(crate) struct Transcoded {
+    pub(crate) index: Index,
+    /// The index as it is written into files.
+    pub(crate) index_file: Vec<u8>,
+    pub(crate) copy: NamedTempFile,
+}
+
 /// Reads the whole archive once, checks every entry, and writes the copy.
 ///
 /// Plain paths give the objects in the version they are stored in; the directories `<version>-preferredversion` hold
 /// the same bytes again and are passed over; the other version directories give further rows.
-pub(crate) async fn transcode(
-    stream: ByteStream,
-    key: &str,
-    options: &OpenOptions,
-) -> Result<(Index, NamedTempFile), StoreError> {
+pub(crate) async fn transcode(stream: ByteStream, key: &str, options: &OpenOptions) -> Result<Transcoded, StoreError> {
     let (owned, options) = (key.to_owned(), options.clone());
     match with_reader(stream, move |reader| copy(reader, &owned, &options)).await {
         Ok(copied) => copied,
@@ -61,7 +65,7 @@ fn new_file(options: &OpenOptions) -> Result<NamedTempFile, StoreError> {
     file.map_err(|source| StoreError::Scratch { place: options.scratch.display().to_string(), source })
 }
 
-fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<(Index, NamedTempFile), StoreError> {
+fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<Transcoded, StoreError> {
     let scratch = |source| StoreError::Scratch { place: options.scratch.display().to_string(), source };
     let refused = |source| StoreError::Archive { key: key.to_owned(), source };
     let mut file = new_file(options)?;
@@ -93,15 +97,15 @@ fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<(Index,
     if !segment.is_empty() {
         file.write_all(&assembler.append(segment.compress(&mut packer))).map_err(scratch)?;
     }
-    let (last, summary, index) = assembler.finish();
+    let (last, summary, index_file) = assembler.finish();
     file.write_all(&last).map_err(scratch)?;
     // The copy holds objects twice that the archive holds once.
     let limits = ReadLimits { total: u64::MAX, entries: u64::MAX, ..options.limits };
-    let index = Index::read(index.as_slice(), summary.size, limits).map_err(|source| match source {
+    let index = Index::read(index_file.as_slice(), summary.size, limits).map_err(|source| match source {
         IndexError::Twice(_) => refused(ReadError::Refused(source.to_string())),
         source => StoreError::Index { key: key.to_owned(), source },
     })?;
-    Ok((index, file))
+    Ok(Transcoded { index, index_file, copy: file })
 }
 
 /// The version an entry is stored in: its directory says so, or the object itself.

@@ -1,8 +1,10 @@
 //! A backup served as a store: the same objects as a store in memory that holds them, and no way to change them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod counting;
 mod diff;
 mod ground;
+mod history;
 mod live;
 
 use ground::{key, objects, opened};

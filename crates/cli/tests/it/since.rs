@@ -1,7 +1,7 @@
-//! What has changed since a backup.
+//! What has changed since a backup, and over all of them.
 
 use crate::shop;
-use crate::support::{Bed, Run, ok, run};
+use crate::support::{Bed, Run, Sandbox, eventually, local, ok, run};
 use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -67,4 +67,79 @@ fn right_after_a_backup_nothing_has_changed_and_then_each_change_is_told() {
         forbidden.err.contains("secrets are not compared to the end: ") && forbidden.err.contains(why),
         "{forbidden:?}"
     );
+}
+
+const MANIFESTS: &str = r#"
+{apiVersion: v1, kind: Namespace, metadata: {name: tea}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: key, namespace: tea}, data: {k: c2VjcmV0}}
+"#;
+
+#[test]
+fn the_history_of_an_object_is_told_over_all_backups() {
+    let sandbox = Sandbox::start(MANIFESTS);
+    let (kubectl, folder) = (sandbox.kubectl(), tempfile::tempdir().expect("a folder"));
+    let backup = |name: &str, args: &[&str]| {
+        let args = [&["backup", name], args].concat();
+        let backup = local(&sandbox.kubeconfig(), folder.path(), &args);
+        assert_eq!(backup.code, 0, "{backup:?}");
+    };
+    let history = |args: &[&str]| lifeboat(&sandbox.kubeconfig(), folder.path(), &[&["history"], args].concat());
+    let events = |run: &Run| -> Vec<String> {
+        let lines = run.out.lines().map(|line| match line.split_once("Z  ") {
+            Some((_, event)) => event.split_whitespace().collect::<Vec<_>>().join(" "),
+            None => line.trim().to_owned(),
+        });
+        lines.collect()
+    };
+    // They are told in the order in which they were begun, and that is known to the second.
+    let second = || jiff::Timestamp::now().strftime("%T").to_string();
+    let in_turn = |name: &str, args: &[&str]| {
+        backup(name, args);
+        let ended = second();
+        eventually("the next second", || second() != ended);
+    };
+    in_turn("z", &["--include-namespaces", "tea"]);
+    in_turn("y", &["--include-namespaces", "default"]);
+    ok(
+        &kubectl,
+        &["patch", "secret/key", "--namespace=tea", "--type=merge", "--patch", r#"{"data":{"k":"b3RoZXI="}}"#],
+    );
+    in_turn("x", &[]);
+    in_turn("w", &[]);
+    ok(&kubectl, &["delete", "secret/key", "--namespace=tea"]);
+    in_turn("v", &[]);
+
+    let told = history(&["secret/key", "--object-namespace", "tea"]);
+    let lines = [
+        "z present",
+        "y not in scope (its namespace is not included)",
+        "x changed",
+        "/data/k: \"(hidden)\" -> \"(hidden)\"",
+        "w unchanged",
+        "v vanished",
+    ];
+    assert!(told.code == 0 && events(&told) == lines, "{told:?}");
+    let shown = history(&["secrets", "key", "--object-namespace", "tea", "--show-secrets"]);
+    assert!(shown.out.contains("/data/k: \"c2VjcmV0\" -> \"b3RoZXI=\""), "{shown:?}");
+    let json = history(&["secrets/key", "--object-namespace", "tea", "-o", "json"]);
+    let document: Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!((&document["events"][0]["event"], &document["events"][4]["backup"]), (&json!("present"), &json!("v")));
+
+    let none = history(&["secrets/none", "--object-namespace", "tea"]);
+    assert!(none.code == 1 && none.err.contains("has secrets/tea/none"), "{none:?}");
+    for (args, why) in [
+        (&["secrets/key"][..], "secrets live in namespaces: say in which with --object-namespace"),
+        (&["namespaces/tea", "--object-namespace", "tea"], "namespaces live in no namespace"),
+        (&["secrets"], "which of the secrets? Write secrets/NAME"),
+        (&["secrets/key", "other"], "the object has two names"),
+        (&["kettles/one"], "no type is called \"kettles\""),
+        (&["events/one"], "may be one of several types: events, events.events.k8s.io"),
+    ] {
+        let run = history(args);
+        assert!(run.code == 1 && run.err.contains(why), "{args:?}: {run:?}");
+    }
+    std::fs::write(folder.path().join("bucket/backups/w/w.tar.gz"), b"torn").expect("write");
+    let torn = history(&["secret/key", "--object-namespace", "tea"]);
+    assert!(torn.code == 2 && torn.out.contains("w  unreadable (") && torn.out.contains("v  vanished"), "{torn:?}");
 }

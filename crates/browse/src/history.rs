@@ -1,0 +1,191 @@
+//! What became of one object over the backups of a bucket.
+//!
+//! Of each backup the index is read, and of the object itself only the states that are not the same bytes as the one before.
+
+use crate::change::field_differences;
+use crate::diff::value;
+use crate::history_scope::{HistoryScope, Lack};
+use crate::timeline::{Event, HistoryEvent, Look, Timeline};
+use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_archive::index::Row;
+use lifeboat_object::{ObjectKey, chain, labels};
+use lifeboat_store::{Archive, ArchiveRows, IndexCache, OpenOptions, Store, StoreError};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+/// How the backups of a bucket are read.
+#[derive(Clone, Debug)]
+pub struct HistoryOptions {
+    /// How archives are opened.
+    pub open: OpenOptions,
+    /// Where indexes of archives without one are kept; none to keep nothing.
+    pub cache: Option<IndexCache>,
+}
+
+/// What became of an object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    /// What was seen, in the order in which the backups were begun; those that cannot be dated come last.
+    pub events: Vec<HistoryEvent>,
+    /// Backups that have not ended, or have failed, and were left out.
+    pub left_out: usize,
+}
+
+impl History {
+    /// Looks for an object in all backups of a store.
+    ///
+    /// # Errors
+    /// When the store cannot be listed. A backup that cannot be read is an event.
+    pub async fn of(store: &Store, key: &ObjectKey, options: &HistoryOptions) -> Result<Self, StoreError> {
+        let mut dated = Vec::new();
+        let mut timeline = Timeline::default();
+        let mut undated = Vec::new();
+        let mut left_out = 0;
+        for summary in store.backups().await? {
+            match summary.backup {
+                Ok(record) if is_finished(&record) => dated.push((summary.name, record)),
+                Ok(_) => left_out += 1,
+                Err(why) => undated.push((summary.name, why)),
+            }
+        }
+        dated.sort_by_key(|(name, record)| (record.status.start_timestamp, name.clone()));
+        let mut reader = Reader { store, key, options, scope: HistoryScope::new(key), newest: None };
+        for (name, record) in &dated {
+            let look = match reader.look(name, record).await {
+                Ok(look) => look,
+                Err(e) => Look::Unreadable(chain(&e)),
+            };
+            timeline.add(name, record.status.start_timestamp, look);
+        }
+        for (name, why) in undated {
+            timeline.add(&name, None, Look::Unreadable(why));
+        }
+        Ok(Self { events: timeline.events(), left_out })
+    }
+
+    /// Whether some backup could not be read.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.events.iter().any(|event| matches!(event.event, Event::Unreadable(_)))
+    }
+
+    /// Whether some backup has the object.
+    #[must_use]
+    pub fn has_object(&self) -> bool {
+        self.events.iter().any(|event| matches!(event.event, Event::Present | Event::Appeared))
+    }
+}
+
+pub(crate) fn is_finished(record: &Backup) -> bool {
+    matches!(record.status.phase, Some(BackupPhase::Completed | BackupPhase::PartiallyFailed))
+}
+
+/// Looks into one backup after the other.
+struct Reader<'a> {
+    store: &'a Store,
+    key: &'a ObjectKey,
+    options: &'a HistoryOptions,
+    scope: HistoryScope,
+    /// The object in the last backup that had it.
+    newest: Option<State>,
+}
+
+/// An object in a backup.
+struct State {
+    backup: String,
+    length: u32,
+    hash: [u8; 16],
+    /// What is read of it, as far as it was needed.
+    source: Source,
+}
+
+enum Source {
+    Rows(Box<ArchiveRows>),
+    Read(Box<Value>),
+    /// Reading has failed.
+    Lost,
+}
+
+impl Reader<'_> {
+    async fn look(&mut self, name: &str, record: &Backup) -> Result<Look, StoreError> {
+        let options = self.options;
+        let rows = self.store.archive_rows(name, &options.open, options.cache.as_ref()).await?;
+        let found = rows.rows().find(|row| is_row_of(row, self.key));
+        let Some((length, hash)) = found.map(|row| (row.length, row.hash)) else { return self.lack(record).await };
+        let mut state = State { backup: name.to_owned(), length, hash, source: Source::Rows(Box::new(rows)) };
+        let Some(mut before) = self.newest.take() else {
+            self.newest = Some(state);
+            return Ok(Look::First);
+        };
+        if (before.length, before.hash) == (length, hash) {
+            // What was read of the one before is this one too.
+            if let Source::Read(read) = before.source {
+                state.source = Source::Read(read);
+            }
+            self.newest = Some(state);
+            return Ok(Look::Has { differences: Vec::new(), is_another: false });
+        }
+        let compared = self.compare(&mut before, &mut state).await;
+        self.newest = Some(state);
+        compared
+    }
+
+    async fn compare(&self, before: &mut State, after: &mut State) -> Result<Look, StoreError> {
+        let (left, right) = (self.value(before).await?, self.value(after).await?);
+        let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let is_another = uid(&left) != uid(&right);
+        Ok(Look::Has { differences: field_differences(left, right), is_another })
+    }
+
+    /// What a backup says that does not have the object.
+    async fn lack(&mut self, record: &Backup) -> Result<Look, StoreError> {
+        let mut seen = None;
+        // Only where they decide: reading them may take the whole archive.
+        if HistoryScope::asks_for_labels(record)
+            && let Some(mut newest) = self.newest.take()
+        {
+            let read = self.value(&mut newest).await;
+            self.newest = Some(newest);
+            seen = Some(labels(&read?));
+        }
+        Ok(match self.scope.lack(record, seen.as_ref()) {
+            Lack::NotInScope(why) => Look::NotInScope(why),
+            Lack::Lacks(doubt) => Look::Lacks(doubt),
+        })
+    }
+
+    /// Reads the object.
+    async fn value(&self, state: &mut State) -> Result<Value, StoreError> {
+        let rows = match std::mem::replace(&mut state.source, Source::Lost) {
+            Source::Read(read) => {
+                let value = (*read).clone();
+                state.source = Source::Read(read);
+                return Ok(value);
+            }
+            Source::Rows(rows) => rows,
+            Source::Lost => {
+                let options = self.options;
+                Box::new(self.store.archive_rows(&state.backup, &options.open, options.cache.as_ref()).await?)
+            }
+        };
+        let archive = rows.open(self.store, &self.options.open).await?;
+        let read = self.read(&archive).await?;
+        state.source = Source::Read(Box::new(read.clone()));
+        Ok(read)
+    }
+
+    async fn read(&self, archive: &Archive) -> Result<Value, StoreError> {
+        let number = archive.rows().position(|row| is_row_of(row, self.key));
+        let mut tasks = JoinSet::new();
+        let mut contents = archive.read(number.into_iter().collect(), &mut tasks);
+        Ok(contents.next().await?.as_ref().map(value).unwrap_or_default())
+    }
+}
+
+/// Whether an object stands there, in the version that counts.
+fn is_row_of(row: &Row, key: &ObjectKey) -> bool {
+    row.preferred
+        && *row.name == *key.name
+        && row.namespace() == key.namespace.as_deref()
+        && *row.resource == key.resource
+}

@@ -1,0 +1,169 @@
+//! What it means that a backup does not have an object. Pure.
+
+use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
+use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_object::{ApiResource, Catalog, ObjectKey};
+use lifeboat_sandbox::Types;
+use lifeboat_select::{BackupFilter, NamespaceFacts, Selector, matches_any};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An object, and the types by which filters of backups are understood.
+#[derive(Debug)]
+pub(crate) struct HistoryScope {
+    namespace: Option<String>,
+    api: Arc<ApiResource>,
+    catalog: Catalog,
+}
+
+/// Why a backup does not have an object.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Lack {
+    /// Its filters leave the object out, for this reason.
+    NotInScope(&'static str),
+    /// It was not there; or this is why it may have been there all the same.
+    Lacks(Option<String>),
+}
+
+impl HistoryScope {
+    pub(crate) fn new(key: &ObjectKey) -> Self {
+        let mut types: Vec<Arc<ApiResource>> = Types::default().all().cloned().collect();
+        let known = types.iter().find(|api| api.preferred && api.group_resource() == key.resource).cloned();
+        let api = known.unwrap_or_else(|| {
+            let of_key = ApiResource {
+                namespaced: key.namespace.is_some(),
+                ..ApiResource::new(&*key.resource.group, "v1", &*key.resource.resource, &*key.resource.resource)
+            };
+            let api = Arc::new(of_key);
+            types.push(Arc::clone(&api));
+            api
+        });
+        // A namespace is what it lies in itself.
+        let is_namespace = key.resource.group.is_empty() && key.resource.resource == "namespaces";
+        let namespace = key.namespace.clone().or_else(|| is_namespace.then(|| key.name.clone()));
+        Self { namespace, api, catalog: Catalog::new(types, Vec::new()) }
+    }
+
+    /// Whether it takes the labels of an object to know whether this backup would have it.
+    pub(crate) fn asks_for_labels(record: &Backup) -> bool {
+        record.spec.label_selector.is_some() || !record.spec.or_label_selectors.is_empty()
+    }
+
+    /// Why a backup does not have the object, whose labels were these when it was seen last.
+    pub(crate) fn lack(&self, record: &Backup, labels: Option<&BTreeMap<String, String>>) -> Lack {
+        let spec = &record.spec;
+        let facts = |name: &String| NamespaceFacts { name: name.clone(), labels: BTreeMap::new(), active: true };
+        let namespaces: Vec<NamespaceFacts> = self.namespace.iter().map(facts).collect();
+        let selectors = spec.label_selector.iter().chain(&spec.or_label_selectors);
+        let selectors: Result<Vec<Selector>, _> = selectors.map(Selector::compile).collect();
+        let (Ok(filter), Ok(selectors)) = (BackupFilter::new(spec, None, &self.catalog, &namespaces), selectors) else {
+            return Lack::Lacks(Some("the filters of the backup cannot be read".to_owned()));
+        };
+        if self.namespace.as_ref().is_some_and(|namespace| !filter.namespaces().includes(namespace)) {
+            return Lack::NotInScope("its namespace is not included");
+        }
+        if let Err(why) = filter.collects(&self.api) {
+            return Lack::NotInScope(why);
+        }
+        let doubt = match labels {
+            Some(labels) if !matches_any(&selectors, labels) => {
+                return Lack::NotInScope("its labels do not match the selector of the backup");
+            }
+            None if !selectors.is_empty() => Some("the backup has a label selector".to_owned()),
+            _ => None,
+        };
+        Lack::Lacks(doubt.or_else(|| of_record(record)))
+    }
+}
+
+/// Why a backup may lack what was there.
+fn of_record(record: &Backup) -> Option<String> {
+    if record.status.phase == Some(BackupPhase::PartiallyFailed) {
+        return Some("the backup is PartiallyFailed".to_owned());
+    }
+    let has_policies =
+        record.spec.resource_policy.is_some() || record.metadata.annotations.contains_key(ANNOTATION_RESOURCE_POLICIES);
+    has_policies.then(|| "the backup has resource policies".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_object::GroupResource;
+
+    fn scope(group: &str, resource: &str, namespace: Option<&str>) -> HistoryScope {
+        HistoryScope::new(&ObjectKey::new(GroupResource::new(group, resource), namespace, "x"))
+    }
+
+    fn record(change: impl FnOnce(&mut Backup)) -> Backup {
+        let mut record = Backup::default();
+        record.status.phase = Some(BackupPhase::Completed);
+        change(&mut record);
+        record
+    }
+
+    fn list(items: &[&str]) -> Vec<String> {
+        items.iter().map(|item| (*item).to_owned()).collect()
+    }
+
+    #[test]
+    fn filters_that_leave_the_object_out_are_told_from_its_being_gone() {
+        let in_shop = scope("apps", "deployments", Some("shop"));
+        let pv = scope("", "persistentvolumes", None);
+        let namespace = scope("", "namespaces", None);
+        let custom = scope("example.com", "widgets", Some("shop"));
+        let all = record(|_| {});
+        let of_shop = record(|record| record.spec.included_namespaces = list(&["sh*"]));
+        let of_other = record(|record| record.spec.included_namespaces = list(&["other"]));
+        let without = record(|record| record.spec.excluded_resources = list(&["deploy", "widgets.example.com"]));
+        let elsewhere = Lack::NotInScope("its namespace is not included");
+        let excluded = Lack::NotInScope("excluded by excludedResources");
+        let restricted = Lack::NotInScope("cluster-scoped, and the backup is restricted to some namespaces");
+        for (scope, record, expected) in [
+            (&in_shop, &all, &Lack::Lacks(None)),
+            (&in_shop, &of_shop, &Lack::Lacks(None)),
+            (&in_shop, &of_other, &elsewhere),
+            (&in_shop, &without, &excluded),
+            (&custom, &without, &excluded),
+            (&custom, &of_shop, &Lack::Lacks(None)),
+            (&pv, &all, &Lack::Lacks(None)),
+            (&namespace, &of_other, &elsewhere),
+        ] {
+            assert_eq!(scope.lack(record, None), *expected, "{scope:?} {:?}", record.spec);
+        }
+        // Without lists for single scopes, cluster-scoped types are left out of a part of the namespaces.
+        assert_eq!(
+            pv.lack(
+                &record(|record| {
+                    record.spec.included_namespaces = list(&["shop"]);
+                    record.spec.excluded_resources = list(&["pods"]);
+                }),
+                None
+            ),
+            restricted
+        );
+    }
+
+    #[test]
+    fn a_selector_counts_by_the_labels_that_the_object_had() {
+        let in_shop = scope("", "pods", Some("shop"));
+        let selected =
+            record(|record| record.spec.label_selector = Some(lifeboat_select::parse_selector("a=b").unwrap()));
+        let labels = |value: &str| BTreeMap::from([("a".to_owned(), value.to_owned())]);
+        assert_eq!(in_shop.lack(&selected, Some(&labels("b"))), Lack::Lacks(None));
+        let other = Lack::NotInScope("its labels do not match the selector of the backup");
+        assert_eq!(in_shop.lack(&selected, Some(&labels("c"))), other);
+        assert_eq!(in_shop.lack(&selected, None), Lack::Lacks(Some("the backup has a label selector".to_owned())));
+    }
+
+    #[test]
+    fn a_backup_that_may_have_left_the_object_out_says_so() {
+        let in_shop = scope("", "pods", Some("shop"));
+        let partial = record(|record| record.status.phase = Some(BackupPhase::PartiallyFailed));
+        assert_eq!(in_shop.lack(&partial, None), Lack::Lacks(Some("the backup is PartiallyFailed".to_owned())));
+        let policies = record(|record| {
+            record.metadata.annotations.insert(ANNOTATION_RESOURCE_POLICIES.to_owned(), "file".to_owned());
+        });
+        assert_eq!(in_shop.lack(&policies, None), Lack::Lacks(Some("the backup has resource policies".to_owned())));
+    }
+}

@@ -1,0 +1,223 @@
+//! What was seen of an object in one backup after the other, as a list of what happened. Pure.
+
+use lifeboat_api::Time;
+use lifeboat_patch::Difference;
+
+/// What one backup says of an object, beside those before it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Look {
+    /// It has the object, as the first one.
+    First,
+    /// It has the object, as some did before.
+    Has {
+        /// Where it differs from its last state.
+        differences: Vec<Difference>,
+        /// Whether it has another UID.
+        is_another: bool,
+    },
+    /// It does not have it, and this is why that may say nothing, if something does.
+    Lacks(Option<String>),
+    /// It would not have it in any case.
+    NotInScope(&'static str),
+    /// It cannot be read.
+    Unreadable(String),
+}
+
+/// What happened to an object, or what is known of it, at a backup or some that follow each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryEvent {
+    /// The first backup that shows it.
+    pub backup: String,
+    /// When that was begun, where it is known.
+    pub time: Option<Time>,
+    /// The last backup that shows the same.
+    pub last: String,
+    /// How many backups show it.
+    pub backups: usize,
+    /// What they show.
+    pub event: Event,
+}
+
+/// What happened to an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// It is there in the first backup that could have it.
+    Present,
+    /// It is there, and was not in the backup before.
+    Appeared,
+    /// It differs from its last state in these places.
+    Changed(Vec<Difference>),
+    /// It was deleted and made again, between two backups or when some had not had it, and differs from its last state in these places.
+    MadeAgain(Vec<Difference>),
+    /// It was not there any more; and this is why that may say nothing, if something does.
+    Vanished(Option<String>),
+    /// It is as it was.
+    Same,
+    /// It is not there.
+    Absent,
+    /// The backups would not have it in any case, for this reason.
+    NotInScope(&'static str),
+    /// The backup cannot be read, for this reason.
+    Unreadable(String),
+}
+
+/// The events up to now.
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    events: Vec<HistoryEvent>,
+    /// Whether the last backup that could tell has the object; none before any could.
+    is_there: Option<bool>,
+}
+
+impl Timeline {
+    /// Adds what the next backup says.
+    pub(crate) fn add(&mut self, backup: &str, time: Option<Time>, look: Look) {
+        let event = self.event(look);
+        match &event {
+            Event::Present | Event::Appeared | Event::Changed(_) | Event::MadeAgain(_) | Event::Same => {
+                self.is_there = Some(true);
+            }
+            Event::Vanished(_) | Event::Absent => self.is_there = Some(false),
+            Event::NotInScope(_) | Event::Unreadable(_) => {}
+        }
+        let is_more = |last: &&mut HistoryEvent| {
+            matches!(event, Event::Same | Event::Absent | Event::NotInScope(_)) && last.event == event
+        };
+        if let Some(last) = self.events.last_mut().filter(is_more) {
+            last.backups += 1;
+            backup.clone_into(&mut last.last);
+            return;
+        }
+        self.events.push(HistoryEvent { backup: backup.to_owned(), time, last: backup.to_owned(), backups: 1, event });
+    }
+
+    pub(crate) fn events(self) -> Vec<HistoryEvent> {
+        self.events
+    }
+
+    fn event(&self, look: Look) -> Event {
+        match (look, self.is_there) {
+            (Look::First, None) => Event::Present,
+            (Look::First, Some(_)) => Event::Appeared,
+            (Look::Has { differences, is_another: true }, _) => Event::MadeAgain(differences),
+            (Look::Has { differences, is_another: false }, Some(true)) if differences.is_empty() => Event::Same,
+            (Look::Has { differences, is_another: false }, Some(true)) => Event::Changed(differences),
+            // It was there all the time, and the backup between had not saved it.
+            (Look::Has { differences, is_another: false }, _) if differences.is_empty() => Event::Appeared,
+            (Look::Has { differences, is_another: false }, _) => Event::Changed(differences),
+            (Look::Lacks(doubt), Some(true)) => Event::Vanished(doubt),
+            (Look::Lacks(_), _) => Event::Absent,
+            (Look::NotInScope(why), _) => Event::NotInScope(why),
+            (Look::Unreadable(why), _) => Event::Unreadable(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn difference() -> Vec<Difference> {
+        vec![Difference { path: "/data/a".to_owned(), left: Some(json!("1")), right: Some(json!("2")) }]
+    }
+
+    fn has(differences: Vec<Difference>) -> Look {
+        Look::Has { differences, is_another: false }
+    }
+
+    /// What is told of looks into backups 1, 2, … : the first backup, how many show it, and what.
+    fn told(looks: Vec<Look>) -> Vec<(usize, usize, Event)> {
+        let mut timeline = Timeline::default();
+        for (number, look) in looks.into_iter().enumerate() {
+            timeline.add(&(number + 1).to_string(), None, look);
+        }
+        let events = timeline.events();
+        let first = |event: &HistoryEvent| event.backup.parse::<usize>().unwrap();
+        for event in &events {
+            assert_eq!(event.last.parse::<usize>().unwrap(), first(event) + event.backups - 1);
+        }
+        events.into_iter().map(|event| (first(&event), event.backups, event.event)).collect()
+    }
+
+    #[test]
+    fn an_object_comes_changes_and_goes() {
+        let looks = vec![
+            Look::Lacks(None),
+            Look::Lacks(None),
+            Look::First,
+            has(vec![]),
+            has(vec![]),
+            has(difference()),
+            has(vec![]),
+            Look::Lacks(None),
+            Look::Lacks(None),
+        ];
+        assert_eq!(
+            told(looks),
+            [
+                (1, 2, Event::Absent),
+                (3, 1, Event::Appeared),
+                (4, 2, Event::Same),
+                (6, 1, Event::Changed(difference())),
+                (7, 1, Event::Same),
+                (8, 1, Event::Vanished(None)),
+                (9, 1, Event::Absent),
+            ]
+        );
+    }
+
+    #[test]
+    fn of_an_object_that_the_first_backup_has_nobody_knows_when_it_appeared() {
+        assert_eq!(told(vec![Look::First, has(vec![])]), [(1, 1, Event::Present), (2, 1, Event::Same)]);
+        let looks = vec![Look::NotInScope("a"), Look::Unreadable("b".to_owned()), Look::First];
+        assert_eq!(
+            told(looks),
+            [(1, 1, Event::NotInScope("a")), (2, 1, Event::Unreadable("b".to_owned())), (3, 1, Event::Present)]
+        );
+    }
+
+    #[test]
+    fn what_says_nothing_of_the_object_is_between_two_states_of_it() {
+        let looks = vec![
+            Look::First,
+            Look::NotInScope("a"),
+            Look::NotInScope("a"),
+            Look::NotInScope("b"),
+            has(vec![]),
+            Look::Unreadable("c".to_owned()),
+            Look::Unreadable("c".to_owned()),
+            Look::Lacks(Some("d".to_owned())),
+        ];
+        assert_eq!(
+            told(looks),
+            [
+                (1, 1, Event::Present),
+                (2, 2, Event::NotInScope("a")),
+                (4, 1, Event::NotInScope("b")),
+                (5, 1, Event::Same),
+                (6, 1, Event::Unreadable("c".to_owned())),
+                (7, 1, Event::Unreadable("c".to_owned())),
+                (8, 1, Event::Vanished(Some("d".to_owned()))),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_object_with_another_uid_was_made_again() {
+        let again = |differences| Look::Has { differences, is_another: true };
+        let looks =
+            vec![Look::First, again(vec![]), Look::Lacks(None), again(difference()), Look::Lacks(None), has(vec![])];
+        assert_eq!(
+            told(looks),
+            [
+                (1, 1, Event::Present),
+                (2, 1, Event::MadeAgain(vec![])),
+                (3, 1, Event::Vanished(None)),
+                (4, 1, Event::MadeAgain(difference())),
+                (5, 1, Event::Vanished(None)),
+                (6, 1, Event::Appeared),
+            ]
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! What became of one object over the backups of a bucket, and how little is read for that.
+
+use crate::counting::Counting;
+use crate::ground::{add, options};
+use lifeboat_api::{Backup, BackupPhase, Time};
+use lifeboat_browse::{Event, History, HistoryOptions, types_named};
+use lifeboat_bucket::{BlobStore, Directory, Memory, PutOptions};
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_patch::Difference;
+use lifeboat_store::{IndexCache, Store};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// As many ConfigMaps as make several members, of which the one that is asked for says this.
+fn objects(value: &str, revision: usize) -> Vec<Value> {
+    let config_map = |name: &str, value: &str, revision: usize| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": revision.to_string()},
+            "data": {"x": value}})
+    };
+    let others = (0..10).map(|n| config_map(&format!("other-{n}"), "1", 1));
+    others.chain([config_map("settings", value, revision)]).collect()
+}
+
+fn settings() -> ObjectKey {
+    ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings")
+}
+
+/// Makes the record one of a backup that was begun then.
+fn begun(second: i64) -> impl FnOnce(&mut Backup) {
+    move |record| record.status.start_timestamp = Some(Time::new(jiff::Timestamp::from_second(second).unwrap()))
+}
+
+fn plain() -> HistoryOptions {
+    HistoryOptions { open: options(), cache: None }
+}
+
+/// The first backup of each event, how many show it, and what.
+fn told(history: &History) -> Vec<(&str, usize, Event)> {
+    history.events.iter().map(|event| (event.backup.as_str(), event.backups, event.event.clone())).collect()
+}
+
+fn changed(from: &str, to: &str) -> Event {
+    let [left, right] = [from, to].map(|value| Some(json!(value)));
+    Event::Changed(vec![Difference { path: "/data/x".to_owned(), left, right }])
+}
+
+#[tokio::test]
+async fn of_fifty_backups_the_indexes_are_read_and_of_the_archives_what_has_changed() {
+    let bucket = Counting::new(Arc::new(Memory::default()));
+    let store = Store::new(Arc::new(bucket.clone()));
+    for n in 0..50_usize {
+        // It comes with the tenth, and changes with the thirtieth; from the fortieth on only its revision does.
+        let value = if n < 30 { "1" } else { "2" };
+        let mut of_backup = objects(value, if n < 40 { n / 30 } else { n });
+        if n < 10 {
+            of_backup.pop();
+        }
+        add(&store, &format!("b-{n:02}"), &of_backup, begun(n as i64)).await;
+    }
+    for end in [".tar.gz", ".json.gz", ".json"] {
+        bucket.read(end);
+    }
+    let history = History::of(&store, &settings(), &plain()).await.unwrap();
+    assert_eq!(
+        told(&history),
+        [
+            ("b-00", 10, Event::Absent),
+            ("b-10", 1, Event::Appeared),
+            ("b-11", 19, Event::Same),
+            ("b-30", 1, changed("1", "2")),
+            ("b-31", 19, Event::Same),
+        ]
+    );
+    assert_eq!(bucket.read("-index.json.gz").len(), 50);
+    let read = bucket.read(".tar.gz");
+    // The two sides of the change, and the ten states after the fortieth, of which the first has its other side read already.
+    assert_eq!(read.len(), 12, "{read:?}");
+    assert!(read.iter().all(|(_, range)| range.is_some()), "{read:?}");
+}
+
+#[tokio::test]
+async fn backups_that_say_nothing_are_told_from_those_in_which_the_object_is_gone() {
+    let store = Store::in_memory();
+    let without = || objects("1", 1)[..10].to_vec();
+    add(&store, "e", &objects("1", 1), begun(1)).await;
+    add(&store, "d", &without(), |record| {
+        record.spec.included_namespaces = vec!["other".to_owned()];
+        begun(2)(record);
+    })
+    .await;
+    add(&store, "c", &without(), |record| {
+        record.spec.label_selector = Some(lifeboat_select::parse_selector("a=b").unwrap());
+        begun(3)(record);
+    })
+    .await;
+    add(&store, "b", &without(), |record| {
+        record.status.phase = Some(BackupPhase::PartiallyFailed);
+        begun(4)(record);
+    })
+    .await;
+    add(&store, "a", &without(), begun(5)).await;
+    for phase in [BackupPhase::Failed, BackupPhase::WaitingForPluginOperations] {
+        let name = phase.as_str().to_lowercase();
+        add(&store, &name, &objects("2", 2), |record| {
+            record.status.phase = Some(phase);
+            begun(6)(record);
+        })
+        .await;
+    }
+    let history = History::of(&store, &settings(), &plain()).await.unwrap();
+    assert_eq!(
+        told(&history),
+        [
+            ("e", 1, Event::Present),
+            ("d", 1, Event::NotInScope("its namespace is not included")),
+            ("c", 1, Event::NotInScope("its labels do not match the selector of the backup")),
+            ("b", 1, Event::Vanished(Some("the backup is PartiallyFailed".to_owned()))),
+            ("a", 1, Event::Absent),
+        ]
+    );
+    assert_eq!((history.left_out, history.is_incomplete(), history.has_object()), (2, false, true));
+}
+
+#[tokio::test]
+async fn a_backup_that_cannot_be_read_is_told_and_the_others_are_shown() {
+    let memory: Arc<dyn BlobStore> = Arc::new(Memory::default());
+    let store = Store::new(Arc::clone(&memory));
+    for (n, value) in ["1", "1", "2"].iter().enumerate() {
+        add(&store, &format!("b-{n}"), &objects(value, 1), begun(n as i64)).await;
+    }
+    let put = async |key: &str, bytes: &[u8]| {
+        memory.put(key, bytes.to_vec().into(), PutOptions::default()).await.unwrap();
+    };
+    put("backups/b-1/b-1.tar.gz", b"torn").await;
+    put("backups/odd/velero-backup.json", b"torn").await;
+    let history = History::of(&store, &settings(), &plain()).await.unwrap();
+    let told: Vec<(&str, String)> = told(&history)
+        .into_iter()
+        .map(|(backup, _, event)| match event {
+            Event::Unreadable(why) => (backup, why.split(':').next().unwrap().to_owned()),
+            event => (backup, format!("{event:?}")),
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("b-0", "Present".to_owned()),
+            ("b-1", "cannot read the archive backups/b-1/b-1.tar.gz".to_owned()),
+            ("b-2", format!("{:?}", changed("1", "2"))),
+            ("odd", "cannot read backups/odd/velero-backup.json".to_owned()),
+        ]
+    );
+    assert!(history.is_incomplete());
+}
+
+/// A bucket with the backups of Velero that lie in the repository, and its folder.
+fn of_velero() -> (tempfile::TempDir, Counting) {
+    let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures/velero/backups");
+    let folder = tempfile::tempdir().unwrap();
+    copy(&fixtures, &folder.path().join("backups"));
+    let bucket = Counting::new(Arc::new(Directory::open(folder.path()).unwrap()));
+    (folder, bucket)
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn archives_without_index_are_read_once_and_again_when_they_are_written_again() {
+    let (folder, bucket) = of_velero();
+    let store = Store::new(Arc::new(bucket.clone()));
+    let kept = tempfile::tempdir().unwrap();
+    let cache = kept.path().join("indexes");
+    let options = HistoryOptions { open: options(), cache: Some(IndexCache::new(cache.clone())) };
+    let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("app1"), "settings");
+    let expected = [("one-ns", 1, Event::Present), ("selector", 3, Event::Same)];
+    let history = History::of(&store, &key, &options).await.unwrap();
+    assert_eq!(told(&history), expected);
+    assert_eq!(bucket.read(".tar.gz").len(), 4);
+    assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 4);
+    let history = History::of(&store, &key, &options).await.unwrap();
+    assert_eq!(told(&history), expected);
+    assert_eq!(bucket.read(".tar.gz"), []);
+
+    // The same bytes, written later.
+    let archive = folder.path().join("backups/selector/selector.tar.gz");
+    let bytes = std::fs::read(&archive).unwrap();
+    std::fs::remove_file(&archive).unwrap();
+    std::fs::write(&archive, bytes).unwrap();
+    let history = History::of(&store, &key, &options).await.unwrap();
+    assert_eq!(told(&history), expected);
+    assert_eq!(bucket.read(".tar.gz").len(), 1);
+
+    // Whether a selector leaves it out is asked of its labels, which no index has.
+    let plain = ObjectKey::new(GroupResource::new("", "configmaps"), Some("app1"), "with-finalizer");
+    let history = History::of(&store, &plain, &options).await.unwrap();
+    let outside = Event::NotInScope("its labels do not match the selector of the backup");
+    assert_eq!(
+        told(&history),
+        [("one-ns", 1, Event::Present), ("selector", 1, outside), ("cluster-false", 2, Event::Same)]
+    );
+    assert_eq!(bucket.read(".tar.gz").len(), 1);
+
+    // Nothing depends on the cache.
+    std::fs::remove_dir_all(&cache).unwrap();
+    std::fs::write(&cache, b"no folder").unwrap();
+    assert_eq!(told(&History::of(&store, &key, &options).await.unwrap()), expected);
+}
+
+#[tokio::test]
+async fn a_word_names_types_of_the_backups() {
+    let (_folder, bucket) = of_velero();
+    let store = Store::new(Arc::new(bucket));
+    let named = async |word: &str| {
+        let found: BTreeMap<GroupResource, bool> = types_named(&store, word, &plain()).await.unwrap();
+        found.into_iter().map(|(resource, namespaced)| (resource.to_string(), namespaced)).collect::<Vec<_>>()
+    };
+    assert_eq!(named("deploy").await, [("deployments.apps".to_owned(), true)]);
+    assert_eq!(named("pv").await, [("persistentvolumes".to_owned(), false)]);
+    let events = [("events".to_owned(), true), ("events.events.k8s.io".to_owned(), true)];
+    assert_eq!(named("events").await, events);
+    assert_eq!(named("gadgets").await, [("gadgets.example.com".to_owned(), false)]);
+    assert_eq!(named("gadgets.example.com").await, [("gadgets.example.com".to_owned(), false)]);
+    assert_eq!(named("gadgets.example.org").await, []);
+    assert_eq!(named("kettles").await, []);
+}

@@ -1,0 +1,244 @@
+//! `lifeboat history`: what became of one object over the backups of a bucket.
+
+use crate::bucket_url::{self, Purpose};
+use crate::difference::{difference_documents, difference_line};
+use crate::errors;
+use crate::exit_code::ATTENTION;
+use crate::globals::Globals;
+use crate::opened::ScratchArgs;
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use lifeboat_archive::ReadLimits;
+use lifeboat_browse::{Event, History, HistoryEvent, HistoryOptions, types_named};
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_patch::{Difference, hide_secret_values};
+use lifeboat_store::{IndexCache, OpenOptions, Store};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// `lifeboat history TYPE/NAME [--object-namespace NS] --bucket URL`.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// The type of the object, as kubectl takes it, and its name
+    #[arg(value_name = "TYPE/NAME")]
+    what: String,
+    /// The name of the object, when it is not given with the type
+    name: Option<String>,
+    /// The namespace of the object
+    #[arg(long, value_name = "NAMESPACE")]
+    object_namespace: Option<String>,
+    /// Where the backups lie: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
+    #[arg(long, value_name = "URL")]
+    bucket: String,
+    /// Show the values of a Secret
+    #[arg(long)]
+    show_secrets: bool,
+    /// Print one JSON document instead
+    #[arg(long, short, value_enum)]
+    output: Option<Form>,
+    #[command(flatten)]
+    scratch: ScratchArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// One JSON document
+    Json,
+}
+
+impl HistoryArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let folder = self.scratch.folder()?;
+        let options = HistoryOptions {
+            open: OpenOptions { limits: ReadLimits::default(), scratch: folder.path().to_owned(), ignore_index: false },
+            cache: globals.program.cache.as_ref().map(|folder| IndexCache::new(folder.join("indexes"))),
+        };
+        let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
+        let key = self.key(&store, &options).await?;
+        let mut history = Box::pin(History::of(&store, &key, &options)).await?;
+        if key.resource == GroupResource::new("", "secrets") && !self.show_secrets {
+            hide(&mut history);
+        }
+        let mut out = std::io::stdout();
+        match self.output {
+            Some(Form::Json) => writeln!(out, "{:#}", document(&key, &history))?,
+            None => write!(out, "{}", text(&history, globals.colour()))?,
+        }
+        out.flush()?;
+        if !history.has_object() {
+            errors::report(&anyhow::anyhow!("no backup in {} that could be read has {key}", store.describe()));
+        }
+        Ok(match (history.is_incomplete(), history.has_object()) {
+            (true, _) => ExitCode::from(ATTENTION),
+            (false, true) => ExitCode::SUCCESS,
+            (false, false) => ExitCode::FAILURE,
+        })
+    }
+
+    /// The object that is meant.
+    async fn key(&self, store: &Store, options: &HistoryOptions) -> Result<ObjectKey> {
+        let (word, name) = match (self.what.split_once('/'), &self.name) {
+            (Some((word, name)), None) => (word, name),
+            (None, Some(name)) => (self.what.as_str(), name.as_str()),
+            (Some(_), Some(_)) => {
+                bail!("the object has two names: {} and {}", self.what, self.name.as_deref().unwrap_or_default())
+            }
+            (None, None) => bail!("which of the {}? Write {}/NAME", self.what, self.what),
+        };
+        let named = Box::pin(types_named(store, word, options)).await.context("look for the type in the backups")?;
+        let [(resource, is_namespaced)] = *named.iter().collect::<Vec<_>>() else {
+            let names: Vec<String> = named.keys().map(ToString::to_string).collect();
+            if names.is_empty() {
+                bail!(
+                    "no type is called {word:?}; the plural with its group names a custom type in all backups, such as widgets.example.com"
+                );
+            }
+            bail!("{word:?} may be one of several types: {}", names.join(", "));
+        };
+        match (*is_namespaced, &self.object_namespace) {
+            (true, None) => bail!("{resource} live in namespaces: say in which with --object-namespace"),
+            (false, Some(_)) => bail!("{resource} live in no namespace: leave --object-namespace out"),
+            (_, namespace) => Ok(ObjectKey::new(resource.clone(), namespace.as_deref(), name)),
+        }
+    }
+}
+
+/// Hides the values of a Secret.
+fn hide(history: &mut History) {
+    for event in &mut history.events {
+        if let Event::Changed(differences) | Event::MadeAgain(differences) = &mut event.event {
+            hide_secret_values(differences);
+        }
+    }
+}
+
+/// What an event is called, the reason that belongs to it, and where the object differs.
+fn parts(event: &Event) -> (&'static str, Option<&str>, &[Difference]) {
+    match event {
+        Event::Present => ("present", None, &[]),
+        Event::Appeared => ("appeared", None, &[]),
+        Event::Changed(differences) => ("changed", None, differences),
+        Event::MadeAgain(differences) => ("made again", None, differences),
+        Event::Vanished(doubt) => ("vanished", doubt.as_deref(), &[]),
+        Event::Same => ("unchanged", None, &[]),
+        Event::Absent => ("absent", None, &[]),
+        Event::NotInScope(why) => ("not in scope", Some(why), &[]),
+        Event::Unreadable(why) => ("unreadable", Some(why), &[]),
+    }
+}
+
+fn text(history: &History, colours: bool) -> String {
+    let width = history.events.iter().map(|event| event.backup.chars().count()).max().unwrap_or_default();
+    let mut text = String::new();
+    for event in &history.events {
+        let HistoryEvent { backup, time, last, backups, event } = event;
+        let time = time.map_or_else(|| "-".to_owned(), |time| time.to_string());
+        let (word, reason, differences) = parts(event);
+        let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+        let count = match backups {
+            1 => String::new(),
+            more => format!(", also in the next {} up to {last}", more - 1),
+        };
+        text.push_str(&format!("{time:<20}  {backup:<width$}  {word}{reason}{count}\n"));
+        for difference in differences {
+            text.push_str(&format!("           {}\n", difference_line(difference, colours)));
+        }
+    }
+    if history.left_out > 0 {
+        text.push_str(&format!("{} backups that have not ended, or have failed, are left out\n", history.left_out));
+    }
+    text
+}
+
+fn document(key: &ObjectKey, history: &History) -> Value {
+    let events = history.events.iter().map(|event| {
+        let (word, reason, differences) = parts(&event.event);
+        let mut document = json!({"event": word, "backup": event.backup});
+        if let Some(time) = event.time {
+            document["time"] = time.to_string().into();
+        }
+        if event.backups > 1 {
+            document["backups"] = event.backups.into();
+            document["last"] = event.last.as_str().into();
+        }
+        if let Some(reason) = reason {
+            document["reason"] = reason.into();
+        }
+        if !differences.is_empty() {
+            document["differences"] = difference_documents(differences);
+        }
+        document
+    });
+    let mut document = json!({"resource": key.resource.to_string(), "name": key.name, "events": events.collect::<Vec<_>>(),
+        "leftOut": history.left_out});
+    if let Some(namespace) = &key.namespace {
+        document["namespace"] = namespace.as_str().into();
+    }
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history() -> History {
+        let event = |backup: &str, backups: usize, event: Event| HistoryEvent {
+            backup: backup.to_owned(),
+            time: Some(lifeboat_api::Time::new("2026-11-24T02:00:00Z".parse().unwrap())),
+            last: format!("{backup}-last"),
+            backups,
+            event,
+        };
+        let difference = Difference { path: "/data/a".to_owned(), left: Some(json!("1")), right: None };
+        let undated = HistoryEvent { time: None, ..event("odd", 1, Event::Unreadable("it is torn".to_owned())) };
+        History {
+            events: vec![
+                event("b1", 2, Event::NotInScope("its namespace is not included")),
+                event("b3", 1, Event::Appeared),
+                event("b4", 3, Event::Same),
+                event("b7", 1, Event::Changed(vec![difference])),
+                event("b8", 1, Event::Vanished(Some("the backup is PartiallyFailed".to_owned()))),
+                undated,
+            ],
+            left_out: 1,
+        }
+    }
+
+    #[test]
+    fn a_line_for_each_event_and_each_place() {
+        let lines = [
+            "2026-11-24T02:00:00Z  b1   not in scope (its namespace is not included), also in the next 1 up to b1-last",
+            "2026-11-24T02:00:00Z  b3   appeared",
+            "2026-11-24T02:00:00Z  b4   unchanged, also in the next 2 up to b4-last",
+            "2026-11-24T02:00:00Z  b7   changed",
+            "           /data/a: \"1\" -> (absent)",
+            "2026-11-24T02:00:00Z  b8   vanished (the backup is PartiallyFailed)",
+            "-                     odd  unreadable (it is torn)",
+            "1 backups that have not ended, or have failed, are left out",
+        ];
+        assert_eq!(text(&history(), false).lines().collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn one_document() {
+        let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings");
+        let event =
+            |backup: &str, event: &str| json!({"event": event, "backup": backup, "time": "2026-11-24T02:00:00Z"});
+        let with = |mut event: Value, key: &str, value: Value| {
+            event[key] = value;
+            event
+        };
+        let outside = with(event("b1", "not in scope"), "reason", json!("its namespace is not included"));
+        let outside = with(with(outside, "backups", json!(2)), "last", json!("b1-last"));
+        let same = with(with(event("b4", "unchanged"), "backups", json!(3)), "last", json!("b4-last"));
+        let changed = with(event("b7", "changed"), "differences", json!([{"path": "/data/a", "before": "1"}]));
+        let vanished = with(event("b8", "vanished"), "reason", json!("the backup is PartiallyFailed"));
+        let odd = json!({"event": "unreadable", "backup": "odd", "reason": "it is torn"});
+        let events = json!([outside, event("b3", "appeared"), same, changed, vanished, odd]);
+        assert_eq!(
+            document(&key, &history()),
+            json!({"resource": "configmaps", "namespace": "shop", "name": "settings", "events": events, "leftOut": 1})
+        );
+    }
+}
