@@ -51,6 +51,9 @@ fn a_lost_namespace_comes_back_with_its_files_and_its_volumes_are_as_before() {
     let _server = place.server();
     place.backup("b", &json!({}));
     place.ground.until_in(&place.own, "backup", "b", "Completed");
+    // What it noted on its copies, and the snapshots that it took, are no changes.
+    let told = place.lifeboat(&["diff", "b"]);
+    assert!(told.code == 0 && told.out.starts_with("0 added, 0 removed, 0 changed, "), "{told:?}");
     // The old volume stays, with what is written now.
     place.ask(&place.shop, "db", "cd /data; echo worthless > file; rm -r d; sync");
     place.lose(&place.shop);
