@@ -1,6 +1,6 @@
 //! What became of an object between two states of a cluster, and which objects are compared.
 
-use crate::noise::{comes_with_namespace, is_noise, without_marks};
+use crate::noise::{comes_with_namespace, is_noise, without_marks, without_raised_request};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::restored::comparable;
 use lifeboat_patch::{Difference, differences};
@@ -102,7 +102,8 @@ pub(crate) fn compared(before: Option<Value>, after: Option<Value>) -> Compared 
 }
 
 /// Where two states of an object differ, beside what servers, controllers and backups write.
-pub(crate) fn field_differences(before: Value, after: Value) -> Vec<Difference> {
+pub(crate) fn field_differences(mut before: Value, after: Value) -> Vec<Difference> {
+    without_raised_request(&mut before, &after);
     let [before, after] = [before, after].map(|mut side| {
         without_marks(&mut side);
         comparable(&side)

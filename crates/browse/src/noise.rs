@@ -1,7 +1,7 @@
 //! What says nothing about how a cluster has changed: objects and marks that servers, controllers and backups make themselves.
 
 use lifeboat_api::well_known::{ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_BACKUP_NAME, LABEL_VOLUME_SNAPSHOT_NAME};
-use lifeboat_object::GroupResource;
+use lifeboat_object::{GroupResource, Quantity};
 use lifeboat_patch::restored::is_made_anew;
 use serde_json::{Map, Value};
 
@@ -76,6 +76,23 @@ fn bound_claim(claim: &mut Value) {
     }
 }
 
+/// Lets the copy of a claim, whose snapshot was taken, ask for no more than the claim does later: a backup raises what it asks for to what a
+/// volume from the snapshot needs, and nobody else can make it less.
+pub(crate) fn without_raised_request(copy: &mut Value, later: &Value) {
+    let is_claim = copy["apiVersion"] == "v1" && copy["kind"] == "PersistentVolumeClaim";
+    if !is_claim || !copy["metadata"]["annotations"][LABEL_VOLUME_SNAPSHOT_NAME].is_string() {
+        return;
+    }
+    let asked = |claim: &Value| claim.pointer(REQUEST).and_then(Value::as_str).and_then(Quantity::parse);
+    let is_raised = asked(copy).zip(asked(later)).is_some_and(|(copy, later)| copy.exceeds(later));
+    if let (true, Some(request), Some(later)) = (is_raised, copy.pointer_mut(REQUEST), later.pointer(REQUEST)) {
+        request.clone_from(later);
+    }
+}
+
+/// What a claim asks for.
+const REQUEST: &str = "/spec/resources/requests/storage";
+
 fn labels_of_selector(selector: &mut Value) -> Option<&mut Map<String, Value>> {
     selector.get_mut("matchLabels")?.as_object_mut()
 }
@@ -128,5 +145,24 @@ mod tests {
         );
         without_marks(&mut selected);
         assert_eq!(selected["spec"]["selector"], json!({"matchLabels": {"c": "d"}}));
+    }
+
+    #[test]
+    fn what_a_backup_made_a_claim_ask_for_is_no_change_and_what_a_user_did_is() {
+        let claim = |is_copy: bool, storage: &str| {
+            let annotations = if is_copy { json!({"velero.io/volume-snapshot-name": "s"}) } else { json!({}) };
+            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": annotations},
+                "spec": {"resources": {"requests": {"storage": storage}}}})
+        };
+        for (is_copy, before, after, expected) in [
+            (true, "11Gi", "10Gi", "10Gi"),
+            (true, "10Gi", "11Gi", "10Gi"),
+            (true, "10Gi", "odd", "10Gi"),
+            (false, "11Gi", "10Gi", "11Gi"),
+        ] {
+            let mut copy = claim(is_copy, before);
+            without_raised_request(&mut copy, &claim(false, after));
+            assert_eq!(copy, claim(is_copy, expected), "{before} {after}");
+        }
     }
 }
