@@ -4,8 +4,9 @@ use crate::ground::{key, objects, opened};
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_browse::{Change, DiffCounts, DiffScope, LiveCluster, LiveDiff};
 use lifeboat_cluster::{Cluster, ConnectOptions};
-use lifeboat_object::GroupResource;
+use lifeboat_object::{GroupResource, chain};
 use lifeboat_sandbox::{ListQuery, Sandbox, SandboxOptions, Selector};
+use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,15 +22,7 @@ impl World {
     /// With these objects; the lists come by pages of seven.
     async fn of(objects: &[Value]) -> Self {
         let sandbox = Sandbox::start(SandboxOptions::for_tests()).await.unwrap();
-        let mut kubeconfig = tempfile::NamedTempFile::new().unwrap();
-        kubeconfig.write_all(sandbox.kubeconfig().as_bytes()).unwrap();
-        let options = ConnectOptions {
-            kubeconfig: Some(kubeconfig.path().to_owned()),
-            user_agent: "test".to_owned(),
-            page_size: Some(7),
-            ..ConnectOptions::default()
-        };
-        let cluster = Cluster::connect(&options).await.unwrap();
+        let cluster = connected(&sandbox.kubeconfig()).await;
         sandbox.apply(objects.to_vec()).await.unwrap();
         Self { sandbox, cluster }
     }
@@ -60,20 +53,56 @@ impl World {
     }
 
     async fn diff(&self, before: &[Value], record: &Backup, scope: DiffScope) -> Found {
-        let before = opened(before).await;
-        let live = LiveCluster::discover(&self.cluster).await.unwrap();
-        let mut diff = LiveDiff::begin(&before, record, &live, scope).await.unwrap();
-        let mut objects = Vec::new();
-        while let Some(object) = diff.next().await.unwrap() {
-            objects.push((object.key.to_string(), told(&object.change)));
-        }
-        objects.sort();
-        Found { objects, counts: diff.counts(), notes: diff.notes().to_vec() }
+        let (found, errors) = diff(&self.cluster, before, record, scope).await;
+        assert_eq!(errors, [""; 0]);
+        found
+    }
+
+    /// The same cluster, of which some requests go wrong.
+    async fn with_faults(&self, rules: Vec<Rule>) -> (Proxy, Cluster) {
+        let sandbox = &self.sandbox;
+        let proxy = Proxy::start(&format!("https://{}", sandbox.address()), Some(sandbox.authority_pem())).unwrap();
+        proxy.script(rules);
+        let cluster = connected(&proxy.kubeconfig("token")).await;
+        (proxy, cluster)
     }
 }
 
+/// A client whose lists come by pages of seven.
+async fn connected(kubeconfig: &str) -> Cluster {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(kubeconfig.as_bytes()).unwrap();
+    let options = ConnectOptions {
+        kubeconfig: Some(file.path().to_owned()),
+        user_agent: "test".to_owned(),
+        page_size: Some(7),
+        ..ConnectOptions::default()
+    };
+    Cluster::connect(&options).await.unwrap()
+}
+
+/// What comparing finds, and the errors of single types.
+async fn diff(cluster: &Cluster, before: &[Value], record: &Backup, scope: DiffScope) -> (Found, Vec<String>) {
+    let before = opened(before).await;
+    let live = LiveCluster::discover(cluster).await.unwrap();
+    let mut diff = LiveDiff::begin(&before, record, &live, scope).await.unwrap();
+    let (mut objects, mut errors) = (Vec::new(), Vec::new());
+    loop {
+        match diff.next().await {
+            Ok(Some(object)) => objects.push((object.key.to_string(), told(&object.change))),
+            Ok(None) => break,
+            Err(e) => {
+                assert!(e.is_of_one_type(), "{e}");
+                errors.push(chain(&e));
+            }
+        }
+    }
+    objects.sort();
+    (Found { objects, counts: diff.counts(), notes: diff.notes().to_vec() }, errors)
+}
+
 /// What comparing has found.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Found {
     objects: Vec<(String, &'static str)>,
     counts: DiffCounts,
@@ -287,6 +316,56 @@ async fn what_the_user_should_know_of_the_comparison_is_said() {
         found.notes,
         [
             "the backup has resource policies, which may have left objects out: objects that only the cluster has are not told"
+        ]
+    );
+}
+
+/// An answer of an API server that refuses.
+fn refusal(code: u16, reason: &str, message: &str) -> Fault {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
+        "reason": reason, "code": code});
+    Fault::Answer { status: code, headers: vec![], body: body.to_string() }
+}
+
+#[tokio::test]
+async fn an_object_that_is_listed_twice_is_told_once_and_a_page_that_breaks_is_read_again() {
+    let many = (0..20).map(|n| config_map("a", &format!("c-{n:02}"), "1"));
+    let world = World::of(&stock().into_iter().chain(many).collect::<Vec<_>>()).await;
+    let saved = world.saved().await;
+    for n in 0..20 {
+        world.apply(config_map("a", &format!("d-{n:02}"), "1")).await;
+    }
+    world.apply(config_map("a", "c-03", "2")).await;
+    world.remove(&config_map("a", "c-04", "")).await;
+    let expected = world.diff(&saved, &record(), DiffScope::default()).await;
+    assert_eq!((expected.counts.added, expected.counts.removed, expected.counts.changed), (20, 1, 1));
+    let page = |nth: u64, fault: Fault| Rule::new("GET", "/api/v1/configmaps*", Nth::Only(nth), fault);
+    let expired = || refusal(410, "Expired", "the continue token is too old");
+    for rules in [vec![page(1, Fault::Truncate(900))], vec![page(3, Fault::Truncate(900))], vec![page(4, expired())]] {
+        let what = format!("{rules:?}");
+        let (_proxy, cluster) = world.with_faults(rules).await;
+        let (found, errors) = diff(&cluster, &saved, &record(), DiffScope::default()).await;
+        assert_eq!((found, errors), (expected.clone(), vec![]), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_type_that_cannot_be_listed_is_an_error_that_names_it_and_the_others_are_compared() {
+    let world = World::of(&stock()).await;
+    let saved = world.saved().await;
+    world.remove(saved.iter().find(|object| object["metadata"]["name"] == "pod-1").unwrap()).await;
+    world.apply(config_map("a", "new", "1")).await;
+    let forbidden = |path: &str| Rule::new("GET", path, Nth::Every, refusal(403, "Forbidden", "not for you"));
+    let rules = ["/api/v1/pods*", "/apis/example.com/v1/widgets*", "/api/v1/namespaces?*"].map(forbidden);
+    let (_proxy, cluster) = world.with_faults(rules.to_vec()).await;
+    let (found, errors) = diff(&cluster, &saved, &record(), DiffScope::default()).await;
+    assert_eq!(list(&found.objects), [("configmaps/a/new", "added")]);
+    assert_eq!(
+        errors,
+        [
+            "pods are not compared to the end: cannot list pods: not for you",
+            "widgets.example.com are not compared to the end: cannot list widgets.example.com: not for you",
+            "namespaces are not compared to the end: cannot list namespaces: not for you",
         ]
     );
 }
