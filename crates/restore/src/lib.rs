@@ -127,6 +127,6 @@ pub use plan_word::{PlanWord, UnknownPlanWord};
 pub use planned::{Modification, Planned, PreviewItem};
 pub use preview::{PreviewEnd, preview};
 pub use priorities::{ParsePrioritiesError, Priorities};
-pub use request::{Request, Settings, ValidationErrors, check_source, prepared};
+pub use request::{Request, Settings, ValidationErrors, check_source, is_restorable, prepared};
 pub use run::run;
 pub use stop::BrokenOff;

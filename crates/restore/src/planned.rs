@@ -22,6 +22,9 @@ pub struct PreviewItem {
     pub errors: Vec<String>,
     /// What would be done in another way than was asked for.
     pub warnings: Vec<String>,
+    /// Objects of the backup, by their keys there, that the restore brings back before this one because it needs them, whether they
+    /// are selected or not. Those that they need in turn are not among them. No part of a plan.
+    pub needs: Vec<ObjectKey>,
     /// What this depends on.
     pub pin: Pin,
 }
@@ -38,6 +41,7 @@ impl PreviewItem {
             modifications: Vec::new(),
             errors: Vec::new(),
             warnings: Vec::new(),
+            needs: Vec::new(),
             pin: Pin::default(),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::action::Action;
 use crate::ahead::Glance;
-use crate::apply::{Ask, Unprepared};
+use crate::apply::{Ask, Need, Unprepared};
 use crate::attempt::Source;
 use crate::check::{LOOK_FOR, Seen};
 use crate::desired::{Desired, Maker};
@@ -18,7 +18,7 @@ use crate::needed::Needed;
 use crate::outcome::RestoreError;
 use crate::pin::Pin;
 use crate::planned::{Planned, PreviewItem};
-use crate::read::{State, is_completed};
+use crate::read::{State, filter_namespace, is_completed};
 use crate::reader::Reader;
 use crate::recreate::{probe, refusal};
 use crate::refused::Refused;
@@ -201,9 +201,19 @@ impl Previewer {
             Some(write) if self.asks_server => self.asked(&key, planned, &write).await,
             _ => planned,
         };
-        let Beside { waits, unasked, modified, pin, .. } = beside;
+        let Beside { waits, unasked, modified, needs, pin, .. } = beside;
         let Modified { by: modifications, errors, warnings } = modified;
-        PreviewItem { key, planned, waits, unasked, modifications, errors, warnings, pin }
+        PreviewItem { key, planned, waits, unasked, modifications, errors, warnings, needs, pin }
+    }
+
+    /// The objects of the backup that come before another one because an action wants them, as [`crate::additional`] decides.
+    fn coming_along(&self, needs: &[Need]) -> Vec<ObjectKey> {
+        let filter = &self.mapping.filter;
+        let comes = |need: &Need, key: &ObjectKey| {
+            need.is_past_filters || filter.includes_additional(&key.resource, filter_namespace(key))
+        };
+        let keys = needs.iter().flat_map(|need| need.items.iter().filter(|key| comes(need, key)));
+        keys.filter(|key| self.mapping.find(key).is_some()).cloned().collect()
     }
 
     /// What is planned for an object whose place another one of the backup has.
@@ -239,11 +249,14 @@ impl Previewer {
         beside: &mut Beside,
     ) -> Result<Planned, String> {
         let desired = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
-            Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
+            Desired::Skip { reason, needs } => {
+                beside.needs = self.coming_along(&needs);
+                return Ok(Planned::Skip(reason));
+            }
             Desired::Object(object) => *object,
         };
-        let pin = Pin::of(None, &desired.item);
-        *beside = Beside { unasked: desired.unasked, modified: desired.modified, pin, ..Beside::default() };
+        let (pin, needs) = (Pin::of(None, &desired.item), self.coming_along(&desired.needs));
+        *beside = Beside { unasked: desired.unasked, modified: desired.modified, needs, pin, ..Beside::default() };
         let resource = match self.mapping.served(key, &desired.item) {
             Ok(resource) => resource,
             Err(_) if self.defined.contains(&key.resource.to_string()) => return Ok(Planned::Create),
@@ -347,6 +360,7 @@ struct Beside {
     waits: Option<String>,
     unasked: Vec<String>,
     modified: Modified,
+    needs: Vec<ObjectKey>,
     pin: Pin,
     write: Option<Write>,
 }

@@ -82,6 +82,8 @@ impl PreviewItem {
             modifications: all(&value["modifications"]).iter().map(modification).collect::<Option<_>>()?,
             errors: texts("errors")?,
             warnings: texts("warnings")?,
+            // Only who has asked for the plan is told of them.
+            needs: Vec::new(),
             pin: Pin::read_json(value),
         })
     }

@@ -5,6 +5,7 @@ use crate::priorities::Priorities;
 use lifeboat_api::{Backup, BackupPhase, Duration, ExistingResourcePolicy, Features, Restore, RestoreSpec};
 use lifeboat_archive::ReadLimits;
 use lifeboat_hook::RestoreHooks;
+use lifeboat_object::GroupResource;
 use lifeboat_select::{RestoreFilter, RulesText};
 
 /// A restore to be made.
@@ -80,6 +81,12 @@ pub(crate) const NON_RESTORABLE: [&str; 9] = [
     "volumeattachments.storage.k8s.io",
     "backuprepositories.velero.io",
 ];
+
+/// Whether objects of a type are ever restored.
+#[must_use]
+pub fn is_restorable(resource: &GroupResource) -> bool {
+    !NON_RESTORABLE.contains(&resource.to_string().as_str())
+}
 
 /// Fills in defaults, so that the stored resource shows what was done.
 ///
