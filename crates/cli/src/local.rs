@@ -1,13 +1,14 @@
 //! `lifeboat local`: everything from here, nothing in the cluster.
 
 mod backup;
+pub(crate) mod carry_out;
 mod describe;
 pub(crate) mod document;
 pub(crate) mod journal;
 mod list;
 mod pending;
 mod restore;
-mod state;
+pub(crate) mod state;
 mod verify;
 
 use crate::contents::LocalContentsArgs;

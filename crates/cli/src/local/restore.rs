@@ -1,29 +1,25 @@
 //! `lifeboat local restore`.
 
+use super::carry_out::carry_out;
 use super::document::document;
-use super::journal::{clock, print_results, watched};
-use super::pending::end_restore;
+use super::journal::clock;
 use super::state::{Content, State};
 use crate::bucket_url::{self, Purpose};
-use crate::exit_code::PARTIALLY_FAILED;
 use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::Output;
-use crate::output::print_resource;
 use crate::preview::{PlanFiles, Show, Validate, print_restore};
 use crate::spec::{RestoreSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;
 use lifeboat_api::newest_of_schedule;
-use lifeboat_api::{Duration, Restore, RestorePhase, Time};
+use lifeboat_api::{Duration, Restore, Time};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
-use lifeboat_restore::{Env, Outcome, Priorities, Request, Settings};
+use lifeboat_restore::{Env, Priorities, Request, Settings};
 use lifeboat_store::Store;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// `lifeboat local restore NAME --from-backup NAME --bucket URL`.
 #[derive(Debug, Args)]
@@ -107,30 +103,7 @@ impl RestoreArgs {
         let state = State::open("restore", &store.describe(), &self.name, now)?;
         let request =
             Request { restore: self.restore(globals, &state.content, &backup)?, settings: self.settings(globals)? };
-        let mut env = self.env(globals, cluster, store);
-        env.operation.records = Arc::new(state.records());
-        let operation = lifeboat_restore::run(&request, &env);
-        let mut outcome = watched("restore", &env.operation.progress, &env.operation.cancel, operation).await?;
-        if let Some(why) = &outcome.broken_off {
-            self.report_break(&outcome)?;
-            let first = if why.can_pass() { "" } else { "mend what the error above names, then " };
-            // Its state stays for that.
-            anyhow::bail!(
-                "the restore broke off; {first}run the same command again: what is done stays, and it goes on with the rest"
-            );
-        }
-        if !outcome.unstored.is_empty() {
-            // The same command goes on where this one has stopped, and stores them.
-            anyhow::bail!(
-                "the objects are restored, but not all files of the restore are stored: {}",
-                outcome.unstored.join("; ")
-            );
-        }
-        if outcome.is_pending() {
-            Box::pin(end_restore(&mut outcome, self.resource_timeout, &env)).await?;
-        }
-        state.forget();
-        self.report(&outcome)
+        carry_out(&request, self.env(globals, cluster, store), state, self.output).await
     }
 
     /// The name of the backup to restore from.
@@ -205,46 +178,6 @@ impl RestoreArgs {
             version_priorities: self.api_version_priorities.as_deref().map(document).transpose()?,
             asks_server: self.validate == Some(Validate::Server),
             ..Settings::default()
-        })
-    }
-
-    /// Says what a restore has done until it broke off: the files that say so may not be stored.
-    fn report_break(&self, outcome: &Outcome) -> anyhow::Result<()> {
-        print_results(&outcome.results);
-        let is_said = |why: &&String| outcome.results.errors.messages().any(|said| said == why.as_str());
-        for unstored in outcome.unstored.iter().filter(|why| !is_said(why)) {
-            let _ = writeln!(std::io::stderr(), "error: {unstored}");
-        }
-        match self.output {
-            Some(output) => print_resource(&outcome.restore, output),
-            None => {
-                let done: Vec<String> = outcome.done.iter().map(|(done, n)| format!("{n} {}", done.word())).collect();
-                let done = if done.is_empty() { "none".to_owned() } else { done.join(", ") };
-                Ok(writeln!(std::io::stdout(), "Restore broke off. Objects until then: {done}.")?)
-            }
-        }
-    }
-
-    fn report(&self, outcome: &Outcome) -> anyhow::Result<ExitCode> {
-        print_results(&outcome.results);
-        let restore = &outcome.restore;
-        let phase = restore.status.phase.unwrap_or(RestorePhase::New);
-        match self.output {
-            Some(output) => print_resource(restore, output)?,
-            None => {
-                let items = restore.status.progress.as_ref().map_or(0, |progress| progress.items_restored);
-                writeln!(
-                    std::io::stdout(),
-                    "Restore completed with status: {phase:?}. {items} objects, {} warnings, {} errors.",
-                    restore.status.warnings,
-                    restore.status.errors
-                )?;
-            }
-        }
-        Ok(match phase {
-            RestorePhase::Completed => ExitCode::SUCCESS,
-            RestorePhase::PartiallyFailed => ExitCode::from(PARTIALLY_FAILED),
-            _ => ExitCode::FAILURE,
         })
     }
 }

@@ -1,0 +1,88 @@
+//! Runs a restore from here to its end, and says what came of it.
+
+use super::journal::{print_results, watched};
+use super::pending::end_restore;
+use super::state::State;
+use crate::exit_code::PARTIALLY_FAILED;
+use crate::output::{Output, print_resource};
+use lifeboat_api::RestorePhase;
+use lifeboat_restore::{Env, Outcome, Request};
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Runs a restore whose name, UID and time are those of `state`, which is forgotten when it has ended: until then the same command
+/// again goes on with it.
+///
+/// # Errors
+/// What kept it from beginning or ending.
+pub(crate) async fn carry_out(
+    request: &Request,
+    mut env: Env,
+    state: State,
+    output: Option<Output>,
+) -> anyhow::Result<ExitCode> {
+    env.operation.records = Arc::new(state.records());
+    let operation = lifeboat_restore::run(request, &env);
+    let mut outcome = watched("restore", &env.operation.progress, &env.operation.cancel, operation).await?;
+    if let Some(why) = &outcome.broken_off {
+        report_break(&outcome, output)?;
+        let first = if why.can_pass() { "" } else { "mend what the error above names, then " };
+        // Its state stays for that.
+        anyhow::bail!(
+            "the restore broke off; {first}run the same command again: what is done stays, and it goes on with the rest"
+        );
+    }
+    if !outcome.unstored.is_empty() {
+        // The same command goes on where this one has stopped, and stores them.
+        anyhow::bail!(
+            "the objects are restored, but not all files of the restore are stored: {}",
+            outcome.unstored.join("; ")
+        );
+    }
+    if outcome.is_pending() {
+        Box::pin(end_restore(&mut outcome, request.settings.resource_timeout, &env)).await?;
+    }
+    state.forget();
+    report(&outcome, output)
+}
+
+/// Says what a restore has done until it broke off: the files that say so may not be stored.
+fn report_break(outcome: &Outcome, output: Option<Output>) -> anyhow::Result<()> {
+    print_results(&outcome.results);
+    let is_said = |why: &&String| outcome.results.errors.messages().any(|said| said == why.as_str());
+    for unstored in outcome.unstored.iter().filter(|why| !is_said(why)) {
+        let _ = writeln!(std::io::stderr(), "error: {unstored}");
+    }
+    match output {
+        Some(output) => print_resource(&outcome.restore, output),
+        None => {
+            let done: Vec<String> = outcome.done.iter().map(|(done, n)| format!("{n} {}", done.word())).collect();
+            let done = if done.is_empty() { "none".to_owned() } else { done.join(", ") };
+            Ok(writeln!(std::io::stdout(), "Restore broke off. Objects until then: {done}.")?)
+        }
+    }
+}
+
+fn report(outcome: &Outcome, output: Option<Output>) -> anyhow::Result<ExitCode> {
+    print_results(&outcome.results);
+    let restore = &outcome.restore;
+    let phase = restore.status.phase.unwrap_or(RestorePhase::New);
+    match output {
+        Some(output) => print_resource(restore, output)?,
+        None => {
+            let items = restore.status.progress.as_ref().map_or(0, |progress| progress.items_restored);
+            writeln!(
+                std::io::stdout(),
+                "Restore completed with status: {phase:?}. {items} objects, {} warnings, {} errors.",
+                restore.status.warnings,
+                restore.status.errors
+            )?;
+        }
+    }
+    Ok(match phase {
+        RestorePhase::Completed => ExitCode::SUCCESS,
+        RestorePhase::PartiallyFailed => ExitCode::from(PARTIALLY_FAILED),
+        _ => ExitCode::FAILURE,
+    })
+}
