@@ -5,7 +5,7 @@
 //!
 //! [`Diff`] compares two of them, [`LiveDiff`] one with a cluster.
 //!
-//! [`History`] follows one object over all backups of a bucket.
+//! [`History`] follows one object over all backups of a bucket. [`owned_by`] finds what an object of a backup owned.
 //!
 //! What is in memory is the archive's index, about 100 bytes for each object, and the objects of the page that is being
 //! read. Objects are read from the archive in ranges when they are asked for.
@@ -19,6 +19,7 @@ mod history_type;
 mod live;
 mod live_plan;
 mod noise;
+mod owned;
 mod rows;
 mod store;
 mod timeline;
@@ -31,5 +32,6 @@ pub use diff::Diff;
 pub use history::{History, HistoryOptions};
 pub use history_type::types_named;
 pub use live::{LiveCluster, LiveDiff, LiveError};
+pub use owned::owned_by;
 pub use store::BackupStore;
 pub use timeline::{Event, HistoryEvent};

@@ -54,6 +54,12 @@ impl Rows {
         self.of_types.get(resource).map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// All rows of objects of one namespace, or of all objects.
+    pub(crate) fn within(&self, namespace: Option<&str>) -> Vec<usize> {
+        let is_within = |row: &Row| row.preferred && namespace.is_none_or(|name| &*row.namespace == name);
+        self.archive.rows().enumerate().filter(|(_, row)| is_within(row)).map(|(number, _)| number).collect()
+    }
+
     /// The rows of a type, or of one namespace of it, that come after a place: by namespace and name.
     pub(crate) fn after(
         &self,

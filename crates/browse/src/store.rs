@@ -54,6 +54,18 @@ impl BackupStore {
         !self.rows.of_type(resource).is_empty()
     }
 
+    /// Whether the backup has an object. Its index knows; nothing is read.
+    #[must_use]
+    pub fn has(&self, key: &ObjectKey) -> bool {
+        self.rows.find(key).is_some()
+    }
+
+    /// A type, as the backup is served with it.
+    #[must_use]
+    pub fn type_of(&self, resource: &GroupResource) -> Option<&Arc<ApiResource>> {
+        self.types.all().find(|one| one.group == resource.group && one.resource == resource.resource)
+    }
+
     /// The types that a word of a user names, as kubectl takes it: plural, singular, short name or kind, also with the group after a dot.
     #[must_use]
     pub fn resources_of(&self, word: &str) -> Vec<GroupResource> {
