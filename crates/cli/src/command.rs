@@ -27,6 +27,7 @@ use crate::resource::snapshot_location::SnapshotLocationCommand;
 use crate::resource::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
 use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
+use crate::undelete::UndeleteArgs;
 use crate::uninstall::UninstallArgs;
 use crate::version::VersionArgs;
 use crate::volume::VolumeCommand;
@@ -94,6 +95,8 @@ enum Command {
     Diff(Box<DiffArgs>),
     /// Show when one object appeared, changed and vanished, over all backups of a bucket
     History(Box<HistoryArgs>),
+    /// Bring one object back, from the newest backup that has it
+    Undelete(Box<UndeleteArgs>),
     /// Ask what happens to volumes
     #[command(subcommand)]
     Volume(VolumeCommand),
@@ -187,6 +190,7 @@ impl Lifeboat {
             Command::Client(command) => command.run(&self.globals),
             Command::Volume(command) => Box::pin(command.run(&self.globals)).await,
             Command::Browse(browse) => Box::pin(browse.run(&self.globals)).await,
+            Command::Undelete(args) => Box::pin(args.run(&self.globals)).await,
             Command::Diff(diff) => Box::pin(diff.run(&self.globals)).await,
             Command::History(history) => Box::pin(history.run(&self.globals)).await,
             Command::Debug(args) => Box::pin(args.run(&self.globals)).await,

@@ -10,11 +10,15 @@ use lifeboat_api::{
     Backup, BackupRepository, BackupStorageLocation, Resource, Restore, Schedule, VolumeSnapshotLocation,
 };
 use lifeboat_client::{Client, Object};
+use lifeboat_object::ApiResource;
+use lifeboat_restore::is_restorable;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a shell waits for names.
@@ -54,6 +58,9 @@ const FLAGS: [(&str, &str); 4] = [
     ("storage_location", BackupStorageLocation::KIND),
     ("volume_snapshot_locations", VolumeSnapshotLocation::KIND),
 ];
+
+/// Stands for a kind where types of the cluster are named, each with the slash before a name.
+const TYPES: &str = "TYPE/";
 
 /// A shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -145,7 +152,8 @@ fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
 /// The kind of the objects whose names a flag of a command without a verb takes.
 fn named_by_flag_of(command: &str, flag: &str) -> Option<&'static str> {
     match (command, flag) {
-        ("debug", "backup") | ("browse", "name") | ("diff", "before" | "after") => Some(Backup::KIND),
+        ("undelete", "what") => Some(TYPES),
+        ("debug", "backup") | ("browse", "name") | ("undelete", "from") | ("diff", "before" | "after") => Some(Backup::KIND),
         ("debug", "restore") => Some(Restore::KIND),
         _ => None,
     }
@@ -159,6 +167,7 @@ fn names(kind: &'static str, typed: &OsStr) -> Vec<CompletionCandidate> {
     let found = waited_for(async {
         let client = crate::resource::client(&globals).await?;
         match kind {
+            TYPES => types(&client).await,
             Backup::KIND => all::<Backup>(&client).await,
             Restore::KIND => all::<Restore>(&client).await,
             Schedule::KIND => all::<Schedule>(&client).await,
@@ -178,6 +187,15 @@ fn fitting(found: Vec<String>, words: &[OsString], typed: &OsStr) -> Vec<String>
 
 async fn all<T: Object + Named>(client: &Client) -> Result<Vec<String>> {
     Ok(client.list::<T>("").await?.into_iter().map(Named::name).collect())
+}
+
+/// The types whose objects may come back.
+async fn types(client: &Client) -> Result<Vec<String>> {
+    let catalog = client.cluster.discover().await?;
+    let is_made = |resource: &&Arc<ApiResource>| resource.verbs.iter().any(|verb| verb == "create");
+    let types = catalog.preferred().filter(is_made).map(|resource| resource.group_resource());
+    let types: BTreeSet<String> = types.filter(is_restorable).map(|resource| format!("{resource}/")).collect();
+    Ok(types.into_iter().collect())
 }
 
 /// What has a name.
@@ -313,6 +331,8 @@ mod tests {
             browse name Backup
             diff before Backup
             diff after Backup
+            undelete what TYPE/
+            undelete from Backup
             debug backup Backup
             debug restore Restore";
         assert_eq!(places(), expected.lines().map(str::trim).collect::<Vec<_>>());

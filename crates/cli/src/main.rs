@@ -37,6 +37,7 @@ mod sandbox;
 mod server;
 mod spec;
 mod traces;
+mod undelete;
 mod uninstall;
 mod version;
 mod volume;

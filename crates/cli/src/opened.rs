@@ -2,10 +2,10 @@
 
 use crate::bucket_url::{self, Purpose};
 use crate::globals::Globals;
-use crate::resource::download::FromServerArgs;
+use crate::resource::download::{ArchiveDownload, FromServerArgs};
 use anyhow::{Context, Result};
 use clap::Args;
-use lifeboat_api::Backup;
+use lifeboat_api::{Backup, DownloadTargetKind};
 use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_browse::BackupStore;
@@ -60,7 +60,15 @@ pub(crate) async fn through_server(
     folder: &Path,
 ) -> Result<Opened> {
     let download = args.archive_of(name, globals).await?;
-    // A bucket that holds this backup alone.
+    open(&copied(&download, folder).await?, name, folder).await
+}
+
+/// A bucket below `folder` that holds the record and the archive of one backup, as the server gives them.
+///
+/// # Errors
+/// When they cannot be had or written.
+pub(crate) async fn copied(download: &ArchiveDownload, folder: &Path) -> Result<Store> {
+    let name = &download.record.metadata.name;
     let bucket = folder.join("bucket");
     let place = |file: BackupFile| bucket.join(file.key(name));
     let made = |path: &Path| format!("write {}", path.display());
@@ -72,10 +80,34 @@ pub(crate) async fn through_server(
     let metadata = place(BackupFile::Metadata);
     std::fs::write(&metadata, serde_json::to_vec(&download.record)?).with_context(|| made(&metadata))?;
     let directory = Directory::open(&bucket).with_context(|| format!("open the copy in {}", bucket.display()))?;
-    open(&Store::new(Arc::new(directory)), name, folder).await
+    Ok(Store::new(Arc::new(directory)))
 }
 
-async fn open(store: &Store, name: &str, folder: &Path) -> Result<Opened> {
+/// Adds to such a bucket the files of the backup that say how its volumes were saved, as far as there are any: a restore goes by them.
+///
+/// # Errors
+/// When they cannot be had or written.
+pub(crate) async fn copy_volume_files(download: &ArchiveDownload, folder: &Path) -> Result<()> {
+    for (kind, file) in [
+        (DownloadTargetKind::BackupVolumeInfos, BackupFile::VolumeInfo),
+        (DownloadTargetKind::BackupVolumeSnapshots, BackupFile::VolumeSnapshots),
+        (DownloadTargetKind::CsiBackupVolumeSnapshots, BackupFile::CsiVolumeSnapshots),
+    ] {
+        let path = folder.join("bucket").join(file.key(&download.record.metadata.name));
+        let made = || format!("write {}", path.display());
+        let mut out = std::fs::File::create(&path).with_context(made)?;
+        if !download.write_other(kind, &mut out).await? {
+            std::fs::remove_file(&path).with_context(made)?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens a backup of a store.
+///
+/// # Errors
+/// When there is no such backup, or it cannot be read.
+pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<Opened> {
     let record = store.backup(name).await?;
     let of = record.status.start_timestamp.map_or_else(String::new, |time| format!(" of {time}"));
     let what = format!("the backup {name:?}{of}");

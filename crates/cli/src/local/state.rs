@@ -43,12 +43,12 @@ impl State {
     /// # Errors
     /// When the folder or file cannot be used, or the same operation is under way in another process.
     pub(crate) fn open(kind: &str, bucket: &str, name: &str, now: jiff::Timestamp) -> Result<Self> {
-        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        let base = std::env::var_os("XDG_STATE_HOME")
-            .filter(|v| !v.is_empty())
-            .map_or_else(|| home.join(".local/state"), PathBuf::from);
-        let folder = base.join("lifeboat").join(kind);
-        Self::open_in(&folder, bucket, name, now)
+        Self::open_in(&folder_of(kind), bucket, name, now)
+    }
+
+    /// Whether an operation was begun that has not ended.
+    pub(crate) fn is_kept(kind: &str, bucket: &str, name: &str) -> bool {
+        path_in(&folder_of(kind), bucket, name).exists()
     }
 
     fn open_in(folder: &Path, bucket: &str, name: &str, now: jiff::Timestamp) -> Result<Self> {
@@ -58,9 +58,7 @@ impl State {
             .mode(0o700)
             .create(folder)
             .with_context(|| format!("make {}", folder.display()))?;
-        // The name alone would collide between buckets.
-        let hash = hex::encode(lifeboat_archive::tarball::entry_hash(bucket.as_bytes()));
-        let path = folder.join(format!("{}-{name}.json", &hash[..12]));
+        let path = path_in(folder, bucket, name);
         let lock = lock(&path.with_extension("lock"))?;
         let reading = || format!("read {}", path.display());
         if let Some(bytes) = read(&path).with_context(reading)? {
@@ -86,6 +84,21 @@ impl State {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Where the state of operations of a kind lies.
+fn folder_of(kind: &str) -> PathBuf {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let base = std::env::var_os("XDG_STATE_HOME")
+        .filter(|v| !v.is_empty())
+        .map_or_else(|| home.join(".local/state"), PathBuf::from);
+    base.join("lifeboat").join(kind)
+}
+
+fn path_in(folder: &Path, bucket: &str, name: &str) -> PathBuf {
+    // The name alone would collide between buckets.
+    let hash = hex::encode(lifeboat_archive::tarball::entry_hash(bucket.as_bytes()));
+    folder.join(format!("{}-{name}.json", &hash[..12]))
 }
 
 /// The notes of an operation, each a file in a folder of its own.

@@ -12,7 +12,7 @@ pub(super) fn says_more(item: &PreviewItem) -> bool {
 }
 
 /// A line for the object, one for each difference, and what else there is to say.
-pub(super) fn item_text(item: &PreviewItem, colours: bool) -> String {
+pub(crate) fn item_text(item: &PreviewItem, colours: bool) -> String {
     let mut out = format!("{:<9} {}", item.planned.word(), item.key);
     match &item.planned {
         Planned::Skip(reason) | Planned::Refused(reason) => out.push_str(&format!(": {reason}")),

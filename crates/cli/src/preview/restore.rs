@@ -220,15 +220,7 @@ impl<W: Write> RestorePrinter<W> {
             let left_out = end.left_out.iter().map(|((resource, reason), count)| (resource, reason.as_str(), *count));
             print_left_out(&mut self.out, left_out)?;
         }
-        if !end.volumes.is_empty() {
-            writeln!(self.out, "\nVolumes:")?;
-        }
-        for volume in &end.volumes {
-            let names = [&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name];
-            let name =
-                names.into_iter().filter(|name| !name.is_empty()).map(String::as_str).collect::<Vec<_>>().join("/");
-            writeln!(self.out, "  {name}: {}", volume.message)?;
-        }
+        write_volumes(&mut self.out, end)?;
         let sum = self.sum();
         let [create, update, recreate, unchanged, skip, conflict, refused, extra, remove] =
             PlanWord::ALL.map(|word| count(&sum, word));
@@ -242,6 +234,19 @@ impl<W: Write> RestorePrinter<W> {
         )?;
         Ok(())
     }
+}
+
+/// What would become of volumes, if there are any.
+pub(crate) fn write_volumes(out: &mut impl Write, end: &PreviewEnd) -> Result<()> {
+    if !end.volumes.is_empty() {
+        writeln!(out, "\nVolumes:")?;
+    }
+    for volume in &end.volumes {
+        let names = [&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name];
+        let name = names.into_iter().filter(|name| !name.is_empty()).map(String::as_str).collect::<Vec<_>>().join("/");
+        writeln!(out, "  {name}: {}", volume.message)?;
+    }
+    Ok(())
 }
 
 /// A line for each type.

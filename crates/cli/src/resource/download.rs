@@ -1,6 +1,6 @@
 //! `lifeboat backup download`.
 
-use super::artifact::{Downloads, stream};
+use super::artifact::{Downloads, artifact, stream};
 use super::trust::TrustArgs;
 use super::{client, missing, said};
 use crate::flags::{self, Optional};
@@ -8,6 +8,7 @@ use crate::globals::Globals;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::{Backup, DownloadTargetKind, Duration};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -70,6 +71,27 @@ impl ArchiveDownload {
             bail!("the archive of backup {name:?} is not in its storage location");
         }
         Ok(())
+    }
+
+    /// Writes another file of the backup as it lies in the bucket; false when there is none.
+    ///
+    /// # Errors
+    /// When it cannot be had; then a part may have been written.
+    pub(crate) async fn write_other(&self, kind: DownloadTargetKind, file: &mut File) -> Result<bool> {
+        let name = &self.record.metadata.name;
+        let written = stream(&self.downloads, kind, name, file).await;
+        written.with_context(|| format!("get {} of backup {name:?} from the server", kind.as_str()))
+    }
+
+    /// The names of its objects, by version and kind, `NAMESPACE/NAME` or `NAME`; `None` when the backup has no such list.
+    ///
+    /// # Errors
+    /// When it cannot be had or read.
+    pub(crate) async fn resource_list(&self) -> Result<Option<BTreeMap<String, Vec<String>>>> {
+        let name = &self.record.metadata.name;
+        let wrong = || format!("get the list of the objects of backup {name:?} from the server");
+        let packed = artifact(&self.downloads, DownloadTargetKind::BackupResourceList, name).await;
+        packed.with_context(wrong)?.map(|packed| packed.json().with_context(wrong)).transpose()
     }
 }
 

@@ -67,6 +67,7 @@ mod support;
 mod tasks;
 mod traces;
 mod unchanged;
+mod undelete;
 mod unknown_fields;
 mod upstream;
 mod waits;

@@ -71,11 +71,20 @@ impl Sandbox {
         let folder = tempfile::tempdir().expect("a folder");
         let manifest = folder.path().join("manifests.yaml");
         std::fs::write(&manifest, manifests).expect("write");
+        Self::start_in(folder, &manifest)
+    }
+
+    /// The same with the manifests of a file or folder.
+    pub(crate) fn start_with(manifests: &Path) -> Self {
+        Self::start_in(tempfile::tempdir().expect("a folder"), manifests)
+    }
+
+    fn start_in(folder: TempDir, manifests: &Path) -> Self {
         let process = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
             .args(["sandbox", "--kubeconfig"])
             .arg(folder.path().join("kubeconfig"))
             .arg("--load")
-            .arg(&manifest)
+            .arg(manifests)
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

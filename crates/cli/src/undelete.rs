@@ -1,0 +1,237 @@
+//! `lifeboat undelete`: one object back, from whichever backup has it, through the restore engine.
+
+mod find;
+mod job;
+mod selection;
+mod wanted;
+
+use crate::bucket_url::{self, Purpose};
+use crate::confirm::confirmed;
+use crate::globals::Globals;
+use crate::local::carry_out::carry_out;
+use crate::local::journal::{exit_code, print_results};
+use crate::local::state::State;
+use crate::opened::ScratchArgs;
+use crate::output::{Output, print_resource};
+use crate::preview::{item_text, write_volumes};
+use crate::resource::download::FromServerArgs;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use find::{Found, Place, Search};
+use job::{Job, Outlook, Plan};
+use lifeboat_api::ExistingResourcePolicy;
+use lifeboat_browse::owned_by;
+use lifeboat_object::{Catalog, GroupResource, ObjectKey};
+use selection::Selection;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use tempfile::TempDir;
+use wanted::Wanted;
+
+/// Objects that come along and are named before the rest is only counted.
+const NAMED: usize = 10;
+/// The exit code of what Ctrl-C ends, as shells have it.
+const INTERRUPTED: i32 = 130;
+
+/// `lifeboat undelete TYPE/NAME [--object-namespace NAMESPACE] [--from BACKUP] [--bucket URL]`.
+#[derive(Debug, Args)]
+pub(crate) struct UndeleteArgs {
+    /// The type of the object, as kubectl takes it, and its name
+    #[arg(value_name = "TYPE/NAME")]
+    what: String,
+    /// The namespace of the object; otherwise that of the kubeconfig's context. Objects that are in none take no namespace
+    #[arg(long, value_name = "NAMESPACE")]
+    object_namespace: Option<String>,
+    /// The backup to take it from; otherwise the newest one that has it
+    #[arg(long, value_name = "BACKUP")]
+    from: Option<String>,
+    /// Where the backups lie: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…; otherwise the server is
+    /// asked for them
+    #[arg(long, value_name = "URL")]
+    bucket: Option<String>,
+    /// Bring back what the object owned too, what that owned, and so on, and give all of them their owners back
+    #[arg(long)]
+    with_owned: bool,
+    /// What to do when an object exists: none leaves it, update makes it match the backup, recreate deletes one that differs and
+    /// makes it anew
+    #[arg(long, value_parser = PossibleValuesParser::new(["none", "update", "recreate"]), default_value = "update", value_name = "POLICY")]
+    existing_resource_policy: String,
+    /// Let objects of this type be recreated although more may go with them: custom resources, objects with finalizers,
+    /// StatefulSets that delete their claims
+    #[arg(long, value_name = "TYPE")]
+    allow_recreate: Vec<String>,
+    /// Give the object its owners back, so that it is deleted with them; not pods, replica sets and others that their controllers
+    /// adopt
+    #[arg(long)]
+    restore_owner_references: bool,
+    /// Only say what would be done; nothing is written
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    confirm: bool,
+    /// Show the values of Secrets where they differ
+    #[arg(long)]
+    show_secrets: bool,
+    /// Print json or yaml: what would be done, or with --confirm the final Restore
+    #[arg(long, short, value_enum)]
+    output: Option<Output>,
+    #[command(flatten)]
+    scratch: ScratchArgs,
+    #[command(flatten)]
+    server: FromServerArgs,
+}
+
+impl UndeleteArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let folder = self.scratch.folder()?;
+        let cluster = globals.connect().await?;
+        let wanted = Wanted::parse(&self.what, self.object_namespace.as_deref(), cluster.default_namespace())?;
+        let catalog = cluster.discover().await?;
+        let finding = async {
+            let found = Box::pin(self.find(&wanted, &catalog, globals, &folder)).await?;
+            let owned = if self.with_owned { owned_by(&found.contents, &found.key).await } else { Ok(BTreeSet::new()) };
+            let owned = owned.with_context(|| format!("look for what {} owned in {}", found.key, found.what))?;
+            anyhow::Ok((found, owned))
+        };
+        let (found, owned) = tokio::select! {
+            found = finding => found?,
+            _ = tokio::signal::ctrl_c() => bail!("interrupted before the object was found: nothing was restored"),
+        };
+        let job = Job {
+            globals,
+            cluster,
+            store: found.store.clone(),
+            backup: found.backup.metadata.name.clone(),
+            policy: ExistingResourcePolicy::from(self.existing_resource_policy.clone()),
+            allow_recreate: self.allow_recreate.clone(),
+            with_owners: self.with_owned || self.restore_owner_references,
+            scratch: folder.path().to_path_buf(),
+        };
+        let plan = Box::pin(job.plan(Selection::of(owned.into_iter().chain([found.key.clone()]).collect()))).await?;
+        if self.output.is_none() || !self.confirm || self.dry_run {
+            self.print(&found, &plan, globals.colour())?;
+        }
+        let (bucket, name) = self.state_of(&found, &job);
+        match plan.outlook() {
+            _ if self.dry_run => return Ok(exit_code(plan.is_well())),
+            Outlook::Writes => {}
+            // One that was cut off has perhaps something left to do with objects that are there.
+            _ if State::is_kept("undelete", &bucket, &name) => {}
+            Outlook::IsThere => {
+                let _ = writeln!(std::io::stderr(), "Nothing is to be done: it is there as in the backup.");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Outlook::Nothing => bail!("nothing would come back of {}, for the reason above", found.key),
+        }
+        if !self.is_confirmed(&folder).await? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let now = job.cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
+        let state = State::open("undelete", &bucket, &name, now)?;
+        let request = job.request(&plan.selection, &state.content)?;
+        let env = job.env(&request.restore.metadata.name);
+        Box::pin(carry_out(&request, env, state, self.output)).await
+    }
+
+    async fn find(&self, wanted: &Wanted, catalog: &Catalog, globals: &Globals, folder: &TempDir) -> Result<Found> {
+        let place = match &self.bucket {
+            Some(url) => Place::Bucket(bucket_url::open(url, Purpose::Read, globals.patience()).await?),
+            None => Place::Server(&self.server),
+        };
+        let search = Search { wanted, place, catalog, globals, folder: folder.path() };
+        let found = Box::pin(search.run(self.from.as_deref())).await?;
+        let resource = &found.key.resource;
+        let definition = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");
+        let definition = ObjectKey::new(definition, None, resource.to_string());
+        if catalog.find(resource).is_none() && found.contents.has(&definition) {
+            bail!(
+                "{} has {}, but the cluster does not serve {resource}: bring their definition back first, by `{} undelete \
+                 customresourcedefinition/{resource} --from {}`",
+                found.what,
+                found.key,
+                globals.program.name,
+                found.backup.metadata.name
+            );
+        }
+        Ok(found)
+    }
+
+    /// What the state of this restore goes by: the same command, from the same backup into the same cluster, goes on with one that
+    /// was cut off.
+    fn state_of(&self, found: &Found, job: &Job<'_>) -> (String, String) {
+        let place = match &self.bucket {
+            Some(_) => found.store.describe(),
+            None => format!("the server in {}", job.globals.namespace),
+        };
+        let owned = if self.with_owned { "-owned" } else { "" };
+        let name = format!("{}-{}{owned}", hex::encode(found.key.digest()), self.existing_resource_policy);
+        (format!("{place} {} {}", found.backup.metadata.uid, job.cluster.url()), name)
+    }
+
+    /// Whether it is to be done: the user says so, before or now. Without a terminal nobody can be asked.
+    async fn is_confirmed(&self, folder: &TempDir) -> Result<bool> {
+        if self.confirm {
+            return Ok(true);
+        }
+        if self.output.is_some() || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+            bail!(
+                "nothing was restored, because nobody could be asked: the same command with --confirm restores it, and with --dry-run it only says what it would do"
+            );
+        }
+        let asking = tokio::task::spawn_blocking(confirmed);
+        let answer = tokio::select! {
+            answer = asking => answer.context("ask")??,
+            _ = tokio::signal::ctrl_c() => {
+                // A thread still waits for an answer, and nothing else is under way.
+                let _ = std::fs::remove_dir_all(folder.path());
+                let _ = writeln!(std::io::stderr(), "\nNothing was restored.");
+                std::process::exit(INTERRUPTED);
+            }
+        };
+        if !answer {
+            writeln!(std::io::stdout(), "Nothing was restored.")?;
+        }
+        Ok(answer)
+    }
+
+    fn print(&self, found: &Found, plan: &Plan, colours: bool) -> Result<()> {
+        let shown = plan.items.iter().cloned().map(|mut item| {
+            if !self.show_secrets {
+                item.hide_secret_values();
+            }
+            item
+        });
+        print_results(&plan.end.results);
+        if let Some(output) = self.output {
+            let items: Vec<_> = shown.map(|item| item.to_json()).collect();
+            let mut document = json!({"backup": found.backup.metadata.name, "object": found.key.to_string(), "items": items,
+                "needed": plan.along().into_iter().map(ToString::to_string).collect::<Vec<_>>()});
+            let end = plan.end.to_json();
+            document["volumes"] = end["volumes"].clone();
+            document["results"] = end["results"].clone();
+            return print_resource(&document, output);
+        }
+        let mut out = std::io::stdout().lock();
+        let owned = match plan.selection.count() {
+            1 if self.with_owned => ", which owned nothing".to_owned(),
+            1 => String::new(),
+            2 => ", with 1 object that it owned".to_owned(),
+            count => format!(", with {} objects that it owned", count - 1),
+        };
+        writeln!(out, "{} is in {}{owned}.", found.key, found.what)?;
+        for item in shown {
+            write!(out, "{}", item_text(&item, colours))?;
+        }
+        let along = plan.along();
+        if !along.is_empty() {
+            let names: Vec<String> = along.iter().take(NAMED).map(ToString::to_string).collect();
+            let more = if along.len() > NAMED { format!(" and {} more", along.len() - NAMED) } else { String::new() };
+            writeln!(out, "Needed by these, and left as they are where they exist: {}{more}", names.join(", "))?;
+        }
+        write_volumes(&mut out, &plan.end)
+    }
+}

@@ -1,0 +1,249 @@
+//! Looks for an object in one backup after the other, the newest first.
+
+use super::wanted::{Held, Wanted};
+use crate::errors;
+use crate::globals::Globals;
+use crate::opened::{Opened, copied, copy_volume_files, open};
+use crate::resource;
+use crate::resource::download::{ArchiveDownload, FromServerArgs};
+use anyhow::{Context, Result, bail};
+use lifeboat_api::Backup;
+use lifeboat_browse::BackupStore;
+use lifeboat_object::{Catalog, ObjectKey, chain};
+use lifeboat_restore::check_source;
+use lifeboat_store::Store;
+use std::cmp::Reverse;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Backups that are named before the rest is only counted.
+const NAMED: usize = 20;
+
+/// Where backups lie.
+pub(super) enum Place<'a> {
+    /// In a bucket.
+    Bucket(Store),
+    /// Behind a server, which is asked like this.
+    Server(&'a FromServerArgs),
+}
+
+/// What is looked for, and where.
+pub(super) struct Search<'a> {
+    pub(super) wanted: &'a Wanted,
+    pub(super) place: Place<'a>,
+    /// The types that the cluster serves.
+    pub(super) catalog: &'a Catalog,
+    pub(super) globals: &'a Globals,
+    /// For copies of archives.
+    pub(super) folder: &'a Path,
+}
+
+/// An object, and the backup that has it.
+pub(super) struct Found {
+    pub(super) key: ObjectKey,
+    pub(super) backup: Backup,
+    /// The backup for people.
+    pub(super) what: String,
+    /// The backup, open for reading.
+    pub(super) contents: BackupStore,
+    /// Where the backup lies, or a copy of it.
+    pub(super) store: Store,
+    /// Where the copy is.
+    _copy: Option<TempDir>,
+}
+
+/// A backup that may have it.
+struct Candidate {
+    store: Store,
+    opened: Opened,
+    copy: Option<(TempDir, ArchiveDownload)>,
+}
+
+impl Search<'_> {
+    /// Finds the object in the backup of this name, or in the newest one that has it.
+    ///
+    /// # Errors
+    /// When none has it: the backups that were looked through. When the backup cannot be read; of several, those are passed over,
+    /// with a warning.
+    pub(super) async fn run(self, from: Option<&str>) -> Result<Found> {
+        let (backups, mut passed_over) = match from {
+            Some(name) => (vec![self.named(name).await?], Vec::new()),
+            None => self.newest_first().await?,
+        };
+        let (mut looked, mut sought) = (Vec::new(), None);
+        for backup in backups {
+            let candidate = match self.candidate(&backup.metadata.name).await {
+                Err(e) if from.is_none() => {
+                    passed_over.push(format!("{}: {}", backup.metadata.name, chain(e.as_ref())));
+                    continue;
+                }
+                candidate => candidate?,
+            };
+            if let Some(candidate) = candidate {
+                match self.wanted.held_by(&candidate.opened.store, self.catalog)? {
+                    Held::Yes(key) => {
+                        warn_of(&passed_over);
+                        return Self::found(key, backup, candidate).await;
+                    }
+                    Held::No(key) => sought = Some(key),
+                    Held::NoType => {}
+                }
+            }
+            looked.push(named_with_time(&backup));
+        }
+        let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
+        bail!(missing(&what, &looked, &passed_over))
+    }
+
+    async fn found(key: ObjectKey, backup: Backup, candidate: Candidate) -> Result<Found> {
+        let Candidate { store, opened: Opened { store: contents, what }, copy } = candidate;
+        if let Some((folder, download)) = &copy {
+            copy_volume_files(download, folder.path()).await?;
+        }
+        Ok(Found { key, backup, what, contents, store, _copy: copy.map(|(folder, _)| folder) })
+    }
+
+    async fn named(&self, name: &str) -> Result<Backup> {
+        let backup = match &self.place {
+            Place::Bucket(store) => store.backup(name).await?,
+            Place::Server(_) => {
+                let client = resource::client(self.globals).await?;
+                client.get::<Backup>(name).await?.ok_or_else(|| resource::missing::<Backup>(name))?
+            }
+        };
+        check_source(&backup)?;
+        Ok(backup)
+    }
+
+    /// All finished backups, and those that cannot be read, with the reason.
+    async fn newest_first(&self) -> Result<(Vec<Backup>, Vec<String>)> {
+        let (mut backups, mut unreadable) = (Vec::new(), Vec::new());
+        match &self.place {
+            Place::Bucket(store) => {
+                for summary in store.backups().await? {
+                    match summary.backup {
+                        Ok(backup) => backups.push(*backup),
+                        Err(why) => unreadable.push(format!("{}: {why}", summary.name)),
+                    }
+                }
+            }
+            Place::Server(_) => backups = resource::client(self.globals).await?.list("").await?,
+        }
+        Ok((sorted(backups), unreadable))
+    }
+
+    /// Opens a backup; `None` when it is known before that it does not have the object.
+    async fn candidate(&self, name: &str) -> Result<Option<Candidate>> {
+        match &self.place {
+            Place::Bucket(store) => {
+                let opened = open(store, name, self.folder).await?;
+                Ok(Some(Candidate { store: store.clone(), opened, copy: None }))
+            }
+            Place::Server(args) => {
+                let download = args.archive_of(name, self.globals).await?;
+                // The list is small, and the archive may be large.
+                if let Some(list) = download.resource_list().await?
+                    && !self.wanted.may_be_among(list.values().flatten())
+                {
+                    return Ok(None);
+                }
+                let folder = tempfile::tempdir_in(self.folder).context("make a temporary folder: look at --scratch")?;
+                let store = copied(&download, folder.path()).await?;
+                let opened = open(&store, name, folder.path()).await?;
+                Ok(Some(Candidate { store, opened, copy: Some((folder, download)) }))
+            }
+        }
+    }
+}
+
+/// Those that can be restored from, the newest first.
+fn sorted(mut backups: Vec<Backup>) -> Vec<Backup> {
+    backups.retain(|backup| check_source(backup).is_ok());
+    backups.sort_by_key(|backup| Reverse((backup.status.start_timestamp, backup.metadata.name.clone())));
+    backups
+}
+
+fn named_with_time(backup: &Backup) -> String {
+    let of = backup.status.start_timestamp.map_or_else(String::new, |time| format!(" of {time}"));
+    format!("{}{of}", backup.metadata.name)
+}
+
+/// That no backup has the object.
+fn missing(what: &str, looked: &[String], passed_over: &[String]) -> String {
+    let mut text = match looked.len() {
+        0 => format!("no backup that has ended could be looked through for {what}"),
+        1 => format!("the backup {} does not have {what}", looked[0]),
+        count => {
+            format!("none of {count} backups has {what}; looked through, the newest first: {}", some(looked, ", "))
+        }
+    };
+    if !passed_over.is_empty() {
+        text.push_str(&format!("; not looked through: {}", some(passed_over, "; ")));
+    }
+    text
+}
+
+fn some(names: &[String], between: &str) -> String {
+    let shown = names[..names.len().min(NAMED)].join(between);
+    if names.len() > NAMED { format!("{shown} and {} more", names.len() - NAMED) } else { shown }
+}
+
+/// That backups were passed over, which may be newer.
+fn warn_of(passed_over: &[String]) {
+    if !passed_over.is_empty() {
+        errors::warn(Some(&format!("warning: not looked through: {}", some(passed_over, "; "))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_api::{BackupPhase, Time};
+
+    fn backup(name: &str, phase: BackupPhase, second: i64) -> Backup {
+        let mut backup = Backup::default();
+        backup.metadata.name = name.to_owned();
+        backup.status.phase = Some(phase);
+        backup.status.start_timestamp = Some(Time::new(jiff::Timestamp::from_second(second).unwrap()));
+        backup
+    }
+
+    #[test]
+    fn backups_that_have_ended_are_looked_through_the_newest_first() {
+        let all = vec![
+            backup("a", BackupPhase::Completed, 1),
+            backup("b", BackupPhase::PartiallyFailed, 3),
+            backup("c", BackupPhase::Failed, 4),
+            backup("d", BackupPhase::InProgress, 5),
+            backup("e", BackupPhase::Completed, 2),
+        ];
+        let names: Vec<String> = sorted(all).iter().map(named_with_time).collect();
+        assert_eq!(names, ["b of 1970-01-01T00:00:03Z", "e of 1970-01-01T00:00:02Z", "a of 1970-01-01T00:00:01Z"]);
+    }
+
+    #[test]
+    fn what_was_looked_through_is_named() {
+        let names = |count: usize| (0..count).map(|n| format!("b{n}")).collect::<Vec<_>>();
+        let broken = ["x: the index is damaged".to_owned()];
+        for (looked, passed_over, expected) in [
+            (names(0), &[][..], "no backup that has ended could be looked through for cm/a".to_owned()),
+            (names(1), &[], "the backup b0 does not have cm/a".to_owned()),
+            (
+                names(2),
+                &broken,
+                "none of 2 backups has cm/a; looked through, the newest first: b0, b1; not looked through: x: the index is damaged"
+                    .to_owned(),
+            ),
+            (
+                names(22),
+                &[],
+                format!(
+                    "none of 22 backups has cm/a; looked through, the newest first: {} and 2 more",
+                    names(20).join(", ")
+                ),
+            ),
+        ] {
+            assert_eq!(missing("cm/a", &looked, passed_over), expected);
+        }
+    }
+}

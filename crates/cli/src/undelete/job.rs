@@ -1,0 +1,197 @@
+//! The restore that brings objects back: what it would do, and doing it.
+
+use super::selection::Selection;
+use crate::globals::Globals;
+use crate::local::journal::{clock, watched};
+use crate::local::state::Content;
+use anyhow::Result;
+use lifeboat_action::Actions;
+use lifeboat_api::{ExistingResourcePolicy, Restore, Time};
+use lifeboat_cluster::Cluster;
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_operation::Operation;
+use lifeboat_restore::{Env, PlanWord, Planned, PreviewEnd, PreviewItem, Request, Settings, preview};
+use lifeboat_store::Store;
+use std::path::PathBuf;
+use tokio::sync::mpsc;
+
+/// How often what objects need is looked for anew: what they need may need something too.
+const ROUNDS: usize = 8;
+/// Objects of a preview on their way.
+const WAITING: usize = 64;
+
+/// From where, to where and how objects are brought back.
+pub(super) struct Job<'a> {
+    pub(super) globals: &'a Globals,
+    pub(super) cluster: Cluster,
+    pub(super) store: Store,
+    /// The name of the backup.
+    pub(super) backup: String,
+    /// What is done with objects that exist.
+    pub(super) policy: ExistingResourcePolicy,
+    /// Types of objects that may be made anew whatever goes with them.
+    pub(super) allow_recreate: Vec<String>,
+    /// Whether objects get their owners back.
+    pub(super) with_owners: bool,
+    /// For copies of the archive.
+    pub(super) scratch: PathBuf,
+}
+
+/// What would be done.
+pub(super) struct Plan {
+    /// The objects of the selection, and the namespaces that are made for them.
+    pub(super) items: Vec<PreviewItem>,
+    pub(super) end: PreviewEnd,
+    pub(super) selection: Selection,
+}
+
+/// What a plan comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// Something would be written.
+    Writes,
+    /// Nothing, because all that is wanted is there as in the backup.
+    IsThere,
+    /// Nothing, for other reasons.
+    Nothing,
+}
+
+impl Job<'_> {
+    /// What would be done for these objects, and for those that they need.
+    pub(super) async fn plan(&self, wanted: Selection) -> Result<Plan> {
+        let content = Content::new(clock()());
+        let mut selection = wanted;
+        let mut round = 1;
+        loop {
+            let (mut items, mut end) = self.preview(&selection, &content).await?;
+            // The objects are held in memory: they were chosen one by one.
+            let needed = items.iter().flat_map(|item| &item.needs);
+            if selection.add(needed) && round < ROUNDS {
+                round += 1;
+                continue;
+            }
+            items.retain(|item| is_told(item, &selection));
+            // That all other objects of the backup are left out goes without saying.
+            end.left_out.clear();
+            return Ok(Plan { items, end, selection });
+        }
+    }
+
+    async fn preview(&self, selection: &Selection, content: &Content) -> Result<(Vec<PreviewItem>, PreviewEnd)> {
+        let request = self.request(selection, content)?;
+        let env = self.env(&request.restore.metadata.name);
+        let (sender, mut coming) = mpsc::channel(WAITING);
+        let gathering = async {
+            let mut items = Vec::new();
+            while let Some(item) = coming.recv().await {
+                items.push(item);
+            }
+            items
+        };
+        let operation = async { tokio::join!(preview(&request, &env, sender), gathering) };
+        let (end, items) =
+            Box::pin(watched("dry run", &env.operation.progress, &env.operation.cancel, operation)).await;
+        let end = end?;
+        if env.operation.cancel.is_cancelled() {
+            anyhow::bail!("interrupted: nothing was restored");
+        }
+        Ok((items, end))
+    }
+
+    /// The restore of these objects alone.
+    pub(super) fn request(&self, selection: &Selection, content: &Content) -> Result<Request> {
+        let mut restore = Restore::default();
+        let own: String = content.uid.chars().take(8).collect();
+        restore.metadata.name = format!("undelete-{}-{own}", content.started.strftime("%Y%m%d%H%M%S"));
+        restore.metadata.namespace.clone_from(&self.globals.namespace);
+        restore.metadata.uid.clone_from(&content.uid);
+        restore.metadata.creation_timestamp = Some(Time::new(content.started));
+        restore.spec.backup_name.clone_from(&self.backup);
+        selection.apply(&self.policy, &mut restore.spec);
+        restore.spec.allow_recreate.clone_from(&self.allow_recreate);
+        restore.spec.restore_owner_references = self.with_owners;
+        let settings = Settings {
+            resource_policies: Some(selection.policies()?),
+            features: self.globals.features(),
+            ..Settings::default()
+        };
+        Ok(Request { restore, settings })
+    }
+
+    pub(super) fn env(&self, restore: &str) -> Env {
+        let subject = format!("restore={}/{restore}", self.globals.namespace);
+        let operation = Operation::new(clock(), &subject, self.scratch.clone());
+        Env { cluster: self.cluster.clone(), store: self.store.clone(), actions: Actions::default(), operation }
+    }
+}
+
+/// Whether an object belongs into what is told. Beside those that are chosen, a restore looks at data of volumes that Velero has moved,
+/// and passes it over.
+fn is_told(item: &PreviewItem, selection: &Selection) -> bool {
+    let is_namespace = item.key.resource == GroupResource::new("", "namespaces");
+    is_namespace || item.planned.writes() || selection.wants(&item.key) || selection.comes_along(&item.key)
+}
+
+impl Plan {
+    pub(super) fn outlook(&self) -> Outlook {
+        let wanted = |item: &&PreviewItem| self.selection.wants(&item.key);
+        let unchanged = self.items.iter().filter(wanted).filter(|item| item.planned == Planned::Unchanged).count();
+        match self.items.iter().any(|item| item.planned.writes()) {
+            true => Outlook::Writes,
+            false if unchanged == self.selection.count() => Outlook::IsThere,
+            false => Outlook::Nothing,
+        }
+    }
+
+    /// Whether nothing of it is refused.
+    pub(super) fn is_well(&self) -> bool {
+        self.end.results.errors.is_empty() && !self.items.iter().any(|item| item.planned.word() == PlanWord::Refused)
+    }
+
+    /// Those that others need.
+    pub(super) fn along(&self) -> Vec<&ObjectKey> {
+        self.items.iter().map(|item| &item.key).filter(|key| self.selection.comes_along(key)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_object::Results;
+    use std::collections::BTreeMap;
+
+    fn key(resource: &str, name: &str) -> ObjectKey {
+        ObjectKey::new(GroupResource::new("", resource), Some("shop"), name)
+    }
+
+    #[test]
+    fn a_plan_that_writes_nothing_has_all_or_cannot_have_it() {
+        let outlook = |planned: &[Planned]| {
+            let names: Vec<String> = (0..planned.len()).map(|n| n.to_string()).collect();
+            let wanted = names.iter().map(|name| key("configmaps", name)).collect();
+            let items = names.iter().zip(planned);
+            let items =
+                items.map(|(name, planned)| PreviewItem::of(key("configmaps", name), planned.clone())).collect();
+            let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
+            Plan { items, end, selection: Selection::of(wanted) }.outlook()
+        };
+        assert_eq!(outlook(&[Planned::Create, Planned::Unchanged]), Outlook::Writes);
+        assert_eq!(outlook(&[Planned::Update(Vec::new())]), Outlook::Writes);
+        assert_eq!(outlook(&[Planned::Unchanged, Planned::Unchanged]), Outlook::IsThere);
+        for other in [Planned::Conflict(Vec::new()), Planned::Skip(String::new()), Planned::Refused(String::new())] {
+            assert_eq!(outlook(&[Planned::Unchanged, other]), Outlook::Nothing);
+        }
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_told_only_when_it_is_written() {
+        let mut selection = Selection::of([key("pods", "web")].into());
+        selection.add([&key("persistentvolumeclaims", "data")]);
+        let told = |resource: &str, name: &str, planned: Planned| {
+            is_told(&PreviewItem::of(key(resource, name), planned), &selection)
+        };
+        assert!(told("pods", "web", Planned::Unchanged) && told("persistentvolumeclaims", "data", Planned::Unchanged));
+        assert!(told("namespaces", "shop", Planned::Unchanged) && told("secrets", "a", Planned::Create));
+        assert!(!told("datauploads", "a", Planned::Skip(String::new())));
+    }
+}

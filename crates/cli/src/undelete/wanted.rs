@@ -1,0 +1,161 @@
+//! The object that a user asks for, in the words of one backup.
+
+use anyhow::{Result, bail};
+use lifeboat_browse::BackupStore;
+use lifeboat_object::{Catalog, GroupResource, ObjectKey};
+use lifeboat_restore::is_restorable;
+use std::collections::BTreeSet;
+
+/// What a user asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// The type, as kubectl takes it.
+    word: String,
+    name: String,
+    /// The namespace that the user names, if any.
+    given: Option<String>,
+    /// The namespace when the user names none.
+    otherwise: String,
+}
+
+/// Whether a backup has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// It has.
+    Yes(ObjectKey),
+    /// It has not, though it has others of its type.
+    No(ObjectKey),
+    /// It has nothing of a type that is called so.
+    NoType,
+}
+
+impl Wanted {
+    /// Reads `TYPE/NAME`. `given` is the namespace that the user names, `otherwise` the one that counts when there is none.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub(super) fn parse(what: &str, given: Option<&str>, otherwise: &str) -> Result<Self> {
+        match what.split_once('/') {
+            Some((word, name)) if !word.is_empty() && !name.is_empty() && !name.contains('/') => Ok(Self {
+                word: word.to_owned(),
+                name: name.to_owned(),
+                given: given.map(str::to_owned),
+                otherwise: otherwise.to_owned(),
+            }),
+            _ => bail!("{what:?} is no TYPE/NAME, such as deployment/web"),
+        }
+    }
+
+    /// Looks for it in a backup. Words that the cluster knows count too: short names of types whose definition the backup lacks.
+    ///
+    /// # Errors
+    /// When it is not clear which type is meant, objects of the type are never restored, or it takes no namespace.
+    pub(super) fn held_by(&self, backup: &BackupStore, catalog: &Catalog) -> Result<Held> {
+        let mut types: BTreeSet<GroupResource> = backup.resources_of(&self.word).into_iter().collect();
+        types.extend(catalog.resolve(&self.word).map(|resource| resource.group_resource()));
+        types.retain(|resource| backup.holds(resource));
+        let Some(resource) = self.one_of(types)? else { return Ok(Held::NoType) };
+        let namespaced = backup.type_of(&resource).is_some_and(|found| found.namespaced);
+        let key = self.key(resource, namespaced)?;
+        Ok(if backup.has(&key) { Held::Yes(key) } else { Held::No(key) })
+    }
+
+    /// Whether one of these names, `NAMESPACE/NAME` or `NAME`, may be its.
+    pub(super) fn may_be_among<'a>(&self, mut names: impl Iterator<Item = &'a String>) -> bool {
+        let namespaced = format!("{}/{}", self.namespace(), self.name);
+        names.any(|name| *name == self.name || *name == namespaced)
+    }
+
+    fn namespace(&self) -> &str {
+        self.given.as_ref().unwrap_or(&self.otherwise)
+    }
+
+    fn one_of(&self, types: BTreeSet<GroupResource>) -> Result<Option<GroupResource>> {
+        if types.len() > 1 {
+            let names: Vec<String> = types.iter().map(ToString::to_string).collect();
+            bail!(
+                "{:?} may be any of {}: write the type with its group, such as {}/{}",
+                self.word,
+                names.join(", "),
+                names[0],
+                self.name
+            );
+        }
+        Ok(types.into_iter().next())
+    }
+
+    fn key(&self, resource: GroupResource, namespaced: bool) -> Result<ObjectKey> {
+        if !is_restorable(&resource) {
+            bail!("{resource} are never restored: every cluster has its own");
+        }
+        if let (false, Some(given)) = (namespaced, &self.given) {
+            bail!("{resource} are in no namespace: leave out {given:?}");
+        }
+        Ok(ObjectKey::new(resource, namespaced.then(|| self.namespace()), self.name.as_str()))
+    }
+}
+
+/// As it was asked for, with the namespace in which it would be.
+impl std::fmt::Display for Wanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{} (in the namespace {}, if it is in one)", self.word, self.name, self.namespace())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(what: &str, given: Option<&str>) -> Wanted {
+        Wanted::parse(what, given, "default").unwrap()
+    }
+
+    #[test]
+    fn an_object_is_a_type_and_a_name() {
+        assert_eq!(
+            wanted("deploy.apps/web", None).to_string(),
+            "deploy.apps/web (in the namespace default, if it is in one)"
+        );
+        for wrong in ["", "web", "/web", "deploy/", "deploy/a/b"] {
+            let told = Wanted::parse(wrong, None, "default").unwrap_err().to_string();
+            assert_eq!(told, format!("{wrong:?} is no TYPE/NAME, such as deployment/web"));
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_for_types_that_have_some() {
+        let key = |given: Option<&str>, resource: &str, namespaced: bool| {
+            wanted("x/a", given).key(resource.parse().unwrap(), namespaced).map_err(|e| e.to_string())
+        };
+        let is = |resource: &str, namespace| Ok(ObjectKey::new(resource.parse().unwrap(), namespace, "a"));
+        assert_eq!(key(None, "configmaps", true), is("configmaps", Some("default")));
+        assert_eq!(key(Some("shop"), "configmaps", true), is("configmaps", Some("shop")));
+        assert_eq!(key(None, "storageclasses.storage.k8s.io", false), is("storageclasses.storage.k8s.io", None));
+        let refused = "storageclasses.storage.k8s.io are in no namespace: leave out \"shop\"";
+        assert_eq!(key(Some("shop"), "storageclasses.storage.k8s.io", false), Err(refused.to_owned()));
+        assert_eq!(key(None, "nodes", false), Err("nodes are never restored: every cluster has its own".to_owned()));
+    }
+
+    #[test]
+    fn a_word_for_several_types_is_refused_with_their_names() {
+        let one_of = |names: &[&str]| {
+            let types = names.iter().map(|name| name.parse().unwrap()).collect();
+            wanted("cluster/a", None).one_of(types).map_err(|e| e.to_string())
+        };
+        assert_eq!(one_of(&[]), Ok(None));
+        assert_eq!(one_of(&["clusters.a.io"]), Ok(Some("clusters.a.io".parse().unwrap())));
+        let told = "\"cluster\" may be any of clusters.a.io, clusters.b.io: write the type with its group, such as clusters.a.io/a";
+        assert_eq!(one_of(&["clusters.b.io", "clusters.a.io"]), Err(told.to_owned()));
+    }
+
+    #[test]
+    fn a_list_of_names_may_have_it() {
+        let wanted = wanted("cm/a", Some("shop"));
+        let among = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            wanted.may_be_among(names.iter())
+        };
+        assert!(among(&["b", "shop/a"]) && among(&["a"]));
+        assert!(!among(&["default/a", "shop/ab", "shop"]));
+    }
+}

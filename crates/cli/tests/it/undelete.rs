@@ -1,0 +1,306 @@
+//! One object back: `lifeboat undelete`.
+
+use crate::ground::Ground;
+use crate::shop;
+use crate::snapshot::{self, Snapshot};
+use crate::support::{Client, Run, Sandbox, local, ok, run, with_object};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+const MANIFESTS: &str = r#"
+{apiVersion: v1, kind: Namespace, metadata: {name: tea}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: menu, namespace: tea}, data: {of: today}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: old, namespace: tea}, data: {of: yesterday}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: key, namespace: tea}, data: {k: c2VjcmV0}}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: leaves, namespace: tea},
+  spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: kettle, namespace: tea},
+  spec: {containers: [{name: c, image: i}], volumes: [{name: v, persistentVolumeClaim: {claimName: leaves}}]}}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "tea:a*b"}, rules: []}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "tea:axb"}, rules: []}
+"#;
+
+/// A sandbox, and a folder with a bucket.
+struct Tea {
+    sandbox: Sandbox,
+    folder: TempDir,
+}
+
+impl Tea {
+    /// With a backup `first` of everything.
+    fn saved() -> Self {
+        let tea = Self { sandbox: Sandbox::start(MANIFESTS), folder: tempfile::tempdir().expect("a folder") };
+        tea.back_up("first");
+        tea
+    }
+
+    fn back_up(&self, name: &str) {
+        let backup = local(&self.sandbox.kubeconfig(), self.folder.path(), &["backup", name]);
+        assert_eq!(backup.code, 0, "{backup:?}");
+    }
+
+    fn kubectl(&self, args: &[&str]) -> String {
+        ok(&self.sandbox.kubectl(), args)
+    }
+
+    fn lose(&self, object: &str) {
+        self.kubectl(&["delete", object, "--namespace=tea", "--force", "--grace-period=0"]);
+    }
+
+    /// The object, or null.
+    fn get(&self, object: &str) -> Value {
+        let args = ["get", object, "--namespace=tea", "--ignore-not-found", "--output=json"];
+        serde_json::from_str(&self.kubectl(&args)).unwrap_or_default()
+    }
+
+    /// `lifeboat undelete LINE` from the bucket.
+    fn undelete(&self, line: &str) -> Run {
+        undelete(&self.sandbox.kubeconfig(), self.folder.path(), line)
+    }
+
+    /// The same, of which must come what is wanted.
+    fn restored(&self, line: &str) -> Run {
+        let run = self.undelete(&format!("{line} --confirm"));
+        assert!(run.code == 0 && run.out.contains("Restore completed with status: Completed. "), "{line}: {run:?}");
+        run
+    }
+}
+
+/// `lifeboat undelete LINE` from the bucket of a folder; `~` stands for a blank within a word.
+fn undelete(kubeconfig: &Path, folder: &Path, line: &str) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    let words = line.split(' ').map(|word| word.replace('~', " "));
+    command.arg("undelete").args(words).arg("--bucket").arg(folder.join("bucket"));
+    run(command.env("KUBECONFIG", kubeconfig).env("XDG_STATE_HOME", folder.join("state")))
+}
+
+/// An object of each type of the shop: the first one, but those that hold others, which are lost with them.
+fn one_of_each(shop: &Snapshot) -> BTreeMap<String, Value> {
+    let of_shop = |object: &&Value| {
+        let metadata = &object["metadata"];
+        metadata["labels"]["app.kubernetes.io/part-of"] == "teahouse"
+            || metadata["namespace"].as_str().is_some_and(|name| shop::NAMESPACES.contains(&name))
+    };
+    let holds_others =
+        |object: &Value| matches!(object["kind"].as_str(), Some("Namespace" | "CustomResourceDefinition"));
+    let mut found = BTreeMap::new();
+    for object in shop.values().filter(of_shop).filter(|object| snapshot::is_kept(object) && !holds_others(object)) {
+        let group =
+            object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group);
+        let kind = object["kind"].as_str().expect("a kind").to_lowercase();
+        let word = if group.is_empty() { kind } else { format!("{kind}.{group}") };
+        found.entry(word).or_insert_with(|| object.clone());
+    }
+    found
+}
+
+#[test]
+fn an_object_of_each_type_comes_back_as_it_was() {
+    let shop_of = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures/shop");
+    let sandbox = Sandbox::start_with(&shop_of);
+    let folder = tempfile::tempdir().expect("a folder");
+    let kubectl = sandbox.kubectl();
+    shop::stock(&kubectl);
+    let before = snapshot::of(&kubectl);
+    let backup = local(&sandbox.kubeconfig(), folder.path(), &["backup", "all"]);
+    assert_eq!(backup.code, 0, "{backup:?}");
+
+    let objects = one_of_each(&before);
+    assert!(objects.len() > 25, "{:?}", objects.keys());
+    for (word, object) in &objects {
+        let metadata = &object["metadata"];
+        let what = format!("{word}/{}", metadata["name"].as_str().expect("a name"));
+        let namespace = metadata["namespace"].as_str();
+        let flag = namespace.map(|name| format!("--namespace={name}"));
+        if metadata["finalizers"].is_array() {
+            let release = [&["patch", &what, "--type=merge", "--patch", r#"{"metadata":{"finalizers":null}}"#][..]];
+            ok(&kubectl, &[&release.concat()[..], &flag.iter().map(String::as_str).collect::<Vec<_>>()].concat());
+        }
+        let delete = ["delete", &what, "--cascade=orphan", "--force", "--grace-period=0"];
+        ok(&kubectl, &[&delete[..], &flag.iter().map(String::as_str).collect::<Vec<_>>()].concat());
+        let place = namespace.map(|name| format!(" --object-namespace {name}")).unwrap_or_default();
+        let line = format!("{}{place} --confirm", what.replace(' ', "~"));
+        let run = undelete(&sandbox.kubeconfig(), folder.path(), &line);
+        assert!(run.code == 0 && run.out.contains("\ncreate    "), "{what}: {run:?}");
+    }
+    snapshot::settled(&kubectl, &before, &[]);
+}
+
+#[test]
+fn the_newest_backup_that_has_it_is_taken_unless_one_is_named() {
+    let tea = Tea::saved();
+    tea.kubectl(&["patch", "cm/menu", "-n", "tea", "--type=merge", "-p", r#"{"data":{"of":"tomorrow"}}"#]);
+    tea.lose("cm/old");
+    tea.back_up("second");
+    tea.lose("cm/menu");
+    let run = tea.restored("cm/menu --object-namespace tea");
+    assert!(run.out.starts_with("configmaps/tea/menu is in the backup \"second\" of "), "{run:?}");
+    assert_eq!(tea.get("cm/menu")["data"]["of"], "tomorrow");
+    let run = tea.restored("configmap/old --object-namespace tea");
+    assert!(run.out.starts_with("configmaps/tea/old is in the backup \"first\" of "), "{run:?}");
+    assert_eq!(tea.get("cm/old")["data"]["of"], "yesterday");
+    tea.restored("cm/menu --object-namespace tea --from first");
+    assert_eq!(tea.get("cm/menu")["data"]["of"], "today");
+    let nothing = tea.undelete("cm/menu --object-namespace tea --from first --confirm");
+    assert!(nothing.code == 0 && nothing.err.contains("it is there as in the backup"), "{nothing:?}");
+}
+
+#[test]
+fn what_no_backup_has_is_told_with_the_backups_that_were_looked_through() {
+    let tea = Tea::saved();
+    tea.lose("cm/old");
+    tea.back_up("second");
+    let told = |line: &str| {
+        let run = tea.undelete(line);
+        assert_eq!(run.code, 1, "{line}: {run:?}");
+        run.err
+    };
+    let none = told("cm/none --object-namespace tea");
+    assert!(
+        none.contains("none of 2 backups has configmaps/tea/none; looked through, the newest first: second of "),
+        "{none}"
+    );
+    assert!(none.contains(", first of "), "{none}");
+    let unknown = told("kettles/a --object-namespace tea");
+    assert!(unknown.contains("none of 2 backups has kettles/a (in the namespace tea"), "{unknown}");
+    let not_there = told("cm/old --object-namespace tea --from second");
+    assert!(
+        not_there.contains("the backup second of ") && not_there.contains("does not have configmaps/tea/old"),
+        "{not_there}"
+    );
+    let cluster_scoped = told("clusterrole/tea:axb --object-namespace tea");
+    assert!(cluster_scoped.contains("clusterroles.rbac.authorization.k8s.io are in no namespace"), "{cluster_scoped}");
+    assert!(told("cm/old --from third").contains("third"), "a backup that is not there");
+    // The namespace of the kubeconfig's context, which has none.
+    assert!(told("cm/old").contains("has configmaps/default/old"));
+}
+
+#[test]
+fn nothing_is_done_before_somebody_has_seen_what() {
+    let tea = Tea::saved();
+    for (object, patch) in [("cm/menu", r#"{"data":{"of":"never"}}"#), ("secret/key", r#"{"data":{"k":"b3RoZXI="}}"#)] {
+        tea.kubectl(&["patch", object, "-n", "tea", "--type=merge", "-p", patch]);
+    }
+    let line = "cm/menu --object-namespace tea";
+    let seen = "update    configmaps/tea/menu\n            /data/of: \"never\" -> \"today\"\n";
+    let dry = tea.undelete(&format!("{line} --dry-run"));
+    assert!(dry.code == 0 && dry.out.ends_with(seen), "{dry:?}");
+    // There is no terminal to ask on.
+    let unasked = tea.undelete(line);
+    assert!(unasked.code == 1 && unasked.out.ends_with(seen) && unasked.err.contains("--confirm"), "{unasked:?}");
+    let plan = tea.undelete(&format!("{line} --dry-run -o json"));
+    let plan: Value = serde_json::from_str(&plan.out).expect("JSON");
+    assert_eq!((&plan["backup"], &plan["object"]), (&json!("first"), &json!("configmaps/tea/menu")));
+    let differences = json!([{"path": "/data/of", "inCluster": "never", "inBackup": "today"}]);
+    let item = &plan["items"][0];
+    assert_eq!((&item["action"], &item["differences"]), (&json!("update"), &differences), "{plan}");
+    let stays = tea.undelete(&format!("{line} --existing-resource-policy none --confirm"));
+    assert!(stays.code == 1 && stays.out.contains("conflict  configmaps/tea/menu"), "{stays:?}");
+    assert_eq!(tea.get("cm/menu")["data"]["of"], "never");
+    tea.restored(line);
+    assert_eq!(tea.get("cm/menu")["data"]["of"], "today");
+
+    let hidden = tea.undelete("secret/key --object-namespace tea --dry-run");
+    assert!(hidden.out.contains("(hidden)") && !hidden.out.contains("c2VjcmV0"), "{hidden:?}");
+    let shown = tea.undelete("secret/key --object-namespace tea --dry-run --show-secrets");
+    assert!(shown.out.contains("c2VjcmV0"), "{shown:?}");
+}
+
+#[test]
+fn a_name_is_no_pattern() {
+    let tea = Tea::saved();
+    tea.lose("clusterrole/tea:a*b");
+    tea.lose("clusterrole/tea:axb");
+    tea.restored("clusterrole/tea:a*b");
+    assert_eq!(tea.get("clusterrole/tea:a*b")["metadata"]["name"], "tea:a*b");
+    assert!(tea.get("clusterrole/tea:axb").is_null());
+}
+
+#[test]
+fn what_it_needs_comes_along_and_is_told_before() {
+    let tea = Tea::saved();
+    for object in ["pod/kettle", "pvc/leaves", "cm/old"] {
+        tea.lose(object);
+    }
+    let line = "pod/kettle --object-namespace tea";
+    let dry = tea.undelete(&format!("{line} --dry-run"));
+    let needed = "Needed by these, and left as they are where they exist: persistentvolumeclaims/tea/leaves\n";
+    assert!(
+        dry.code == 0 && dry.out.contains("create    persistentvolumeclaims/tea/leaves\n") && dry.out.contains(needed),
+        "{dry:?}"
+    );
+    tea.restored(line);
+    assert!(tea.get("pod/kettle").is_object() && tea.get("pvc/leaves").is_object());
+    assert!(tea.get("cm/old").is_null(), "nobody needs it");
+}
+
+/// A ConfigMap that another one owns.
+fn owned(tea: &Tea, name: &str, owner: &str) {
+    let uid = tea.get(&format!("cm/{owner}"))["metadata"]["uid"].clone();
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "tea",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid, "controller": true}]}});
+    with_object(&tea.sandbox.kubectl(), &["create"], &object).unwrap_or_else(|e| panic!("{e:#}"));
+}
+
+#[test]
+fn what_it_owned_comes_back_with_it_and_belongs_to_it_again() {
+    let tea = Tea::saved();
+    owned(&tea, "page", "menu");
+    owned(&tea, "line", "page");
+    owned(&tea, "rust", "old");
+    tea.back_up("second");
+    let all = ["cm/line", "cm/page", "cm/menu", "cm/rust", "cm/old"];
+    // The owners last: what they own would go with them.
+    all.iter().for_each(|object| tea.lose(object));
+    let run = tea.restored("cm/menu --object-namespace tea --with-owned");
+    assert!(run.out.contains(", with 2 objects that it owned.\n"), "{run:?}");
+    for (object, owner) in [("cm/page", "cm/menu"), ("cm/line", "cm/page")] {
+        let references = tea.get(object)["metadata"]["ownerReferences"].clone();
+        assert_eq!(references[0]["uid"], tea.get(owner)["metadata"]["uid"], "{object}: {references}");
+    }
+    assert!(tea.get("cm/rust").is_null() && tea.get("cm/old").is_null());
+}
+
+#[test]
+fn the_namespace_is_made_when_it_is_gone() {
+    let tea = Tea::saved();
+    tea.kubectl(&["delete", "namespace", "tea", "--timeout=60s"]);
+    let run = tea.restored("cm/menu --object-namespace tea");
+    assert!(run.out.contains("create    namespaces/tea\ncreate    configmaps/tea/menu\n"), "{run:?}");
+    assert_eq!(tea.get("cm/menu")["data"]["of"], "today");
+    assert!(tea.get("cm/old").is_null());
+}
+
+#[test]
+fn an_object_comes_back_through_the_server() {
+    let ground = Ground::start();
+    let _server = ground.server("one");
+    ground.directory("default", &json!({"default": true}));
+    ground.until("backupstoragelocation", "default", "Available");
+    ground.many("shop", 3);
+    let back_up = |name: &str| {
+        ground.velero("Backup", name, &json!({"includedNamespaces": ["shop"], "storageLocation": "default"}));
+        ground.until("backup", name, "Completed");
+    };
+    back_up("first");
+    let before = ground.maps("shop");
+    let lost = before.keys().next().expect("a map").clone();
+    ground.bed.kubectl(&["delete", "configmap", &lost, "--namespace=shop"]);
+    back_up("second");
+    let client = Client::new(ground.bed.plane.kubeconfig());
+    let out = client.ok(&format!("undelete configmap/{lost} --object-namespace shop --confirm"));
+    assert!(out.starts_with(&format!("configmaps/shop/{lost} is in the backup \"first\" of ")), "{out}");
+    assert_eq!(ground.maps("shop"), before);
+    let none = client.fails("undelete configmap/none --object-namespace shop");
+    assert!(none.contains("none of 2 backups has configmap/none") && none.contains("second of "), "{none}");
+}
