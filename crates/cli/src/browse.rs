@@ -26,6 +26,9 @@ pub(crate) struct BrowseArgs {
     /// asked for it
     #[arg(long, value_name = "URL")]
     bucket: Option<String>,
+    /// The namespace of the kubeconfig; otherwise that of all objects, if it is the same for all, or default
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(crate) object_namespace: Option<String>,
     /// Where to listen; a port of 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -57,7 +60,7 @@ impl BrowseArgs {
         };
         let options = SandboxOptions {
             name: self.name.clone(),
-            namespace: store.only_namespace().unwrap_or("default").to_owned(),
+            namespace: self.object_namespace.as_deref().or(store.only_namespace()).unwrap_or("default").to_owned(),
             ..sandbox::options(self.listen)
         };
         let server = Sandbox::start_over(options, Arc::new(store)).await?;

@@ -13,8 +13,10 @@ use crate::install::InstallArgs;
 use crate::local::Local;
 use crate::man::ManArgs;
 use crate::migrate::MigrateCommand;
+use crate::object_namespace::ObjectNamespace;
 use crate::pflag;
-use crate::program::Program;
+use crate::plugin;
+use crate::program::{PLUGIN, Program};
 use crate::resource::backup::BackupCommand;
 use crate::resource::coverage::StatusArgs;
 use crate::resource::expiry::ExpiryArgs;
@@ -31,6 +33,7 @@ use crate::undelete::UndeleteArgs;
 use crate::uninstall::UninstallArgs;
 use crate::version::VersionArgs;
 use crate::volume::VolumeCommand;
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -133,6 +136,11 @@ impl Lifeboat {
     /// When the arguments are wrong, or ask for help.
     pub(crate) fn of(program: Program) -> Result<Self, clap::Error> {
         let mut command = Self::parse_line(&program.name, std::env::args_os())?;
+        if program.is_plugin()
+            && let Err(why) = command.take_object_namespace()
+        {
+            return Err(Self::grammar(&program.name).error(ErrorKind::ArgumentConflict, why));
+        }
         command.globals = command.globals.settled(program);
         Ok(command)
     }
@@ -162,7 +170,37 @@ impl Lifeboat {
 
     /// The commands and their flags, under this name.
     pub(crate) fn grammar(name: &str) -> clap::Command {
-        pflag::with_rules(Self::command().name(name.to_owned()).bin_name(name.to_owned()))
+        // The name is also one of files.
+        let grammar = pflag::with_rules(Self::command().name(name.replace(' ', "-")).bin_name(name.to_owned()));
+        if name == PLUGIN { plugin::with_namespaces(grammar) } else { grammar }
+    }
+
+    /// Lets `-n` mean the namespace of the objects, where the command is about objects of users.
+    ///
+    /// # Errors
+    /// When another flag of the command names another one.
+    pub(crate) fn take_object_namespace(&mut self) -> Result<(), String> {
+        let given = self.globals.given_namespace.take();
+        match (self.object_namespace(), given) {
+            (Some(place), Some(name)) => place.set(name),
+            (_, given) => {
+                self.globals.given_namespace = given;
+                Ok(())
+            }
+        }
+    }
+
+    /// The flag that names the namespace of the objects, where the command is about objects of users.
+    pub(crate) fn object_namespace(&mut self) -> Option<ObjectNamespace<'_>> {
+        match &mut self.command {
+            Command::Undelete(args) => Some(ObjectNamespace::One(&mut args.object_namespace)),
+            Command::Browse(args) => Some(ObjectNamespace::One(&mut args.object_namespace)),
+            Command::Diff(args) => Some(ObjectNamespace::Several(&mut args.include_namespaces)),
+            Command::Volume(VolumeCommand::Explain(args)) => Some(ObjectNamespace::One(&mut args.object_namespace)),
+            Command::Backup(BackupCommand::Contents(args)) => args.object_namespace(),
+            Command::Local(local) => local.object_namespace(),
+            _ => None,
+        }
     }
 
     /// Whether the command starts its own log.

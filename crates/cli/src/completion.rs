@@ -1,8 +1,9 @@
 //! `lifeboat completion bash|zsh|fish`, and the answers to what those shells ask: names of objects that are there now.
 
 use crate::globals::Globals;
-use crate::program::Program;
-use anyhow::{Context, Result};
+use crate::plugin::is_about_objects;
+use crate::program::{Program, completes_for_kubectl};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Command, Parser, ValueEnum};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
@@ -81,6 +82,11 @@ pub(crate) struct CompletionArgs {
 impl CompletionArgs {
     /// Prints a script that the shell reads.
     pub(crate) fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if globals.program.is_plugin() {
+            bail!(
+                "kubectl completes its plugins itself: put a link kubectl_complete-lifeboat to this program beside kubectl-lifeboat"
+            );
+        }
         let shell = match self.shell {
             Shell::Bash => "bash",
             Shell::Zsh => "zsh",
@@ -116,7 +122,7 @@ pub(crate) fn answer(grammar: fn(&str) -> Command) {
 }
 
 /// These commands, with the sources of names.
-fn with_names(grammar: Command) -> Command {
+pub(crate) fn with_names(grammar: Command) -> Command {
     grammar.mut_subcommands(|outer| {
         let first = outer.get_name().to_owned();
         let outer = outer.mut_args(|arg| match named_by_flag_of(&first, arg.get_id().as_str()) {
@@ -162,7 +168,10 @@ fn named_by_flag_of(command: &str, flag: &str) -> Option<&'static str> {
 /// Names that begin like this and do not stand on the line yet. Whatever goes wrong, there are just none: the shell has
 /// no place for an error.
 fn names(kind: &'static str, typed: &OsStr) -> Vec<CompletionCandidate> {
-    let words: Vec<OsString> = std::env::args_os().skip_while(|word| word != "--").skip(2).collect();
+    let words: Vec<OsString> = match completes_for_kubectl() {
+        true => std::env::args_os().skip(1).collect(),
+        false => std::env::args_os().skip_while(|word| word != "--").skip(2).collect(),
+    };
     let Some(globals) = globals(&words) else { return Vec::new() };
     let found = waited_for(async {
         let client = crate::resource::client(&globals).await?;
@@ -227,12 +236,16 @@ fn globals(words: &[OsString]) -> Option<Globals> {
         #[command(flatten)]
         globals: Globals,
     }
-    let parsed = Only::try_parse_from(where_to(words)).ok()?;
-    Some(parsed.globals.settled(Program::here().0))
+    let program = Program::here().0;
+    let mut globals = Only::try_parse_from(where_to(words)).ok()?.globals;
+    if program.is_plugin() && is_about_objects(words) {
+        globals.given_namespace = None;
+    }
+    Some(globals.settled(program))
 }
 
 fn where_to(words: &[OsString]) -> Vec<OsString> {
-    const FLAGS: [&str; 4] = ["--kubeconfig", "--kubecontext", "--namespace", "-n"];
+    const FLAGS: [&str; 5] = ["--kubeconfig", "--kubecontext", "--namespace", "-n", "--lifeboat-namespace"];
     let mut kept = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {

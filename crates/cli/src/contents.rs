@@ -5,6 +5,7 @@ mod get;
 mod objects;
 
 use crate::globals::Globals;
+use crate::object_namespace::ObjectNamespace;
 use crate::opened::{self, Opened, ScratchArgs};
 use crate::resource::download::FromServerArgs;
 use anyhow::Result;
@@ -49,7 +50,21 @@ enum ContentsCommand {
     Extract(extract::ExtractArgs),
 }
 
+impl ContentsCommand {
+    fn object_namespace(&mut self) -> ObjectNamespace<'_> {
+        match self {
+            Self::Get(args) => ObjectNamespace::One(&mut args.object_namespace),
+            Self::Extract(args) => ObjectNamespace::Several(&mut args.include_namespaces),
+        }
+    }
+}
+
 impl ContentsArgs {
+    /// The flag that names the namespace of the objects, if it has one.
+    pub(crate) fn object_namespace(&mut self) -> Option<ObjectNamespace<'_>> {
+        self.command.as_mut().map(ContentsCommand::object_namespace)
+    }
+
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let opened = opened::through_server(&self.name, &self.server, globals, folder.path()).await?;
@@ -58,6 +73,11 @@ impl ContentsArgs {
 }
 
 impl LocalContentsArgs {
+    /// The flag that names the namespace of the objects, if it has one.
+    pub(crate) fn object_namespace(&mut self) -> Option<ObjectNamespace<'_>> {
+        self.command.as_mut().map(ContentsCommand::object_namespace)
+    }
+
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let opened = opened::in_bucket(&self.bucket, &self.name, globals, folder.path()).await?;

@@ -37,7 +37,7 @@ pub(crate) struct DiffArgs {
     bucket: Option<String>,
     /// Compare only objects of these namespaces, and the namespaces themselves
     #[arg(long, value_parser = flags::list, default_value = "", value_name = "NAMESPACES")]
-    include_namespaces: List,
+    pub(crate) include_namespaces: List,
     /// Compare only objects of these types, by plural, singular, short name or kind
     #[arg(long, value_parser = flags::list, default_value = "", value_name = "TYPES")]
     include_resources: List,

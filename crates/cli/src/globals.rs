@@ -24,7 +24,12 @@ pub(crate) struct Globals {
     /// velero
     // Not an empty one: `--namespace "$NS" --all` must not mean another namespace than the user had in mind.
     #[arg(long = "namespace", short = 'n', global = true, value_parser = NonEmptyStringValueParser::new(), value_name = "NAMESPACE")]
-    given_namespace: Option<String>,
+    pub(crate) given_namespace: Option<String>,
+    /// The namespace in which Velero's resources live, whatever --namespace means; otherwise that of the client config file,
+    /// $VELERO_NAMESPACE, or velero
+    // It is shown where --namespace may mean another one: in the plugin of kubectl.
+    #[arg(long, global = true, hide = true, value_parser = NonEmptyStringValueParser::new(), value_name = "NAMESPACE")]
+    lifeboat_namespace: Option<String>,
     /// Names of features, comma-separated. EnableAPIGroupVersions saves and restores objects in all their API versions; any other
     /// name is accepted, as by Velero, and changes nothing in this version
     #[arg(long = "features", id = "features", global = true, value_name = "NAMES")]
@@ -54,7 +59,8 @@ pub(crate) struct Globals {
 impl Globals {
     /// These flags with what the environment adds to them.
     pub(crate) fn settled(self, program: Program) -> Self {
-        let namespace = program.namespace(self.given_namespace.as_deref());
+        let given = self.lifeboat_namespace.as_deref().or(self.given_namespace.as_deref());
+        let namespace = program.namespace(given);
         Self { namespace, program, ..self }
     }
 

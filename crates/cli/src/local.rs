@@ -13,6 +13,7 @@ mod verify;
 
 use crate::contents::LocalContentsArgs;
 use crate::globals::Globals;
+use crate::object_namespace::ObjectNamespace;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
@@ -40,6 +41,14 @@ enum LocalCommand {
 }
 
 impl Local {
+    /// The flag that names the namespace of the objects, if the command has one.
+    pub(crate) fn object_namespace(&mut self) -> Option<ObjectNamespace<'_>> {
+        match &mut self.command {
+            LocalCommand::Contents(args) => args.object_namespace(),
+            _ => None,
+        }
+    }
+
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
         match self.command {
             LocalCommand::Backup(args) => Box::pin(args.run(globals)).await,

@@ -22,13 +22,16 @@ mod globals;
 mod helper;
 mod history;
 mod install;
+mod kubectl_completion;
 mod local;
 mod log;
 mod man;
 mod migrate;
+mod object_namespace;
 mod opened;
 mod output;
 mod pflag;
+mod plugin;
 mod preview;
 mod program;
 mod progress;
@@ -59,6 +62,10 @@ fn main() -> ExitCode {
     }
     // One TLS provider is in the graph; saying so makes an accidental second one fail here and not in the field.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    if program::completes_for_kubectl() {
+        kubectl_completion::answer_kubectl(std::env::args_os().skip(1), command::Lifeboat::grammar);
+        return ExitCode::SUCCESS;
+    }
     completion::answer(command::Lifeboat::grammar);
     let (program, warning) = Program::here();
     errors::warn(warning.as_deref());

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// What a process is told without flags.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
-    /// What it was called as: `lifeboat`, or `velero` through a link of that name. All hints say it.
+    /// What it was called as: `lifeboat`, `velero` through a link of that name, or [`PLUGIN`] through kubectl. All hints say it.
     pub(crate) name: String,
     /// The client config file; `None` without a home.
     pub(crate) config_path: Option<PathBuf>,
@@ -30,6 +30,13 @@ pub(crate) struct Program {
 /// The client config file: a flat JSON object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Config(pub(crate) BTreeMap<String, Value>);
+
+/// What users of the plugin of kubectl type.
+pub(crate) const PLUGIN: &str = "kubectl lifeboat";
+/// The name by which kubectl finds the plugin.
+const PLUGIN_FILE: &str = "kubectl-lifeboat";
+/// The name by which kubectl asks for completions of what is typed behind [`PLUGIN`].
+const PLUGIN_COMPLETION: &str = "kubectl_complete-lifeboat";
 
 /// The version, as all our programs say it.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
@@ -88,7 +95,14 @@ impl Program {
 
     /// What we call ourselves to servers.
     pub(crate) fn user_agent(&self) -> String {
-        format!("{}/{VERSION} ({}/{}) {COMMIT}", self.name, std::env::consts::OS, architecture())
+        // A name there has no blanks.
+        let name = self.name.replace(' ', "-");
+        format!("{name}/{VERSION} ({}/{}) {COMMIT}", std::env::consts::OS, architecture())
+    }
+
+    /// Whether it is kubectl's plugin.
+    pub(crate) fn is_plugin(&self) -> bool {
+        self.name == PLUGIN
     }
 }
 
@@ -130,10 +144,23 @@ impl Config {
     }
 }
 
+/// Whether kubectl asks for completions of the plugin's commands.
+pub(crate) fn completes_for_kubectl() -> bool {
+    file_name(std::env::args_os().next()).is_some_and(|name| name == PLUGIN_COMPLETION)
+}
+
 fn called_as(path: Option<OsString>) -> String {
+    match file_name(path) {
+        None => "lifeboat".to_owned(),
+        Some(name) if name == PLUGIN_FILE || name == PLUGIN_COMPLETION => PLUGIN.to_owned(),
+        Some(name) => name,
+    }
+}
+
+fn file_name(path: Option<OsString>) -> Option<String> {
     let path = path.map(PathBuf::from);
     let name = path.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "lifeboat".to_owned())
+    name.filter(|name| !name.is_empty())
 }
 
 /// The processor, in Go's word for it.
@@ -161,6 +188,8 @@ mod tests {
             ("/usr/bin/velero", "velero"),
             ("lifeboat", "lifeboat"),
             ("./x/velero-1.18", "velero-1.18"),
+            ("/usr/bin/kubectl-lifeboat", "kubectl lifeboat"),
+            ("kubectl_complete-lifeboat", "kubectl lifeboat"),
             ("", "lifeboat"),
         ] {
             assert_eq!(called_as(Some(path.into())), expected, "{path:?}");
@@ -169,6 +198,8 @@ mod tests {
         let agent = program(json!({})).user_agent();
         assert!(agent.starts_with(&format!("velero/{VERSION} ({}/", std::env::consts::OS)), "{agent}");
         assert!(agent.ends_with(&format!(") {COMMIT}")), "{agent}");
+        let plugin = Program { name: PLUGIN.into(), ..Program::default() };
+        assert!(plugin.is_plugin() && plugin.user_agent().starts_with("kubectl-lifeboat/"), "{}", plugin.user_agent());
     }
 
     #[test]

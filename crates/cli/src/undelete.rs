@@ -44,7 +44,7 @@ pub(crate) struct UndeleteArgs {
     what: String,
     /// The namespace of the object; otherwise that of the kubeconfig's context. Objects that are in none take no namespace
     #[arg(long, value_name = "NAMESPACE")]
-    object_namespace: Option<String>,
+    pub(crate) object_namespace: Option<String>,
     /// The backup to take it from; otherwise the newest one that has it
     #[arg(long, value_name = "BACKUP")]
     from: Option<String>,

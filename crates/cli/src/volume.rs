@@ -33,7 +33,7 @@ pub(crate) struct ExplainArgs {
     claim: Option<String>,
     /// The namespace of the claims; all namespaces when left out
     #[arg(long, value_name = "NAMESPACE")]
-    object_namespace: Option<String>,
+    pub(crate) object_namespace: Option<String>,
     #[command(flatten)]
     spec: BackupSpecArgs,
     /// A file with resource policies, in place of a ConfigMap

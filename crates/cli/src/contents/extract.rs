@@ -31,7 +31,7 @@ pub(crate) struct ExtractArgs {
     include_resources: List,
     /// Only objects of these namespaces
     #[arg(long, value_parser = flags::list, default_value = "", value_name = "NAMESPACES")]
-    include_namespaces: List,
+    pub(super) include_namespaces: List,
     /// Leave out what servers and controllers have written: status, owners, times and the like
     #[arg(long)]
     clean: bool,

@@ -16,7 +16,7 @@ pub(crate) struct GetArgs {
     what: String,
     /// Only objects of this namespace
     #[arg(long, value_name = "NAMESPACE")]
-    object_namespace: Option<String>,
+    pub(super) object_namespace: Option<String>,
     /// How they are printed; each object is a document of its own
     #[arg(long, short, value_enum, default_value_t = Form::Yaml)]
     output: Form,

@@ -1,9 +1,10 @@
-//! One object back: `lifeboat undelete`.
+//! One object back: `lifeboat undelete`, and kubectl's plugin.
 
 use crate::ground::Ground;
 use crate::shop;
 use crate::snapshot::{self, Snapshot};
 use crate::support::{Client, Run, Sandbox, local, ok, run, with_object};
+use lifeboat_testbed::Binaries;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -303,4 +304,81 @@ fn an_object_comes_back_through_the_server() {
     assert_eq!(ground.maps("shop"), before);
     let none = client.fails("undelete configmap/none --object-namespace shop");
     assert!(none.contains("none of 2 backups has configmap/none") && none.contains("second of "), "{none}");
+}
+
+/// kubectl with the plugin beside it.
+struct Plugged<'a> {
+    tea: &'a Tea,
+    links: TempDir,
+}
+
+impl<'a> Plugged<'a> {
+    fn of(tea: &'a Tea) -> Self {
+        let links = tempfile::tempdir().expect("a folder");
+        for name in ["kubectl-lifeboat", "kubectl_complete-lifeboat"] {
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lifeboat"), links.path().join(name)).expect("a link");
+        }
+        Self { tea, links }
+    }
+
+    /// `kubectl LINE`; `""` stands for an empty word.
+    fn run(&self, line: &str) -> Run {
+        let kubectl = Binaries::ensure().expect("the programs of the test bed").path("kubectl");
+        let path = format!("{}:/usr/bin:/bin", self.links.path().display());
+        let words = line.split(' ').map(|word| if word == "\"\"" { "" } else { word });
+        let mut command = Command::new(kubectl);
+        command.args(words).env("PATH", path).env("HOME", self.tea.folder.path());
+        command.env("XDG_STATE_HOME", self.tea.folder.path().join("state"));
+        run(command.env("KUBECONFIG", self.tea.sandbox.kubeconfig()).env_remove("VELERO_NAMESPACE"))
+    }
+}
+
+#[test]
+fn kubectl_runs_the_program_as_its_plugin() {
+    let tea = Tea::saved();
+    let plugged = Plugged::of(&tea);
+    let bucket = tea.folder.path().join("bucket").display().to_string();
+    let version = plugged.run("lifeboat version --client-only");
+    assert!(version.code == 0 && version.out.contains("Version: v"), "{version:?}");
+    let help = plugged.run("lifeboat undelete --help");
+    assert!(help.code == 0 && help.out.contains("Usage: kubectl lifeboat undelete ["), "{help:?}");
+    assert!(help.out.contains("--lifeboat-namespace <NAMESPACE>"), "{help:?}");
+    let refused = plugged.run("lifeboat frob");
+    assert!(
+        refused.code == 1 && refused.err.contains("unknown command \"frob\" for \"kubectl lifeboat\""),
+        "{refused:?}"
+    );
+
+    tea.lose("cm/menu");
+    // As kubectl has it, -n is the namespace of the object.
+    let undeleted = plugged.run(&format!("lifeboat undelete cm/menu -n tea --bucket {bucket} --confirm"));
+    assert!(undeleted.code == 0 && tea.get("cm/menu").is_object(), "{undeleted:?}");
+    tea.lose("cm/old");
+    tea.back_up("second");
+    let diff = |namespace: &str| {
+        plugged.run(&format!("lifeboat -n {namespace} diff first second --bucket {bucket} --include-resources cm"))
+    };
+    let of_tea = diff("tea");
+    assert!(of_tea.code == 1 && of_tea.out.contains("removed  configmaps/tea/old\n"), "{of_tea:?}");
+    let of_other = diff("default");
+    assert!(of_other.code == 0, "{of_other:?}");
+}
+
+#[test]
+fn kubectl_completes_the_commands_of_its_plugin() {
+    let tea = Tea::saved();
+    let plugged = Plugged::of(&tea);
+    let offered = |line: &str| {
+        let run = plugged.run(&format!("__complete lifeboat {line}"));
+        assert_eq!(run.code, 0, "{line}: {run:?}");
+        run.out
+    };
+    let commands = offered("und");
+    assert!(commands.starts_with("undelete\tBring one object back") && commands.contains("\n:4\n"), "{commands}");
+    let types = offered("undelete conf");
+    assert!(types.starts_with("configmaps/\n") && types.contains("\n:6\n"), "{types}");
+    let all = offered("undelete \"\"");
+    assert!(all.contains("deployments.apps/\n") && all.contains("catalogs") == all.contains("catalogs."), "{all}");
+    let flags = offered("undelete --with-");
+    assert!(flags.starts_with("--with-owned\t"), "{flags}");
 }
