@@ -1,14 +1,16 @@
 //! One object back: `lifeboat undelete`, and kubectl's plugin.
 
+use crate::faults::namespace;
 use crate::ground::Ground;
 use crate::shop;
 use crate::snapshot::{self, Snapshot};
-use crate::support::{Client, Run, Sandbox, local, ok, run, with_object};
-use lifeboat_testbed::Binaries;
+use crate::support::{Bed, Client, Run, Sandbox, eventually, local, ok, run, with_object};
+use lifeboat_testbed::{Binaries, Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 const MANIFESTS: &str = r#"
@@ -217,6 +219,35 @@ fn nothing_is_done_before_somebody_has_seen_what() {
     assert!(shown.out.contains("c2VjcmV0"), "{shown:?}");
 }
 
+/// What the command does on a terminal, when the user types this.
+fn on_a_terminal(tea: &Tea, typed: &str) -> Run {
+    let answer = tea.folder.path().join("answer");
+    std::fs::write(&answer, typed).expect("write");
+    let bucket = tea.folder.path().join("bucket");
+    let words = "undelete cm/menu --object-namespace tea --bucket";
+    let line = format!("{} {words} {}", env!("CARGO_BIN_EXE_lifeboat"), bucket.display());
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    command.env("KUBECONFIG", tea.sandbox.kubeconfig()).env("XDG_STATE_HOME", tea.folder.path().join("state"));
+    let output = command.stdin(File::open(answer).expect("a file")).output().expect("the command");
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    Run { code: output.status.code().unwrap_or(-1), out, err }
+}
+
+#[test]
+fn on_a_terminal_the_user_is_asked() {
+    let tea = Tea::saved();
+    tea.lose("cm/menu");
+    for typed in ["n\n", "what?\nn\n"] {
+        let no = on_a_terminal(&tea, typed);
+        assert!(no.code == 0 && no.out.contains("Nothing was restored."), "{no:?}");
+        assert!(tea.get("cm/menu").is_null());
+    }
+    let yes = on_a_terminal(&tea, "y\n");
+    assert!(yes.code == 0 && yes.out.contains("create    configmaps/tea/menu"), "{yes:?}");
+    assert!(tea.get("cm/menu").is_object());
+}
+
 #[test]
 fn a_name_is_no_pattern() {
     let tea = Tea::saved();
@@ -283,6 +314,90 @@ fn the_namespace_is_made_when_it_is_gone() {
 }
 
 #[test]
+fn a_deployment_with_what_it_owned_goes_on_as_it_was() {
+    let bed = Bed::start();
+    let labels = json!({"app": "web"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    for object in [
+        namespace("shop"),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}}),
+    ] {
+        with_object(&bed.plane.kubectl(), &["create"], &object).unwrap_or_else(|e| panic!("{e:#}"));
+    }
+    let names = |types: &str| {
+        let found = bed.kubectl(&["get", types, "--namespace=shop", "--output=name"]);
+        found.lines().map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let all = "deployments,replicasets,pods";
+    eventually("the pods", || names("pods").len() == 2);
+    let before = names(all);
+    let backup = bed.local(&["backup", "first"]);
+    assert_eq!(backup.code, 0, "{backup:?}");
+    bed.kubectl(&["delete", "deployment", "web", "--namespace=shop", "--cascade=foreground", "--timeout=60s"]);
+    assert_eq!(names(all), BTreeSet::new());
+    let folder = bed.bucket().parent().expect("a folder").to_owned();
+    let line = "deploy/web --object-namespace shop --with-owned --confirm";
+    let run = undelete(&bed.plane.kubeconfig(), &folder, line);
+    assert!(run.code == 0 && run.out.contains(", with 3 objects that it owned.\n"), "{run:?}");
+    let owner = |object: &str, path: &str| {
+        bed.kubectl(&["get", object, "--namespace=shop", &format!("--output=jsonpath={path}")])
+    };
+    eventually("the replica set is adopted", || {
+        owner("replicasets", "{.items[*].metadata.ownerReferences[*].uid}")
+            == owner("deployment/web", "{.metadata.uid}")
+    });
+    eventually("the pods are adopted", || {
+        let of_pods = owner("pods", "{.items[*].metadata.ownerReferences[*].uid}");
+        let of_set = owner("replicasets", "{.items[*].metadata.uid}");
+        of_pods == format!("{of_set} {of_set}")
+    });
+    assert_eq!(names(all), before, "controllers have made nothing anew");
+}
+
+#[test]
+fn what_was_cut_off_goes_on_although_all_objects_are_there() {
+    let bed = Bed::start();
+    let map = |name: &str, owners: Value| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "shop", "ownerReferences": owners}})
+    };
+    for object in [namespace("shop"), map("menu", json!([]))] {
+        with_object(&bed.plane.kubectl(), &["create"], &object).unwrap_or_else(|e| panic!("{e:#}"));
+    }
+    let field = |name: &str, path: &str| {
+        bed.kubectl(&["get", "configmap", name, "--namespace=shop", &format!("--output=jsonpath={path}")])
+    };
+    let owner =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "menu", "uid": field("menu", "{.metadata.uid}")}]);
+    with_object(&bed.plane.kubectl(), &["create"], &map("page", owner)).unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(bed.local(&["backup", "first"]).code, 0);
+    bed.kubectl(&["delete", "configmap", "page", "menu", "--namespace=shop"]);
+
+    let (proxy, kubeconfig) = Proxy::before_api_server(&bed.plane.kubeconfig(), "proxied").expect("a proxy");
+    let path = "/api/v1/namespaces/shop/configmaps/*";
+    proxy.script(vec![Rule::new("PATCH", path, Nth::Only(1), Fault::Kill(Kill::Before))]);
+    let folder = bed.bucket().parent().expect("a folder").to_owned();
+    let command = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command.args(["undelete", "cm/menu", "--object-namespace=shop", "--with-owned", "--confirm", "--bucket"]);
+        command.arg(bed.bucket()).env("KUBECONFIG", &kubeconfig).env("XDG_STATE_HOME", folder.join("state"));
+        command
+    };
+    let mut first = command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command");
+    proxy.victim(first.id());
+    assert!(!first.wait().expect("its end").success());
+    proxy.no_victim();
+    proxy.script(Vec::new());
+    assert_eq!(field("page", "{.metadata.ownerReferences}"), "");
+    let again = run(&mut command());
+    assert!(again.code == 0 && again.out.contains("unchanged configmaps/shop/page"), "{again:?}");
+    assert_eq!(field("page", "{.metadata.ownerReferences[*].uid}"), field("menu", "{.metadata.uid}"));
+    let done = run(&mut command());
+    assert!(done.code == 0 && done.err.contains("it is there as in the backup"), "{done:?}");
+}
+
+#[test]
 fn an_object_comes_back_through_the_server() {
     let ground = Ground::start();
     let _server = ground.server("one");
@@ -306,6 +421,10 @@ fn an_object_comes_back_through_the_server() {
     assert!(none.contains("none of 2 backups has configmap/none") && none.contains("second of "), "{none}");
 }
 
+fn kubectl() -> PathBuf {
+    Binaries::ensure().expect("the programs of the test bed").path("kubectl")
+}
+
 /// kubectl with the plugin beside it.
 struct Plugged<'a> {
     tea: &'a Tea,
@@ -323,10 +442,9 @@ impl<'a> Plugged<'a> {
 
     /// `kubectl LINE`; `""` stands for an empty word.
     fn run(&self, line: &str) -> Run {
-        let kubectl = Binaries::ensure().expect("the programs of the test bed").path("kubectl");
         let path = format!("{}:/usr/bin:/bin", self.links.path().display());
         let words = line.split(' ').map(|word| if word == "\"\"" { "" } else { word });
-        let mut command = Command::new(kubectl);
+        let mut command = Command::new(kubectl());
         command.args(words).env("PATH", path).env("HOME", self.tea.folder.path());
         command.env("XDG_STATE_HOME", self.tea.folder.path().join("state"));
         run(command.env("KUBECONFIG", self.tea.sandbox.kubeconfig()).env_remove("VELERO_NAMESPACE"))
@@ -362,6 +480,10 @@ fn kubectl_runs_the_program_as_its_plugin() {
     assert!(of_tea.code == 1 && of_tea.out.contains("removed  configmaps/tea/old\n"), "{of_tea:?}");
     let of_other = diff("default");
     assert!(of_other.code == 0, "{of_other:?}");
+    let browse =
+        format!("lifeboat browse first -n tea --bucket {bucket} -- {} get cm/old -o name", kubectl().display());
+    let browsed = plugged.run(&browse);
+    assert!(browsed.code == 0 && browsed.out == "configmap/old\n", "{browsed:?}");
 }
 
 #[test]
