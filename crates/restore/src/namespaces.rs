@@ -204,8 +204,12 @@ impl Namespaces {
             || async {
                 match env.cluster.create(&self.resource, None, name, wanted()).await {
                     Ok(_) => Ok(Some(true)),
-                    Err(e) if e.is_already_exists() || is_terminating(&e) => {
-                        let found = env.cluster.get(&self.resource, None, name).await?;
+                    Err(e) if e.is_already_exists() || is_terminating(&e) || is_forbidden(&e) => {
+                        let found = match env.cluster.get(&self.resource, None, name).await {
+                            // Who may make no namespaces needs none that is there.
+                            Ok(None) | Err(_) if is_forbidden(&e) => return Err(e),
+                            found => found?,
+                        };
                         let found = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
                         // Gone meanwhile, or being deleted: try again.
                         let found = found.filter(|found| Leaving::of_namespace(found).is_none());
@@ -274,6 +278,10 @@ fn with_cost(why: &str, objects: u64) -> String {
     }
 }
 
+fn is_forbidden(error: &ClusterError) -> bool {
+    error.status().is_some_and(|status| status.code == 403)
+}
+
 fn is_terminating(error: &ClusterError) -> bool {
     error.is_conflict() || error.status().is_some_and(|s| s.code == 409)
 }
@@ -311,32 +319,55 @@ mod tests {
     use lifeboat_testbed::scripted_api_server;
     use tokio::task::JoinSet;
 
+    /// Namespaces, and an API server that gives these answers.
+    async fn asking(tasks: &mut JoinSet<()>, answers: Vec<(u16, String)>) -> (Namespaces, Env) {
+        let kubeconfig = scripted_api_server(tasks, answers).await.unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), ..ConnectOptions::default() };
+        let env = Env {
+            cluster: Cluster::connect(&options).await.unwrap(),
+            store: Store::in_memory(),
+            actions: Actions::default(),
+            operation: Operation::new(Arc::new(|| Timestamp::UNIX_EPOCH), "restore=velero/r", std::env::temp_dir()),
+        };
+        let resource = Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace"));
+        (Namespaces::new(resource, Duration::from_secs(60), None, None), env)
+    }
+
+    fn failure(reason: &str, code: u16) -> (u16, String) {
+        (code, json!({"kind": "Status", "status": "Failure", "reason": reason, "code": code}).to_string())
+    }
+
+    fn there(metadata: &Value) -> (u16, String) {
+        (200, json!({"kind": "Namespace", "metadata": metadata}).to_string())
+    }
+
     /// Something else may make it again before the restore does, empty: what was seen in it before is no longer there.
     #[tokio::test]
     async fn a_namespace_that_went_and_came_again_has_changed() {
-        let status =
-            |reason: &str| json!({"kind": "Status", "status": "Failure", "reason": reason, "code": 409}).to_string();
-        let there = |metadata: Value| (200, json!({"kind": "Namespace", "metadata": metadata}).to_string());
-        let exists = || (409, status("AlreadyExists"));
+        let exists = || failure("AlreadyExists", 409);
         let leaving = json!({"name": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"});
         for (answers, expected) in [
-            (vec![exists(), there(json!({"name": "shop"}))], false),
-            (vec![exists(), there(leaving), exists(), there(json!({"name": "shop"}))], true),
+            (vec![exists(), there(&json!({"name": "shop"}))], false),
+            (vec![exists(), there(&leaving), exists(), there(&json!({"name": "shop"}))], true),
         ] {
             let mut tasks = JoinSet::new();
-            let kubeconfig = scripted_api_server(&mut tasks, answers).await.unwrap();
-            let options =
-                ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), ..ConnectOptions::default() };
-            let env = Env {
-                cluster: Cluster::connect(&options).await.unwrap(),
-                store: Store::in_memory(),
-                actions: Actions::default(),
-                operation: Operation::new(Arc::new(|| Timestamp::UNIX_EPOCH), "restore=velero/r", std::env::temp_dir()),
-            };
-            let resource = Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace"));
-            let namespaces = Namespaces::new(resource, Duration::from_secs(60), None, None);
+            let (namespaces, env) = asking(&mut tasks, answers).await;
             assert_eq!(namespaces.ensure("shop", async { Ok(None) }, &env).await, Ok(false));
             assert_eq!(namespaces.has_changed_any(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_may_make_no_namespaces_needs_none_that_is_there() {
+        let forbidden = || failure("Forbidden", 403);
+        for (found, expected) in [
+            (there(&json!({"name": "shop"})), Ok(false)),
+            (failure("NotFound", 404), Err(Missing::ForGood)),
+            (forbidden(), Err(Missing::ForGood)),
+        ] {
+            let mut tasks = JoinSet::new();
+            let (namespaces, env) = asking(&mut tasks, vec![forbidden(), found]).await;
+            assert_eq!(namespaces.ensure("shop", async { Ok(None) }, &env).await, expected);
         }
     }
 

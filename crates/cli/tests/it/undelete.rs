@@ -397,6 +397,45 @@ fn what_was_cut_off_goes_on_although_all_objects_are_there() {
     assert!(done.code == 0 && done.err.contains("it is there as in the backup"), "{done:?}");
 }
 
+/// A kubeconfig of the cluster for an account with this token.
+fn kubeconfig_of(bed: &Bed, token: &str) -> PathBuf {
+    let mut config: Value =
+        serde_json::from_str(&bed.kubectl(&["config", "view", "--raw", "--output=json"])).expect("JSON");
+    config["users"][0]["user"] = json!({"token": token});
+    let path = bed.bucket().with_file_name("tenant");
+    std::fs::write(&path, config.to_string()).expect("write");
+    path
+}
+
+#[test]
+fn who_may_edit_a_namespace_brings_its_objects_back() {
+    let bed = Bed::start();
+    let subject = json!([{"kind": "ServiceAccount", "name": "tenant", "namespace": "shop"}]);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "menu", "namespace": "shop"}, "data": {"of": "today"}});
+    for object in [
+        &namespace("shop"),
+        &map,
+        &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": "shop"}}),
+        &json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "tenant", "namespace": "shop"},
+            "subjects": subject, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}}),
+    ] {
+        with_object(&bed.plane.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+    }
+    assert_eq!(bed.local(&["backup", "first"]).code, 0);
+    let token = bed.kubectl(&["create", "token", "tenant", "--namespace=shop"]);
+    let kubeconfig = kubeconfig_of(&bed, token.trim());
+    let folder = bed.bucket().parent().expect("a folder").to_owned();
+    bed.kubectl(&["delete", "configmap", "menu", "--namespace=shop"]);
+    let run = undelete(&kubeconfig, &folder, "cm/menu --object-namespace shop --confirm");
+    assert!(run.code == 0, "{run:?}");
+    assert_eq!(bed.kubectl(&["get", "configmap", "menu", "-n", "shop", "--output=jsonpath={.data.of}"]), "today");
+    // What the account may not write is refused by the API server, and said.
+    bed.kubectl(&["delete", "rolebinding", "tenant", "--namespace=shop"]);
+    bed.kubectl(&["delete", "configmap", "menu", "--namespace=shop"]);
+    let refused = undelete(&kubeconfig, &folder, "cm/menu --object-namespace shop --confirm");
+    assert!(refused.code != 0 && refused.err.contains("forbidden"), "{refused:?}");
+}
+
 #[test]
 fn an_object_comes_back_through_the_server() {
     let ground = Ground::start();
