@@ -5,7 +5,7 @@ use crate::rows::Rows;
 use crate::types::types;
 use crate::words::named;
 use async_trait::async_trait;
-use lifeboat_object::{GroupResource, ObjectKey, chain};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, chain};
 use lifeboat_sandbox::{ListPage, ListQuery, ObjectStore, StoreError, StoredObject, Types};
 use lifeboat_store::{Archive, ArchiveItem};
 use std::sync::Arc;

@@ -195,6 +195,7 @@ impl Lifeboat {
         match &mut self.command {
             Command::Undelete(args) => Some(ObjectNamespace::One(&mut args.object_namespace)),
             Command::Browse(args) => Some(ObjectNamespace::One(&mut args.object_namespace)),
+            Command::History(args) => Some(ObjectNamespace::One(&mut args.object_namespace)),
             Command::Diff(args) => Some(ObjectNamespace::Several(&mut args.include_namespaces)),
             Command::Volume(VolumeCommand::Explain(args)) => Some(ObjectNamespace::One(&mut args.object_namespace)),
             Command::Backup(BackupCommand::Contents(args)) => args.object_namespace(),

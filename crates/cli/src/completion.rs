@@ -158,7 +158,7 @@ fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
 /// The kind of the objects whose names a flag of a command without a verb takes.
 fn named_by_flag_of(command: &str, flag: &str) -> Option<&'static str> {
     match (command, flag) {
-        ("undelete", "what") => Some(TYPES),
+        ("undelete" | "history", "what") => Some(TYPES),
         ("debug", "backup") | ("browse", "name") | ("undelete", "from") | ("diff", "before" | "after") => Some(Backup::KIND),
         ("debug", "restore") => Some(Restore::KIND),
         _ => None,
@@ -344,6 +344,7 @@ mod tests {
             browse name Backup
             diff before Backup
             diff after Backup
+            history what TYPE/
             undelete what TYPE/
             undelete from Backup
             debug backup Backup

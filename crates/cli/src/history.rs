@@ -27,7 +27,7 @@ pub(crate) struct HistoryArgs {
     name: Option<String>,
     /// The namespace of the object
     #[arg(long, value_name = "NAMESPACE")]
-    object_namespace: Option<String>,
+    pub(crate) object_namespace: Option<String>,
     /// Where the backups lie: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
     #[arg(long, value_name = "URL")]
     bucket: String,

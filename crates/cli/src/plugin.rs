@@ -7,9 +7,10 @@ use clap::Command;
 use std::ffi::OsString;
 
 /// Commands about objects of users, by the words that lead to them. `Lifeboat::object_namespace` knows their flags.
-const OF_OBJECTS: [&[&str]; 8] = [
+const OF_OBJECTS: [&[&str]; 9] = [
     &["undelete"],
     &["diff"],
+    &["history"],
     &["browse"],
     &["volume", "explain"],
     &["backup", "contents", "get"],
@@ -60,9 +61,10 @@ mod tests {
     }
 
     /// A line of each command about objects.
-    const LINES: [&str; 8] = [
+    const LINES: [&str; 9] = [
         "undelete cm/a",
         "diff a b --bucket x",
+        "history cm/a --bucket x",
         "browse a",
         "volume explain",
         "backup contents a get cm",

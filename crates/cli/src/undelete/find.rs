@@ -96,7 +96,7 @@ impl Search<'_> {
     }
 
     async fn found(key: ObjectKey, backup: Backup, candidate: Candidate) -> Result<Found> {
-        let Candidate { store, opened: Opened { store: contents, what }, copy } = candidate;
+        let Candidate { store, opened: Opened { store: contents, what, .. }, copy } = candidate;
         if let Some((folder, download)) = &copy {
             copy_volume_files(download, folder.path()).await?;
         }
