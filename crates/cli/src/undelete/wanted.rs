@@ -70,7 +70,11 @@ impl Wanted {
         self.given.as_ref().unwrap_or(&self.otherwise)
     }
 
-    fn one_of(&self, types: BTreeSet<GroupResource>) -> Result<Option<GroupResource>> {
+    fn one_of(&self, mut types: BTreeSet<GroupResource>) -> Result<Option<GroupResource>> {
+        // A type without a group cannot be written otherwise; kubectl takes it for the word too.
+        if types.iter().any(|resource| resource.group.is_empty()) {
+            types.retain(|resource| resource.group.is_empty());
+        }
         if types.len() > 1 {
             let names: Vec<String> = types.iter().map(ToString::to_string).collect();
             bail!(
@@ -144,6 +148,7 @@ mod tests {
         };
         assert_eq!(one_of(&[]), Ok(None));
         assert_eq!(one_of(&["clusters.a.io"]), Ok(Some("clusters.a.io".parse().unwrap())));
+        assert_eq!(one_of(&["services", "services.serving.knative.dev"]), Ok(Some("services".parse().unwrap())));
         let told = "\"cluster\" may be any of clusters.a.io, clusters.b.io: write the type with its group, such as clusters.a.io/a";
         assert_eq!(one_of(&["clusters.b.io", "clusters.a.io"]), Err(told.to_owned()));
     }
