@@ -159,7 +159,9 @@ fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
 fn named_by_flag_of(command: &str, flag: &str) -> Option<&'static str> {
     match (command, flag) {
         ("undelete" | "history", "what") => Some(TYPES),
-        ("debug", "backup") | ("browse", "name") | ("undelete", "from") | ("diff", "before" | "after") => Some(Backup::KIND),
+        ("debug", "backup") | ("browse", "name") | ("undelete", "from") | ("diff", "before" | "after") => {
+            Some(Backup::KIND)
+        }
         ("debug", "restore") => Some(Restore::KIND),
         _ => None,
     }

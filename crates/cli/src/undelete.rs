@@ -8,7 +8,7 @@ mod wanted;
 use crate::bucket_url::{self, Purpose};
 use crate::confirm::confirmed;
 use crate::globals::Globals;
-use crate::local::carry_out::carry_out;
+use crate::local::carry_out::{Until, carry_out};
 use crate::local::journal::{exit_code, print_results};
 use crate::local::state::State;
 use crate::opened::ScratchArgs;
@@ -134,7 +134,7 @@ impl UndeleteArgs {
         let state = State::open("undelete", &bucket, &name, now)?;
         let request = job.request(&plan.selection, &state.content)?;
         let env = job.env(&request.restore.metadata.name);
-        Box::pin(carry_out(&request, env, state, self.output)).await
+        Box::pin(carry_out(&request, env, (state, Until::Completed), self.output)).await
     }
 
     async fn find(&self, wanted: &Wanted, catalog: &Catalog, globals: &Globals, folder: &TempDir) -> Result<Found> {

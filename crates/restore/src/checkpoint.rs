@@ -110,6 +110,11 @@ impl Checkpoint {
         self.resumed
     }
 
+    /// Takes nothing for done, so that every object is looked at again. That there was an earlier run stays known.
+    pub(crate) fn forget_marks(&mut self) {
+        self.done.fill(0);
+    }
+
     /// What an earlier run did with a row; `None` when there is still something to do.
     pub(crate) fn done(&self, row: usize) -> Option<Action> {
         match self.done.get(row / 4)? >> (row % 4 * 2) & 3 {
@@ -200,6 +205,10 @@ mod tests {
             None,
         ];
         assert_eq!(done, expected);
+
+        let (mut again, _) = open("u", "a", 6).await;
+        again.forget_marks();
+        assert!(again.is_resumed() && (0..7).all(|row| again.done(row).is_none()));
 
         for (uid, archive, rows) in [("v", "a", 6), ("u", "b", 6), ("u", "a", 7)] {
             let (other, problem) = open(uid, archive, rows).await;

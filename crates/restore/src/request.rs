@@ -42,6 +42,9 @@ pub struct Settings {
     pub resource_policies: Option<RulesText>,
     /// Whether a preview asks the API server, by a dry run, about each object that would be written.
     pub asks_server: bool,
+    /// Whether a run again of a restore that was cut off looks at every object anew, also at those that its checkpoint says are done:
+    /// somebody may have changed or deleted them since.
+    pub looks_again: bool,
     /// Bounds on the archive.
     pub limits: ReadLimits,
 }
@@ -59,6 +62,7 @@ impl Default for Settings {
             default_resource_modifiers: String::new(),
             resource_policies: None,
             asks_server: false,
+            looks_again: false,
             limits: ReadLimits::default(),
         }
     }

@@ -90,7 +90,7 @@ async fn walk(
     };
     let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &env.operation));
     operations.load().await;
-    let mut checkpoint = checkpoint(restore, &walk.archive, env).await?;
+    let mut checkpoint = checkpoint(restore, &walk.archive, request.settings.looks_again, env).await?;
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
     let lasting = Lasting::new(&walk, Arc::clone(&operations), pinned.clone(), checkpoint.is_resumed())?;
@@ -252,7 +252,12 @@ fn done_before(archive: &Archive, begun: &Begun, checkpoint: &Checkpoint) -> Vec
 ///
 /// # Errors
 /// [`RestoreError::Unnoted`]: without it a run again would take what this one has done for a change of the plan.
-async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Result<Checkpoint, RestoreError> {
+async fn checkpoint(
+    restore: &Restore,
+    archive: &Archive,
+    looks_again: bool,
+    env: &Env,
+) -> Result<Checkpoint, RestoreError> {
     let (uid, rows) = (&restore.metadata.uid, archive.rows().len());
     let (mut checkpoint, problem) =
         Checkpoint::open(Arc::clone(&env.operation.records), uid, archive.digest(), rows).await;
@@ -260,6 +265,9 @@ async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Result<C
         env.operation
             .journal
             .warn(&Place::Velero, format!("the checkpoint is not used, every object is looked at again: {problem}"));
+    }
+    if looks_again {
+        checkpoint.forget_marks();
     }
     let pinned = &restore.spec.plan_digest;
     match checkpoint.save().await {

@@ -11,15 +11,23 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Runs a restore whose name, UID and time are those of `state`, which is forgotten when it has ended: until then the same command
-/// again goes on with it.
+/// When the same command begins anew instead of going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// As soon as the restore has ended, however it has.
+    Ended,
+    /// When all of it is done.
+    Completed,
+}
+
+/// Runs a restore whose name, UID and time are those of `state`, which is forgotten then: before, the same command again goes on with it.
 ///
 /// # Errors
 /// What kept it from beginning or ending.
 pub(crate) async fn carry_out(
     request: &Request,
     mut env: Env,
-    state: State,
+    (state, until): (State, Until),
     output: Option<Output>,
 ) -> anyhow::Result<ExitCode> {
     env.operation.records = Arc::new(state.records());
@@ -43,7 +51,11 @@ pub(crate) async fn carry_out(
     if outcome.is_pending() {
         Box::pin(end_restore(&mut outcome, request.settings.resource_timeout, &env)).await?;
     }
-    state.forget();
+    if until == Until::Ended || outcome.restore.status.phase == Some(RestorePhase::Completed) {
+        state.forget();
+    } else {
+        let _ = writeln!(std::io::stderr(), "The same command again goes on with what is not done.");
+    }
     report(&outcome, output)
 }
 

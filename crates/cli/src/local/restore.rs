@@ -1,6 +1,6 @@
 //! `lifeboat local restore`.
 
-use super::carry_out::carry_out;
+use super::carry_out::{Until, carry_out};
 use super::document::document;
 use super::journal::clock;
 use super::state::{Content, State};
@@ -103,7 +103,7 @@ impl RestoreArgs {
         let state = State::open("restore", &store.describe(), &self.name, now)?;
         let request =
             Request { restore: self.restore(globals, &state.content, &backup)?, settings: self.settings(globals)? };
-        carry_out(&request, self.env(globals, cluster, store), state, self.output).await
+        carry_out(&request, self.env(globals, cluster, store), (state, Until::Ended), self.output).await
     }
 
     /// The name of the backup to restore from.

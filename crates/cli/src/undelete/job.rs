@@ -113,6 +113,8 @@ impl Job<'_> {
         let settings = Settings {
             resource_policies: Some(selection.policies()?),
             features: self.globals.features(),
+            // Perhaps much time has passed since a run that was cut off, and these are few objects.
+            looks_again: true,
             ..Settings::default()
         };
         Ok(Request { restore, settings })
