@@ -1,6 +1,7 @@
 //! What became of an object between two states of a cluster, and which objects are compared.
 
 use crate::noise::{comes_with_namespace, is_noise, without_marks, without_raised_request};
+use crate::rows::Place;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::restored::comparable;
 use lifeboat_patch::{Difference, differences};
@@ -24,7 +25,7 @@ impl DiffScope {
         self.resources.is_empty() || self.resources.contains(resource)
     }
 
-    pub(crate) fn has_place(&self, resource: &GroupResource, (namespace, name): (&str, &str)) -> bool {
+    pub(crate) fn has_place(&self, resource: &GroupResource, Place(namespace, name): Place<'_>) -> bool {
         let is_namespace = resource.group.is_empty() && resource.resource == "namespaces";
         self.namespaces.is_empty() || self.namespaces.contains(if is_namespace { name } else { namespace })
     }

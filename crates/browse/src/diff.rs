@@ -4,7 +4,7 @@
 
 use crate::change::{ChangedObject, Compared, DiffCounts, DiffScope, compared};
 use crate::noise::is_noise_type;
-use crate::rows::Rows;
+use crate::rows::{Place, Rows};
 use crate::store::BackupStore;
 use lifeboat_archive::index::Row;
 use lifeboat_object::GroupResource;
@@ -190,7 +190,7 @@ impl<'a> Pairs<'a> {
 
     fn is_in(&self, pair: &Pair, scope: &DiffScope) -> bool {
         let row = self.row(pair);
-        row.is_some_and(|row| scope.has_place(&row.resource, (&row.namespace, &row.name)))
+        row.is_some_and(|row| scope.has_place(&row.resource, Place(&row.namespace, &row.name)))
     }
 
     /// How many bytes have to be read to compare; nothing where the indexes say that they are the same bytes.

@@ -3,7 +3,7 @@
 use crate::change::{ChangedObject, Compared, DiffCounts, DiffScope, compared};
 use crate::diff::{BATCH, BATCH_BYTES, read, value};
 use crate::live_plan::{ListPlace, LivePlan, LiveType, Saved, Served, is_namespaces, namespace_itself};
-use crate::rows::Rows;
+use crate::rows::{Place, Rows};
 use crate::store::BackupStore;
 use crate::words::named;
 use bytes::Bytes;
@@ -238,7 +238,7 @@ impl<'a> LiveDiff<'a> {
         let mut pairs = Vec::new();
         let mut bytes = 0;
         for item in page {
-            let place = (item.head.namespace.as_deref().unwrap_or_default(), item.head.name.as_str());
+            let place = Place(item.head.namespace.as_deref().unwrap_or_default(), &item.head.name);
             if !self.scope.has_place(&current.of_type.resource, place) {
                 continue;
             }

@@ -3,6 +3,7 @@
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_store::{Archive, ArchiveItem, StoreError};
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -11,8 +12,29 @@ use tokio::task::JoinSet;
 #[derive(Debug)]
 pub(crate) struct Rows {
     archive: Archive,
-    /// Numbers of rows, by namespace and name.
+    /// Numbers of rows, by their places.
     of_types: HashMap<GroupResource, Vec<u32>>,
+}
+
+/// Namespace, empty without one, and name of an object. Places have the order of `NAMESPACE/NAME`, under which an API server keeps and
+/// lists objects: those of `a-b` come before those of `a`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place<'a>(pub(crate) &'a str, pub(crate) &'a str);
+
+impl Ord for Place<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.0 == other.0 {
+            return self.1.cmp(other.1);
+        }
+        // No namespace has a slash: where two differ, they do so at the latest where the shorter one has it.
+        self.0.bytes().chain([b'/']).cmp(other.0.bytes().chain([b'/']))
+    }
+}
+
+impl PartialOrd for Place<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Rows {
@@ -49,7 +71,7 @@ impl Rows {
         namespaces.all(|other| other == first).then(|| first.clone())
     }
 
-    /// All rows of a type, by namespace and name.
+    /// All rows of a type, by their places.
     pub(crate) fn of_type(&self, resource: &GroupResource) -> &[u32] {
         self.of_types.get(resource).map(Vec::as_slice).unwrap_or_default()
     }
@@ -60,7 +82,7 @@ impl Rows {
         self.archive.rows().enumerate().filter(|(_, row)| is_within(row)).map(|(number, _)| number).collect()
     }
 
-    /// The rows of a type, or of one namespace of it, that come after a place: by namespace and name.
+    /// The rows of a type, or of one namespace of it, that come after a namespace and name.
     pub(crate) fn after(
         &self,
         resource: &GroupResource,
@@ -69,12 +91,11 @@ impl Rows {
     ) -> &[u32] {
         let mut rows = self.of_type(resource);
         if let Some(namespace) = namespace {
-            let begin = rows.partition_point(|n| self.place(*n).0 < namespace);
-            let end = rows.partition_point(|n| self.place(*n).0 <= namespace);
-            rows = &rows[begin..end];
+            rows = &rows[rows.partition_point(|n| self.place(*n) < Place(namespace, ""))..];
+            rows = &rows[..rows.partition_point(|n| self.place(*n).0 == namespace)];
         }
         if let Some((namespace, name)) = after {
-            let begin = rows.partition_point(|n| self.place(*n) <= (namespace.as_str(), name.as_str()));
+            let begin = rows.partition_point(|n| self.place(*n) <= Place(namespace, name));
             rows = &rows[begin..];
         }
         rows
@@ -82,12 +103,12 @@ impl Rows {
 
     /// The row of an object.
     pub(crate) fn find(&self, key: &ObjectKey) -> Option<u32> {
-        let at = self.position(&key.resource, (key.namespace.as_deref().unwrap_or_default(), &key.name))?;
+        let at = self.position(&key.resource, Place(key.namespace.as_deref().unwrap_or_default(), &key.name))?;
         self.of_type(&key.resource).get(at).copied()
     }
 
     /// At which place of [`Rows::of_type`] an object stands.
-    pub(crate) fn position(&self, resource: &GroupResource, wanted: (&str, &str)) -> Option<usize> {
+    pub(crate) fn position(&self, resource: &GroupResource, wanted: Place<'_>) -> Option<usize> {
         self.of_type(resource).binary_search_by(|n| self.place(*n).cmp(&wanted)).ok()
     }
 
@@ -105,8 +126,8 @@ impl Rows {
         Ok(items)
     }
 
-    /// Namespace, empty without one, and name.
-    pub(crate) fn place(&self, number: u32) -> (&str, &str) {
+    /// Where the object of a row stands.
+    pub(crate) fn place(&self, number: u32) -> Place<'_> {
         self.row(number).map(place).unwrap_or_default()
     }
 
@@ -116,6 +137,6 @@ impl Rows {
     }
 }
 
-fn place(row: &Row) -> (&str, &str) {
-    (&row.namespace, &row.name)
+fn place(row: &Row) -> Place<'_> {
+    Place(&row.namespace, &row.name)
 }

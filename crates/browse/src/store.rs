@@ -1,7 +1,7 @@
 //! A backup as a store that cannot be written to.
 
 use crate::contents::{TypeContents, contents};
-use crate::rows::Rows;
+use crate::rows::{Place, Rows};
 use crate::types::types;
 use crate::words::named;
 use async_trait::async_trait;
@@ -106,8 +106,8 @@ impl BackupStore {
     }
 }
 
-fn place(item: &ArchiveItem) -> (&str, &str) {
-    (item.head.namespace.as_deref().unwrap_or_default(), &item.head.name)
+fn place(item: &ArchiveItem) -> Place<'_> {
+    Place(item.head.namespace.as_deref().unwrap_or_default(), &item.head.name)
 }
 
 #[async_trait]

@@ -26,8 +26,8 @@ pub struct MemoryStore {
     head: watch::Sender<u64>,
 }
 
-/// Namespace (empty without one) and name.
-type Place = (String, String);
+/// `NAMESPACE/NAME`, without a namespace `/NAME`: as a real server keeps its objects, and therefore the order in which it lists them.
+type Place = String;
 type Objects = BTreeMap<Place, Arc<StoredObject>>;
 
 struct State {
@@ -255,7 +255,8 @@ impl State {
     fn has_content(&self, namespace: &str) -> bool {
         self.objects
             .values()
-            .any(|objects| objects.range(from_namespace(namespace)).next().is_some_and(|((n, _), _)| n == namespace))
+            .filter_map(|objects| objects.range(from_namespace(namespace)).next())
+            .any(|(_, object)| object.key.namespace.as_deref() == Some(namespace))
     }
 
     fn list(&self, query: &ListQuery) -> Result<ListPage, StoreError> {
@@ -266,9 +267,10 @@ impl State {
         let empty = Objects::new();
         let present = self.objects.get(&query.resource).unwrap_or(&empty);
         let past = self.differences_from(&query.resource, revision);
-        let start = match (&query.after, &query.namespace) {
-            (Some(after), Some(namespace)) if after.0 < *namespace => from_namespace(namespace),
-            (Some(after), _) => (Bound::Excluded(after.clone()), Bound::Unbounded),
+        let after = query.after.as_ref().map(|(namespace, name)| at(namespace, name));
+        let start = match (after, &query.namespace) {
+            (Some(after), Some(namespace)) if after < at(namespace, "") => from_namespace(namespace),
+            (Some(after), _) => (Bound::Excluded(after), Bound::Unbounded),
             (None, Some(namespace)) => from_namespace(namespace),
             (None, None) => (Bound::Unbounded, Bound::Unbounded),
         };
@@ -342,11 +344,15 @@ fn weight(change: &Change) -> usize {
 }
 
 fn place(key: &ObjectKey) -> Place {
-    (key.namespace.clone().unwrap_or_default(), key.name.clone())
+    at(key.namespace.as_deref().unwrap_or_default(), &key.name)
+}
+
+fn at(namespace: &str, name: &str) -> Place {
+    format!("{namespace}/{name}")
 }
 
 fn from_namespace(namespace: &str) -> (Bound<Place>, Bound<Place>) {
-    (Bound::Included((namespace.to_owned(), String::new())), Bound::Unbounded)
+    (Bound::Included(at(namespace, "")), Bound::Unbounded)
 }
 
 #[cfg(test)]

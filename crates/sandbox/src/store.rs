@@ -18,7 +18,7 @@ pub struct ListQuery {
     pub namespace: Option<String>,
     /// Which objects.
     pub selector: Selector,
-    /// Only objects after this namespace and name, in this order.
+    /// Only objects after this namespace and name, in the order of lists.
     pub after: Option<(String, String)>,
     /// At most so many; 0 for all.
     pub limit: usize,
@@ -29,7 +29,7 @@ pub struct ListQuery {
 /// A part of a list.
 #[derive(Clone, Debug)]
 pub struct ListPage {
-    /// The objects, by namespace and name.
+    /// The objects, in the order of `NAMESPACE/NAME`, so that those of `a-b` come before those of `a`.
     pub objects: Vec<Arc<StoredObject>>,
     /// The revision of the state they are from.
     pub revision: u64,

@@ -68,6 +68,31 @@ async fn it_lists_what_a_store_in_memory_with_the_same_objects_lists() {
 }
 
 #[tokio::test]
+async fn objects_come_in_the_order_in_which_an_api_server_keeps_them() {
+    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let pod = |namespace: &str, name: &str| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}});
+    let pods = [pod("a", "y"), pod("a", "x"), pod("a.b", "v"), pod("a-b", "z"), pod("ab", "w")];
+    let objects = [&["a", "a-b", "a.b", "ab"].map(namespace)[..], &pods].concat();
+    let backup = opened(&objects).await;
+    let memory = MemoryStore::default();
+    for object in &objects {
+        memory.insert(&key(object), object).await.unwrap();
+    }
+    let expected =
+        [("a-b", "z"), ("a.b", "v"), ("a", "x"), ("a", "y"), ("ab", "w")].map(|(n, m)| (n.to_owned(), m.to_owned()));
+    let all = query("pods", None, "", "");
+    for limit in [0, 1, 2, 3] {
+        assert_eq!(listed(&backup, &all, limit).await, expected, "by {limit}");
+        assert_eq!(listed(&memory, &all, limit).await, expected, "by {limit}");
+    }
+    for (namespace, place) in [("a-b", 0..1), ("a.b", 1..2), ("a", 2..4), ("ab", 4..5), ("a-", 0..0)] {
+        let one = query("pods", Some(namespace), "", "");
+        assert_eq!(listed(&backup, &one, 1).await, expected[place.clone()], "{namespace}");
+        assert_eq!(listed(&memory, &one, 1).await, expected[place], "{namespace}");
+    }
+}
+
+#[tokio::test]
 async fn an_object_is_served_byte_for_byte() {
     let objects = objects();
     let backup = opened(&objects).await;

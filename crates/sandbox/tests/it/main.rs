@@ -60,6 +60,7 @@ protocol! {
         a_terminating_namespace_takes_nothing_and_waits_for_finalizers,
         finalizers_hold_an_object,
         pages_are_of_one_revision,
+        lists_have_the_order_of_namespace_slash_name,
         selectors_select,
         forms_of_answers,
         a_watch_tells_what_happens,

@@ -196,6 +196,23 @@ pub(crate) async fn pages_are_of_one_revision(api: &Api) {
     assert_eq!((code, reason), (504, json!("Timeout")));
 }
 
+pub(crate) async fn lists_have_the_order_of_namespace_slash_name(api: &Api) {
+    let second = format!("{}-b", api.namespace);
+    api.post("/api/v1/namespaces", &json!({"metadata": {"name": second}})).await;
+    for (namespace, name) in [(&api.namespace, "y"), (&api.namespace, "x"), (&second, "z")] {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"of": api.namespace});
+        api.post(&format!("/api/v1/namespaces/{namespace}/configmaps"), &object).await;
+    }
+    let everywhere = format!("/api/v1/configmaps?labelSelector=of%3D{}", api.namespace);
+    assert_eq!(names(&api.get(&everywhere).await.1), ["z", "x", "y"], "a dash comes before a slash");
+    let (_, first) = api.get(&format!("{everywhere}&limit=1")).await;
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let (_, rest) = api.get(&format!("{everywhere}&continue={token}")).await;
+    assert_eq!([names(&first), names(&rest)].concat(), ["z", "x", "y"]);
+    api.delete(&format!("/api/v1/namespaces/{second}")).await;
+}
+
 pub(crate) async fn selectors_select(api: &Api) {
     let all = api.config_maps();
     for (n, labels) in
