@@ -13,7 +13,7 @@ mod test;
 mod tools;
 
 use anyhow::{Result, bail};
-use lifeboat_testbed::Binaries;
+use lifeboat_testbed::{Binaries, program_of_crate};
 use std::process::Command;
 use std::time::Instant;
 
@@ -58,16 +58,16 @@ fn check() -> Result<()> {
     timed("table of scenarios", scenarios::check)?;
     timed("alerts and dashboard", monitoring::check)?;
     timed("book", || book::build().map(drop))?;
-    let deny = tools::ensure("cargo-deny", "0.20.2")?;
+    let deny = program_of_crate("cargo-deny", "0.20.2")?;
     run("dependencies", Command::new(deny).args(["--log-level", "error", "check", "bans", "licenses", "sources"]))?;
-    let typos = tools::ensure("typos-cli", "1.52.0")?;
+    let typos = program_of_crate("typos-cli", "1.52.0")?;
     run("spelling", &mut Command::new(typos))
 }
 
 /// Feeds every decoder with mutated bytes, each for this many seconds (60); needs a nightly toolchain.
 fn fuzz(args: &[String]) -> Result<()> {
     let seconds = args.first().map_or("60", String::as_str);
-    let program = tools::ensure("cargo-fuzz", "0.13.1")?;
+    let program = program_of_crate("cargo-fuzz", "0.13.1")?;
     for target in ["tar", "index", "metadata"] {
         let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
         std::fs::create_dir_all(&corpus)?;

@@ -25,6 +25,8 @@ pub struct ControlPlane {
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
+    /// Where it keeps what it has learnt of clusters; its usual place otherwise.
+    cache: Option<PathBuf>,
 }
 
 const TOKEN: &str = "testbed-admin";
@@ -94,7 +96,7 @@ impl ControlPlane {
         )?;
         let kubeconfig = at("kubeconfig");
         std::fs::write(&kubeconfig, kubeconfig_text(&url, &file("ca.crt")))?;
-        let kubectl = Kubectl { program: binaries.path("kubectl"), kubeconfig: kubeconfig.clone() };
+        let kubectl = Kubectl { program: binaries.path("kubectl"), kubeconfig: kubeconfig.clone(), cache: None };
         wait("the API server", &api_server, || kubectl.try_run(&["get", "--raw", "/readyz"]).is_ok())?;
         let controller_manager = Daemon::start(
             &binaries.path("kube-controller-manager"),
@@ -165,7 +167,7 @@ impl ControlPlane {
     /// kubectl with all rights.
     #[must_use]
     pub fn kubectl(&self) -> Kubectl {
-        Kubectl { program: self.kubectl.clone(), kubeconfig: self.kubeconfig() }
+        Kubectl { program: self.kubectl.clone(), kubeconfig: self.kubeconfig(), cache: None }
     }
 }
 
@@ -175,7 +177,14 @@ impl Kubectl {
     /// # Errors
     /// When the programs cannot be built.
     pub fn new(kubeconfig: &Path) -> Result<Self> {
-        Ok(Self { program: Binaries::ensure()?.path("kubectl"), kubeconfig: kubeconfig.to_owned() })
+        Ok(Self { program: Binaries::ensure()?.path("kubectl"), kubeconfig: kubeconfig.to_owned(), cache: None })
+    }
+
+    /// With a folder for what it learns of clusters. It remembers them by host and port for hours: another cluster may have had
+    /// a port that the system gives away.
+    #[must_use]
+    pub fn with_cache(self, folder: &Path) -> Self {
+        Self { cache: Some(folder.to_owned()), ..self }
     }
 
     /// Runs it and gives its standard output.
@@ -216,13 +225,12 @@ impl Kubectl {
     }
 
     fn output(&self, args: &[&str]) -> Result<Output> {
-        Command::new(&self.program)
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
-            .args(args)
-            .stdin(Stdio::null())
-            .output()
-            .context("run kubectl")
+        let mut command = Command::new(&self.program);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args).stdin(Stdio::null());
+        if let Some(folder) = &self.cache {
+            command.env("KUBECACHEDIR", folder);
+        }
+        command.output().context("run kubectl")
     }
 }
 

@@ -13,21 +13,26 @@ mod binaries;
 mod built;
 mod certificates;
 mod control_plane;
+mod crates_io;
 mod ec2;
 mod helm;
 mod image;
+mod informers;
 mod node;
 mod plugins;
 mod process;
 mod proxy;
 mod s3;
 mod scripted;
+mod terminal;
 
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
+pub use crates_io::{dashboard, program_of_crate};
 pub use ec2::Ec2Server;
 pub use helm::helm;
 pub use image::{Entry, Image};
+pub use informers::informers;
 pub use node::{DRIVER, Driver, NODE_STATE, Node, in_namespaces};
 pub use plugins::{
     REAL_PLUGINS, RealPlugin, plugin_fixture, plugin_fixture_that_detects_races, plugin_host, real_plugin,
@@ -36,3 +41,4 @@ pub use process::{Daemon, free_port};
 pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
 pub use s3::S3Server;
 pub use scripted::scripted_api_server;
+pub use terminal::Terminal;
