@@ -3,7 +3,8 @@
 use crate::{cargo, setup};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{
-    ControlPlane, Ec2Server, Node, REAL_PLUGINS, S3Server, helm, in_namespaces, plugin_fixture_that_detects_races,
+    ControlPlane, Ec2Server, Node, REAL_PLUGINS, S3Server, Terminal, dashboard, helm, in_namespaces, informers,
+    plugin_fixture_that_detects_races,
 };
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -15,6 +16,7 @@ const SLOWEST: usize = 20;
 /// Runs all tests of the workspace, and names the slowest.
 pub(crate) fn all() -> Result<()> {
     crate::timed("helm", || helm().map(drop))?;
+    crate::timed("informers", || informers().map(drop))?;
     let bed = Bed::start()?;
     let begun = Instant::now();
     let mut tests = bed.give(cargo());
@@ -28,7 +30,8 @@ pub(crate) fn all() -> Result<()> {
     let plugins = REAL_PLUGINS.map(|plugin| plugin.name).join(", ");
     println!(
         "-- deferred to make test-long: plugins that people use ({plugins}), first calls of a plugin under the detector of races, an \
-         object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed"
+         object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed, \
+         a dashboard on a backup"
     );
     Ok(())
 }
@@ -40,6 +43,8 @@ pub(crate) fn long() -> Result<()> {
     }
     crate::timed("plugin that detects races", || plugin_fixture_that_detects_races().map(drop))?;
     crate::timed("EC2 server", || Ec2Server::ensure().map(drop))?;
+    Terminal::ensure()?;
+    crate::timed("dashboard", || dashboard().map(drop))?;
     let how = ["--ignored", "--nocapture", "long_"];
     let of = ["lifeboat-plugin", "lifeboat-plugin-sdk", "lifeboat-cli"].map(|package| ["--package", package]).concat();
     some(&[&of[..], &["--test", "it"]].concat(), &how)

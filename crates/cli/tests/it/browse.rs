@@ -1,12 +1,18 @@
 //! A backup seen with kubectl.
 
+mod clients;
+mod kubectl;
+mod printed;
+mod raw;
+mod velero;
+
 use crate::shop;
 use crate::snapshot::{self, Snapshot};
 use crate::support::{Bed, Sandbox, eventually, local, run};
 use lifeboat_patch::restored::comparable;
-use lifeboat_testbed::Kubectl;
+use lifeboat_testbed::{Binaries, Kubectl};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
@@ -31,12 +37,17 @@ impl Browsing {
             .spawn()
             .expect("the binary");
         let browsing = Self { process, folder };
-        eventually("the kubeconfig", || browsing.folder.path().join("kubeconfig").exists());
+        eventually("the kubeconfig", || browsing.kubeconfig().exists());
         browsing
     }
 
+    fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
     fn kubectl(&self) -> Kubectl {
-        Kubectl::new(&self.folder.path().join("kubeconfig")).expect("kubectl")
+        let cache = self.folder.path().join("cache");
+        Kubectl::new(&self.kubeconfig()).expect("kubectl").with_cache(&cache)
     }
 }
 
@@ -45,6 +56,14 @@ impl Drop for Browsing {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// `lifeboat browse NAME MORE -- kubectl ARGS`.
+fn browse(name: &str, more: &[&str], kubectl: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    command.args(["browse", name]).args(more).arg("--");
+    command.arg(Binaries::ensure().expect("kubectl").path("kubectl")).args(kubectl);
+    command
 }
 
 /// Every object that can be listed but events.

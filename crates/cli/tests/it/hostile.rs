@@ -5,6 +5,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use lifeboat_archive::gzip::unpack;
 use lifeboat_archive::tarball::entry_hash;
+use lifeboat_testbed::Binaries;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,14 @@ fn local(sandbox: &Sandbox, folder: &Path, args: &[&str]) -> Run {
     command.arg("local").args(args).arg("--bucket").arg(folder.join("bucket"));
     command.env("KUBECONFIG", sandbox.kubeconfig()).env("XDG_STATE_HOME", folder.join("state"));
     run(&mut command)
+}
+
+/// What kubectl is shown of the backup `one`.
+fn looked_into(folder: &Path) -> Run {
+    let kubectl = Binaries::ensure().expect("kubectl").path("kubectl");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    command.args(["browse", "one", "--bucket"]).arg(folder.join("bucket")).arg("--").arg(kubectl);
+    run(command.args(["get", "configmaps", "--all-namespaces", "--output=json"]))
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -148,6 +157,9 @@ fn hostile_archives_change_nothing() {
         let run = local(&sandbox, folder.path(), &["restore", "r", "--from-backup", "one"]);
         assert_eq!((run.code, run.out.as_str()), (1, ""), "{what}, with an index of its own: {run:?}");
         assert!(run.err.contains(expected), "{what}, with an index of its own: {run:?} does not say {expected:?}");
+        let run = looked_into(folder.path());
+        assert_eq!(run.code, 1, "{what}, with an index of its own: {run:?}");
+        assert!(run.err.contains(expected), "{what}, with an index of its own: {run:?} does not say {expected:?}");
     }
     std::fs::write(&index, good_index).expect("write");
 
@@ -167,6 +179,12 @@ fn hostile_archives_change_nothing() {
             }
             let run = local(&sandbox, folder.path(), &["verify", "one"]);
             assert_eq!(run.code, 1, "{what}, index {with_index}: {run:?}");
+            let run = looked_into(folder.path());
+            let says = |text: &str| run.err.contains(text);
+            assert_eq!(run.code, 1, "{what}, index {with_index}: {run:?}");
+            // Only what is asked for is read, and held against the index.
+            let is_told = says(expected) || (with_index && says("the archive does not match its index"));
+            assert!(is_told, "{what}, index {with_index}: {run:?} does not say {expected:?}");
         }
     }
     assert_eq!(before, state());
