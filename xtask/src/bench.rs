@@ -1,11 +1,13 @@
 //! `cargo xtask bench`: the release build against the floor, on a real control plane.
 //!
-//! The rows are in [`rows`]; what a row does is in [`backup`], [`restore`], [`mixed`], [`snapshots`], [`plan`], [`idle`] and [`large`]. How to read the result is in
+//! The rows are in [`rows`]; what a row does is in [`backup`], [`restore`], [`mixed`], [`snapshots`], [`plan`], [`idle`], [`browse`] and [`large`]. How to read the result is in
 //! `docs/development.md`.
 
 mod audit;
 mod backup;
 mod bed;
+mod browse;
+mod browsing;
 mod idle;
 mod large;
 mod measure;
@@ -110,6 +112,7 @@ fn run_row(row: &Row, programs: Option<&Programs>) -> Result<Measured> {
         (Work::ServerRestore, Some(programs)) => server::run_restore(row, programs),
         (Work::ServerIdle, Some(programs)) => idle::run_server(row, programs),
         (Work::GetBackups, Some(programs)) => idle::run_get(row, programs),
+        (Work::Browse, Some(programs)) => browse::run(row, programs),
     }
 }
 

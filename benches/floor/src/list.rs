@@ -17,14 +17,14 @@ pub(crate) struct Listed {
 /// it is far smaller than this.
 const METADATA: usize = 8 << 10;
 
-/// Reads every list to its end, one after the other over one connection.
-pub(crate) fn list(server: &Server, paths: &[String], limit: u32) -> Result<Listed> {
+/// Reads so many pages of every list, at most, one after the other over one connection.
+pub(crate) fn list(server: &Server, paths: &[String], limit: u32, pages: u32) -> Result<Listed> {
     let mut connection = Connection::open(server)?;
     let (mut requests, mut bytes) = (0, 0);
     let began = Instant::now();
     for path in paths {
         let mut token: Option<String> = None;
-        loop {
+        for _ in 0..pages {
             let page = match &token {
                 Some(token) => format!("{path}?limit={limit}&continue={token}"),
                 None => format!("{path}?limit={limit}"),

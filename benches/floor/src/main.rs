@@ -42,11 +42,14 @@ struct ServerArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Read lists to their end, page by page over one connection
+    /// Read lists page by page over one connection
     List {
         /// Objects of a page
         #[arg(long, default_value_t = 500)]
         limit: u32,
+        /// Pages of each list, at most
+        #[arg(long, default_value_t = u32::MAX)]
+        pages: u32,
         /// Paths such as /api/v1/secrets
         #[arg(required = true)]
         paths: Vec<String>,
@@ -86,7 +89,7 @@ fn main() -> Result<()> {
     let floor = Floor::parse();
     let server = http::Server::new(&floor.server.server, &floor.server.authority, &floor.server.token)?;
     let line = match floor.command {
-        Command::List { limit, paths } => serde_json::to_string(&list::list(&server, &paths, limit)?)?,
+        Command::List { limit, pages, paths } => serde_json::to_string(&list::list(&server, &paths, limit, pages)?)?,
         Command::Create { connections, count, shape } => {
             serde_json::to_string(&create::create(&server, &shape, count, connections)?)?
         }

@@ -20,7 +20,7 @@ pub(crate) const ONE_NAMESPACE: &str = "bench-000";
 pub(crate) const EMPTY_NAMESPACE: &str = "kube-public";
 
 /// How many times a short command and its floor are measured.
-const TURNS: usize = 5;
+pub(crate) const TURNS: usize = 5;
 /// Name of the first backup or restore that [`Bed::empty`] makes: of nothing but what every cluster holds.
 pub(crate) const FIRST_EMPTY: &str = "empty-1";
 /// Name of the first backup or restore that [`Bed::in_turn`] makes.
@@ -28,7 +28,7 @@ pub(crate) const MEASURED: &str = "measured-1";
 
 pub(crate) struct Bed<'a> {
     pub(crate) plane: ControlPlane,
-    programs: &'a Programs,
+    pub(crate) programs: &'a Programs,
     /// For the bucket and the state of commands; outlives the control plane.
     folder: &'a Path,
     token: String,
@@ -74,7 +74,7 @@ impl<'a> Bed<'a> {
         Ok(Self { plane, programs, folder, token })
     }
 
-    fn bucket(&self) -> PathBuf {
+    pub(crate) fn bucket(&self) -> PathBuf {
         self.folder.join("bucket")
     }
 
@@ -247,17 +247,7 @@ impl<'a> Bed<'a> {
 
     fn floor(&self, args: &[String]) -> Result<Pass> {
         let address = self.plane.url().trim_start_matches("https://");
-        let output = Command::new(&self.programs.floor)
-            .args(["--server", address, "--token", &self.token, "--authority"])
-            .arg(self.plane.authority())
-            .args(args)
-            .stdin(Stdio::null())
-            .output()
-            .context("run the floor")?;
-        if !output.status.success() {
-            bail!("floor {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-        }
-        serde_json::from_slice(&output.stdout).context("what the floor printed")
+        floor(self.programs, (address, &self.token, &self.plane.authority()), args)
     }
 
     /// How many ConfigMaps and Secrets there are.
@@ -364,10 +354,7 @@ impl Server<'_> {
 
     /// The most memory it has held, in MiB.
     pub(crate) fn peak_mib(&self) -> Result<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM of the server")?;
-        let kib: f64 = line.trim().trim_end_matches(" kB").parse().context("VmHWM of the server")?;
-        Ok(kib / 1024.0)
+        peak_mib(&self.process)
     }
 }
 
@@ -376,6 +363,33 @@ impl Drop for Server<'_> {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The most memory that a process has held, in MiB.
+pub(super) fn peak_mib(process: &Child) -> Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM of a process")?;
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse().context("VmHWM of a process")?;
+    Ok(kib / 1024.0)
+}
+
+/// Runs the plain client with an address, a token, and the file of an authority.
+pub(super) fn floor(
+    programs: &Programs,
+    (address, token, authority): (&str, &str, &Path),
+    args: &[String],
+) -> Result<Pass> {
+    let output = Command::new(&programs.floor)
+        .args(["--server", address, "--token", token, "--authority"])
+        .arg(authority)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .context("run the floor")?;
+    if !output.status.success() {
+        bail!("floor {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    serde_json::from_slice(&output.stdout).context("what the floor printed")
 }
 
 /// The lists of ConfigMaps and of Secrets, whole.

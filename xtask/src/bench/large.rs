@@ -3,6 +3,7 @@
 use super::audit::Audit;
 use super::backup::{self, check_contents};
 use super::bed::{Bed, FIRST_EMPTY, NAMESPACE, paths};
+use super::browse;
 use super::measure::Run;
 use super::programs::Programs;
 use super::report::{Measured, Times};
@@ -14,8 +15,8 @@ use anyhow::{Result, bail};
 const PART: usize = 10;
 
 /// Runs the rows in their order and hands each on as it is done.
-pub(crate) fn run(rows: &[Row; 6], programs: &Programs, mut done: impl FnMut(Measured)) -> Result<()> {
-    let [smaller, backup, verify, preview, unchanged, new] = rows;
+pub(crate) fn run(rows: &[Row; 7], programs: &Programs, mut done: impl FnMut(Measured)) -> Result<()> {
+    let [smaller, backup, verify, preview, unchanged, browse, new] = rows;
     done(backup::run(smaller, Place::Cluster, programs)?);
     let folder = tempfile::tempdir()?;
     let bed = Bed::start(programs, folder.path())?;
@@ -53,6 +54,8 @@ pub(crate) fn run(rows: &[Row; 6], programs: &Programs, mut done: impl FnMut(Mea
         bail!("the restore wrote {} times, such as {}", writes.done.len(), writes.done[0]);
     }
     done(over_lists(unchanged, &run, nothing, "no write"));
+    // It makes pods: what the rows above compare has none.
+    done(browse::on(&bed, browse)?);
     drop(bed);
 
     let bed = Bed::start(programs, folder.path())?;

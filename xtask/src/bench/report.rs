@@ -39,6 +39,8 @@ pub(crate) struct Measured {
     peak_mib: f64,
     target: Target,
     details: String,
+    /// What else was too slow.
+    late: Vec<&'static str>,
 }
 
 impl Measured {
@@ -53,7 +55,18 @@ impl Measured {
             peak_mib,
             target: row.target,
             details: format!("{} s, empty {empty:.2} s; floor {} s; {note}", listed(walls), listed(floors)),
+            late: Vec::new(),
         }
+    }
+
+    /// The same with something that was measured beside it, and may take so many seconds.
+    pub(crate) fn with(mut self, what: &'static str, seconds: &[f64], most: f64) -> Self {
+        let milliseconds: Vec<String> = seconds.iter().map(|one| format!("{:.0}", one * 1000.0)).collect();
+        let _ = write!(self.details, "; {what} {} ms, ≤ {:.0}", milliseconds.join(" "), most * 1000.0);
+        if median(seconds) > most {
+            self.late.push(what);
+        }
+        self
     }
 
     fn seconds(&self) -> f64 {
@@ -78,12 +91,9 @@ impl Measured {
             || self.target.more.is_some_and(|most| self.seconds() > self.floor_seconds + most)
             || self.target.seconds.is_some_and(|most| self.seconds() > most);
         let large = self.peak_mib > self.target.peak_mib;
-        match (slow, large) {
-            (false, false) => "met".to_owned(),
-            (true, false) => "missed: speed".to_owned(),
-            (false, true) => "missed: memory".to_owned(),
-            (true, true) => "missed: speed, memory".to_owned(),
-        }
+        let missed = [slow.then_some("speed"), large.then_some("memory")].into_iter().flatten();
+        let missed: Vec<&str> = missed.chain(self.late.iter().copied()).collect();
+        if missed.is_empty() { "met".to_owned() } else { format!("missed: {}", missed.join(", ")) }
     }
 }
 
@@ -188,6 +198,13 @@ mod tests {
              restore-10k              10000     0.75     0.50   1.50     13333     201.0  ≤ 1.43, ≤ 200 MiB    missed: speed, memory\n\
              plan-10k                 10000     0.50     0.50   1.00     20000      24.0  ≤ 0.15 s, ≤ 125 MiB  missed: speed\n"
         );
+        let [_, met, ..] = rows.clone();
+        let with = met.with("ready", &[0.7, 0.9, 1.2], 1.0).with("first page", &[0.12], 0.1);
+        assert_eq!(
+            with.line(),
+            "2.00 1.00 s, empty 0.25 s; floor 0.75 0.50 s; note; ready 700 900 1200 ms, ≤ 1000; first page 120 ms, ≤ 100"
+        );
+        assert_eq!(with.verdict(), "missed: first page");
         assert_eq!(growth(&rows), ["t(30k)/t(10k), backup of one namespace: 3.00"]);
         assert_eq!(rows[1].line(), "2.00 1.00 s, empty 0.25 s; floor 0.75 0.50 s; note");
         let report: serde_json::Value = serde_json::from_str(&json(&rows[1..2]).unwrap()).unwrap();

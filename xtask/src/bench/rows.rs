@@ -78,6 +78,8 @@ pub(crate) enum Work {
     ServerIdle,
     /// The table of many Backups.
     GetBackups,
+    /// kubectl on a backup, beside the API server that it was made of.
+    Browse,
 }
 
 /// Where the objects are and what is selected.
@@ -133,6 +135,9 @@ const PLAN: Target = Target { ratio: None, more: None, seconds: Some(0.15), peak
 const SERVER_IDLE: Target = Target { ratio: None, more: None, seconds: Some(5.0), peak_mib: 150.0 };
 const GET_BACKUPS: Target = Target { ratio: None, more: None, seconds: Some(1.0), peak_mib: 150.0 };
 
+/// The floor is kubectl on the API server. The other things that users of a backup are promised are in `browse`.
+const BROWSE: Target = Target { ratio: Some(1.5), more: None, seconds: None, peak_mib: 96.0 };
+
 const fn backup(name: &'static str, objects: usize, place: Place, target: Target) -> Row {
     row(name, objects, Work::Backup(place), target)
 }
@@ -141,7 +146,7 @@ const fn row(name: &'static str, objects: usize, work: Work, target: Target) -> 
     Row { name, objects, data: Data::Small, work, target }
 }
 
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 20] = [
     backup("backup-1k", 1_000, Place::Namespace, BACKUP_MEMORY),
     backup("backup-10k", 10_000, Place::Namespace, BACKUP),
     backup("backup-30k", 30_000, Place::Namespace, BACKUP),
@@ -161,20 +166,22 @@ const ROWS: [Row; 19] = [
     row("plan-10k", 10_000, Work::Plan, PLAN),
     row("server-idle-10k", 10_000, Work::ServerIdle, SERVER_IDLE),
     row("get-backups-10k", 10_000, Work::GetBackups, GET_BACKUPS),
+    row("browse-30k", 30_000, Work::Browse, BROWSE),
 ];
 
 /// Of one cluster with many objects, in this order; behind the row that its growth is compared with.
-const LARGE: [Row; 6] = [
+const LARGE: [Row; 7] = [
     backup("backup-30k-100ns", 30_000, Place::Cluster, BACKUP),
     backup("backup-300k-100ns", 300_000, Place::Cluster, BACKUP),
     row("verify-300k", 300_000, Work::Verify, MEMORY),
     row("restore-300k-dry-run", 300_000, Work::Preview, MEMORY),
     row("restore-300k-unchanged", 300_000, Work::RestoreUnchanged, RESTORE_UNCHANGED),
+    row("browse-300k", 300_000, Work::Browse, BROWSE),
     row("restore-300k", 300_000, Work::Restore, RESTORE),
 ];
 
 /// The rows of `bench-large`; with `--small`, of a hundredth of the objects.
-pub(crate) fn large(args: &[String]) -> Result<[Row; 6]> {
+pub(crate) fn large(args: &[String]) -> Result<[Row; 7]> {
     let mut rows = LARGE;
     match args {
         [] => {}
