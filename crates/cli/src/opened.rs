@@ -10,7 +10,7 @@ use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_browse::BackupStore;
 use lifeboat_bucket::Directory;
-use lifeboat_store::{OpenOptions, Store};
+use lifeboat_store::{Archive, ArchiveRows, IndexCache, OpenOptions, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -109,10 +109,39 @@ pub(crate) async fn copy_volume_files(download: &ArchiveDownload, folder: &Path)
 /// When there is no such backup, or it cannot be read.
 pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<Opened> {
     let record = store.backup(name).await?;
-    let of = record.status.start_timestamp.map_or_else(String::new, |time| format!(" of {time}"));
-    let what = format!("the backup {name:?}{of}");
-    let options = OpenOptions { limits: ReadLimits::default(), scratch: folder.to_path_buf(), ignore_index: false };
-    let opened = async { BackupStore::open(store.open_archive(name, &options).await?, &what).await };
+    opened(record, store.open_archive(name, &options(folder))).await
+}
+
+/// What is in the archive of a backup of a store, of which nothing else is opened. Indexes of archives that have none are kept.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) async fn rows_of(store: &Store, record: &Backup, globals: &Globals, folder: &Path) -> Result<ArchiveRows> {
+    let kept = globals.program.cache.as_ref().map(|cache| IndexCache::new(cache.join("indexes")));
+    let rows = store.archive_rows(&record.metadata.name, &options(folder), kept.as_ref()).await;
+    rows.with_context(|| format!("read what is in {}", described(record)))
+}
+
+/// Opens a backup of a store of which it is known what is in it.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) async fn open_rows(store: &Store, record: Backup, rows: ArchiveRows, folder: &Path) -> Result<Opened> {
+    opened(record, rows.open(store, &options(folder))).await
+}
+
+async fn opened(record: Backup, archive: impl Future<Output = Result<Archive, StoreError>>) -> Result<Opened> {
+    let what = described(&record);
+    let opened = async { BackupStore::open(archive.await?, &what).await };
     let store = opened.await.with_context(|| format!("open the archive of {what}"))?;
     Ok(Opened { store, record, what })
+}
+
+fn described(record: &Backup) -> String {
+    let of = record.status.start_timestamp.map_or_else(String::new, |time| format!(" of {time}"));
+    format!("the backup {:?}{of}", record.metadata.name)
+}
+
+fn options(folder: &Path) -> OpenOptions {
+    OpenOptions { limits: ReadLimits::default(), scratch: folder.to_path_buf(), ignore_index: false }
 }

@@ -3,7 +3,7 @@
 use super::wanted::{Held, Wanted};
 use crate::errors;
 use crate::globals::Globals;
-use crate::opened::{Opened, copied, copy_volume_files, open};
+use crate::opened::{Opened, copied, copy_volume_files, open, open_rows, rows_of};
 use crate::resource;
 use crate::resource::download::{ArchiveDownload, FromServerArgs};
 use anyhow::{Context, Result, bail};
@@ -11,7 +11,7 @@ use lifeboat_api::Backup;
 use lifeboat_browse::BackupStore;
 use lifeboat_object::{Catalog, ObjectKey, chain};
 use lifeboat_restore::check_source;
-use lifeboat_store::Store;
+use lifeboat_store::{ArchiveRows, Store};
 use std::cmp::Reverse;
 use std::path::Path;
 use tempfile::TempDir;
@@ -59,6 +59,14 @@ struct Candidate {
     copy: Option<(TempDir, ArchiveDownload)>,
 }
 
+/// What the names of the objects in a backup say.
+enum Look {
+    /// It may have it.
+    MayHave(Box<Candidate>),
+    /// It does not have it. Of one in a bucket, what is in it.
+    Lacks(Option<ArchiveRows>),
+}
+
 impl Search<'_> {
     /// Finds the object in the backup of this name, or in the newest one that has it.
     ///
@@ -70,29 +78,47 @@ impl Search<'_> {
             Some(name) => (vec![self.named(name).await?], Vec::new()),
             None => self.newest_first().await?,
         };
-        let (mut looked, mut sought) = (Vec::new(), None);
+        let (mut looked, mut sought, mut newest) = (Vec::new(), None, None);
         for backup in backups {
-            let candidate = match self.candidate(&backup.metadata.name).await {
+            let look = match self.look(&backup).await {
                 Err(e) if from.is_none() => {
                     passed_over.push(format!("{}: {}", backup.metadata.name, chain(e.as_ref())));
                     continue;
                 }
-                candidate => candidate?,
+                look => look?,
             };
-            if let Some(candidate) = candidate {
-                match self.wanted.held_by(&candidate.opened.store, self.catalog)? {
+            looked.push(named_with_time(&backup));
+            match look {
+                Look::MayHave(candidate) => match self.wanted.held_by(&candidate.opened.store, self.catalog)? {
                     Held::Yes(key) => {
                         warn_of(&passed_over);
-                        return Self::found(key, backup, candidate).await;
+                        return Self::found(key, backup, *candidate).await;
                     }
                     Held::No(key) => sought = Some(key),
                     Held::NoType => {}
-                }
+                },
+                Look::Lacks(rows) => newest = newest.or_else(|| rows.map(|rows| (backup, rows))),
             }
-            looked.push(named_with_time(&backup));
+        }
+        if let (None, Some((backup, rows))) = (&sought, newest) {
+            sought = self.key_in(backup, rows).await?;
         }
         let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
         bail!(missing(&what, &looked, &passed_over))
+    }
+
+    /// Under which key the object would be in a backup that does not have it. Without one it is told as it was asked for.
+    ///
+    /// # Errors
+    /// When it is not clear which type is meant, objects of the type are never restored, or it takes no namespace.
+    async fn key_in(&self, backup: Backup, rows: ArchiveRows) -> Result<Option<ObjectKey>> {
+        let Place::Bucket(store) = &self.place else { return Ok(None) };
+        // An archive that cannot be read says nothing of types, and that none has the object is known without it.
+        let Ok(opened) = open_rows(store, backup, rows, self.folder).await else { return Ok(None) };
+        Ok(match self.wanted.held_by(&opened.store, self.catalog)? {
+            Held::Yes(key) | Held::No(key) => Some(key),
+            Held::NoType => None,
+        })
     }
 
     async fn found(key: ObjectKey, backup: Backup, candidate: Candidate) -> Result<Found> {
@@ -132,27 +158,39 @@ impl Search<'_> {
         Ok((sorted(backups), unreadable))
     }
 
-    /// Opens a backup; `None` when it is known before that it does not have the object.
-    async fn candidate(&self, name: &str) -> Result<Option<Candidate>> {
+    /// Looks at the names of the objects in a backup, and opens it when the object may be among them: names are few bytes, and the
+    /// archive may be many.
+    async fn look(&self, backup: &Backup) -> Result<Look> {
+        let name = &backup.metadata.name;
         match &self.place {
             Place::Bucket(store) => {
-                let opened = open(store, name, self.folder).await?;
-                Ok(Some(Candidate { store: store.clone(), opened, copy: None }))
+                let rows = rows_of(store, backup, self.globals, self.folder).await?;
+                if !self.may_be_in(&rows) {
+                    return Ok(Look::Lacks(Some(rows)));
+                }
+                let opened = open_rows(store, backup.clone(), rows, self.folder).await?;
+                Ok(Look::MayHave(Box::new(Candidate { store: store.clone(), opened, copy: None })))
             }
             Place::Server(args) => {
                 let download = args.archive_of(name, self.globals).await?;
-                // The list is small, and the archive may be large.
                 if let Some(list) = download.resource_list().await?
                     && !self.wanted.may_be_among(list.values().flatten())
                 {
-                    return Ok(None);
+                    return Ok(Look::Lacks(None));
                 }
                 let folder = tempfile::tempdir_in(self.folder).context("make a temporary folder: look at --scratch")?;
                 let store = copied(&download, folder.path()).await?;
                 let opened = open(&store, name, folder.path()).await?;
-                Ok(Some(Candidate { store, opened, copy: Some((folder, download)) }))
+                Ok(Look::MayHave(Box::new(Candidate { store, opened, copy: Some((folder, download)) })))
             }
         }
+    }
+
+    fn may_be_in(&self, rows: &ArchiveRows) -> bool {
+        rows.rows().any(|row| {
+            let name = row.namespace().map_or_else(|| row.name.to_string(), |place| format!("{place}/{}", row.name));
+            self.wanted.may_be_among(std::iter::once(&name))
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use lifeboat_testbed::{Binaries, Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -84,7 +85,8 @@ fn undelete(kubeconfig: &Path, folder: &Path, line: &str) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
     let words = line.split(' ').map(|word| word.replace('~', " "));
     command.arg("undelete").args(words).arg("--bucket").arg(folder.join("bucket"));
-    run(command.env("KUBECONFIG", kubeconfig).env("XDG_STATE_HOME", folder.join("state")))
+    command.env("KUBECONFIG", kubeconfig).env("XDG_CACHE_HOME", folder.join("cache"));
+    run(command.env("XDG_STATE_HOME", folder.join("state")))
 }
 
 /// An object of each type of the shop: the first one, but those that hold others, which are lost with them.
@@ -186,6 +188,35 @@ fn what_no_backup_has_is_told_with_the_backups_that_were_looked_through() {
     assert!(told("cm/old --from third").contains("third"), "a backup that is not there");
     // The namespace of the kubeconfig's context, which has none.
     assert!(told("cm/old").contains("has configmaps/default/old"));
+}
+
+/// Overwrites a file; its size and age stay as they are.
+fn spoil(path: &Path) {
+    let before = std::fs::metadata(path).expect("the file");
+    let file = File::options().write(true).open(path).expect("the file");
+    let bytes = vec![0; usize::try_from(before.len()).expect("a size")];
+    (&file).write_all(&bytes).expect("write");
+    file.set_modified(before.modified().expect("a time")).expect("set the time");
+}
+
+#[test]
+fn an_archive_that_does_not_have_it_is_not_opened() {
+    let tea = Tea::saved();
+    tea.lose("cm/old");
+    tea.back_up("second");
+    let file = |end: &str| tea.folder.path().join(format!("bucket/backups/second/second{end}"));
+    // As Velero writes it: what is in it is remembered.
+    std::fs::remove_file(file("-index.json.gz")).expect("the index");
+    let line = "cm/old --object-namespace tea --dry-run";
+    let first = tea.undelete(line);
+    spoil(&file(".tar.gz"));
+    let again = tea.undelete(line);
+    for run in [first, again] {
+        assert!(run.code == 0 && run.out.starts_with("configmaps/tea/old is in the backup \"first\" of "), "{run:?}");
+        assert!(!run.err.contains("not looked through"), "{run:?}");
+    }
+    let spoiled = tea.undelete("cm/menu --object-namespace tea --dry-run");
+    assert!(spoiled.err.contains("not looked through: second: "), "{spoiled:?}");
 }
 
 #[test]
