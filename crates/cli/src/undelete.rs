@@ -18,7 +18,7 @@ use crate::resource::download::FromServerArgs;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use find::{Found, Place, Search};
+use find::{Found, Place, Search, some};
 use job::{Job, Outlook, Plan};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_browse::owned_by;
@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use tempfile::TempDir;
 use wanted::Wanted;
 
-/// Objects that come along and are named before the rest is only counted.
+/// Objects that come along, and reasons, that are told before the rest is only counted.
 const NAMED: usize = 10;
 /// The exit code of what Ctrl-C ends, as shells have it.
 const INTERRUPTED: i32 = 130;
@@ -76,7 +76,7 @@ pub(crate) struct UndeleteArgs {
     /// Show the values of Secrets where they differ
     #[arg(long)]
     show_secrets: bool,
-    /// Print json or yaml: what would be done, or with --confirm the final Restore
+    /// Print json or yaml: what would be done, or with --confirm the final Restore, if something is restored
     #[arg(long, short, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
@@ -112,20 +112,23 @@ impl UndeleteArgs {
             scratch: folder.path().to_path_buf(),
         };
         let plan = Box::pin(job.plan(Selection::of(owned.into_iter().chain([found.key.clone()]).collect()))).await?;
-        if self.output.is_none() || !self.confirm || self.dry_run {
+        let (bucket, name) = self.state_of(&found, &job);
+        let outlook = plan.outlook();
+        // One that was cut off has perhaps something left to do with objects that are there.
+        let is_restored = !self.dry_run && (outlook == Outlook::Writes || State::is_kept("undelete", &bucket, &name));
+        // With -o one document is printed: the plan, or the Restore that comes of it.
+        if self.output.is_none() || !self.confirm || !is_restored {
             self.print(&found, &plan, globals.colour())?;
         }
-        let (bucket, name) = self.state_of(&found, &job);
-        match plan.outlook() {
-            _ if self.dry_run => return Ok(exit_code(plan.is_well())),
-            Outlook::Writes => {}
-            // One that was cut off has perhaps something left to do with objects that are there.
-            _ if State::is_kept("undelete", &bucket, &name) => {}
-            Outlook::IsThere => {
-                let _ = writeln!(std::io::stderr(), "Nothing is to be done: it is there as in the backup.");
-                return Ok(ExitCode::SUCCESS);
-            }
-            Outlook::Nothing => bail!("nothing would come back of {}, for the reason above", found.key),
+        if self.dry_run {
+            return Ok(exit_code(plan.is_well() && outlook != Outlook::Nothing));
+        }
+        if !is_restored && outlook == Outlook::IsThere {
+            let _ = writeln!(std::io::stderr(), "Nothing is to be done: it is there as in the backup.");
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !is_restored {
+            bail!("nothing would come back of {}: {}", found.key, some(&plan.reasons(), NAMED, "; "));
         }
         if !self.is_confirmed(&folder).await? {
             return Ok(ExitCode::SUCCESS);
@@ -177,7 +180,12 @@ impl UndeleteArgs {
         if self.confirm {
             return Ok(true);
         }
-        if self.output.is_some() || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        if self.output.is_some() {
+            bail!(
+                "nothing was restored: -o prints the plan and does not ask; the same command with --confirm restores it, and with --dry-run it only says what it would do"
+            );
+        }
+        if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             bail!(
                 "nothing was restored, because nobody could be asked: the same command with --confirm restores it, and with --dry-run it only says what it would do"
             );
@@ -228,9 +236,9 @@ impl UndeleteArgs {
         }
         let along = plan.along();
         if !along.is_empty() {
-            let names: Vec<String> = along.iter().take(NAMED).map(ToString::to_string).collect();
-            let more = if along.len() > NAMED { format!(" and {} more", along.len() - NAMED) } else { String::new() };
-            writeln!(out, "Needed by these, and left as they are where they exist: {}{more}", names.join(", "))?;
+            let names: Vec<String> = along.iter().map(ToString::to_string).collect();
+            let names = some(&names, NAMED, ", ");
+            writeln!(out, "Needed by these, and left as they are where they exist: {names}")?;
         }
         write_volumes(&mut out, &plan.end)
     }

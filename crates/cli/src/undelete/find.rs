@@ -212,24 +212,28 @@ fn missing(what: &str, looked: &[String], passed_over: &[String]) -> String {
         0 => format!("no backup that has ended could be looked through for {what}"),
         1 => format!("the backup {} does not have {what}", looked[0]),
         count => {
-            format!("none of {count} backups has {what}; looked through, the newest first: {}", some(looked, ", "))
+            format!(
+                "none of {count} backups has {what}; looked through, the newest first: {}",
+                some(looked, NAMED, ", ")
+            )
         }
     };
     if !passed_over.is_empty() {
-        text.push_str(&format!("; not looked through: {}", some(passed_over, "; ")));
+        text.push_str(&format!("; not looked through: {}", some(passed_over, NAMED, "; ")));
     }
     text
 }
 
-fn some(names: &[String], between: &str) -> String {
-    let shown = names[..names.len().min(NAMED)].join(between);
-    if names.len() > NAMED { format!("{shown} and {} more", names.len() - NAMED) } else { shown }
+/// The first names, `most` of them, and how many more there are.
+pub(super) fn some(names: &[String], most: usize, between: &str) -> String {
+    let shown = names[..names.len().min(most)].join(between);
+    if names.len() > most { format!("{shown} and {} more", names.len() - most) } else { shown }
 }
 
 /// That backups were passed over, which may be newer.
 fn warn_of(passed_over: &[String]) {
     if !passed_over.is_empty() {
-        errors::warn(Some(&format!("warning: not looked through: {}", some(passed_over, "; "))));
+        errors::warn(Some(&format!("warning: not looked through: {}", some(passed_over, NAMED, "; "))));
     }
 }
 

@@ -150,6 +150,28 @@ impl Plan {
         self.end.results.errors.is_empty() && !self.items.iter().any(|item| item.planned.word() == PlanWord::Refused)
     }
 
+    /// Why nothing would come back of what is wanted, as far as it is not there.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        let wanted = self.items.iter().filter(|item| self.selection.wants(&item.key));
+        let reasons = wanted.filter_map(|item| match &item.planned {
+            Planned::Unchanged => None,
+            Planned::Skip(why) | Planned::Refused(why) => Some(format!("{}: {why}", item.key)),
+            Planned::Conflict(_) => Some(format!(
+                "{} is there, differs, and stays as it is; --existing-resource-policy update makes it match the backup",
+                item.key
+            )),
+            other => Some(format!("{}: {}", item.key, other.word())),
+        });
+        let mut reasons: Vec<String> = reasons.collect();
+        if reasons.is_empty() {
+            reasons.extend(self.end.results.errors.messages().map(ToString::to_string));
+        }
+        if reasons.is_empty() {
+            reasons.push("the restore would pass it over without a reason".to_owned());
+        }
+        reasons
+    }
+
     /// Those that others need.
     pub(super) fn along(&self) -> Vec<&ObjectKey> {
         self.items.iter().map(|item| &item.key).filter(|key| self.selection.comes_along(key)).collect()
@@ -159,7 +181,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_object::Results;
+    use lifeboat_object::{Place, Results};
     use std::collections::BTreeMap;
 
     fn key(resource: &str, name: &str) -> ObjectKey {
@@ -183,6 +205,26 @@ mod tests {
         for other in [Planned::Conflict(Vec::new()), Planned::Skip(String::new()), Planned::Refused(String::new())] {
             assert_eq!(outlook(&[Planned::Unchanged, other]), Outlook::Nothing);
         }
+    }
+
+    #[test]
+    fn what_does_not_come_back_has_a_reason() {
+        let reasons = |items: &[(&str, Planned)], errors: &[&str]| {
+            let wanted = ["a", "b"].map(|name| key("configmaps", name)).into();
+            let items = items.iter().map(|(name, planned)| PreviewItem::of(key("configmaps", name), planned.clone()));
+            let mut results = Results::default();
+            errors.iter().for_each(|why| results.errors.add(&Place::Velero, *why));
+            let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results };
+            Plan { items: items.collect(), end, selection: Selection::of(wanted) }.reasons()
+        };
+        let conflict = "configmaps/shop/a is there, differs, and stays as it is; --existing-resource-policy update makes it match the backup";
+        let skip = Planned::Skip("it has ended".to_owned());
+        assert_eq!(reasons(&[("a", Planned::Conflict(Vec::new())), ("b", Planned::Unchanged)], &["e"]), [conflict]);
+        let refused = Planned::Refused("it is immutable".to_owned());
+        let both = ["configmaps/shop/a: it has ended", "configmaps/shop/b: it is immutable"];
+        assert_eq!(reasons(&[("a", skip.clone()), ("b", refused), ("along", skip)], &[]), both);
+        assert_eq!(reasons(&[], &["the archive is damaged"]), ["the archive is damaged"]);
+        assert_eq!(reasons(&[], &[]), ["the restore would pass it over without a reason"]);
     }
 
     #[test]

@@ -240,6 +240,8 @@ fn nothing_is_done_before_somebody_has_seen_what() {
     assert_eq!((&item["action"], &item["differences"]), (&json!("update"), &differences), "{plan}");
     let stays = tea.undelete(&format!("{line} --existing-resource-policy none --confirm"));
     assert!(stays.code == 1 && stays.out.contains("conflict  configmaps/tea/menu"), "{stays:?}");
+    let would_stay = tea.undelete(&format!("{line} --existing-resource-policy none --dry-run"));
+    assert!(would_stay.code == 3 && would_stay.out == stays.out, "{would_stay:?}");
     assert_eq!(tea.get("cm/menu")["data"]["of"], "never");
     tea.restored(line);
     assert_eq!(tea.get("cm/menu")["data"]["of"], "today");
@@ -248,6 +250,30 @@ fn nothing_is_done_before_somebody_has_seen_what() {
     assert!(hidden.out.contains("(hidden)") && !hidden.out.contains("c2VjcmV0"), "{hidden:?}");
     let shown = tea.undelete("secret/key --object-namespace tea --dry-run --show-secrets");
     assert!(shown.out.contains("c2VjcmV0"), "{shown:?}");
+}
+
+#[test]
+fn with_an_output_format_one_document_is_printed() {
+    let tea = Tea::saved();
+    let document = |flags: &str, code: i32| {
+        let run = tea.undelete(&format!("cm/menu --object-namespace tea -o json{flags}"));
+        assert_eq!(run.code, code, "{flags}: {run:?}");
+        let document: Value = serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{flags}: {e}: {run:?}"));
+        (document, run.err)
+    };
+    let (there, told) = document(" --confirm", 0);
+    assert_eq!(there["items"][0]["action"], "unchanged", "{there}");
+    assert!(told.contains("it is there as in the backup"), "{told}");
+    tea.kubectl(&["patch", "cm/menu", "-n", "tea", "--type=merge", "-p", r#"{"data":{"of":"never"}}"#]);
+    let (unasked, told) = document("", 1);
+    assert_eq!(unasked["items"][0]["action"], "update", "{unasked}");
+    assert!(told.contains("-o prints the plan and does not ask"), "{told}");
+    let (stays, told) = document(" --confirm --existing-resource-policy none", 1);
+    assert_eq!(stays["items"][0]["action"], "conflict", "{stays}");
+    let why = "nothing would come back of configmaps/tea/menu: configmaps/tea/menu is there, differs, and stays as it is";
+    assert!(told.contains(why), "{told}");
+    let (restore, _) = document(" --confirm", 0);
+    assert_eq!((&restore["kind"], &restore["status"]["phase"]), (&json!("Restore"), &json!("Completed")), "{restore}");
 }
 
 /// What the command does on a terminal, when the user types this.
