@@ -114,11 +114,20 @@ impl UndeleteArgs {
         let plan = Box::pin(job.plan(Selection::of(owned.into_iter().chain([found.key.clone()]).collect()))).await?;
         let (bucket, name) = self.state_of(&found, &job);
         let outlook = plan.outlook();
+        let changed: Vec<String> = plan.changed_along(&job.policy).iter().map(ToString::to_string).collect();
         // One that was cut off has perhaps something left to do with objects that are there.
-        let is_restored = !self.dry_run && (outlook == Outlook::Writes || State::is_kept("undelete", &bucket, &name));
+        let has_work = outlook == Outlook::Writes || State::is_kept("undelete", &bucket, &name);
+        let is_restored = !self.dry_run && changed.is_empty() && has_work;
         // With -o one document is printed: the plan, or the Restore that comes of it.
         if self.output.is_none() || !self.confirm || !is_restored {
             self.print(&found, &plan, globals.colour())?;
+        }
+        if !changed.is_empty() {
+            bail!(
+                "nothing was restored, because what others need would be changed too, being of a type of what was asked for: {}. Undelete \
+                 it by itself first, or leave it as it is with --existing-resource-policy none",
+                some(&changed, NAMED, ", ")
+            );
         }
         if self.dry_run {
             return Ok(exit_code(plan.is_well() && outlook != Outlook::Nothing));

@@ -150,6 +150,16 @@ impl Plan {
         self.end.results.errors.is_empty() && !self.items.iter().any(|item| item.planned.word() == PlanWord::Refused)
     }
 
+    /// Those that others need, that exist and would be changed, although nobody asked for it: the policy holds for their type.
+    pub(super) fn changed_along(&self, policy: &ExistingResourcePolicy) -> Vec<&ObjectKey> {
+        if *policy == ExistingResourcePolicy::None {
+            return Vec::new();
+        }
+        let changed = |item: &&PreviewItem| matches!(item.planned, Planned::Update(_) | Planned::Recreate(_));
+        let keys = self.items.iter().filter(changed).map(|item| &item.key);
+        keys.filter(|key| self.selection.is_treated_as_wanted(key)).collect()
+    }
+
     /// Why nothing would come back of what is wanted, as far as it is not there.
     pub(super) fn reasons(&self) -> Vec<String> {
         let wanted = self.items.iter().filter(|item| self.selection.wants(&item.key));
@@ -205,6 +215,29 @@ mod tests {
         for other in [Planned::Conflict(Vec::new()), Planned::Skip(String::new()), Planned::Refused(String::new())] {
             assert_eq!(outlook(&[Planned::Unchanged, other]), Outlook::Nothing);
         }
+    }
+
+    #[test]
+    fn what_is_needed_by_others_and_would_be_changed_is_found() {
+        let claim = |name: &str| key("persistentvolumeclaims", name);
+        let mut selection = Selection::of([claim("owned")].into());
+        let along = ["new", "same", "updated", "recreated"].map(claim);
+        selection.add(along.iter().chain([&key("configmaps", "of-another-type")]));
+        let update = || Planned::Update(Vec::new());
+        let items = [
+            (claim("owned"), update()),
+            (claim("new"), Planned::Create),
+            (claim("same"), Planned::Unchanged),
+            (claim("updated"), update()),
+            (claim("recreated"), Planned::Recreate(Vec::new())),
+            (key("configmaps", "of-another-type"), update()),
+        ];
+        let items = items.into_iter().map(|(key, planned)| PreviewItem::of(key, planned)).collect();
+        let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
+        let plan = Plan { items, end, selection };
+        let changed = [&claim("updated"), &claim("recreated")];
+        assert_eq!(plan.changed_along(&ExistingResourcePolicy::Update), changed);
+        assert_eq!(plan.changed_along(&ExistingResourcePolicy::None), [&claim(""); 0]);
     }
 
     #[test]

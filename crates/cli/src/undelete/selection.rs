@@ -47,8 +47,14 @@ impl Selection {
         self.along.contains(key)
     }
 
+    /// Whether this one is needed by others and treated like what the user wants, because it is of a type of these: a policy knows
+    /// types, and no names.
+    pub(super) fn is_treated_as_wanted(&self, key: &ObjectKey) -> bool {
+        self.comes_along(key) && self.wanted.iter().any(|wanted| wanted.resource == key.resource)
+    }
+
     /// Makes a restore one of these objects alone, together with [`Selection::policies`]. What the user wants is treated by `policy`
-    /// where it exists, and what comes along stays as it is then.
+    /// where it exists, and what comes along stays as it is then, unless [`Selection::is_treated_as_wanted`].
     pub(super) fn apply(&self, policy: &ExistingResourcePolicy, spec: &mut RestoreSpec) {
         spec.included_namespaces = vec!["*".to_owned()];
         // No object has labels that fit. The filters of the policies come before it, for the objects that they are about.
@@ -187,13 +193,22 @@ mod tests {
         let claim = key("persistentvolumeclaims", Some("shop"), "data");
         let mut selection = Selection::of([key("pods", Some("shop"), "web")].into());
         assert!(selection.add([&claim, &key("pods", Some("shop"), "web")]) && !selection.add([&claim]));
-        assert!(selection.comes_along(&claim) && !selection.wants(&claim));
+        assert!(selection.comes_along(&claim) && !selection.wants(&claim) && !selection.is_treated_as_wanted(&claim));
         let mut spec = RestoreSpec::default();
         selection.apply(&ExistingResourcePolicy::Update, &mut spec);
         assert_eq!(spec.existing_resource_policy, ExistingResourcePolicy::None);
         let of: Vec<_> = spec.existing_resource_policy_overrides.iter().map(|one| &one.included_resources).collect();
         assert_eq!(of, [&["pods"]]);
         assert!(takes(&selection, &claim));
+    }
+
+    #[test]
+    fn what_comes_along_is_treated_as_what_is_wanted_of_its_type() {
+        let claim = |name: &str| key("persistentvolumeclaims", Some("shop"), name);
+        let mut selection = Selection::of([key("pods", Some("shop"), "web"), claim("owned")].into());
+        selection.add([&claim("data")]);
+        let treated = |name: &str| selection.is_treated_as_wanted(&claim(name));
+        assert!(treated("data") && !treated("owned") && !treated("other"));
     }
 
     #[test]

@@ -333,6 +333,30 @@ fn what_it_needs_comes_along_and_is_told_before() {
     assert!(tea.get("cm/old").is_null(), "nobody needs it");
 }
 
+#[test]
+fn what_it_needs_is_not_changed_with_what_it_owned() {
+    let tea = Tea::saved();
+    let uid = tea.get("pod/kettle")["metadata"]["uid"].clone();
+    let cup = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "cup", "namespace": "tea",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "kettle", "uid": uid}]},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    with_object(&tea.sandbox.kubectl(), &["create"], &cup).unwrap_or_else(|e| panic!("{e:#}"));
+    tea.kubectl(&["label", "pvc/leaves", "-n", "tea", "of=today"]);
+    tea.back_up("second");
+    for object in ["pvc/cup", "pod/kettle"] {
+        tea.lose(object);
+    }
+    tea.kubectl(&["label", "pvc/leaves", "-n", "tea", "of=never", "--overwrite"]);
+    let line = "pod/kettle --object-namespace tea --with-owned --confirm";
+    let refused = tea.undelete(line);
+    let why = "being of a type of what was asked for: persistentvolumeclaims/tea/leaves. Undelete";
+    assert!(refused.code == 1 && refused.err.contains(why), "{refused:?}");
+    assert!(tea.get("pod/kettle").is_null() && tea.get("pvc/cup").is_null());
+    let run = tea.undelete(&format!("{line} --existing-resource-policy none"));
+    assert!(tea.get("pod/kettle").is_object() && tea.get("pvc/cup").is_object(), "{run:?}");
+    assert_eq!(tea.get("pvc/leaves")["metadata"]["labels"]["of"], "never", "{run:?}");
+}
+
 /// A ConfigMap that another one owns.
 fn owned(tea: &Tea, name: &str, owner: &str) {
     let uid = tea.get(&format!("cm/{owner}"))["metadata"]["uid"].clone();
