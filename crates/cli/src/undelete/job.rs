@@ -4,7 +4,7 @@ use super::selection::Selection;
 use crate::globals::Globals;
 use crate::local::journal::{clock, watched};
 use crate::local::state::Content;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use lifeboat_action::Actions;
 use lifeboat_api::{ExistingResourcePolicy, Restore, Time};
 use lifeboat_cluster::Cluster;
@@ -60,21 +60,17 @@ impl Job<'_> {
     /// What would be done for these objects, and for those that they need.
     pub(super) async fn plan(&self, wanted: Selection) -> Result<Plan> {
         let content = Content::new(clock()());
-        let mut selection = wanted;
-        let mut round = 1;
-        loop {
-            let (mut items, mut end) = self.preview(&selection, &content).await?;
+        let preview = async |selection: &Selection| {
             // The objects are held in memory: they were chosen one by one.
-            let needed = items.iter().flat_map(|item| &item.needs);
-            if selection.add(needed) && round < ROUNDS {
-                round += 1;
-                continue;
-            }
-            items.retain(|item| is_told(item, &selection));
-            // That all other objects of the backup are left out goes without saying.
-            end.left_out.clear();
-            return Ok(Plan { items, end, selection });
-        }
+            let (items, end) = self.preview(selection, &content).await?;
+            let needed = items.iter().flat_map(|item| item.needs.iter().cloned()).collect();
+            Ok(((items, end), needed))
+        };
+        let ((mut items, mut end), selection) = with_needs(wanted, preview).await?;
+        items.retain(|item| is_told(item, &selection));
+        // That all other objects of the backup are left out goes without saying.
+        end.left_out.clear();
+        Ok(Plan { items, end, selection })
     }
 
     async fn preview(&self, selection: &Selection, content: &Content) -> Result<(Vec<PreviewItem>, PreviewEnd)> {
@@ -93,7 +89,7 @@ impl Job<'_> {
             Box::pin(watched("dry run", &env.operation.progress, &env.operation.cancel, operation)).await;
         let end = end?;
         if env.operation.cancel.is_cancelled() {
-            anyhow::bail!("interrupted: nothing was restored");
+            bail!("interrupted: nothing was restored");
         }
         Ok((items, end))
     }
@@ -125,6 +121,27 @@ impl Job<'_> {
         let operation = Operation::new(clock(), &subject, self.scratch.clone());
         Env { cluster: self.cluster.clone(), store: self.store.clone(), actions: Actions::default(), operation }
     }
+}
+
+/// Adds to a selection what its objects need, what these need in turn, and so on. `plan` gives the plan of a selection, and what its
+/// objects need; that of the whole is returned.
+///
+/// # Errors
+/// Those of `plan`. When there is no end of it.
+async fn with_needs<T>(
+    mut selection: Selection,
+    mut plan: impl AsyncFnMut(&Selection) -> Result<(T, Vec<ObjectKey>)>,
+) -> Result<(T, Selection)> {
+    for _ in 0..ROUNDS {
+        let (planned, needed) = plan(&selection).await?;
+        if !selection.add(&needed) {
+            return Ok((planned, selection));
+        }
+    }
+    bail!(
+        "nothing was restored, because what the object needs would need others, and these others again, {ROUNDS} times and more: \
+         restore its namespace instead"
+    )
 }
 
 /// Whether an object belongs into what is told. Beside those that are chosen, a restore looks at data of volumes that Velero has moved,
@@ -258,6 +275,27 @@ mod tests {
         assert_eq!(reasons(&[("a", skip.clone()), ("b", refused), ("along", skip)], &[]), both);
         assert_eq!(reasons(&[], &["the archive is damaged"]), ["the archive is damaged"]);
         assert_eq!(reasons(&[], &[]), ["the restore would pass it over without a reason"]);
+    }
+
+    #[tokio::test]
+    async fn what_others_need_is_planned_with_them_or_nothing_is() {
+        let of = |count: usize| (0..=count).map(|n| key("configmaps", &n.to_string())).collect::<Vec<_>>();
+        // Each needs the next one.
+        let planned = async |depth: usize| {
+            let mut selected = 0;
+            let plan = async |_: &Selection| {
+                selected += 1;
+                Ok((selected, of(selected.min(depth))))
+            };
+            with_needs(Selection::of([key("configmaps", "0")].into()), plan).await
+        };
+        for depth in 0..ROUNDS {
+            let (rounds, selection) = planned(depth).await.unwrap();
+            assert_eq!(rounds, depth + 1);
+            assert!(of(depth)[1..].iter().all(|key| selection.comes_along(key)), "{depth}");
+        }
+        let told = planned(ROUNDS).await.unwrap_err().to_string();
+        assert!(told.ends_with("8 times and more: restore its namespace instead"), "{told}");
     }
 
     #[test]
