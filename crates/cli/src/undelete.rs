@@ -154,7 +154,8 @@ impl UndeleteArgs {
             Some(url) => Place::Bucket(bucket_url::open(url, Purpose::Read, globals.patience()).await?),
             None => Place::Server(&self.server),
         };
-        let search = Search { wanted, place, catalog, globals, folder: folder.path() };
+        let word = self.what.split_once('/').map_or(self.what.as_str(), |(word, _)| word);
+        let search = Search { wanted, word, place, catalog, globals, folder: folder.path() };
         let found = Box::pin(search.run(self.from.as_deref())).await?;
         let resource = &found.key.resource;
         let definition = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");

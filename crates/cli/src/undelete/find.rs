@@ -30,6 +30,8 @@ pub(super) enum Place<'a> {
 /// What is looked for, and where.
 pub(super) struct Search<'a> {
     pub(super) wanted: &'a Wanted,
+    /// How the user names the type.
+    pub(super) word: &'a str,
     pub(super) place: Place<'a>,
     /// The types that the cluster serves.
     pub(super) catalog: &'a Catalog,
@@ -103,8 +105,18 @@ impl Search<'_> {
         if let (None, Some((backup, rows))) = (&sought, newest) {
             sought = self.key_in(backup, rows).await?;
         }
+        // Of what could not be discovered nothing is known.
+        let is_type_known =
+            sought.is_some() || !self.catalog.failures.is_empty() || self.catalog.resolve(self.word).is_some();
         let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
-        bail!(missing(&what, &looked, &passed_over))
+        let text = missing(&what, &looked, &passed_over);
+        if is_type_known {
+            bail!(text);
+        }
+        bail!(
+            "the cluster has no type that is called {:?} (`kubectl api-resources` lists those it has), and {text}",
+            self.word
+        )
     }
 
     /// Under which key the object would be in a backup that does not have it. Without one it is told as it was asked for.

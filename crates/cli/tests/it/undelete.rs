@@ -177,7 +177,10 @@ fn what_no_backup_has_is_told_with_the_backups_that_were_looked_through() {
     );
     assert!(none.contains(", first of "), "{none}");
     let unknown = told("kettles/a --object-namespace tea");
-    assert!(unknown.contains("none of 2 backups has kettles/a (in the namespace tea"), "{unknown}");
+    let no_type = "the cluster has no type that is called \"kettles\" (`kubectl api-resources` lists those it has), and none of 2 backups \
+                   has kettles/a (in the namespace tea";
+    assert!(unknown.contains(no_type), "{unknown}");
+    assert!(!none.contains("no type"), "{none}");
     let not_there = told("cm/old --object-namespace tea --from second");
     assert!(
         not_there.contains("the backup second of ") && not_there.contains("does not have configmaps/tea/old"),
