@@ -109,6 +109,20 @@ mod tests {
         assert_eq!(refused("diff x y --bucket z -n a --include-namespaces b").as_deref(), Some(told));
     }
 
+    #[test]
+    fn the_page_names_the_commands_about_objects() {
+        let page = include_str!("../../../docs/cli.md");
+        let of_plugin = page.split("\n## ").find(|section| section.starts_with("In kubectl\n")).unwrap();
+        let paragraph = of_plugin.split("\n\n").find(|text| text.contains("means the namespace of the objects")).unwrap();
+        let words: BTreeSet<&str> = paragraph.split('`').skip(1).step_by(2).collect();
+        for path in OF_OBJECTS {
+            let (last, before) = path.split_last().unwrap();
+            let together = path.join(" ");
+            let named = words.contains(&*together) || (words.contains(last) && words.contains(&*before.join(" ")));
+            assert!(named, "{together}");
+        }
+    }
+
     /// A command that is about the objects of a namespace, and that the list has forgotten.
     #[test]
     fn no_command_with_a_flag_for_the_namespace_of_objects_is_forgotten() {
