@@ -17,10 +17,11 @@ use crate::preview::{item_text, write_volumes};
 use crate::resource::download::FromServerArgs;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use find::{Found, Place, Search, some};
 use job::{Job, Outlook, Plan};
 use lifeboat_api::ExistingResourcePolicy;
+use lifeboat_archive::tarball::entry_hash;
 use lifeboat_browse::owned_by;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey};
 use selection::Selection;
@@ -57,8 +58,8 @@ pub(crate) struct UndeleteArgs {
     with_owned: bool,
     /// What to do when an object exists: none leaves it, update makes it match the backup, recreate deletes one that differs and
     /// makes it anew
-    #[arg(long, value_parser = PossibleValuesParser::new(["none", "update", "recreate"]), default_value = "update", value_name = "POLICY")]
-    existing_resource_policy: String,
+    #[arg(long, value_parser = policies(), default_value = "update", value_name = "POLICY")]
+    existing_resource_policy: ExistingResourcePolicy,
     /// Let objects of this type be recreated although more may go with them: custom resources, objects with finalizers,
     /// StatefulSets that delete their claims
     #[arg(long, value_name = "TYPE")]
@@ -85,6 +86,11 @@ pub(crate) struct UndeleteArgs {
     server: FromServerArgs,
 }
 
+/// Reads what may be done with an object that exists.
+fn policies() -> impl TypedValueParser<Value = ExistingResourcePolicy> {
+    PossibleValuesParser::new(["none", "update", "recreate"]).map(ExistingResourcePolicy::from)
+}
+
 impl UndeleteArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
@@ -106,7 +112,7 @@ impl UndeleteArgs {
             cluster,
             store: found.store.clone(),
             backup: found.backup.metadata.name.clone(),
-            policy: ExistingResourcePolicy::from(self.existing_resource_policy.clone()),
+            policy: self.existing_resource_policy.clone(),
             allow_recreate: self.allow_recreate.clone(),
             with_owners: self.with_owned || self.restore_owner_references,
             scratch: folder.path().to_path_buf(),
@@ -180,9 +186,23 @@ impl UndeleteArgs {
             Some(_) => found.store.describe(),
             None => format!("the server in {}", job.globals.namespace),
         };
-        let owned = if self.with_owned { "-owned" } else { "" };
-        let name = format!("{}-{}{owned}", hex::encode(found.key.digest()), self.existing_resource_policy);
-        (format!("{place} {} {}", found.backup.metadata.uid, job.cluster.url()), name)
+        (format!("{place} {} {}", found.backup.metadata.uid, job.cluster.url()), self.state_name(&found.key))
+    }
+
+    /// With all that makes it another restore of the same object.
+    fn state_name(&self, key: &ObjectKey) -> String {
+        let mut name = format!("{}-{}", hex::encode(key.digest()), String::from(self.existing_resource_policy.clone()));
+        match (self.with_owned, self.restore_owner_references) {
+            (true, _) => name.push_str("-owned"),
+            (false, true) => name.push_str("-owners"),
+            (false, false) => {}
+        }
+        let recreated: BTreeSet<&String> = self.allow_recreate.iter().collect();
+        if !recreated.is_empty() {
+            let hash = hex::encode(entry_hash(json!(recreated).to_string().as_bytes()));
+            name.push_str(&format!("-recreate-{}", &hash[..12]));
+        }
+        name
     }
 
     /// Whether it is to be done: the user says so, before or now. Without a terminal nobody can be asked.
@@ -251,5 +271,44 @@ impl UndeleteArgs {
             writeln!(out, "Needed by these, and left as they are where they exist: {names}")?;
         }
         write_volumes(&mut out, &plan.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    #[command(no_binary_name = true)]
+    struct Line {
+        #[command(flatten)]
+        args: UndeleteArgs,
+    }
+
+    #[test]
+    fn another_restore_of_the_object_has_another_state() {
+        let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "a");
+        let name = |line: &str| {
+            let line = format!("cm/a{line}");
+            Line::try_parse_from(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}")).args.state_name(&key)
+        };
+        let others = [
+            "",
+            " --existing-resource-policy none",
+            " --with-owned",
+            " --restore-owner-references",
+            " --allow-recreate statefulsets",
+            " --allow-recreate statefulsets --allow-recreate widgets",
+        ];
+        let names: BTreeSet<String> = others.iter().map(|line| name(line)).collect();
+        assert_eq!(names.len(), others.len(), "{names:?}");
+        for same in ["--confirm", "--show-secrets -o json", "--existing-resource-policy update"] {
+            assert_eq!(name(&format!(" {same}")), name(""), "{same}");
+        }
+        // Owners come back with what is owned.
+        assert_eq!(name(" --with-owned --restore-owner-references"), name(" --with-owned"));
+        let two = " --allow-recreate widgets --allow-recreate statefulsets --allow-recreate widgets";
+        assert_eq!(name(two), name(others[5]));
     }
 }
