@@ -188,7 +188,8 @@ fn what_no_backup_has_is_told_with_the_backups_that_were_looked_through() {
     );
     let cluster_scoped = told("clusterrole/tea:axb --object-namespace tea");
     assert!(cluster_scoped.contains("clusterroles.rbac.authorization.k8s.io are in no namespace"), "{cluster_scoped}");
-    assert!(told("cm/old --from third").contains("third"), "a backup that is not there");
+    let not_a_backup = told("cm/old --from third");
+    assert!(not_a_backup.contains("backup \"third\" not found in "), "{not_a_backup}");
     // The namespace of the kubeconfig's context, which has none.
     assert!(told("cm/old").contains("has configmaps/default/old"));
 }
@@ -609,6 +610,15 @@ fn kubectl_runs_the_program_as_its_plugin() {
     assert!(browsed.code == 0 && browsed.out == "configmap/old\n", "{browsed:?}");
 }
 
+/// A definition of a custom type.
+fn widgets() -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}})
+}
+
 #[test]
 fn kubectl_completes_the_commands_of_its_plugin() {
     let tea = Tea::saved();
@@ -622,8 +632,13 @@ fn kubectl_completes_the_commands_of_its_plugin() {
     assert!(commands.starts_with("undelete\tBring one object back") && commands.contains("\n:4\n"), "{commands}");
     let types = offered("undelete conf");
     assert!(types.starts_with("configmaps/\n") && types.contains("\n:6\n"), "{types}");
+    with_object(&tea.sandbox.kubectl(), &["create"], &widgets()).unwrap_or_else(|e| panic!("{e:#}"));
     let all = offered("undelete \"\"");
-    assert!(all.contains("deployments.apps/\n") && all.contains("catalogs") == all.contains("catalogs."), "{all}");
+    let offers = |word: &str| all.lines().any(|line| line == word);
+    assert!(offers("configmaps/") && offers("deployments.apps/") && offers("widgets.example.com/"), "{all}");
+    for never in ["nodes/", "events/", "events.events.k8s.io/", "widgets/"] {
+        assert!(!offers(never), "{never}: {all}");
+    }
     let flags = offered("undelete --with-");
     assert!(flags.starts_with("--with-owned\t"), "{flags}");
 }
