@@ -1,93 +1,18 @@
-//! One object back: `lifeboat undelete`, and kubectl's plugin.
+//! One object back: `lifeboat undelete`.
 
 use crate::faults::namespace;
 use crate::ground::Ground;
 use crate::shop;
 use crate::snapshot::{self, Snapshot};
 use crate::support::{Bed, Client, Run, Sandbox, eventually, local, ok, run, with_object};
-use lifeboat_testbed::{Binaries, Fault, Kill, Nth, Proxy, Rule};
+use crate::tea::{Tea, undelete};
+use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tempfile::TempDir;
-
-const MANIFESTS: &str = r#"
-{apiVersion: v1, kind: Namespace, metadata: {name: tea}}
----
-{apiVersion: v1, kind: ConfigMap, metadata: {name: menu, namespace: tea}, data: {of: today}}
----
-{apiVersion: v1, kind: ConfigMap, metadata: {name: old, namespace: tea}, data: {of: yesterday}}
----
-{apiVersion: v1, kind: Secret, metadata: {name: key, namespace: tea}, data: {k: c2VjcmV0}}
----
-{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: leaves, namespace: tea},
-  spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
----
-{apiVersion: v1, kind: Pod, metadata: {name: kettle, namespace: tea},
-  spec: {containers: [{name: c, image: i}], volumes: [{name: v, persistentVolumeClaim: {claimName: leaves}}]}}
----
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "tea:a*b"}, rules: []}
----
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "tea:axb"}, rules: []}
-"#;
-
-/// A sandbox, and a folder with a bucket.
-struct Tea {
-    sandbox: Sandbox,
-    folder: TempDir,
-}
-
-impl Tea {
-    /// With a backup `first` of everything.
-    fn saved() -> Self {
-        let tea = Self { sandbox: Sandbox::start(MANIFESTS), folder: tempfile::tempdir().expect("a folder") };
-        tea.back_up("first");
-        tea
-    }
-
-    fn back_up(&self, name: &str) {
-        let backup = local(&self.sandbox.kubeconfig(), self.folder.path(), &["backup", name]);
-        assert_eq!(backup.code, 0, "{backup:?}");
-    }
-
-    fn kubectl(&self, args: &[&str]) -> String {
-        ok(&self.sandbox.kubectl(), args)
-    }
-
-    fn lose(&self, object: &str) {
-        self.kubectl(&["delete", object, "--namespace=tea", "--force", "--grace-period=0"]);
-    }
-
-    /// The object, or null.
-    fn get(&self, object: &str) -> Value {
-        let args = ["get", object, "--namespace=tea", "--ignore-not-found", "--output=json"];
-        serde_json::from_str(&self.kubectl(&args)).unwrap_or_default()
-    }
-
-    /// `lifeboat undelete LINE` from the bucket.
-    fn undelete(&self, line: &str) -> Run {
-        undelete(&self.sandbox.kubeconfig(), self.folder.path(), line)
-    }
-
-    /// The same, of which must come what is wanted.
-    fn restored(&self, line: &str) -> Run {
-        let run = self.undelete(&format!("{line} --confirm"));
-        assert!(run.code == 0 && run.out.contains("Restore completed with status: Completed. "), "{line}: {run:?}");
-        run
-    }
-}
-
-/// `lifeboat undelete LINE` from the bucket of a folder; `~` stands for a blank within a word.
-fn undelete(kubeconfig: &Path, folder: &Path, line: &str) -> Run {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
-    let words = line.split(' ').map(|word| word.replace('~', " "));
-    command.arg("undelete").args(words).arg("--bucket").arg(folder.join("bucket"));
-    command.env("KUBECONFIG", kubeconfig).env("XDG_CACHE_HOME", folder.join("cache"));
-    run(command.env("XDG_STATE_HOME", folder.join("state")))
-}
 
 /// An object of each type of the shop: the first one, but those that hold others, which are lost with them.
 fn one_of_each(shop: &Snapshot) -> BTreeMap<String, Value> {
@@ -274,7 +199,8 @@ fn with_an_output_format_one_document_is_printed() {
     assert!(told.contains("-o prints the plan and does not ask"), "{told}");
     let (stays, told) = document(" --confirm --existing-resource-policy none", 1);
     assert_eq!(stays["items"][0]["action"], "conflict", "{stays}");
-    let why = "nothing would come back of configmaps/tea/menu: configmaps/tea/menu is there, differs, and stays as it is";
+    let why =
+        "nothing would come back of configmaps/tea/menu: configmaps/tea/menu is there, differs, and stays as it is";
     assert!(told.contains(why), "{told}");
     let (restore, _) = document(" --confirm", 0);
     assert_eq!((&restore["kind"], &restore["status"]["phase"]), (&json!("Restore"), &json!("Completed")), "{restore}");
@@ -543,102 +469,4 @@ fn an_object_comes_back_through_the_server() {
     assert_eq!(ground.maps("shop"), before);
     let none = client.fails("undelete configmap/none --object-namespace shop");
     assert!(none.contains("none of 2 backups has configmap/none") && none.contains("second of "), "{none}");
-}
-
-fn kubectl() -> PathBuf {
-    Binaries::ensure().expect("the programs of the test bed").path("kubectl")
-}
-
-/// kubectl with the plugin beside it.
-struct Plugged<'a> {
-    tea: &'a Tea,
-    links: TempDir,
-}
-
-impl<'a> Plugged<'a> {
-    fn of(tea: &'a Tea) -> Self {
-        let links = tempfile::tempdir().expect("a folder");
-        for name in ["kubectl-lifeboat", "kubectl_complete-lifeboat"] {
-            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lifeboat"), links.path().join(name)).expect("a link");
-        }
-        Self { tea, links }
-    }
-
-    /// `kubectl LINE`; `""` stands for an empty word.
-    fn run(&self, line: &str) -> Run {
-        let path = format!("{}:/usr/bin:/bin", self.links.path().display());
-        let words = line.split(' ').map(|word| if word == "\"\"" { "" } else { word });
-        let mut command = Command::new(kubectl());
-        command.args(words).env("PATH", path).env("HOME", self.tea.folder.path());
-        command.env("XDG_STATE_HOME", self.tea.folder.path().join("state"));
-        run(command.env("KUBECONFIG", self.tea.sandbox.kubeconfig()).env_remove("VELERO_NAMESPACE"))
-    }
-}
-
-#[test]
-fn kubectl_runs_the_program_as_its_plugin() {
-    let tea = Tea::saved();
-    let plugged = Plugged::of(&tea);
-    let bucket = tea.folder.path().join("bucket").display().to_string();
-    let version = plugged.run("lifeboat version --client-only");
-    assert!(version.code == 0 && version.out.contains("Version: v"), "{version:?}");
-    let help = plugged.run("lifeboat undelete --help");
-    assert!(help.code == 0 && help.out.contains("Usage: kubectl lifeboat undelete ["), "{help:?}");
-    assert!(help.out.contains("--lifeboat-namespace <NAMESPACE>"), "{help:?}");
-    let refused = plugged.run("lifeboat frob");
-    assert!(
-        refused.code == 1 && refused.err.contains("unknown command \"frob\" for \"kubectl lifeboat\""),
-        "{refused:?}"
-    );
-
-    tea.lose("cm/menu");
-    // As kubectl has it, -n is the namespace of the object.
-    let undeleted = plugged.run(&format!("lifeboat undelete cm/menu -n tea --bucket {bucket} --confirm"));
-    assert!(undeleted.code == 0 && tea.get("cm/menu").is_object(), "{undeleted:?}");
-    tea.lose("cm/old");
-    tea.back_up("second");
-    let diff = |namespace: &str| {
-        plugged.run(&format!("lifeboat -n {namespace} diff first second --bucket {bucket} --include-resources cm"))
-    };
-    let of_tea = diff("tea");
-    assert!(of_tea.code == 1 && of_tea.out.contains("removed  configmaps/tea/old\n"), "{of_tea:?}");
-    let of_other = diff("default");
-    assert!(of_other.code == 0, "{of_other:?}");
-    let browse =
-        format!("lifeboat browse first -n tea --bucket {bucket} -- {} get cm/old -o name", kubectl().display());
-    let browsed = plugged.run(&browse);
-    assert!(browsed.code == 0 && browsed.out == "configmap/old\n", "{browsed:?}");
-}
-
-/// A definition of a custom type.
-fn widgets() -> Value {
-    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}})
-}
-
-#[test]
-fn kubectl_completes_the_commands_of_its_plugin() {
-    let tea = Tea::saved();
-    let plugged = Plugged::of(&tea);
-    let offered = |line: &str| {
-        let run = plugged.run(&format!("__complete lifeboat {line}"));
-        assert_eq!(run.code, 0, "{line}: {run:?}");
-        run.out
-    };
-    let commands = offered("und");
-    assert!(commands.starts_with("undelete\tBring one object back") && commands.contains("\n:4\n"), "{commands}");
-    let types = offered("undelete conf");
-    assert!(types.starts_with("configmaps/\n") && types.contains("\n:6\n"), "{types}");
-    with_object(&tea.sandbox.kubectl(), &["create"], &widgets()).unwrap_or_else(|e| panic!("{e:#}"));
-    let all = offered("undelete \"\"");
-    let offers = |word: &str| all.lines().any(|line| line == word);
-    assert!(offers("configmaps/") && offers("deployments.apps/") && offers("widgets.example.com/"), "{all}");
-    for never in ["nodes/", "events/", "events.events.k8s.io/", "widgets/"] {
-        assert!(!offers(never), "{never}: {all}");
-    }
-    let flags = offered("undelete --with-");
-    assert!(flags.starts_with("--with-owned\t"), "{flags}");
 }
