@@ -4,9 +4,9 @@ use crate::flags::List;
 
 /// The flag of a command that names the namespace of its objects.
 pub(crate) enum ObjectNamespace<'a> {
-    /// One namespace.
+    /// `--object-namespace`, which names one.
     One(&'a mut Option<String>),
-    /// Several of them.
+    /// `--include-namespaces`, which names several.
     Several(&'a mut List),
 }
 
@@ -16,12 +16,13 @@ impl ObjectNamespace<'_> {
     /// # Errors
     /// When the flag names another one.
     pub(crate) fn set(self, name: String) -> Result<(), String> {
-        let before = match &self {
-            Self::One(before) => before.iter().cloned().collect::<Vec<_>>(),
-            Self::Several(before) => before.0.clone(),
+        let (flag, before) = match &self {
+            Self::One(before) => ("--object-namespace", before.iter().cloned().collect::<Vec<_>>()),
+            Self::Several(before) => ("--include-namespaces", before.0.clone()),
         };
         if !before.is_empty() && before != [name.clone()] {
-            return Err(format!("--namespace names {name:?}, and another flag {}: give one", before.join(", ")));
+            let before = before.join(",");
+            return Err(format!("--namespace {name} and {flag} {before} do not name the same: give one of them"));
         }
         match self {
             Self::One(place) => *place = Some(name),

@@ -104,16 +104,18 @@ mod tests {
     fn two_namespaces_are_refused() {
         let refused = |line: &str| Lifeboat::parsed(line).take_object_namespace().err();
         assert_eq!(refused("undelete cm/a -n shop --object-namespace shop"), None);
-        let told = "--namespace names \"a\", and another flag b: give one";
+        let told = "--namespace a and --object-namespace b do not name the same: give one of them";
         assert_eq!(refused("undelete cm/a -n a --object-namespace b").as_deref(), Some(told));
-        assert_eq!(refused("diff x y --bucket z -n a --include-namespaces b").as_deref(), Some(told));
+        let told = "--namespace a and --include-namespaces a,b do not name the same: give one of them";
+        assert_eq!(refused("diff x y --bucket z -n a --include-namespaces a,b").as_deref(), Some(told));
     }
 
     #[test]
     fn the_page_names_the_commands_about_objects() {
         let page = include_str!("../../../docs/cli.md");
         let of_plugin = page.split("\n## ").find(|section| section.starts_with("In kubectl\n")).unwrap();
-        let paragraph = of_plugin.split("\n\n").find(|text| text.contains("means the namespace of the objects")).unwrap();
+        let paragraph =
+            of_plugin.split("\n\n").find(|text| text.contains("means the namespace of the objects")).unwrap();
         let words: BTreeSet<&str> = paragraph.split('`').skip(1).step_by(2).collect();
         for path in OF_OBJECTS {
             let (last, before) = path.split_last().unwrap();
