@@ -1,10 +1,11 @@
 //! `lifeboat completion bash|zsh|fish`, and the answers to what those shells ask: names of objects that are there now.
 
 use crate::globals::Globals;
+use crate::pflag::with_rules;
 use crate::plugin::is_about_objects;
 use crate::program::{Program, completes_for_kubectl};
 use anyhow::{Context, Result, bail};
-use clap::{Args, Command, Parser, ValueEnum};
+use clap::{Args, Command, CommandFactory, Parser, ValueEnum};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 use lifeboat_api::{
@@ -240,7 +241,7 @@ fn globals(words: &[OsString]) -> Option<Globals> {
     }
     let program = Program::here().0;
     let mut globals = Only::try_parse_from(where_to(words)).ok()?.globals;
-    if program.is_plugin() && is_about_objects(words) {
+    if program.is_plugin() && is_about_objects(&with_rules(Only::command()), words) {
         globals.given_namespace = None;
     }
     Some(globals.settled(program))

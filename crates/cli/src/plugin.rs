@@ -3,7 +3,8 @@
 //! `-n` is the namespace of the objects that a command is about, as everywhere in kubectl. A few commands are about objects of users;
 //! all others are about resources of `velero.io`, and there it is the namespace in which these live.
 
-use clap::Command;
+use clap::{Arg, Command};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 /// Commands about objects of users, by the words that lead to them. `Lifeboat::object_namespace` knows their flags.
@@ -18,8 +19,6 @@ const OF_OBJECTS: [&[&str]; 9] = [
     &["local", "contents", "get"],
     &["local", "contents", "extract"],
 ];
-/// Flags whose value is the next word, as far as they stand before a command.
-const WITH_VALUE: [&str; 5] = ["--kubeconfig", "--kubecontext", "--namespace", "-n", "--lifeboat-namespace"];
 
 /// The grammar with what is otherwise in a plugin of kubectl: the flag for the namespace of `velero.io`, and what `-n` means.
 pub(crate) fn with_namespaces(grammar: Command) -> Command {
@@ -29,12 +28,14 @@ pub(crate) fn with_namespaces(grammar: Command) -> Command {
     grammar.mut_arg("lifeboat_namespace", |arg| arg.hide(false))
 }
 
-/// Whether the words of a line, without the program, lead to a command about objects of users.
-pub(crate) fn is_about_objects(words: &[OsString]) -> bool {
+/// Whether the words of a line, without the program, lead to a command about objects of users. `globals` has the flags that may stand
+/// before a command.
+pub(crate) fn is_about_objects(globals: &Command, words: &[OsString]) -> bool {
+    let with_value = flags_before_values(globals);
     let mut path = Vec::new();
     let mut words = words.iter().map(|word| word.to_string_lossy());
     while let Some(word) = words.next() {
-        if WITH_VALUE.contains(&&*word) {
+        if with_value.contains(&*word) {
             words.next();
         } else if !word.starts_with('-') {
             path.push(word);
@@ -48,13 +49,23 @@ pub(crate) fn is_about_objects(words: &[OsString]) -> bool {
     OF_OBJECTS.iter().any(leads)
 }
 
+/// The flags whose value is the next word.
+fn flags_before_values(grammar: &Command) -> BTreeSet<String> {
+    let takes_word = |arg: &&Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
+    let args = grammar.get_arguments().filter(takes_word);
+    let names = args.flat_map(|arg| {
+        let short = arg.get_short().map(|short| format!("-{short}"));
+        arg.get_long().map(|long| format!("--{long}")).into_iter().chain(short)
+    });
+    names.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::command::Lifeboat;
     use crate::object_namespace::ObjectNamespace;
     use crate::program::Program;
-    use std::collections::BTreeSet;
 
     fn words(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(Into::into).collect()
@@ -76,9 +87,9 @@ mod tests {
     #[test]
     fn the_namespace_of_commands_about_objects_is_that_of_the_objects() {
         for line in LINES {
-            for line in [format!("{line} -n shop"), format!("-n shop {line}")] {
+            for line in [format!("{line} -n shop"), format!("-v 4 --colorized -n shop {line}")] {
                 let mut command = Lifeboat::parsed(&line);
-                assert!(is_about_objects(&words(&line)), "{line}");
+                assert!(is_about_objects(&Lifeboat::grammar("lifeboat"), &words(&line)), "{line}");
                 command.take_object_namespace().unwrap();
                 let named = match command.object_namespace() {
                     Some(ObjectNamespace::One(name)) => name.iter().cloned().collect(),
@@ -89,8 +100,14 @@ mod tests {
                 assert_eq!(command.globals.settled(Program::default()).namespace, "velero", "{line}");
             }
         }
-        for line in ["backup get -n shop", "version", "-n undelete backup get", "backup contents a -n shop"] {
-            assert!(!is_about_objects(&words(line)), "{line}");
+        for line in [
+            "backup get -n shop",
+            "version",
+            "-n undelete backup get",
+            "--features undelete backup get",
+            "backup contents a -n shop",
+        ] {
+            assert!(!is_about_objects(&Lifeboat::grammar("lifeboat"), &words(line)), "{line}");
             let mut command = Lifeboat::parsed(line);
             command.take_object_namespace().unwrap();
             assert!(command.object_namespace().is_none(), "{line}");
