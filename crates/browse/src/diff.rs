@@ -6,10 +6,10 @@ use crate::change::{ChangedObject, Compared, DiffCounts, DiffScope, compared};
 use crate::noise::is_noise_type;
 use crate::rows::{Place, Rows};
 use crate::store::BackupStore;
+use crate::value::object_value;
 use lifeboat_archive::index::Row;
 use lifeboat_object::GroupResource;
 use lifeboat_store::{ArchiveItem, StoreError};
-use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -120,7 +120,7 @@ impl<'a> Diff<'a> {
                 continue;
             }
             let Some(key) = self.pairs.row(pair).map(Row::key) else { continue };
-            match compared(left.as_ref().map(value), right.as_ref().map(value)) {
+            match compared(left.map(|item| object_value(&item.body)), right.map(|item| object_value(&item.body))) {
                 Compared::LeftOut => self.counts.left_out += 1,
                 Compared::Same => self.counts.unchanged += 1,
                 Compared::Differs(change) => {
@@ -139,11 +139,6 @@ pub(crate) async fn read(
 ) -> Result<HashMap<u32, ArchiveItem>, StoreError> {
     let items = rows.read(&numbers.collect::<Vec<_>>()).await?;
     Ok(items.into_iter().filter_map(|item| Some((u32::try_from(item.row).ok()?, item))).collect())
-}
-
-/// What stands in the archive. What is no JSON was refused when it was read.
-pub(crate) fn value(item: &ArchiveItem) -> Value {
-    serde_json::from_slice(&item.body).unwrap_or_default()
 }
 
 /// One object: its row on each side that has it.

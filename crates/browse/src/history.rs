@@ -3,11 +3,12 @@
 //! Of each backup the index is read, and of the object itself only the states that are not the same bytes as the one before.
 
 use crate::change::field_differences;
-use crate::diff::value;
 use crate::history_scope::{HistoryScope, Lack};
 use crate::timeline::{Event, HistoryEvent, Look, Timeline};
+use crate::value::object_value;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::index::Row;
+use lifeboat_archive::layout::BackupFile;
 use lifeboat_object::{ObjectKey, chain, labels};
 use lifeboat_store::{Archive, ArchiveRows, IndexCache, OpenOptions, Store, StoreError};
 use serde_json::Value;
@@ -169,16 +170,18 @@ impl Reader<'_> {
             }
         };
         let archive = rows.open(self.store, &self.options.open).await?;
-        let read = self.read(&archive).await?;
+        let read = self.read(&archive, &state.backup).await?;
         state.source = Source::Read(Box::new(read.clone()));
         Ok(read)
     }
 
-    async fn read(&self, archive: &Archive) -> Result<Value, StoreError> {
-        let number = archive.rows().position(|row| is_row_of(row, self.key));
+    async fn read(&self, archive: &Archive, backup: &str) -> Result<Value, StoreError> {
+        // An index that was kept may name an object that the archive, which is opened now, lacks.
+        let missing = || StoreError::Missing { key: BackupFile::Tarball.key(backup), asked: 1, got: 0 };
+        let number = archive.rows().position(|row| is_row_of(row, self.key)).ok_or_else(missing)?;
         let mut tasks = JoinSet::new();
-        let mut contents = archive.read(number.into_iter().collect(), &mut tasks);
-        Ok(contents.next().await?.as_ref().map(value).unwrap_or_default())
+        let mut contents = archive.read(vec![number], &mut tasks);
+        Ok(object_value(&contents.next().await?.ok_or_else(missing)?.body))
     }
 }
 

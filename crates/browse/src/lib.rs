@@ -24,6 +24,7 @@ mod rows;
 mod store;
 mod timeline;
 mod types;
+mod value;
 mod words;
 
 pub use change::{Change, ChangedObject, DiffCounts, DiffScope};

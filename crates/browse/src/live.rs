@@ -1,10 +1,11 @@
 //! What has changed since a backup: the backup on one side, the cluster as it is now on the other.
 
 use crate::change::{ChangedObject, Compared, DiffCounts, DiffScope, compared};
-use crate::diff::{BATCH, BATCH_BYTES, read, value};
+use crate::diff::{BATCH, BATCH_BYTES, read};
 use crate::live_plan::{ListPlace, LivePlan, LiveType, Saved, Served, is_namespaces, namespace_itself};
 use crate::rows::{Place, Rows};
 use crate::store::BackupStore;
+use crate::value::object_value;
 use crate::words::named;
 use bytes::Bytes;
 use lifeboat_api::Backup;
@@ -267,7 +268,7 @@ impl<'a> LiveDiff<'a> {
             let Some(saved) = before.remove(&number) else { continue };
             let selector = &self.scope.selector;
             if selector.matches(&saved.head.labels) || selector.matches(&item.head.labels) {
-                self.note(item.key(), compared(Some(value(&saved)), Some(live_value(&item))));
+                self.note(item.key(), compared(Some(object_value(&saved.body)), Some(live_value(&item))));
             }
         }
         Ok(())
@@ -313,7 +314,7 @@ impl<'a> LiveDiff<'a> {
         for number in batch {
             let (Some(saved), Some(row)) = (before.remove(&number), self.rows.row(number)) else { continue };
             if self.scope.selector.matches(&saved.head.labels) {
-                self.note(row.key(), compared(Some(value(&saved)), None));
+                self.note(row.key(), compared(Some(object_value(&saved.body)), None));
             }
         }
         Ok(true)
@@ -342,9 +343,9 @@ impl<'a> LiveDiff<'a> {
     }
 }
 
-/// An object of a list, with its type, which the elements of a list lack. What is no JSON was refused when its head was read.
+/// An object of a list, with its type, which the elements of a list lack.
 fn live_value(item: &Item) -> Value {
-    serde_json::from_slice(&splice_type(item).to_bytes()).unwrap_or_default()
+    object_value(&splice_type(item).to_bytes())
 }
 
 /// The type that is being compared.

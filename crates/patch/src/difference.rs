@@ -27,6 +27,9 @@ const HIDDEN: &str = "(hidden)";
 /// The annotation in which kubectl keeps the whole object.
 const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
 
+/// Places at which what differs holds values, or that annotation.
+const WHOLES: [&str; 4] = ["", "/metadata", "/metadata/annotations", LAST_APPLIED];
+
 /// Hides the values among the differences of a Secret; which keys differ stays visible.
 pub fn hide_secret_values(differences: &mut [Difference]) {
     for difference in differences {
@@ -38,7 +41,7 @@ pub fn hide_secret_values(differences: &mut [Difference]) {
                     None => side.as_ref().map(|_| HIDDEN.into()),
                 };
             }
-        } else if difference.path == LAST_APPLIED || difference.path == "/metadata/annotations" {
+        } else if WHOLES.contains(&difference.path.as_str()) {
             for side in [&mut difference.left, &mut difference.right] {
                 *side = side.as_ref().map(|_| HIDDEN.into());
             }
@@ -138,6 +141,10 @@ mod tests {
         );
         let whole = texts(json!({"metadata": {}}), json!({"metadata": {"annotations": applied("1")}}));
         assert_eq!(whole, ["/metadata/annotations: absent became \"(hidden)\""]);
+        let secret = json!({"data": {"a": "MQ=="}, "metadata": {"annotations": applied("1")}});
+        assert_eq!(texts(json!(null), secret.clone()), [": \"(hidden)\" became \"(hidden)\""]);
+        let metadata = texts(json!({"data": {"a": "MQ=="}}), secret);
+        assert_eq!(metadata, ["/metadata: absent became \"(hidden)\""]);
     }
 
     #[test]

@@ -57,6 +57,23 @@ async fn objects_that_came_went_or_differ_are_told_and_what_servers_write_is_not
 }
 
 #[tokio::test]
+async fn an_object_that_is_nested_too_deeply_to_be_restored_is_compared_too() {
+    let gizmo = |name: &str, inside: &str| {
+        let deep = (0..200).fold(json!(inside), |inside, _| json!([inside]));
+        json!({"apiVersion": "example.com/v1", "kind": "Gizmo", "metadata": {"name": name, "uid": inside}, "deep": deep})
+    };
+    let before = [gizmo("changed", "1"), gizmo("same", "1")];
+    let mut after = [gizmo("changed", "2"), gizmo("same", "1")];
+    // Other bytes, and no change.
+    after[1]["metadata"]["resourceVersion"] = "9".into();
+    let (found, counts) = diff(&before, &after, DiffScope::default()).await;
+    let Change::Changed(differences) = &found[0].1 else { panic!("{found:?}") };
+    let paths: Vec<&str> = differences.iter().map(|one| one.path.as_str()).collect();
+    assert_eq!((&*found[0].0.name, paths), ("changed", vec![&*format!("/deep{}", "/0".repeat(31))]));
+    assert_eq!(counts, DiffCounts { changed: 1, unchanged: 1, ..DiffCounts::default() });
+}
+
+#[tokio::test]
 async fn only_what_is_asked_for_is_compared() {
     let before = objects();
     let only = |count: usize, scope: DiffScope| {
