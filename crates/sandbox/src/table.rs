@@ -184,7 +184,8 @@ mod tests {
             let (api_version, resource) = row["type"].as_str().unwrap().rsplit_once('/').unwrap();
             let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
             let printer = Printer::of(types.find(group, version, resource).unwrap(), None);
-            for odd in [json!(null), json!(-1), json!(1.5), json!("x"), json!([[]]), json!({"x": {}})] {
+            let numbers = [json!(-1), json!(1.5), json!(i64::MAX), json!(i64::MIN)];
+            for odd in numbers.into_iter().chain([json!(null), json!("x"), json!([[]]), json!({"x": {}})]) {
                 for depth in 0..7 {
                     let mut object = row["object"].clone();
                     replace(&mut object, &odd, depth);

@@ -169,7 +169,7 @@ struct Restarts {
 
 impl Restarts {
     fn add(&mut self, container: &Value) {
-        self.count += number(&container["restartCount"]);
+        self.count = self.count.saturating_add(number(&container["restartCount"]));
         self.last = self.last.max(time(&container["lastState"]["terminated"]["finishedAt"]));
     }
 
