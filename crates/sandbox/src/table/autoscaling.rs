@@ -17,11 +17,11 @@ pub(super) fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
     let target = &spec["scaleTargetRef"];
     // An object of one version may be served as one of the other: its fields tell which it is.
     let metrics = if spec["metrics"].is_array() { metrics(object) } else { metrics_of_v1(object) };
-    let targets: Vec<String> = metrics.iter().map(Metric::shown).collect();
+    let targets = || first(metrics.iter().map(Metric::shown), metrics.len(), SHOWN, ", ");
     vec![
         name(object),
         format!("{}/{}", text(&target["kind"]), text(&target["name"])).into(),
-        if targets.is_empty() { "<none>".into() } else { first(&targets, SHOWN, ", ").into() },
+        if metrics.is_empty() { "<none>".into() } else { targets().into() },
         spec["minReplicas"].as_i64().map_or_else(|| "<unset>".to_owned(), |least| least.to_string()).into(),
         number(&spec["maxReplicas"]).into(),
         number(&status["currentReplicas"]).into(),

@@ -105,10 +105,10 @@ pub(super) fn load_balancer(status: &Value) -> String {
     found.into_iter().filter(|a| !a.is_empty()).collect::<Vec<_>>().join(",")
 }
 
-/// The first `most` of the texts, and how many more there are.
-pub(super) fn first(texts: &[String], most: usize, separator: &str) -> String {
-    let shown = texts.get(..most).unwrap_or(texts).join(separator);
-    match texts.len().saturating_sub(most) {
+/// The first `most` of so many texts, and how many more there are. The others are not made.
+pub(super) fn first(texts: impl Iterator<Item = String>, count: usize, most: usize, separator: &str) -> String {
+    let shown = texts.take(most).collect::<Vec<_>>().join(separator);
+    match count.saturating_sub(most) {
         0 => shown,
         more => format!("{shown} + {more} more..."),
     }

@@ -56,23 +56,27 @@ fn external_ip(object: &Value) -> String {
 /// Name, endpoints, age.
 pub(super) fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
     let subsets = list(&object["subsets"]);
-    let found: Vec<String> = subsets.iter().flat_map(of_subset).collect();
-    let shown = if subsets.is_empty() { "<none>".to_owned() } else { first(&found, SHOWN, ",") };
+    let count = subsets.iter().map(count_of_subset).fold(0, usize::saturating_add);
+    let found = || first(subsets.iter().flat_map(of_subset), count, SHOWN, ",");
+    let shown = if subsets.is_empty() { "<none>".to_owned() } else { found() };
     vec![name(object), shown.into(), age(object, now)]
 }
 
 /// Each address with each port, or alone where there are no ports.
-fn of_subset(subset: &Value) -> Vec<String> {
+fn of_subset(subset: &Value) -> impl Iterator<Item = String> {
     let addresses = || list(&subset["addresses"]).iter().map(|address| text(&address["ip"]));
     let ports = list(&subset["ports"]);
-    if ports.is_empty() {
-        return addresses().map(str::to_owned).collect();
-    }
-    let of_port = |port: &Value| {
+    let alone = addresses().filter(|_| ports.is_empty()).map(str::to_owned);
+    let of_port = move |port: &Value| {
         let port = number(&port["port"]);
         addresses().map(move |ip| if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") })
     };
-    ports.iter().flat_map(of_port).collect()
+    alone.chain(ports.iter().flat_map(of_port))
+}
+
+/// How many that gives.
+fn count_of_subset(subset: &Value) -> usize {
+    list(&subset["addresses"]).len().saturating_mul(list(&subset["ports"]).len().max(1))
 }
 
 /// Name, address type, ports, endpoints, age.
@@ -82,14 +86,14 @@ pub(super) fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
         (None, Some(name)) => name.to_owned(),
         (None, None) => "*".to_owned(),
     };
-    let ports: Vec<String> = list(&object["ports"]).iter().map(port).collect();
-    let addresses = list(&object["endpoints"]).iter().flat_map(|endpoint| list(&endpoint["addresses"]));
-    let addresses: Vec<String> = addresses.map(|address| text(address).to_owned()).collect();
+    let ports = list(&object["ports"]);
+    let addresses = || list(&object["endpoints"]).iter().flat_map(|endpoint| list(&endpoint["addresses"]));
+    let texts = addresses().map(|address| text(address).to_owned());
     vec![
         name(object),
         text(&object["addressType"]).into(),
-        text_or(&first(&ports, SHOWN, ",").into(), "<unset>"),
-        text_or(&first(&addresses, SHOWN, ",").into(), "<unset>"),
+        text_or(&first(ports.iter().map(port), ports.len(), SHOWN, ",").into(), "<unset>"),
+        text_or(&first(texts, addresses().count(), SHOWN, ",").into(), "<unset>"),
         age(object, now),
     ]
 }
@@ -165,4 +169,20 @@ pub(super) fn ip_address(object: &Value, now: Timestamp) -> Vec<Value> {
     };
     // compat: the server declares two columns and fills three.
     vec![name(object), shown.into(), age(object, now)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn of_endpoints_no_more_are_made_than_are_shown() {
+        // All of them would be ten thousand million texts.
+        let many = |field: &str, value: Value| vec![json!({field: value}); 100_000];
+        let subset = json!({"addresses": many("ip", json!("10.0.0.1")), "ports": many("port", json!(80))});
+        let object = json!({"metadata": {"name": "e"}, "subsets": [{"addresses": [{"ip": "::1"}]}, subset]});
+        let shown = "::1,10.0.0.1:80,10.0.0.1:80 + 9999999998 more...";
+        assert_eq!(endpoints(&object, Timestamp::UNIX_EPOCH), [json!("e"), json!(shown), json!("<unknown>")]);
+    }
 }
