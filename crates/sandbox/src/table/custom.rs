@@ -3,39 +3,66 @@
 use super::columns::ColumnDefinition;
 use super::duration::since;
 use super::field::name;
-use super::json_path::JsonPath;
+use super::json_path::{JsonPath, Visits};
 use crate::types::Column;
 use jiff::Timestamp;
 use serde_json::{Number, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The columns of a custom type, their paths parsed.
+/// Values that the paths of all columns may visit in each row.
+const OF_ROW: usize = 2_000;
+/// Values that they may visit beyond that in all rows of a request: there may be a hundred thousand.
+const OF_REQUEST: usize = 10_000_000;
+/// And of those in one row.
+const OF_ROW_AT_MOST: usize = 1_000_000;
+/// Bytes of text that take as long as a value that is visited.
+const BYTES: usize = 16;
+
+/// The columns of a custom type, their paths parsed, for one request.
 #[derive(Clone, Debug)]
-pub(super) struct CustomColumns(Vec<(ColumnDefinition, JsonPath)>);
+pub(super) struct CustomColumns {
+    columns: Vec<(ColumnDefinition, JsonPath)>,
+    /// What is left of [`OF_REQUEST`].
+    spare: Arc<AtomicUsize>,
+}
 
 impl CustomColumns {
     /// Without columns there is that of the age. A path that cannot be parsed ends the columns, as it does in the server.
     pub(super) fn new(columns: &[Column]) -> Self {
-        if columns.is_empty() {
-            let age = JsonPath::parse(".metadata.creationTimestamp");
-            return Self(age.into_iter().map(|path| (ColumnDefinition::made("Age"), path)).collect());
-        }
         let column = |column: &Column| Some((definition(column), JsonPath::parse(&column.json_path)?));
-        Self(columns.iter().map_while(column).collect())
+        let columns = if columns.is_empty() {
+            let age = JsonPath::parse(".metadata.creationTimestamp");
+            age.into_iter().map(|path| (ColumnDefinition::made("Age"), path)).collect()
+        } else {
+            columns.iter().map_while(column).collect()
+        };
+        Self { columns, spare: Arc::new(AtomicUsize::new(OF_REQUEST)) }
     }
 
     /// All columns, that of the name first.
     pub(super) fn definitions(&self) -> Vec<ColumnDefinition> {
-        let more = self.0.iter().map(|(definition, _)| definition.clone());
+        let more = self.columns.iter().map(|(definition, _)| definition.clone());
         std::iter::once(ColumnDefinition::name()).chain(more).collect()
     }
 
+    /// The cells of an object, the first that of its name. Those that would take too long to find are empty.
     pub(super) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let more = self.0.iter().map(|(definition, path)| {
+        let spare = self.spare.load(Ordering::Relaxed);
+        let most = OF_ROW + spare.min(OF_ROW_AT_MOST);
+        let mut visits = Visits(most);
+        let mut cells = vec![name(object)];
+        for (definition, path) in &self.columns {
             // compat: of several results the server shows the first.
-            let found = path.find(object).and_then(|found| found.first().copied());
-            found.map_or(Value::Null, |value| cell(&definition.r#type, value, now))
-        });
-        std::iter::once(name(object)).chain(more).collect()
+            let found = path.find(object, &mut visits).and_then(|found| found.first().copied());
+            let cell = found.map_or(Value::Null, |value| cell(&definition.r#type, value, now));
+            let is_short = visits.spend(cell.as_str().map_or(0, str::len) / BYTES).is_ok();
+            cells.push(if is_short { cell } else { Value::Null });
+        }
+        // The rows of a request are made one after the other.
+        let beyond = (most - visits.0).saturating_sub(OF_ROW);
+        self.spare.store(spare.saturating_sub(beyond), Ordering::Relaxed);
+        cells
     }
 }
 
@@ -139,6 +166,26 @@ mod tests {
             let object = json!({"metadata": {"name": "n"}, "v": value});
             assert_eq!(columns.cells(&object, now), [json!("n"), expected, json!(null)], "{of} {value}");
         }
+    }
+
+    #[test]
+    fn paths_of_a_request_share_the_time_that_they_may_take() {
+        // Each path counts, each of its steps, and what that looks at: more than a row may take by itself.
+        let elements = 2 * OF_ROW;
+        let beyond = elements + 2 + 3 + 2 - OF_ROW;
+        let object =
+            json!({"metadata": {"name": "n"}, "list": vec!["x"; elements], "text": "x".repeat(BYTES * 2 * OF_ROW)});
+        let columns =
+            CustomColumns::new(&[column("string", ".none"), column("string", ".list[*]"), column("string", ".none")]);
+        columns.spare.store(2 * beyond, Ordering::Relaxed);
+        let cells = || columns.cells(&object, Timestamp::UNIX_EPOCH)[2].clone();
+        assert_eq!([cells(), cells(), cells()], [json!("x"), json!("x"), json!(null)]);
+        // A text takes its time as well; what takes little of it is always there.
+        let columns = CustomColumns::new(&[column("string", ".metadata.name"), column("string", ".text")]);
+        let cells = || columns.cells(&object, Timestamp::UNIX_EPOCH);
+        assert_eq!(cells()[2], object["text"]);
+        columns.spare.store(0, Ordering::Relaxed);
+        assert_eq!(cells(), [json!("n"), json!("n"), json!(null)]);
     }
 
     #[test]

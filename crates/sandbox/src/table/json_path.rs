@@ -54,18 +54,18 @@ enum Operand {
 }
 
 /// The path cannot be applied to the value: there is no such element, what is not comparable is compared, or it would take too long.
-struct Inapplicable;
+pub(super) struct Inapplicable;
 
-/// How many values a path may visit. Descents in a row multiply, and who has written the path is not known.
-const MOST_VISITS: usize = 1_000_000;
-
-/// How many values may still be visited.
-struct Visits(usize);
+/// How many values may still be visited. Descents in a row multiply, and who has written the path is not known.
+pub(super) struct Visits(pub(super) usize);
 
 impl Visits {
-    fn spend(&mut self, count: usize) -> Result<(), Inapplicable> {
-        self.0 = self.0.checked_sub(count).ok_or(Inapplicable)?;
-        Ok(())
+    /// # Errors
+    /// When so many are not left; then none are.
+    pub(super) fn spend(&mut self, count: usize) -> Result<(), Inapplicable> {
+        let left = self.0.checked_sub(count);
+        self.0 = left.unwrap_or(0);
+        left.map(drop).ok_or(Inapplicable)
     }
 }
 
@@ -76,8 +76,10 @@ impl JsonPath {
     }
 
     /// What the path finds; `None` when it cannot be applied.
-    pub(super) fn find<'a>(&self, object: &'a Value) -> Option<Vec<&'a Value>> {
-        walk(&self.0, vec![object], &mut Visits(MOST_VISITS)).ok()
+    pub(super) fn find<'a>(&self, object: &'a Value, visits: &mut Visits) -> Option<Vec<&'a Value>> {
+        // A path without steps takes its time too.
+        visits.spend(1).ok()?;
+        walk(&self.0, vec![object], visits).ok()
     }
 }
 
@@ -411,7 +413,7 @@ mod tests {
             (".conditions[?(@.none=='x')].n", json!([])),
         ] {
             let object = object();
-            let found = JsonPath::parse(path).unwrap().find(&object);
+            let found = JsonPath::parse(path).unwrap().find(&object, &mut Visits(1000));
             assert_eq!(json!(found), expected, "{path}");
         }
     }
@@ -430,7 +432,7 @@ mod tests {
             ".conditions[?(@.on<true)]",
             ".m[?(@.v)]",
         ] {
-            assert_eq!(JsonPath::parse(path).unwrap().find(&object()), None, "{path}");
+            assert_eq!(JsonPath::parse(path).unwrap().find(&object(), &mut Visits(1000)), None, "{path}");
         }
     }
 
@@ -455,15 +457,17 @@ mod tests {
     #[test]
     fn descents_in_a_row_come_to_an_end() {
         let deep = (0..100).fold(json!({"a": 1}), |inside, _| json!({"a": inside}));
-        assert_eq!(JsonPath::parse("..a..a..a..a..a..a..a").unwrap().find(&deep), None);
-        assert_eq!(JsonPath::parse("..a").unwrap().find(&deep).map(|found| found.len()), Some(101));
+        let find =
+            |path: &str| JsonPath::parse(path).unwrap().find(&deep, &mut Visits(1_000_000)).map(|found| found.len());
+        assert_eq!(find("..a..a..a..a..a..a..a"), None);
+        assert_eq!(find("..a"), Some(101));
     }
 
     proptest! {
         #[test]
         fn nothing_panics(path in r#"[.\[\]?()@$*:,'"=<>!\\a-c0-2 -]{0,24}"#) {
             if let Some(path) = JsonPath::parse(&path) {
-                let _ = path.find(&json!({"a": [{"b": [1, 2], "c": "x"}, null], "b": {"c": 1.5}}));
+                let _ = path.find(&json!({"a": [{"b": [1, 2], "c": "x"}, null], "b": {"c": 1.5}}), &mut Visits(1000));
             }
         }
     }
