@@ -60,7 +60,7 @@ impl Store {
     /// The record of a backup as JSON, with the fields that are not known here.
     ///
     /// # Errors
-    /// [`StoreError::NoBackup`], [`StoreError::Sidecar`], [`StoreError::Bucket`].
+    /// [`StoreError::NoBackup`], [`StoreError::OtherRecord`], [`StoreError::Sidecar`], [`StoreError::Bucket`].
     pub async fn record(&self, name: &str) -> Result<Value, StoreError> {
         self.record_as(name).await
     }

@@ -22,6 +22,19 @@ pub enum StoreError {
         /// The missing key.
         key: String,
     },
+    /// The record in the folder of a backup is that of another one: somebody has copied or renamed the folder.
+    #[error(
+        "{key} is the record of the backup {name:?}: the files of a backup count only in the folder of its own name; \
+         put them back into that one, or remove this one"
+    )]
+    OtherRecord {
+        /// The key of the record.
+        key: String,
+        /// The name of the backup whose record it is.
+        name: String,
+        /// The UID of that backup.
+        uid: String,
+    },
     /// The name is taken by another backup.
     #[error("backup already exists in object storage: {name:?} in {place} has UID {uid}; choose another name")]
     NameTaken {

@@ -11,6 +11,7 @@ use lifeboat_bucket::{
     BlobStore, Body, Entry, ErrorKind, ListOptions, Memory, PATIENCE, PutOptions, Retried, collect, retry,
 };
 use lifeboat_object::ObjectKey;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,6 +39,21 @@ pub struct BackupSummary {
     pub name: String,
     /// Its record, or why that cannot be read.
     pub backup: Result<Box<Backup>, String>,
+}
+
+/// Which backup a record is of.
+#[derive(Deserialize)]
+struct Named {
+    #[serde(default)]
+    metadata: NamedMetadata,
+}
+
+#[derive(Default, Deserialize)]
+struct NamedMetadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    uid: String,
 }
 
 impl Store {
@@ -122,11 +138,12 @@ impl Store {
     /// The record of a backup.
     ///
     /// # Errors
-    /// [`StoreError::NoBackup`], [`StoreError::Sidecar`], [`StoreError::Bucket`].
+    /// [`StoreError::NoBackup`], [`StoreError::OtherRecord`], [`StoreError::Sidecar`], [`StoreError::Bucket`].
     pub async fn backup(&self, name: &str) -> Result<Backup, StoreError> {
         self.record_as(name).await
     }
 
+    /// The record of a backup, which names its folder: whoever goes by the name in it has this backup and no other.
     pub(crate) async fn record_as<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let key = BackupFile::Metadata.key(name);
         let bytes = self.read(&key).await?.ok_or_else(|| StoreError::NoBackup {
@@ -134,7 +151,13 @@ impl Store {
             place: self.describe(),
             key: key.clone(),
         })?;
-        serde_json::from_slice(&bytes).map_err(|e| StoreError::Sidecar { key, source: e.into() })
+        let damaged = |e: serde_json::Error| StoreError::Sidecar { key: key.clone(), source: e.into() };
+        let record = serde_json::from_slice(&bytes).map_err(damaged)?;
+        let Named { metadata: found } = serde_json::from_slice(&bytes).map_err(damaged)?;
+        if found.name != name {
+            return Err(StoreError::OtherRecord { key, name: found.name, uid: found.uid });
+        }
+        Ok(record)
     }
 
     /// The claim of the name of a backup; `None` when there is none.
@@ -362,6 +385,42 @@ mod tests {
     /// The ten bytes of an object of known size.
     async fn ten(store: &Store) -> Result<Bytes, BucketError> {
         collect(store.bucket.get("k", Some(0..10)).await?, 100).await
+    }
+
+    #[tokio::test]
+    async fn a_record_is_that_of_its_folder() {
+        let store = Store::in_memory();
+        for (folder, name) in [("nightly-1", "nightly-1"), ("copy", "nightly-1"), ("none", "")] {
+            let mut record = Backup::default();
+            record.metadata.name = name.into();
+            record.metadata.uid = "u".into();
+            let record = serde_json::to_vec(&record).unwrap();
+            store.put(&BackupFile::Metadata.key(folder), record.into(), PutOptions::default()).await.unwrap();
+        }
+        let told: Vec<(String, Result<String, String>)> = store
+            .backups()
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|summary| (summary.name, summary.backup.map(|record| record.metadata.name.clone())))
+            .collect();
+        let refused = |folder: &str, name: &str| {
+            let why = format!(
+                "backups/{folder}/velero-backup.json is the record of the backup {name:?}: the files of a backup count only in the \
+                 folder of its own name; put them back into that one, or remove this one"
+            );
+            (folder.to_owned(), Err(why))
+        };
+        assert_eq!(
+            told,
+            [refused("copy", "nightly-1"), ("nightly-1".to_owned(), Ok("nightly-1".to_owned())), refused("none", "")]
+        );
+        let record = store.record("copy").await.map_err(|e| e.to_string());
+        assert_eq!(Err(record.unwrap_err()), refused("copy", "nightly-1").1);
+        // The name is taken: nothing is written over these files.
+        let taken = store.written("copy", "v").await.unwrap_err().to_string();
+        let expected = "backup already exists in object storage: \"copy\" in memory has UID u; choose another name";
+        assert_eq!(taken, expected);
     }
 
     #[tokio::test(start_paused = true)]

@@ -64,6 +64,9 @@ impl Store {
             Ok(found) => {
                 Err(StoreError::NameTaken { name: name.to_owned(), place: self.describe(), uid: found.metadata.uid })
             }
+            Err(StoreError::OtherRecord { uid, .. }) => {
+                Err(StoreError::NameTaken { name: name.to_owned(), place: self.describe(), uid })
+            }
             Err(StoreError::NoBackup { .. }) => Ok(None),
             Err(e) => Err(e),
         }
@@ -348,6 +351,7 @@ mod tests {
 
         let ClaimOutcome::Writer(writer) = store.claim(&request("b", false)).await.unwrap() else { panic!() };
         let mut backup = Backup::default();
+        backup.metadata.name = "nightly".into();
         backup.metadata.uid = "b".into();
         writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
         assert_eq!(claim(&store, "b", false).await, Ok(0), "complete: nothing is left to do");
@@ -436,6 +440,7 @@ mod tests {
             attempts.sort_unstable();
             assert_eq!(attempts, [2, 3], "{order:b}");
             let mut backup = Backup::default();
+            backup.metadata.name = "nightly".into();
             backup.metadata.uid = "u".into();
             let mut counted = 0;
             for writer in [one, other] {
@@ -468,6 +473,7 @@ mod tests {
                 _ => assert!(matches!(store.claim(&request("b", true)).await, Ok(ClaimOutcome::Writer(_)))),
             }
             let mut backup = Backup::default();
+            backup.metadata.name = "nightly".into();
             backup.metadata.uid = "a".into();
             let error = writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap_err();
             assert_eq!(error.to_string(), expected);

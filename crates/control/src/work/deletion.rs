@@ -312,6 +312,7 @@ async fn owner_of_files(store: &Store, backup: &Backup, now: Timestamp) -> Resul
             }
             (is_its, record.metadata.uid)
         }
+        Err(StoreError::OtherRecord { uid, .. }) => (false, uid),
         Err(StoreError::NoBackup { .. }) => match store.claim_of(name).await? {
             Some(claim) => ([Some(uid), noted].contains(&Some(&claim.backup_uid)), claim.backup_uid),
             None => (true, noted.unwrap_or(uid).clone()),

@@ -147,10 +147,6 @@ impl Finder<'_> {
             }
         };
         let mut backup = as_taken_over(found, location, &known.schedules, context.env.now())?;
-        if backup.metadata.name != *name {
-            tracing::warn!(folder = name, backup = backup.metadata.name, "a folder holds a backup of another name");
-            return None;
-        }
         note_taken_over(&mut backup.metadata, self.is_own(name).await?);
         match context.client.create(name, &backup).await {
             Ok(stored) => {

@@ -98,6 +98,7 @@ async fn begin(
 
 async fn commit(writer: BackupWriter, objects: u32) {
     let mut backup = Backup::default();
+    backup.metadata.name = NAME.into();
     backup.metadata.uid = "u".into();
     let counts = BTreeMap::from([("configmaps".to_owned(), u64::from(objects))]);
     writer.commit(&backup, "test", counts, "v1").await.unwrap();

@@ -26,6 +26,8 @@ async fn files_of_another_backup_stay() {
     let mut not_begun = begun("u", 0);
     not_begun.status.start_timestamp = None;
     let (b, other) = (begun("u", 5), begun("v", 7));
+    let mut renamed = begun("u", 5);
+    renamed.metadata.name = "c".into();
     let (mut refused, mut at_the_same_second) = (begun("u", 7), begun("u", 7));
     refused.status.failure_reason = NAME_TAKEN.into();
     at_the_same_second.status.completion_timestamp = at_the_same_second.status.start_timestamp;
@@ -43,6 +45,7 @@ async fn files_of_another_backup_stay() {
         ("its record", &b, record(&b), Some("u"), Some("u")),
         ("its record, from before it was taken over", &b, record(&begun("original", 5)), None, Some("original")),
         ("the record of another", &b, record(&other), None, None),
+        ("the record of another name", &b, record(&renamed), None, None),
         ("the name was taken", &refused, record(&other), None, None),
         ("another began at the same second", &at_the_same_second, record(&other), None, None),
         ("its claim", &b, None, Some("u"), Some("u")),
