@@ -67,7 +67,7 @@ impl History {
     /// Whether some backup could not be read.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
-        self.events.iter().any(|event| matches!(event.event, Event::Unreadable(_)))
+        self.events.iter().any(|event| matches!(event.event, Event::Unreadable(_) | Event::NotCompared(_)))
     }
 
     /// Whether some backup has the object.
@@ -112,7 +112,7 @@ impl Reader<'_> {
         let options = self.options;
         let rows = self.store.archive_rows(name, &options.open, options.cache.as_ref()).await?;
         let found = rows.rows().find(|row| is_row_of(row, self.key));
-        let Some((length, hash)) = found.map(|row| (row.length, row.hash)) else { return self.lack(record).await };
+        let Some((length, hash)) = found.map(|row| (row.length, row.hash)) else { return Ok(self.lack(record).await) };
         let mut state = State { backup: name.to_owned(), length, hash, source: Source::Rows(Box::new(rows)) };
         let Some(mut before) = self.newest.take() else {
             self.newest = Some(state);
@@ -126,33 +126,43 @@ impl Reader<'_> {
             self.newest = Some(state);
             return Ok(Look::Has { differences: Vec::new(), is_another: false });
         }
-        let compared = self.compare(&mut before, &mut state).await;
-        self.newest = Some(state);
-        compared
-    }
-
-    async fn compare(&self, before: &mut State, after: &mut State) -> Result<Look, StoreError> {
-        let (left, right) = (self.value(before).await?, self.value(after).await?);
-        let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let is_another = uid(&left) != uid(&right);
-        Ok(Look::Has { differences: field_differences(left, right), is_another })
+        match (self.value(&mut before).await, self.value(&mut state).await) {
+            // The next one that can be read is compared with the one before.
+            (_, Err(e)) => {
+                self.newest = Some(before);
+                Err(e)
+            }
+            (Err(e), Ok(_)) => {
+                self.newest = Some(state);
+                Ok(Look::NotCompared(format!("its state in {} cannot be read: {}", before.backup, chain(&e))))
+            }
+            (Ok(left), Ok(right)) => {
+                self.newest = Some(state);
+                Ok(compared(left, right))
+            }
+        }
     }
 
     /// What a backup says that does not have the object.
-    async fn lack(&mut self, record: &Backup) -> Result<Look, StoreError> {
-        let mut seen = None;
+    async fn lack(&mut self, record: &Backup) -> Look {
+        let (mut seen, mut unknown) = (None, None);
         // Only where they decide: reading them may take the whole archive.
         if HistoryScope::asks_for_labels(record)
             && let Some(mut newest) = self.newest.take()
         {
-            let read = self.value(&mut newest).await;
+            match self.value(&mut newest).await {
+                Ok(object) => seen = Some(labels(&object)),
+                Err(e) => unknown = Some(format!("the labels in {} cannot be read: {}", newest.backup, chain(&e))),
+            }
             self.newest = Some(newest);
-            seen = Some(labels(&read?));
         }
-        Ok(match self.scope.lack(record, seen.as_ref()) {
+        match self.scope.lack(record, seen.as_ref()) {
             Lack::NotInScope(why) => Look::NotInScope(why),
-            Lack::Lacks(doubt) => Look::Lacks(doubt),
-        })
+            Lack::Lacks(doubt) => {
+                let doubts: Vec<String> = doubt.into_iter().chain(unknown).collect();
+                Look::Lacks((!doubts.is_empty()).then(|| doubts.join("; ")))
+            }
+        }
     }
 
     /// Reads the object.
@@ -183,6 +193,13 @@ impl Reader<'_> {
         let mut contents = archive.read(vec![number], &mut tasks);
         Ok(object_value(&contents.next().await?.ok_or_else(missing)?.body))
     }
+}
+
+/// What two states of the object say that are not the same bytes.
+fn compared(before: Value, after: Value) -> Look {
+    let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    let is_another = uid(&before) != uid(&after);
+    Look::Has { differences: field_differences(before, after), is_another }
 }
 
 /// Whether an object stands there, in the version that counts.

@@ -15,6 +15,8 @@ pub(crate) enum Look {
         /// Whether it has another UID.
         is_another: bool,
     },
+    /// It has the object, and for this reason it is not known where it differs from its last state.
+    NotCompared(String),
     /// It does not have it, and this is why that may say nothing, if something does.
     Lacks(Option<String>),
     /// It would not have it in any case.
@@ -49,6 +51,8 @@ pub enum Event {
     Changed(Vec<Difference>),
     /// It was deleted and made again, between two backups or when some had not had it, and differs from its last state in these places.
     MadeAgain(Vec<Difference>),
+    /// It is there, and what has changed in it since its last state is not known, for this reason.
+    NotCompared(String),
     /// It was not there any more; and this is why that may say nothing, if something does.
     Vanished(Option<String>),
     /// It is as it was.
@@ -74,9 +78,12 @@ impl Timeline {
     pub(crate) fn add(&mut self, backup: &str, time: Option<Time>, look: Look) {
         let event = self.event(look);
         match &event {
-            Event::Present | Event::Appeared | Event::Changed(_) | Event::MadeAgain(_) | Event::Same => {
-                self.is_there = Some(true);
-            }
+            Event::Present
+            | Event::Appeared
+            | Event::Changed(_)
+            | Event::MadeAgain(_)
+            | Event::NotCompared(_)
+            | Event::Same => self.is_there = Some(true),
             Event::Vanished(_) | Event::Absent => self.is_there = Some(false),
             Event::NotInScope(_) | Event::Unreadable(_) => {}
         }
@@ -105,6 +112,7 @@ impl Timeline {
             // It was there all the time, and the backup between had not saved it.
             (Look::Has { differences, is_another: false }, _) if differences.is_empty() => Event::Appeared,
             (Look::Has { differences, is_another: false }, _) => Event::Changed(differences),
+            (Look::NotCompared(why), _) => Event::NotCompared(why),
             (Look::Lacks(doubt), Some(true)) => Event::Vanished(doubt),
             (Look::Lacks(_), _) => Event::Absent,
             (Look::NotInScope(why), _) => Event::NotInScope(why),
@@ -199,6 +207,22 @@ mod tests {
                 (6, 1, Event::Unreadable("c".to_owned())),
                 (7, 1, Event::Unreadable("c".to_owned())),
                 (8, 1, Event::Vanished(Some("d".to_owned()))),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_there_all_the_same() {
+        let looks =
+            vec![Look::First, Look::Lacks(None), Look::NotCompared("a".to_owned()), has(vec![]), Look::Lacks(None)];
+        assert_eq!(
+            told(looks),
+            [
+                (1, 1, Event::Present),
+                (2, 1, Event::Vanished(None)),
+                (3, 1, Event::NotCompared("a".to_owned())),
+                (4, 1, Event::Same),
+                (5, 1, Event::Vanished(None)),
             ]
         );
     }

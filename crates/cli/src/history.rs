@@ -120,6 +120,7 @@ fn parts(event: &Event) -> (&'static str, Option<&str>, &[Difference]) {
         Event::Appeared => ("appeared", None, &[]),
         Event::Changed(differences) => ("changed", None, differences),
         Event::MadeAgain(differences) => ("made again", None, differences),
+        Event::NotCompared(why) => ("uncompared", Some(why), &[]),
         Event::Vanished(doubt) => ("vanished", doubt.as_deref(), &[]),
         Event::Same => ("unchanged", None, &[]),
         Event::Absent => ("absent", None, &[]),

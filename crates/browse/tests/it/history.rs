@@ -156,6 +156,65 @@ async fn a_backup_that_cannot_be_read_is_told_and_the_others_are_shown() {
     assert!(history.is_incomplete());
 }
 
+/// Backups in which the object says these values, one after the other; the archives of some are damaged, and their indexes are in order.
+async fn damaged(values: &[&str], damaged: &[&str]) -> Store {
+    let memory: Arc<dyn BlobStore> = Arc::new(Memory::default());
+    let store = Store::new(Arc::clone(&memory));
+    for (n, value) in values.iter().enumerate() {
+        add(&store, &format!("b-{n}"), &objects(value, 1), begun(n as i64)).await;
+    }
+    for name in damaged {
+        let key = format!("backups/{name}/{name}.tar.gz");
+        let size = usize::try_from(memory.head(&key).await.unwrap().size).unwrap();
+        memory.put(&key, vec![0; size].into(), PutOptions::default()).await.unwrap();
+    }
+    store
+}
+
+#[tokio::test]
+async fn an_archive_that_cannot_be_read_is_the_fault_of_no_other_backup() {
+    let store = damaged(&["1", "2", "2", "3", "4", "5"], &["b-0", "b-4"]).await;
+    let history = History::of(&store, &settings(), &plain()).await.unwrap();
+    let told: Vec<(&str, Event)> = told(&history)
+        .into_iter()
+        .map(|(backup, _, event)| {
+            let begin = |why: String| why.split(" cannot be read").next().unwrap().to_owned();
+            let event = match event {
+                Event::Unreadable(why) => Event::Unreadable(begin(why)),
+                Event::NotCompared(why) => Event::NotCompared(begin(why)),
+                event => event,
+            };
+            (backup, event)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("b-0", Event::Present),
+            ("b-1", Event::NotCompared("its state in b-0".to_owned())),
+            ("b-2", Event::Same),
+            ("b-3", changed("2", "3")),
+            ("b-4", Event::Unreadable("the archive backups/b-4/b-4.tar.gz".to_owned())),
+            ("b-5", changed("3", "5")),
+        ]
+    );
+    assert!(history.is_incomplete());
+}
+
+#[tokio::test]
+async fn a_backup_that_may_leave_the_object_out_by_its_labels_says_when_they_cannot_be_read() {
+    let store = damaged(&["1"], &["b-0"]).await;
+    add(&store, "b-1", &objects("1", 1)[..10], |record| {
+        record.spec.label_selector = Some(lifeboat_select::parse_selector("a=b").unwrap());
+        begun(1)(record);
+    })
+    .await;
+    let history = History::of(&store, &settings(), &plain()).await.unwrap();
+    let Event::Vanished(Some(doubt)) = &history.events[1].event else { panic!("{history:?}") };
+    let expected = "the backup has a label selector; the labels in b-0 cannot be read: ";
+    assert_eq!(doubt.get(..expected.len()), Some(expected), "{doubt}");
+}
+
 /// A bucket with the backups of Velero that lie in the repository, and its folder.
 fn of_velero() -> (tempfile::TempDir, Counting) {
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures/velero/backups");
