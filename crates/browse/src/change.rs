@@ -105,9 +105,45 @@ pub(crate) fn compared(before: Option<Value>, after: Option<Value>) -> Compared 
 /// Where two states of an object differ, beside what servers, controllers and backups write.
 pub(crate) fn field_differences(mut before: Value, after: Value) -> Vec<Difference> {
     without_raised_request(&mut before, &after);
-    let [before, after] = [before, after].map(|mut side| {
+    // That a deletion has begun is no writing of a controller, and nothing takes it back; when it has begun says nothing.
+    let deletions = [&before, &after].map(|side| side.pointer(DELETION).filter(|time| time.is_string()).cloned());
+    let is_told = deletions.iter().flatten().count() == 1;
+    let [mut before, mut after] = [before, after].map(|mut side| {
         without_marks(&mut side);
         comparable(&side)
     });
+    for (side, deletion) in [&mut before, &mut after].into_iter().zip(deletions).filter(|_| is_told) {
+        if let Some(metadata) = side.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.extend(deletion.map(|time| ("deletionTimestamp".to_owned(), time)));
+        }
+    }
     differences(&before, &after)
+}
+
+/// When the deletion of an object has begun.
+const DELETION: &str = "/metadata/deletionTimestamp";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_deletion_that_has_begun_is_a_difference() {
+        let claim = |deletion: Option<&str>| {
+            let mut claim =
+                json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "labels": {}}});
+            if let Some(time) = deletion {
+                claim["metadata"]["deletionTimestamp"] = time.into();
+            }
+            claim
+        };
+        let (first, second) = (Some("2026-11-26T00:00:00Z"), Some("2026-11-27T00:00:00Z"));
+        for (before, after) in [(None, first), (second, None)] {
+            let [left, right] = [before, after].map(|time| time.map(Value::from));
+            let expected = Difference { path: DELETION.to_owned(), left, right };
+            assert_eq!(field_differences(claim(before), claim(after)), [expected]);
+        }
+        assert_eq!(field_differences(claim(first), claim(second)), []);
+    }
 }

@@ -192,6 +192,19 @@ async fn what_came_went_or_differs_is_told_and_what_clusters_make_themselves_is_
 }
 
 #[tokio::test]
+async fn an_object_that_is_being_deleted_is_told() {
+    let world = World::of(&stock()).await;
+    let saved = world.saved().await;
+    let mut pod = saved.iter().find(|object| object["metadata"]["name"] == "pod-3").unwrap().clone();
+    let (store, key) = (world.sandbox.store(), key(&pod));
+    let revision = store.get(&key).await.unwrap().unwrap().revision;
+    pod["metadata"]["deletionTimestamp"] = "2026-11-26T00:00:00Z".into();
+    store.update(&key, revision, &pod).await.unwrap();
+    let found = world.diff(&saved, &record(), DiffScope::default()).await;
+    assert_eq!(list(&found.objects), [("pods/a/pod-3", "changed")]);
+}
+
+#[tokio::test]
 async fn a_backup_of_a_part_is_compared_with_that_part() {
     let world = World::of(&stock()).await;
     let everything = world.saved().await;
