@@ -1,6 +1,7 @@
 //! The archive of a backup that is open for reading, from a bucket or through the server.
 
 use crate::bucket_url::{self, Purpose};
+use crate::errors;
 use crate::globals::Globals;
 use crate::resource::download::{ArchiveDownload, FromServerArgs};
 use anyhow::{Context, Result};
@@ -83,6 +84,10 @@ pub(crate) async fn copied(download: &ArchiveDownload, folder: &Path) -> Result<
     Ok(Store::new(Arc::new(directory)))
 }
 
+/// Backups of old versions of Velero have no volume information. Their pod volume backups are in a file that no server gives.
+const UNKNOWN_VOLUMES: &str = "the backup has no volume information, and the server does not give its pod volume backups: whether the data of a \
+    volume was saved in one is not known, and such a volume comes back as one whose data was not saved; --bucket reads them";
+
 /// Adds to such a bucket the files of the backup that say how its volumes were saved, as far as there are any: a restore goes by them.
 ///
 /// # Errors
@@ -98,6 +103,9 @@ pub(crate) async fn copy_volume_files(download: &ArchiveDownload, folder: &Path)
         let mut out = std::fs::File::create(&path).with_context(made)?;
         if !download.write_other(kind, &mut out).await? {
             std::fs::remove_file(&path).with_context(made)?;
+            if file == BackupFile::VolumeInfo {
+                errors::warn(Some(UNKNOWN_VOLUMES));
+            }
         }
     }
     Ok(())
