@@ -20,6 +20,7 @@ mod live;
 mod live_plan;
 mod noise;
 mod owned;
+mod printable;
 mod rows;
 mod store;
 mod timeline;

@@ -3,6 +3,7 @@
 use crate::change::{ChangedObject, Compared, DiffCounts, DiffScope, compared};
 use crate::diff::{BATCH, BATCH_BYTES, read};
 use crate::live_plan::{ListPlace, LivePlan, LiveType, Saved, Served, is_namespaces, namespace_itself};
+use crate::printable::printable;
 use crate::rows::{Place, Rows};
 use crate::store::BackupStore;
 use crate::value::object_value;
@@ -31,7 +32,7 @@ pub enum LiveError {
     #[error("the filters of the backup cannot be used")]
     Filter(#[from] SelectorError),
     /// A type cannot be listed.
-    #[error("{resource} are not compared to the end")]
+    #[error("{} are not compared to the end", printable(.resource))]
     List {
         /// The type.
         resource: GroupResource,
@@ -40,7 +41,7 @@ pub enum LiveError {
         source: ClusterError,
     },
     /// The cluster does not say whether it serves a type.
-    #[error("{resource} are not compared, because the cluster does not say whether it serves them: {why}")]
+    #[error("{} are not compared, because the cluster does not say whether it serves them: {}", printable(.resource), printable(.why))]
     Unknown {
         /// The type.
         resource: GroupResource,
@@ -48,7 +49,7 @@ pub enum LiveError {
         why: String,
     },
     /// What the cluster has listed is no object.
-    #[error("{resource} are not compared to the end: the cluster has listed something that cannot be read")]
+    #[error("{} are not compared to the end: the cluster has listed something that cannot be read", printable(.resource))]
     Object {
         /// The type.
         resource: GroupResource,

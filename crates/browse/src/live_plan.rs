@@ -2,6 +2,7 @@
 
 use crate::change::DiffScope;
 use crate::noise::is_noise_type;
+use crate::printable::printable;
 use crate::rows::Rows;
 use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
 use lifeboat_api::{Backup, BackupPhase};
@@ -88,6 +89,7 @@ impl LivePlan {
         }
         plan.add_held(saved.rows, scope, catalog);
         plan.add_collected(scope, catalog);
+        plan.notes = plan.notes.into_iter().map(printable).collect();
         plan.types.sort_by_key(|of_type| (is_namespaces(&of_type.resource), of_type.resource.clone()));
         Ok(plan)
     }

@@ -1,5 +1,6 @@
 //! What was seen of an object in one backup after the other, as a list of what happened. Pure.
 
+use crate::printable::printable;
 use lifeboat_api::Time;
 use lifeboat_patch::Difference;
 
@@ -112,11 +113,11 @@ impl Timeline {
             // It was there all the time, and the backup between had not saved it.
             (Look::Has { differences, is_another: false }, _) if differences.is_empty() => Event::Appeared,
             (Look::Has { differences, is_another: false }, _) => Event::Changed(differences),
-            (Look::NotCompared(why), _) => Event::NotCompared(why),
-            (Look::Lacks(doubt), Some(true)) => Event::Vanished(doubt),
+            (Look::NotCompared(why), _) => Event::NotCompared(printable(why)),
+            (Look::Lacks(doubt), Some(true)) => Event::Vanished(doubt.map(printable)),
             (Look::Lacks(_), _) => Event::Absent,
             (Look::NotInScope(why), _) => Event::NotInScope(why),
-            (Look::Unreadable(why), _) => Event::Unreadable(why),
+            (Look::Unreadable(why), _) => Event::Unreadable(printable(why)),
         }
     }
 }
@@ -194,8 +195,9 @@ mod tests {
             Look::NotInScope("b"),
             has(vec![]),
             Look::Unreadable("c".to_owned()),
-            Look::Unreadable("c".to_owned()),
-            Look::Lacks(Some("d".to_owned())),
+            // Who has named what is read may have meant to write more lines than one.
+            Look::Unreadable("c\nc".to_owned()),
+            Look::Lacks(Some("d\u{7}".to_owned())),
         ];
         assert_eq!(
             told(looks),
@@ -205,8 +207,8 @@ mod tests {
                 (4, 1, Event::NotInScope("b")),
                 (5, 1, Event::Same),
                 (6, 1, Event::Unreadable("c".to_owned())),
-                (7, 1, Event::Unreadable("c".to_owned())),
-                (8, 1, Event::Vanished(Some("d".to_owned()))),
+                (7, 1, Event::Unreadable("c\\nc".to_owned())),
+                (8, 1, Event::Vanished(Some("d\\u{7}".to_owned()))),
             ]
         );
     }
