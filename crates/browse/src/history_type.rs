@@ -1,25 +1,25 @@
-//! Which type of the backups of a bucket a word means.
+//! The types among which those are looked for that a word names in all backups of a bucket.
 
 use crate::history::{HistoryOptions, is_finished};
 use crate::store::BackupStore;
-use crate::words::{named_types, parts};
 use lifeboat_archive::index::Row;
-use lifeboat_object::GroupResource;
+use lifeboat_object::{ApiResource, GroupResource, types_named};
 use lifeboat_sandbox::{ObjectStore, Types};
-use lifeboat_store::{Store, StoreError};
+use lifeboat_store::{ArchiveRows, Store, StoreError};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// The types that a word names, as kubectl takes it, each with whether its objects live in namespaces. Custom types are found by their
-/// plural in all backups of the store, and by their other names in the newest one. A backup that cannot be read is passed over.
+/// The types that a word names ([`types_named`]). Custom types are found by their plural in all backups of the store, and by their
+/// other names in the newest one that can be read. A backup that cannot be read is passed over: [`History`](crate::History) tells.
 ///
 /// # Errors
 /// When the store cannot be listed.
-pub async fn types_named(
+pub async fn types_of_backups(
     store: &Store,
     word: &str,
     options: &HistoryOptions,
-) -> Result<BTreeMap<GroupResource, bool>, StoreError> {
-    let built_in = named_types(word, Types::default().all());
+) -> Result<Vec<Arc<ApiResource>>, StoreError> {
+    let built_in = meant(word, Types::default().all());
     if !built_in.is_empty() {
         return Ok(built_in);
     }
@@ -30,37 +30,50 @@ pub async fn types_named(
     };
     backups.retain(|summary| summary.backup.as_ref().is_ok_and(|record| is_finished(record)));
     backups.sort_by_key(begun);
-    let mut is_newest = true;
+    let mut read = 0;
     for backup in backups.into_iter().rev() {
-        let rows = store.archive_rows(&backup.name, &options.open, options.cache.as_ref()).await;
-        let rows = match rows {
-            Ok(rows) => rows,
-            // Its turn comes, and tells.
-            Err(_) => continue,
-        };
-        let mut found = held(word, rows.rows());
-        if found.is_empty() && std::mem::take(&mut is_newest) {
-            let what = format!("the backup {:?}", backup.name);
-            let open = async { BackupStore::open(rows.open(store, &options.open).await?, &what).await };
-            found = open.await.map_or_else(|_| BTreeMap::new(), |opened| named_types(word, opened.types().all()));
+        let Ok(rows) = store.archive_rows(&backup.name, &options.open, options.cache.as_ref()).await else { continue };
+        read += 1;
+        let mut found = meant(word, held(rows.rows()).iter());
+        if found.is_empty() && read == 1 {
+            found = defined(word, store, rows, options).await.unwrap_or_default();
         }
         if !found.is_empty() {
             return Ok(found);
         }
     }
-    Ok(BTreeMap::new())
+    Ok(Vec::new())
 }
 
-/// The types of which an archive has objects and whose plural is the word.
-fn held<'a>(word: &str, rows: impl Iterator<Item = &'a Row>) -> BTreeMap<GroupResource, bool> {
-    let word = word.to_lowercase();
-    let (name, group) = parts(&word);
-    let mut found: BTreeMap<GroupResource, bool> = BTreeMap::new();
-    for row in rows.filter(|row| row.resource.resource == name && group.is_none_or(|group| row.resource.group == group))
-    {
-        if !found.contains_key(&*row.resource) {
-            found.insert((*row.resource).clone(), row.namespace().is_some());
+fn meant<'a>(word: &str, types: impl Iterator<Item = &'a Arc<ApiResource>>) -> Vec<Arc<ApiResource>> {
+    types_named(word, types).into_iter().cloned().collect()
+}
+
+/// The types that a word names by the definitions in a backup.
+async fn defined(
+    word: &str,
+    store: &Store,
+    rows: ArchiveRows,
+    options: &HistoryOptions,
+) -> Result<Vec<Arc<ApiResource>>, StoreError> {
+    let opened = BackupStore::open(rows.open(store, &options.open).await?, "a backup").await?;
+    Ok(meant(word, opened.types().all()))
+}
+
+/// The types of which an archive has objects, as far as its index knows them: without their kinds and short names.
+fn held<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<Arc<ApiResource>> {
+    let mut found: BTreeMap<&GroupResource, Arc<ApiResource>> = BTreeMap::new();
+    let mut last: Option<&Row> = None;
+    for row in rows.filter(|row| row.preferred) {
+        // Objects of a type mostly follow each other.
+        if last.is_none_or(|last| last.resource != row.resource) {
+            found.entry(&row.resource).or_insert_with(|| {
+                let GroupResource { group, resource } = &*row.resource;
+                let namespaced = row.namespace().is_some();
+                Arc::new(ApiResource { namespaced, ..ApiResource::new(group, &*row.version, resource, "") })
+            });
         }
+        last = Some(row);
     }
-    found
+    found.into_values().collect()
 }

@@ -26,13 +26,12 @@ mod store;
 mod timeline;
 mod types;
 mod value;
-mod words;
 
 pub use change::{Change, ChangedObject, DiffCounts, DiffScope};
 pub use contents::TypeContents;
 pub use diff::Diff;
 pub use history::{History, HistoryOptions};
-pub use history_type::types_named;
+pub use history_type::types_of_backups;
 pub use live::{LiveCluster, LiveDiff, LiveError};
 pub use owned::owned_by;
 pub use store::BackupStore;

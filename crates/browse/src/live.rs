@@ -7,12 +7,11 @@ use crate::printable::printable;
 use crate::rows::{Place, Rows};
 use crate::store::BackupStore;
 use crate::value::object_value;
-use crate::words::named;
 use bytes::Bytes;
 use lifeboat_api::Backup;
 use lifeboat_archive::tarball::entry_hash;
 use lifeboat_cluster::{Cluster, ClusterError, List, ListRequest};
-use lifeboat_object::{ApiResource, Catalog, GroupResource, HeadError, Item, ObjectKey, splice_type};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, HeadError, Item, ObjectKey, splice_type, types_named};
 use lifeboat_select::{NamespaceFacts, SelectorError};
 use lifeboat_store::StoreError;
 use serde_json::Value;
@@ -90,7 +89,7 @@ impl<'a> LiveCluster<'a> {
     /// The types that a word of a user names, as [`BackupStore::resources_of`] takes it.
     #[must_use]
     pub fn resources_of(&self, word: &str) -> Vec<GroupResource> {
-        named(word, self.catalog.all())
+        types_named(word, self.catalog.all()).into_iter().map(|found| found.group_resource()).collect()
     }
 
     fn list(&self, api: &Arc<ApiResource>, place: &ListPlace) -> List {

@@ -3,9 +3,8 @@
 use crate::contents::{TypeContents, contents};
 use crate::rows::{Place, Rows};
 use crate::types::types;
-use crate::words::named;
 use async_trait::async_trait;
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, chain};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, chain, types_named};
 use lifeboat_sandbox::{ListPage, ListQuery, ObjectStore, StoreError, StoredObject, Types};
 use lifeboat_store::{Archive, ArchiveItem};
 use std::sync::Arc;
@@ -66,10 +65,10 @@ impl BackupStore {
         self.types.all().find(|one| one.group == resource.group && one.resource == resource.resource)
     }
 
-    /// The types that a word of a user names, as kubectl takes it: plural, singular, short name or kind, also with the group after a dot.
+    /// The types that a word of a user names ([`types_named`]).
     #[must_use]
     pub fn resources_of(&self, word: &str) -> Vec<GroupResource> {
-        named(word, self.types.all())
+        types_named(word, self.types.all()).into_iter().map(|found| found.group_resource()).collect()
     }
 
     /// Where its objects stand.

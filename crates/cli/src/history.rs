@@ -5,11 +5,12 @@ use crate::difference::{difference_documents, difference_line};
 use crate::errors;
 use crate::exit_code::ATTENTION;
 use crate::globals::Globals;
+use crate::object_type::one_of;
 use crate::opened::ScratchArgs;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use lifeboat_archive::ReadLimits;
-use lifeboat_browse::{Event, History, HistoryEvent, HistoryOptions, types_named};
+use lifeboat_browse::{Event, History, HistoryEvent, HistoryOptions, types_of_backups};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::{Difference, hide_secret_values};
 use lifeboat_store::{IndexCache, OpenOptions, Store};
@@ -86,20 +87,19 @@ impl HistoryArgs {
             }
             (None, None) => bail!("which of the {}? Write {}/NAME", self.what, self.what),
         };
-        let named = Box::pin(types_named(store, word, options)).await.context("look for the type in the backups")?;
-        let [(resource, is_namespaced)] = *named.iter().collect::<Vec<_>>() else {
-            let names: Vec<String> = named.keys().map(ToString::to_string).collect();
-            if names.is_empty() {
-                bail!(
-                    "no type is called {word:?}; the plural with its group names a custom type in all backups, such as widgets.example.com"
-                );
-            }
-            bail!("{word:?} may be one of several types: {}", names.join(", "));
+        let types =
+            Box::pin(types_of_backups(store, word, options)).await.context("look for the type in the backups")?;
+        let names: Vec<GroupResource> = types.iter().map(|found| found.group_resource()).collect();
+        let Some(resource) = one_of(word, name, &names)? else {
+            bail!(
+                "no type is called {word:?}; the plural with its group names a custom type in all backups, such as widgets.example.com"
+            );
         };
-        match (*is_namespaced, &self.object_namespace) {
+        let is_namespaced = types.iter().any(|found| found.namespaced && found.group_resource() == resource);
+        match (is_namespaced, &self.object_namespace) {
             (true, None) => bail!("{resource} live in namespaces: say in which with --object-namespace"),
             (false, Some(_)) => bail!("{resource} live in no namespace: leave --object-namespace out"),
-            (_, namespace) => Ok(ObjectKey::new(resource.clone(), namespace.as_deref(), name)),
+            (_, namespace) => Ok(ObjectKey::new(resource, namespace.as_deref(), name)),
         }
     }
 }

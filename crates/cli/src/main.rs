@@ -28,6 +28,7 @@ mod log;
 mod man;
 mod migrate;
 mod object_namespace;
+mod object_type;
 mod opened;
 mod output;
 mod pflag;

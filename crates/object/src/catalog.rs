@@ -1,5 +1,6 @@
 //! All API resources of a cluster, as one fresh discovery found them.
 
+use crate::words::named;
 use crate::{ApiResource, GroupResource};
 use std::sync::Arc;
 
@@ -58,26 +59,15 @@ impl Catalog {
         self.resources.iter().find(|r| r.kind == kind && r.api_version() == api_version)
     }
 
-    /// Resolves what a person wrote, as kubectl and Velero do: `resource` or `resource.group`, where the resource is
+    /// Resolves what a person wrote in a filter, as Velero does: `resource` or `resource.group`, where the resource is
     /// a plural, singular or short name and the group may be cut (`deploy.apps`, `widgets.example`), case ignored.
-    /// An exact plural wins over other names; among equals the order of discovery decides.
+    /// An exact plural wins over other names; among equals the order of discovery decides. Unlike
+    /// [`types_named`](crate::types_named) it takes no version, which no filter of Velero has.
     #[must_use]
     pub fn resolve(&self, text: &str) -> Option<&Arc<ApiResource>> {
         let text = text.to_lowercase();
         let (name, group) = text.split_once('.').unwrap_or((&text, ""));
-        let fits = |r: &ApiResource| group.is_empty() || r.group == group;
-        let starts = |r: &ApiResource| r.group.starts_with(group);
-        let plural = |r: &ApiResource| r.resource == name;
-        let other = |r: &ApiResource| {
-            r.singular == name
-                || (r.singular.is_empty() && r.kind.to_lowercase() == name)
-                || r.short_names.iter().any(|s| *s == name)
-        };
-        self.preferred()
-            .find(|r| plural(r) && fits(r))
-            .or_else(|| self.preferred().find(|r| other(r) && fits(r)))
-            .or_else(|| self.preferred().find(|r| plural(r) && starts(r)))
-            .or_else(|| self.preferred().find(|r| other(r) && starts(r)))
+        named(name, group, &self.preferred().collect()).into_iter().next()
     }
 }
 

@@ -22,6 +22,7 @@ mod results;
 mod splice;
 mod texts;
 mod view;
+mod words;
 
 pub use catalog::{Catalog, DiscoveryFailure};
 pub use chain::{chain, error_and_causes};
@@ -37,6 +38,7 @@ pub use results::{Place, ResultSet, Results, Severity};
 pub use splice::{Spliced, splice_type};
 pub use texts::{labels, texts};
 pub use view::{Text, is_there, view};
+pub use words::types_named;
 
 use bytes::Bytes;
 use std::sync::Arc;

@@ -3,13 +3,12 @@
 use crate::counting::Counting;
 use crate::ground::{add, options};
 use lifeboat_api::{Backup, BackupPhase, Time};
-use lifeboat_browse::{Event, History, HistoryOptions, types_named};
+use lifeboat_browse::{Event, History, HistoryOptions, types_of_backups};
 use lifeboat_bucket::{BlobStore, Directory, Memory, PutOptions};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::Difference;
 use lifeboat_store::{IndexCache, Store};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -283,8 +282,8 @@ async fn a_word_names_types_of_the_backups() {
     let (_folder, bucket) = of_velero();
     let store = Store::new(Arc::new(bucket));
     let named = async |word: &str| {
-        let found: BTreeMap<GroupResource, bool> = types_named(&store, word, &plain()).await.unwrap();
-        found.into_iter().map(|(resource, namespaced)| (resource.to_string(), namespaced)).collect::<Vec<_>>()
+        let found = types_of_backups(&store, word, &plain()).await.unwrap();
+        found.iter().map(|found| (found.group_resource().to_string(), found.namespaced)).collect::<Vec<_>>()
     };
     assert_eq!(named("deploy").await, [("deployments.apps".to_owned(), true)]);
     assert_eq!(named("pv").await, [("persistentvolumes".to_owned(), false)]);
@@ -292,6 +291,8 @@ async fn a_word_names_types_of_the_backups() {
     assert_eq!(named("events").await, events);
     assert_eq!(named("gadgets").await, [("gadgets.example.com".to_owned(), false)]);
     assert_eq!(named("gadgets.example.com").await, [("gadgets.example.com".to_owned(), false)]);
+    assert_eq!(named("gadgets.example").await, [("gadgets.example.com".to_owned(), false)]);
+    assert_eq!(named("gadgets.v1.example.com").await, [("gadgets.example.com".to_owned(), false)]);
     assert_eq!(named("gadgets.example.org").await, []);
     assert_eq!(named("kettles").await, []);
 }

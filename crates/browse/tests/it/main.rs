@@ -176,6 +176,8 @@ async fn a_word_names_types_as_kubectl_takes_it() {
         ("gizmos", &["gizmos.example.com"]),
         ("ev", &["events", "events.events.k8s.io"]),
         ("deploy.apps", &["deployments.apps"]),
+        ("deployments.v1.apps", &["deployments.apps"]),
+        ("widget.example", &["widgets.example.com"]),
         ("deploy.example.com", &[]),
         ("none", &[]),
     ] {

@@ -1,6 +1,7 @@
 //! `contents NAME get TYPE[/NAME]`: objects of a backup, printed.
 
 use super::objects::{Objects, types_of};
+use crate::object_type::one_of;
 use crate::opened::Opened;
 use crate::yaml;
 use anyhow::{Result, bail};
@@ -43,7 +44,11 @@ impl GetArgs {
         };
         let mut out = BufWriter::new(std::io::stdout());
         let mut printed = 0;
-        for resource in types_of(&opened.store, word)? {
+        let mut types = types_of(&opened.store, word)?;
+        if let Some(name) = name {
+            types = one_of(word, name, &types)?.into_iter().collect();
+        }
+        for resource in types {
             let mut objects = Objects::of(&opened.store, resource.clone(), self.object_namespace.clone(), name)?;
             loop {
                 let page = objects.next(self.show_secrets).await?;

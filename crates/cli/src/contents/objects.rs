@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use lifeboat_browse::BackupStore;
-use lifeboat_object::GroupResource;
+use lifeboat_object::{GroupResource, types_named};
 use lifeboat_patch::hide_secret;
 use lifeboat_sandbox::{ListQuery, ObjectStore, Selector};
 use serde_json::Value;
@@ -12,13 +12,14 @@ const PAGE: usize = 500;
 
 /// The types that a word names, as kubectl takes it.
 pub(super) fn types_of(store: &BackupStore, word: &str) -> Result<Vec<GroupResource>> {
-    let named = store.resources_of(word);
-    if named.is_empty() {
+    let served = store.types();
+    // One word may name a type in several groups: those that the backup has are meant.
+    let held = types_named(word, served.all().filter(|found| store.holds(&found.group_resource())));
+    let meant = if held.is_empty() { types_named(word, served.all()) } else { held };
+    if meant.is_empty() {
         bail!("no type is called {word:?}; the command without get or extract lists those of the backup");
     }
-    // One word may name a type in several groups: those that the backup has are meant.
-    let meant: Vec<GroupResource> = named.iter().filter(|resource| store.holds(resource)).cloned().collect();
-    Ok(if meant.is_empty() { named } else { meant })
+    Ok(meant.into_iter().map(|found| found.group_resource()).collect())
 }
 
 /// The objects of a type in pages, by namespace and name.

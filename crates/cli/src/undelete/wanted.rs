@@ -1,10 +1,11 @@
 //! The object that a user asks for, in the words of one backup.
 
+use crate::object_type::one_of;
 use anyhow::{Result, bail};
 use lifeboat_browse::BackupStore;
-use lifeboat_object::{Catalog, GroupResource, ObjectKey};
+use lifeboat_object::{Catalog, GroupResource, ObjectKey, types_named};
 use lifeboat_restore::is_restorable;
-use std::collections::BTreeSet;
+use lifeboat_sandbox::ObjectStore;
 
 /// What a user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +52,11 @@ impl Wanted {
     /// # Errors
     /// When it is not clear which type is meant, objects of the type are never restored, or it takes no namespace.
     pub(super) fn held_by(&self, backup: &BackupStore, catalog: &Catalog) -> Result<Held> {
-        let mut types: BTreeSet<GroupResource> = backup.resources_of(&self.word).into_iter().collect();
-        types.extend(catalog.resolve(&self.word).map(|resource| resource.group_resource()));
-        types.retain(|resource| backup.holds(resource));
-        let Some(resource) = self.one_of(types)? else { return Ok(Held::NoType) };
+        let served = backup.types();
+        let held = served.all().chain(catalog.all()).filter(|found| backup.holds(&found.group_resource()));
+        let types: Vec<GroupResource> =
+            types_named(&self.word, held).into_iter().map(|found| found.group_resource()).collect();
+        let Some(resource) = one_of(&self.word, &self.name, &types)? else { return Ok(Held::NoType) };
         let namespaced = backup.type_of(&resource).is_some_and(|found| found.namespaced);
         let key = self.key(resource, namespaced)?;
         Ok(if backup.has(&key) { Held::Yes(key) } else { Held::No(key) })
@@ -68,24 +70,6 @@ impl Wanted {
 
     fn namespace(&self) -> &str {
         self.given.as_ref().unwrap_or(&self.otherwise)
-    }
-
-    fn one_of(&self, mut types: BTreeSet<GroupResource>) -> Result<Option<GroupResource>> {
-        // A type without a group cannot be written otherwise; kubectl takes it for the word too.
-        if types.iter().any(|resource| resource.group.is_empty()) {
-            types.retain(|resource| resource.group.is_empty());
-        }
-        if types.len() > 1 {
-            let names: Vec<String> = types.iter().map(ToString::to_string).collect();
-            bail!(
-                "{:?} may be any of {}: write the type with its group, such as {}/{}",
-                self.word,
-                names.join(", "),
-                names[0],
-                self.name
-            );
-        }
-        Ok(types.into_iter().next())
     }
 
     fn key(&self, resource: GroupResource, namespaced: bool) -> Result<ObjectKey> {
@@ -138,19 +122,6 @@ mod tests {
         let refused = "storageclasses.storage.k8s.io are in no namespace: leave out \"shop\"";
         assert_eq!(key(Some("shop"), "storageclasses.storage.k8s.io", false), Err(refused.to_owned()));
         assert_eq!(key(None, "nodes", false), Err("nodes are never restored: every cluster has its own".to_owned()));
-    }
-
-    #[test]
-    fn a_word_for_several_types_is_refused_with_their_names() {
-        let one_of = |names: &[&str]| {
-            let types = names.iter().map(|name| name.parse().unwrap()).collect();
-            wanted("cluster/a", None).one_of(types).map_err(|e| e.to_string())
-        };
-        assert_eq!(one_of(&[]), Ok(None));
-        assert_eq!(one_of(&["clusters.a.io"]), Ok(Some("clusters.a.io".parse().unwrap())));
-        assert_eq!(one_of(&["services", "services.serving.knative.dev"]), Ok(Some("services".parse().unwrap())));
-        let told = "\"cluster\" may be any of clusters.a.io, clusters.b.io: write the type with its group, such as clusters.a.io/a";
-        assert_eq!(one_of(&["clusters.b.io", "clusters.a.io"]), Err(told.to_owned()));
     }
 
     #[test]

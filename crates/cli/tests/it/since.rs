@@ -134,7 +134,7 @@ fn the_history_of_an_object_is_told_over_all_backups() {
         (&["secrets"], "which of the secrets? Write secrets/NAME"),
         (&["secrets/key", "other"], "the object has two names"),
         (&["kettles/one"], "no type is called \"kettles\""),
-        (&["events/one"], "may be one of several types: events, events.events.k8s.io"),
+        (&["events/one"], "events live in namespaces"),
     ] {
         let run = history(args);
         assert!(run.code == 1 && run.err.contains(why), "{args:?}: {run:?}");
