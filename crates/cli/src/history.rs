@@ -5,6 +5,7 @@ use crate::difference::{difference_documents, difference_line};
 use crate::errors;
 use crate::exit_code::ATTENTION;
 use crate::globals::Globals;
+use crate::object_name::{ObjectArgs, check_namespace};
 use crate::object_type::one_of;
 use crate::opened::ScratchArgs;
 use anyhow::{Context, Result, bail};
@@ -21,11 +22,8 @@ use std::process::ExitCode;
 /// `lifeboat history TYPE/NAME [--object-namespace NS] --bucket URL`.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// The type of the object, as kubectl takes it, and its name
-    #[arg(value_name = "TYPE/NAME")]
-    what: String,
-    /// The name of the object, when it is not given with the type
-    name: Option<String>,
+    #[command(flatten)]
+    object: ObjectArgs,
     /// The namespace of the object
     #[arg(long, value_name = "NAMESPACE")]
     pub(crate) object_namespace: Option<String>,
@@ -79,14 +77,7 @@ impl HistoryArgs {
 
     /// The object that is meant.
     async fn key(&self, store: &Store, options: &HistoryOptions) -> Result<ObjectKey> {
-        let (word, name) = match (self.what.split_once('/'), &self.name) {
-            (Some((word, name)), None) => (word, name),
-            (None, Some(name)) => (self.what.as_str(), name.as_str()),
-            (Some(_), Some(_)) => {
-                bail!("the object has two names: {} and {}", self.what, self.name.as_deref().unwrap_or_default())
-            }
-            (None, None) => bail!("which of the {}? Write {}/NAME", self.what, self.what),
-        };
+        let (word, name) = self.object.type_and_name()?;
         let types =
             Box::pin(types_of_backups(store, word, options)).await.context("look for the type in the backups")?;
         let names: Vec<GroupResource> = types.iter().map(|found| found.group_resource()).collect();
@@ -96,11 +87,12 @@ impl HistoryArgs {
             );
         };
         let is_namespaced = types.iter().any(|found| found.namespaced && found.group_resource() == resource);
-        match (is_namespaced, &self.object_namespace) {
-            (true, None) => bail!("{resource} live in namespaces: say in which with --object-namespace"),
-            (false, Some(_)) => bail!("{resource} live in no namespace: leave --object-namespace out"),
-            (_, namespace) => Ok(ObjectKey::new(resource, namespace.as_deref(), name)),
+        let namespace = self.object_namespace.as_deref();
+        check_namespace(&resource, is_namespaced, namespace)?;
+        if is_namespaced && namespace.is_none() {
+            bail!("{resource} are in namespaces: say in which with --object-namespace");
         }
+        Ok(ObjectKey::new(resource, namespace, name))
     }
 }
 

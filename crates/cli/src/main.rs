@@ -27,6 +27,7 @@ mod local;
 mod log;
 mod man;
 mod migrate;
+mod object_name;
 mod object_namespace;
 mod object_type;
 mod opened;

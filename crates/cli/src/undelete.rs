@@ -11,6 +11,7 @@ use crate::globals::Globals;
 use crate::local::carry_out::{Until, carry_out};
 use crate::local::journal::{exit_code, print_results};
 use crate::local::state::State;
+use crate::object_name::ObjectArgs;
 use crate::opened::ScratchArgs;
 use crate::output::{Output, print_resource};
 use crate::preview::{item_text, write_volumes};
@@ -40,9 +41,8 @@ const INTERRUPTED: i32 = 130;
 /// `lifeboat undelete TYPE/NAME [--object-namespace NAMESPACE] [--from BACKUP] [--bucket URL]`.
 #[derive(Debug, Args)]
 pub(crate) struct UndeleteArgs {
-    /// The type of the object, as kubectl takes it, and its name
-    #[arg(value_name = "TYPE/NAME")]
-    what: String,
+    #[command(flatten)]
+    object: ObjectArgs,
     /// The namespace of the object; otherwise that of the kubeconfig's context. Objects that are in none take no namespace
     #[arg(long, value_name = "NAMESPACE")]
     pub(crate) object_namespace: Option<String>,
@@ -95,7 +95,7 @@ impl UndeleteArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let cluster = globals.connect().await?;
-        let wanted = Wanted::parse(&self.what, self.object_namespace.as_deref(), cluster.default_namespace())?;
+        let wanted = Wanted::parse(&self.object, self.object_namespace.as_deref(), cluster.default_namespace())?;
         let catalog = cluster.discover().await?;
         let finding = async {
             let found = Box::pin(self.find(&wanted, &catalog, globals, &folder)).await?;

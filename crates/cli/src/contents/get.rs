@@ -1,6 +1,7 @@
 //! `contents NAME get TYPE[/NAME]`: objects of a backup, printed.
 
 use super::objects::{Objects, types_of};
+use crate::object_name::{check_namespace, type_and_name};
 use crate::object_type::one_of;
 use crate::opened::Opened;
 use crate::yaml;
@@ -15,6 +16,9 @@ pub(crate) struct GetArgs {
     /// A type, as kubectl takes it, and the name of one object of it
     #[arg(value_name = "TYPE[/NAME]")]
     what: String,
+    /// The name of one object, when it is not given with the type
+    #[arg(id = "object_name", value_name = "NAME")]
+    name: Option<String>,
     /// Only objects of this namespace
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) object_namespace: Option<String>,
@@ -38,15 +42,17 @@ enum Form {
 
 impl GetArgs {
     pub(super) async fn run(self, opened: &Opened) -> Result<()> {
-        let (word, name) = match self.what.split_once('/') {
-            Some((word, name)) => (word, Some(name)),
-            None => (self.what.as_str(), None),
-        };
+        let (word, name) = type_and_name(&self.what, self.name.as_deref())?;
         let mut out = BufWriter::new(std::io::stdout());
         let mut printed = 0;
         let mut types = types_of(&opened.store, word)?;
         if let Some(name) = name {
             types = one_of(word, name, &types)?.into_iter().collect();
+        }
+        if let [resource] = types.as_slice()
+            && let Some(served) = opened.store.type_of(resource)
+        {
+            check_namespace(resource, served.namespaced, self.object_namespace.as_deref())?;
         }
         for resource in types {
             let mut objects = Objects::of(&opened.store, resource.clone(), self.object_namespace.clone(), name)?;
@@ -65,7 +71,8 @@ impl GetArgs {
         if printed == 0 {
             let place =
                 self.object_namespace.as_ref().map_or_else(String::new, |name| format!(" in the namespace {name}"));
-            bail!("{} has no {}{place}", opened.what, self.what);
+            let what = name.map_or_else(|| word.to_owned(), |name| format!("{word}/{name}"));
+            bail!("{} has no {what}{place}", opened.what);
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The object that a user asks for, in the words of one backup.
 
+use crate::object_name::{ObjectArgs, check_namespace};
 use crate::object_type::one_of;
 use anyhow::{Result, bail};
 use lifeboat_browse::BackupStore;
@@ -31,20 +32,18 @@ pub(super) enum Held {
 }
 
 impl Wanted {
-    /// Reads `TYPE/NAME`. `given` is the namespace that the user names, `otherwise` the one that counts when there is none.
+    /// Reads what the user names. `given` is the namespace that the user names, `otherwise` the one that counts when there is none.
     ///
     /// # Errors
-    /// When it is something else.
-    pub(super) fn parse(what: &str, given: Option<&str>, otherwise: &str) -> Result<Self> {
-        match what.split_once('/') {
-            Some((word, name)) if !word.is_empty() && !name.is_empty() && !name.contains('/') => Ok(Self {
-                word: word.to_owned(),
-                name: name.to_owned(),
-                given: given.map(str::to_owned),
-                otherwise: otherwise.to_owned(),
-            }),
-            _ => bail!("{what:?} is no TYPE/NAME, such as deployment/web"),
-        }
+    /// When it is no object.
+    pub(super) fn parse(object: &ObjectArgs, given: Option<&str>, otherwise: &str) -> Result<Self> {
+        let (word, name) = object.type_and_name()?;
+        Ok(Self {
+            word: word.to_owned(),
+            name: name.to_owned(),
+            given: given.map(str::to_owned),
+            otherwise: otherwise.to_owned(),
+        })
     }
 
     /// Looks for it in a backup. Words that the cluster knows count too: short names of types whose definition the backup lacks.
@@ -76,9 +75,7 @@ impl Wanted {
         if !is_restorable(&resource) {
             bail!("{resource} are never restored: every cluster has its own");
         }
-        if let (false, Some(given)) = (namespaced, &self.given) {
-            bail!("{resource} are in no namespace: leave out {given:?}");
-        }
+        check_namespace(&resource, namespaced, self.given.as_deref())?;
         Ok(ObjectKey::new(resource, namespaced.then(|| self.namespace()), self.name.as_str()))
     }
 }
@@ -94,26 +91,25 @@ impl std::fmt::Display for Wanted {
 mod tests {
     use super::*;
 
-    fn wanted(what: &str, given: Option<&str>) -> Wanted {
-        Wanted::parse(what, given, "default").unwrap()
+    fn wanted(given: Option<&str>) -> Wanted {
+        Wanted {
+            word: "cm".to_owned(),
+            name: "a".to_owned(),
+            given: given.map(str::to_owned),
+            otherwise: "default".to_owned(),
+        }
     }
 
     #[test]
-    fn an_object_is_a_type_and_a_name() {
-        assert_eq!(
-            wanted("deploy.apps/web", None).to_string(),
-            "deploy.apps/web (in the namespace default, if it is in one)"
-        );
-        for wrong in ["", "web", "/web", "deploy/", "deploy/a/b"] {
-            let told = Wanted::parse(wrong, None, "default").unwrap_err().to_string();
-            assert_eq!(told, format!("{wrong:?} is no TYPE/NAME, such as deployment/web"));
-        }
+    fn it_is_told_as_it_was_asked_for() {
+        assert_eq!(wanted(None).to_string(), "cm/a (in the namespace default, if it is in one)");
+        assert_eq!(wanted(Some("shop")).to_string(), "cm/a (in the namespace shop, if it is in one)");
     }
 
     #[test]
     fn a_namespace_is_for_types_that_have_some() {
         let key = |given: Option<&str>, resource: &str, namespaced: bool| {
-            wanted("x/a", given).key(resource.parse().unwrap(), namespaced).map_err(|e| e.to_string())
+            wanted(given).key(resource.parse().unwrap(), namespaced).map_err(|e| e.to_string())
         };
         let is = |resource: &str, namespace| Ok(ObjectKey::new(resource.parse().unwrap(), namespace, "a"));
         assert_eq!(key(None, "configmaps", true), is("configmaps", Some("default")));
@@ -126,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_list_of_names_may_have_it() {
-        let wanted = wanted("cm/a", Some("shop"));
+        let wanted = wanted(Some("shop"));
         let among = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             wanted.may_be_among(names.iter())

@@ -129,12 +129,12 @@ fn the_history_of_an_object_is_told_over_all_backups() {
     let none = history(&["secrets/none", "--object-namespace", "tea"]);
     assert!(none.code == 1 && none.err.contains("has secrets/tea/none"), "{none:?}");
     for (args, why) in [
-        (&["secrets/key"][..], "secrets live in namespaces: say in which with --object-namespace"),
-        (&["namespaces/tea", "--object-namespace", "tea"], "namespaces live in no namespace"),
-        (&["secrets"], "which of the secrets? Write secrets/NAME"),
-        (&["secrets/key", "other"], "the object has two names"),
+        (&["secrets/key"][..], "secrets are in namespaces: say in which with --object-namespace"),
+        (&["namespaces/tea", "--object-namespace", "tea"], "namespaces are in no namespace: leave out \"tea\""),
+        (&["secrets"], "\"secrets\" is no TYPE/NAME, such as deployment/web"),
+        (&["secrets/key", "other"], "secrets/key has a name, and \"other\" is another one: give one"),
         (&["kettles/one"], "no type is called \"kettles\""),
-        (&["events/one"], "events live in namespaces"),
+        (&["events/one"], "events are in namespaces"),
     ] {
         let run = history(args);
         assert!(run.code == 1 && run.err.contains(why), "{args:?}: {run:?}");
