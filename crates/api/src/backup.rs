@@ -212,6 +212,12 @@ impl BackupPhase {
     pub fn is_finalizing(self) -> bool {
         matches!(self, Self::Finalizing | Self::FinalizingPartiallyFailed)
     }
+
+    /// Whether the backup has ended with contents that can be read and restored.
+    #[must_use]
+    pub fn has_contents(self) -> bool {
+        matches!(self, Self::Completed | Self::PartiallyFailed)
+    }
 }
 
 object! {

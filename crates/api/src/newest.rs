@@ -13,10 +13,9 @@ pub fn newest_of_schedule<'a>(
     // A label has room for 63 characters, a name for 253.
     let label = label_value(schedule);
     let is_of_schedule = |backup: &&Backup| backup.schedule_label() == Some(&*label);
-    let is_usable = |backup: &&Backup| match backup.status.phase {
-        Some(BackupPhase::Completed) => true,
-        Some(BackupPhase::PartiallyFailed) => partly,
-        _ => false,
+    let is_usable = |backup: &&Backup| {
+        let phase = backup.status.phase.filter(|phase| phase.has_contents());
+        phase.is_some_and(|phase| partly || phase == BackupPhase::Completed)
     };
     let usable = backups.into_iter().filter(is_of_schedule).filter(is_usable);
     usable.max_by_key(|backup| backup.status.start_timestamp)

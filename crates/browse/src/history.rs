@@ -6,11 +6,11 @@ use crate::change::field_differences;
 use crate::history_scope::{HistoryScope, Lack};
 use crate::timeline::{Event, HistoryEvent, Look, Timeline};
 use crate::value::object_value;
-use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_api::Backup;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_object::{ObjectKey, chain, labels};
-use lifeboat_store::{Archive, ArchiveRows, IndexCache, OpenOptions, Store, StoreError};
+use lifeboat_store::{Archive, ArchiveRows, IndexCache, OpenOptions, Store, StoreError, UsableBackups};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -26,42 +26,28 @@ pub struct HistoryOptions {
 /// What became of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// What was seen, in the order in which the backups were begun; those that cannot be dated come last.
+    /// What was seen, in the order in which the backups were begun; those whose record cannot be read come last.
     pub events: Vec<HistoryEvent>,
     /// Backups that have not ended, or have failed, and were left out.
     pub left_out: usize,
 }
 
 impl History {
-    /// Looks for an object in all backups of a store.
-    ///
-    /// # Errors
-    /// When the store cannot be listed. A backup that cannot be read is an event.
-    pub async fn of(store: &Store, key: &ObjectKey, options: &HistoryOptions) -> Result<Self, StoreError> {
-        let mut dated = Vec::new();
+    /// Looks for an object in these backups of a store. One that cannot be read is an event.
+    pub async fn of(store: &Store, backups: &UsableBackups, key: &ObjectKey, options: &HistoryOptions) -> Self {
         let mut timeline = Timeline::default();
-        let mut undated = Vec::new();
-        let mut left_out = 0;
-        for summary in store.backups().await? {
-            match summary.backup {
-                Ok(record) if is_finished(&record) => dated.push((summary.name, record)),
-                Ok(_) => left_out += 1,
-                Err(why) => undated.push((summary.name, why)),
-            }
-        }
-        dated.sort_by_key(|(name, record)| (record.status.start_timestamp, name.clone()));
         let mut reader = Reader { store, key, options, scope: HistoryScope::new(key), newest: None };
-        for (name, record) in &dated {
+        for (name, record) in &backups.oldest_first {
             let look = match reader.look(name, record).await {
                 Ok(look) => look,
                 Err(e) => Look::Unreadable(chain(&e)),
             };
             timeline.add(name, record.status.start_timestamp, look);
         }
-        for (name, why) in undated {
-            timeline.add(&name, None, Look::Unreadable(why));
+        for (name, why) in &backups.unreadable {
+            timeline.add(name, None, Look::Unreadable(why.clone()));
         }
-        Ok(Self { events: timeline.events(), left_out })
+        Self { events: timeline.events(), left_out: backups.left_out }
     }
 
     /// Whether some backup could not be read.
@@ -75,10 +61,6 @@ impl History {
     pub fn has_object(&self) -> bool {
         self.events.iter().any(|event| matches!(event.event, Event::Present | Event::Appeared))
     }
-}
-
-pub(crate) fn is_finished(record: &Backup) -> bool {
-    matches!(record.status.phase, Some(BackupPhase::Completed | BackupPhase::PartiallyFailed))
 }
 
 /// Looks into one backup after the other.

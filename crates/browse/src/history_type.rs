@@ -1,48 +1,40 @@
 //! The types among which those are looked for that a word names in all backups of a bucket.
 
-use crate::history::{HistoryOptions, is_finished};
+use crate::history::HistoryOptions;
 use crate::store::BackupStore;
 use lifeboat_archive::index::Row;
 use lifeboat_object::{ApiResource, GroupResource, types_named};
 use lifeboat_sandbox::{ObjectStore, Types};
-use lifeboat_store::{ArchiveRows, Store, StoreError};
+use lifeboat_store::{ArchiveRows, Store, StoreError, UsableBackups};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The types that a word names ([`types_named`]). Custom types are found by their plural in all backups of the store, and by their
-/// other names in the newest one that can be read. A backup that cannot be read is passed over: [`History`](crate::History) tells.
-///
-/// # Errors
-/// When the store cannot be listed.
+/// The types that a word names ([`types_named`]). Custom types are found by their plural in all these backups of the store, and by
+/// their other names in the newest one that can be read. A backup that cannot be read is passed over: [`History`](crate::History)
+/// tells.
 pub async fn types_of_backups(
     store: &Store,
+    backups: &UsableBackups,
     word: &str,
     options: &HistoryOptions,
-) -> Result<Vec<Arc<ApiResource>>, StoreError> {
+) -> Vec<Arc<ApiResource>> {
     let built_in = meant(word, Types::default().all());
     if !built_in.is_empty() {
-        return Ok(built_in);
+        return built_in;
     }
-    let mut backups = store.backups().await?;
-    let begun = |summary: &lifeboat_store::BackupSummary| {
-        let record = summary.backup.as_ref().ok();
-        (record.and_then(|record| record.status.start_timestamp), summary.name.clone())
-    };
-    backups.retain(|summary| summary.backup.as_ref().is_ok_and(|record| is_finished(record)));
-    backups.sort_by_key(begun);
     let mut read = 0;
-    for backup in backups.into_iter().rev() {
-        let Ok(rows) = store.archive_rows(&backup.name, &options.open, options.cache.as_ref()).await else { continue };
+    for (name, _) in backups.oldest_first.iter().rev() {
+        let Ok(rows) = store.archive_rows(name, &options.open, options.cache.as_ref()).await else { continue };
         read += 1;
         let mut found = meant(word, held(rows.rows()).iter());
         if found.is_empty() && read == 1 {
             found = defined(word, store, rows, options).await.unwrap_or_default();
         }
         if !found.is_empty() {
-            return Ok(found);
+            return found;
         }
     }
-    Ok(Vec::new())
+    Vec::new()
 }
 
 fn meant<'a>(word: &str, types: impl Iterator<Item = &'a Arc<ApiResource>>) -> Vec<Arc<ApiResource>> {

@@ -14,7 +14,7 @@ use lifeboat_archive::ReadLimits;
 use lifeboat_browse::{Event, History, HistoryEvent, HistoryOptions, types_of_backups};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::{Difference, hide_secret_values};
-use lifeboat_store::{IndexCache, OpenOptions, Store};
+use lifeboat_store::{IndexCache, OpenOptions, Store, UsableBackups};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;
@@ -54,8 +54,10 @@ impl HistoryArgs {
             cache: globals.program.cache.as_ref().map(|folder| IndexCache::new(folder.join("indexes"))),
         };
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
-        let key = self.key(&store, &options).await?;
-        let mut history = Box::pin(History::of(&store, &key, &options)).await?;
+        let backups =
+            store.usable_backups().await.with_context(|| format!("list the backups in {}", store.describe()))?;
+        let key = self.key(&store, &backups, &options).await?;
+        let mut history = Box::pin(History::of(&store, &backups, &key, &options)).await;
         if key.resource == GroupResource::new("", "secrets") && !self.show_secrets {
             hide(&mut history);
         }
@@ -76,10 +78,9 @@ impl HistoryArgs {
     }
 
     /// The object that is meant.
-    async fn key(&self, store: &Store, options: &HistoryOptions) -> Result<ObjectKey> {
+    async fn key(&self, store: &Store, backups: &UsableBackups, options: &HistoryOptions) -> Result<ObjectKey> {
         let (word, name) = self.object.type_and_name()?;
-        let types =
-            Box::pin(types_of_backups(store, word, options)).await.context("look for the type in the backups")?;
+        let types = Box::pin(types_of_backups(store, backups, word, options)).await;
         let names: Vec<GroupResource> = types.iter().map(|found| found.group_resource()).collect();
         let Some(resource) = one_of(word, name, &names)? else {
             bail!(

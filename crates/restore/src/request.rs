@@ -2,7 +2,7 @@
 
 use crate::existing_policies::ExistingPolicies;
 use crate::priorities::Priorities;
-use lifeboat_api::{Backup, BackupPhase, Duration, ExistingResourcePolicy, Features, Restore, RestoreSpec};
+use lifeboat_api::{Backup, Duration, ExistingResourcePolicy, Features, Restore, RestoreSpec};
 use lifeboat_archive::ReadLimits;
 use lifeboat_hook::RestoreHooks;
 use lifeboat_object::GroupResource;
@@ -173,7 +173,7 @@ fn is_digest(text: &str) -> bool {
 /// Its phase, when not.
 pub fn check_source(backup: &Backup) -> Result<(), ValidationErrors> {
     match backup.status.phase {
-        Some(BackupPhase::Completed | BackupPhase::PartiallyFailed) => Ok(()),
+        Some(phase) if phase.has_contents() => Ok(()),
         phase => Err(ValidationErrors(vec![format!(
             "backup \"{}\" is in phase \"{}\" and cannot be used as a restore source",
             backup.metadata.name,

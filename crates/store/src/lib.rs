@@ -21,6 +21,7 @@ mod store;
 mod stored;
 mod stream;
 mod transcode;
+mod usable;
 mod verify;
 mod write;
 
@@ -33,5 +34,6 @@ pub use rewrite::{NewObject, Rewrite};
 pub use rows::ArchiveRows;
 pub use store::{BackupSummary, Store};
 pub use stream::{Broken, ReceiverGone, StreamReceiver, StreamSender, stream};
+pub use usable::UsableBackups;
 pub use verify::{Verification, VerifyProblem};
 pub use write::{BackupWriter, ClaimOutcome, ClaimRequest, Sealed};

@@ -37,6 +37,10 @@ fn plain() -> HistoryOptions {
 }
 
 /// The first backup of each event, how many show it, and what.
+async fn history_of(store: &Store, key: &ObjectKey, options: &HistoryOptions) -> History {
+    History::of(store, &store.usable_backups().await.unwrap(), key, options).await
+}
+
 fn told(history: &History) -> Vec<(&str, usize, Event)> {
     history.events.iter().map(|event| (event.backup.as_str(), event.backups, event.event.clone())).collect()
 }
@@ -62,7 +66,7 @@ async fn of_fifty_backups_the_indexes_are_read_and_of_the_archives_what_has_chan
     for end in [".tar.gz", ".json.gz", ".json"] {
         bucket.read(end);
     }
-    let history = History::of(&store, &settings(), &plain()).await.unwrap();
+    let history = history_of(&store, &settings(), &plain()).await;
     assert_eq!(
         told(&history),
         [
@@ -109,7 +113,7 @@ async fn backups_that_say_nothing_are_told_from_those_in_which_the_object_is_gon
         })
         .await;
     }
-    let history = History::of(&store, &settings(), &plain()).await.unwrap();
+    let history = history_of(&store, &settings(), &plain()).await;
     assert_eq!(
         told(&history),
         [
@@ -135,7 +139,7 @@ async fn a_backup_that_cannot_be_read_is_told_and_the_others_are_shown() {
     };
     put("backups/b-1/b-1.tar.gz", b"torn").await;
     put("backups/odd/velero-backup.json", b"torn").await;
-    let history = History::of(&store, &settings(), &plain()).await.unwrap();
+    let history = history_of(&store, &settings(), &plain()).await;
     let told: Vec<(&str, String)> = told(&history)
         .into_iter()
         .map(|(backup, _, event)| match event {
@@ -244,11 +248,11 @@ async fn archives_without_index_are_read_once_and_again_when_they_are_written_ag
     let options = HistoryOptions { open: options(), cache: Some(IndexCache::new(cache.clone())) };
     let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("app1"), "settings");
     let expected = [("one-ns", 1, Event::Present), ("selector", 3, Event::Same)];
-    let history = History::of(&store, &key, &options).await.unwrap();
+    let history = history_of(&store, &key, &options).await;
     assert_eq!(told(&history), expected);
     assert_eq!(bucket.read(".tar.gz").len(), 4);
     assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 4);
-    let history = History::of(&store, &key, &options).await.unwrap();
+    let history = history_of(&store, &key, &options).await;
     assert_eq!(told(&history), expected);
     assert_eq!(bucket.read(".tar.gz"), []);
 
@@ -257,13 +261,13 @@ async fn archives_without_index_are_read_once_and_again_when_they_are_written_ag
     let bytes = std::fs::read(&archive).unwrap();
     std::fs::remove_file(&archive).unwrap();
     std::fs::write(&archive, bytes).unwrap();
-    let history = History::of(&store, &key, &options).await.unwrap();
+    let history = history_of(&store, &key, &options).await;
     assert_eq!(told(&history), expected);
     assert_eq!(bucket.read(".tar.gz").len(), 1);
 
     // Whether a selector leaves it out is asked of its labels, which no index has.
     let plain = ObjectKey::new(GroupResource::new("", "configmaps"), Some("app1"), "with-finalizer");
-    let history = History::of(&store, &plain, &options).await.unwrap();
+    let history = history_of(&store, &plain, &options).await;
     let outside = Event::NotInScope("its labels do not match the selector of the backup");
     assert_eq!(
         told(&history),
@@ -274,7 +278,7 @@ async fn archives_without_index_are_read_once_and_again_when_they_are_written_ag
     // Nothing depends on the cache.
     std::fs::remove_dir_all(&cache).unwrap();
     std::fs::write(&cache, b"no folder").unwrap();
-    assert_eq!(told(&History::of(&store, &key, &options).await.unwrap()), expected);
+    assert_eq!(told(&history_of(&store, &key, &options).await), expected);
 }
 
 #[tokio::test]
@@ -282,7 +286,7 @@ async fn a_word_names_types_of_the_backups() {
     let (_folder, bucket) = of_velero();
     let store = Store::new(Arc::new(bucket));
     let named = async |word: &str| {
-        let found = types_of_backups(&store, word, &plain()).await.unwrap();
+        let found = types_of_backups(&store, &store.usable_backups().await.unwrap(), word, &plain()).await;
         found.iter().map(|found| (found.group_resource().to_string(), found.namespaced)).collect::<Vec<_>>()
     };
     assert_eq!(named("deploy").await, [("deployments.apps".to_owned(), true)]);

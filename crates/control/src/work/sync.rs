@@ -49,7 +49,7 @@ impl Known {
         let label = label_value(&location.metadata.name);
         let stored = |b: &&Backup| {
             let ended = match b.status.phase {
-                Some(BackupPhase::Completed | BackupPhase::PartiallyFailed) => true,
+                Some(phase) if phase.has_contents() => true,
                 // One that failed here may never have had a record.
                 Some(BackupPhase::Failed) => was_taken_over(b),
                 _ => false,
