@@ -2,6 +2,7 @@
 
 use crate::difference::{difference_documents, difference_line};
 use crate::errors;
+use crate::exit_code::{Answer, answered};
 use crate::flags::{self, List};
 use crate::globals::Globals;
 use crate::opened::{self, Opened, ScratchArgs};
@@ -18,11 +19,6 @@ use std::io::{BufWriter, Stdout, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use tabwriter::TabWriter;
-
-/// The exit code when something differs, as of `kubectl diff`.
-const DIFFERENT: u8 = 1;
-/// The exit code when it could not be found out, or not of all types.
-const FAILED: u8 = 2;
 
 /// `lifeboat diff BEFORE [AFTER] [--bucket URL]`.
 #[derive(Debug, Args)]
@@ -73,20 +69,18 @@ struct Outcome {
 }
 
 impl DiffArgs {
+    /// The exit code answers whether nothing differs.
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let outcome = match &self.after {
             Some(after) => self.compare_backups(after, globals).await,
             None => Box::pin(self.compare_with_cluster(globals)).await,
         };
-        match outcome {
-            Ok(Outcome { is_incomplete: true, .. }) => Ok(ExitCode::from(FAILED)),
-            Ok(Outcome { counts, .. }) if counts.added + counts.removed + counts.changed == 0 => Ok(ExitCode::SUCCESS),
-            Ok(_) => Ok(ExitCode::from(DIFFERENT)),
-            Err(e) => {
-                errors::report(&e);
-                Ok(ExitCode::from(FAILED))
-            }
-        }
+        let answer = |Outcome { counts, is_incomplete }| match counts.added + counts.removed + counts.changed {
+            _ if is_incomplete => Answer::Unknown,
+            0 => Answer::Yes,
+            _ => Answer::No,
+        };
+        Ok(answered(outcome.map(answer)))
     }
 
     async fn compare_backups(&self, after: &str, globals: &Globals) -> Result<Outcome> {

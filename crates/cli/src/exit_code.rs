@@ -1,6 +1,53 @@
-//! The exit codes beside 0 and 1 (docs/cli.md).
+//! The exit codes beside 0 (docs/cli.md).
 
-/// Something that was looked at needs attention.
+use crate::errors;
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// It was not done, or what was asked for is not so.
+const NO: u8 = 1;
+/// Something that was looked at needs attention, or the answer is not known.
 pub(crate) const ATTENTION: u8 = 2;
 /// It was done in part.
 pub(crate) const PARTIALLY_FAILED: u8 = 3;
+/// Of what a signal from the keyboard ends, as shells have it.
+pub(crate) const INTERRUPTED: i32 = 130;
+
+/// What a command has found out that answers a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Yes,
+    No,
+    /// Not all that it takes could be seen; what, was told.
+    Unknown,
+}
+
+/// The exit code of a command that answers a question, as of `diff` and `grep`: an error is told, and is no answer.
+pub(crate) fn answered(answer: Result<Answer>) -> ExitCode {
+    match answer {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(NO),
+        Ok(Answer::Unknown) => ExitCode::from(ATTENTION),
+        Err(e) => {
+            errors::report(&e);
+            ExitCode::from(ATTENTION)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_no_answer() {
+        for (answer, code) in [
+            (Ok(Answer::Yes), 0),
+            (Ok(Answer::No), 1),
+            (Ok(Answer::Unknown), 2),
+            (Err(anyhow::anyhow!("the bucket is away")), 2),
+        ] {
+            assert_eq!(answered(answer), ExitCode::from(code));
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use crate::bucket_url::{self, Purpose};
 use crate::difference::{difference_documents, difference_line};
 use crate::errors;
-use crate::exit_code::ATTENTION;
+use crate::exit_code::{Answer, answered};
 use crate::globals::Globals;
 use crate::object_name::{ObjectArgs, check_namespace};
 use crate::object_type::one_of;
@@ -47,7 +47,12 @@ enum Form {
 }
 
 impl HistoryArgs {
+    /// The exit code answers whether some backup has the object.
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        Ok(answered(self.told(globals).await))
+    }
+
+    async fn told(&self, globals: &Globals) -> Result<Answer> {
         let folder = self.scratch.folder()?;
         let options = HistoryOptions {
             open: OpenOptions { limits: ReadLimits::default(), scratch: folder.path().to_owned(), ignore_index: false },
@@ -71,9 +76,9 @@ impl HistoryArgs {
             errors::report(&anyhow::anyhow!("no backup in {} that could be read has {key}", store.describe()));
         }
         Ok(match (history.is_incomplete(), history.has_object()) {
-            (true, _) => ExitCode::from(ATTENTION),
-            (false, true) => ExitCode::SUCCESS,
-            (false, false) => ExitCode::FAILURE,
+            (true, _) => Answer::Unknown,
+            (false, true) => Answer::Yes,
+            (false, false) => Answer::No,
         })
     }
 

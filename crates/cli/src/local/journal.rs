@@ -1,6 +1,6 @@
 //! What every local operation needs: its clock, its way out, and its messages for people.
 
-use crate::exit_code::PARTIALLY_FAILED;
+use crate::exit_code::{INTERRUPTED, PARTIALLY_FAILED};
 use lifeboat_object::Results;
 use lifeboat_operation::Clock;
 use lifeboat_operation::Progress;
@@ -34,7 +34,7 @@ async fn on_signal(cancel: CancellationToken) {
     cancel.cancel();
     let _ = writeln!(std::io::stderr(), "\nstopping; again to stop at once");
     let _ = tokio::signal::ctrl_c().await;
-    std::process::exit(130);
+    std::process::exit(INTERRUPTED);
 }
 
 /// Runs an operation to its end with its progress shown; the first signal cancels it.

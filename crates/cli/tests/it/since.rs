@@ -137,7 +137,7 @@ fn the_history_of_an_object_is_told_over_all_backups() {
         (&["events/one"], "events are in namespaces"),
     ] {
         let run = history(args);
-        assert!(run.code == 1 && run.err.contains(why), "{args:?}: {run:?}");
+        assert!(run.code == 2 && run.err.contains(why), "{args:?}: {run:?}");
     }
     std::fs::write(folder.path().join("bucket/backups/w/w.tar.gz"), b"torn").expect("write");
     let torn = history(&["secret/key", "--object-namespace", "tea"]);
