@@ -250,10 +250,8 @@ fn document(object: &ChangedObject) -> Value {
         Change::Removed => ("removed", &[]),
         Change::Changed(differences) => ("changed", differences),
     };
-    let mut document = json!({"change": word, "resource": object.key.resource.to_string(), "name": object.key.name});
-    if let Some(namespace) = &object.key.namespace {
-        document["namespace"] = namespace.as_str().into();
-    }
+    let mut document = object.key.to_json();
+    document["change"] = word.into();
     if !differences.is_empty() {
         document["differences"] = difference_documents(differences);
     }
@@ -307,11 +305,11 @@ mod tests {
     #[test]
     fn one_document() {
         let document: Value = serde_json::from_str(&printed(true, false)).unwrap();
-        let key = |name: &str, change: &str| json!({"change": change, "resource": "configmaps", "namespace": "shop", "name": name});
+        let key = |name: &str, change: &str| json!({"change": change, "type": "configmaps", "namespace": "shop", "name": name});
         let mut changed = key("settings", "changed");
         changed["differences"] =
             json!([{"path": "/data/a", "before": "1", "after": "2"}, {"path": "/data/b", "before": "3"}]);
-        let removed = json!({"change": "removed", "resource": "xs.a.io", "name": "x"});
+        let removed = json!({"change": "removed", "type": "xs.a.io", "name": "x"});
         let counts = json!({"added": 1, "removed": 1, "changed": 1, "unchanged": 7, "leftOut": 2});
         let objects = json!([key("new", "added"), changed, removed]);
         assert_eq!(document, json!({"before": "b1", "after": "b2", "objects": objects, "counts": counts}));

@@ -1,7 +1,7 @@
 //! One place where two objects differ, as a line.
 
 use lifeboat_patch::Difference;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Characters of a value that are shown.
 const SHOWN: usize = 100;
@@ -16,18 +16,12 @@ pub(crate) fn difference_line(difference: &Difference, colours: bool) -> String 
     }
 }
 
+/// Names of the two sides of a difference, of which one is earlier.
+const SIDES: [&str; 2] = ["before", "after"];
+
 /// Places where two objects differ, as JSON: what stands there before and after.
 pub(crate) fn difference_documents(differences: &[Difference]) -> Value {
-    let place = |one: &Difference| {
-        let mut place = json!({"path": one.path});
-        for (side, value) in [("before", &one.left), ("after", &one.right)] {
-            if let Some(value) = value {
-                place[side] = value.clone();
-            }
-        }
-        place
-    };
-    differences.iter().map(place).collect()
+    differences.iter().map(|one| one.to_json(SIDES)).collect()
 }
 
 /// A value, cut when it is long.

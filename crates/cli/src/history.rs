@@ -150,10 +150,19 @@ fn text(history: &History, colours: bool) -> String {
     text
 }
 
+/// What an event is called in JSON, where no word has a blank.
+fn json_word(word: &str) -> &str {
+    match word {
+        "made again" => "madeAgain",
+        "not in scope" => "notInScope",
+        word => word,
+    }
+}
+
 fn document(key: &ObjectKey, history: &History) -> Value {
     let events = history.events.iter().map(|event| {
         let (word, reason, differences) = parts(&event.event);
-        let mut document = json!({"event": word, "backup": event.backup});
+        let mut document = json!({"event": json_word(word), "backup": event.backup});
         if let Some(time) = event.time {
             document["time"] = time.to_string().into();
         }
@@ -169,11 +178,9 @@ fn document(key: &ObjectKey, history: &History) -> Value {
         }
         document
     });
-    let mut document = json!({"resource": key.resource.to_string(), "name": key.name, "events": events.collect::<Vec<_>>(),
-        "leftOut": history.left_out});
-    if let Some(namespace) = &key.namespace {
-        document["namespace"] = namespace.as_str().into();
-    }
+    let mut document = key.to_json();
+    document["events"] = events.collect();
+    document["leftOut"] = history.left_out.into();
     document
 }
 
@@ -228,7 +235,7 @@ mod tests {
             event[key] = value;
             event
         };
-        let outside = with(event("b1", "not in scope"), "reason", json!("its namespace is not included"));
+        let outside = with(event("b1", "notInScope"), "reason", json!("its namespace is not included"));
         let outside = with(with(outside, "backups", json!(2)), "last", json!("b1-last"));
         let same = with(with(event("b4", "unchanged"), "backups", json!(3)), "last", json!("b4-last"));
         let changed = with(event("b7", "changed"), "differences", json!([{"path": "/data/a", "before": "1"}]));
@@ -237,7 +244,7 @@ mod tests {
         let events = json!([outside, event("b3", "appeared"), same, changed, vanished, odd]);
         assert_eq!(
             document(&key, &history()),
-            json!({"resource": "configmaps", "namespace": "shop", "name": "settings", "events": events, "leftOut": 1})
+            json!({"type": "configmaps", "namespace": "shop", "name": "settings", "events": events, "leftOut": 1})
         );
     }
 }

@@ -1,6 +1,7 @@
 //! Names an object.
 
 use crate::GroupResource;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -19,6 +20,16 @@ impl ObjectKey {
     /// A key from its parts.
     pub fn new(resource: GroupResource, namespace: Option<&str>, name: impl Into<String>) -> Self {
         Self { resource, namespace: namespace.map(str::to_owned), name: name.into() }
+    }
+
+    /// The object as all our JSON names it: `type`, `name`, and `namespace` where it is in one.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut out = json!({"type": self.resource.to_string(), "name": self.name});
+        if let Some(namespace) = &self.namespace {
+            out["namespace"] = namespace.as_str().into();
+        }
+        out
     }
 
     /// 16 bytes that stand for the key in large sets: the first half of a SHA-256, so that no two keys of a cluster or
@@ -49,5 +60,18 @@ impl fmt::Display for ObjectKey {
             Some(namespace) => write!(f, "{}/{}/{}", self.resource, namespace, self.name),
             None => write!(f, "{}/{}", self.resource, self.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_named_where_there_is_one() {
+        let deployment = ObjectKey::new(GroupResource::new("apps", "deployments"), Some("shop"), "web");
+        assert_eq!(deployment.to_json(), json!({"type": "deployments.apps", "namespace": "shop", "name": "web"}));
+        let node = ObjectKey::new(GroupResource::new("", "nodes"), None, "n1");
+        assert_eq!(node.to_json(), json!({"type": "nodes", "name": "n1"}));
     }
 }

@@ -1,7 +1,7 @@
 //! Where two values differ.
 
 use crate::equal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt;
 
 /// One place where two values differ.
@@ -13,6 +13,20 @@ pub struct Difference {
     pub left: Option<Value>,
     /// What stands there on the right; `None` when nothing does.
     pub right: Option<Value>,
+}
+
+impl Difference {
+    /// The place as JSON: `path`, and what stands there on the left and on the right, as far as something does, by these names.
+    #[must_use]
+    pub fn to_json(&self, [left, right]: [&str; 2]) -> Value {
+        let mut out = json!({"path": self.path});
+        for (name, side) in [(left, &self.left), (right, &self.right)] {
+            if let Some(value) = side {
+                out[name] = value.clone();
+            }
+        }
+        out
+    }
 }
 
 impl fmt::Display for Difference {
@@ -99,7 +113,6 @@ fn step(path: &mut String, key: &str, left: Option<&Value>, right: Option<&Value
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_secret_shows_its_keys_alone() {

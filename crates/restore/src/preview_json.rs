@@ -17,10 +17,8 @@ impl PreviewItem {
     /// `errors`, `warnings`, `waits`, `decidedWhenRestored`; of what is written also what a plan holds it to, `found` and `written`.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let mut out = json!({"action": self.planned.word().as_str(), "type": self.key.resource.to_string(), "name": self.key.name});
-        if let Some(namespace) = &self.key.namespace {
-            out["namespace"] = namespace.as_str().into();
-        }
+        let mut out = self.key.to_json();
+        out["action"] = self.planned.word().as_str().into();
         if let Planned::Skip(reason) | Planned::Refused(reason) = &self.planned {
             out["reason"] = reason.as_str().into();
         }
@@ -28,11 +26,11 @@ impl PreviewItem {
             out["waits"] = waits.as_str().into();
         }
         if let Some(differences) = self.planned.differences() {
-            out["differences"] = differences.iter().map(|one| difference_json(one, OBJECT)).collect();
+            out["differences"] = differences.iter().map(|one| one.to_json(OBJECT)).collect();
         }
         if !self.modifications.is_empty() {
             let one = |Modification { rule, differences }: &Modification| {
-                let differences: Vec<_> = differences.iter().map(|one| difference_json(one, RULE)).collect();
+                let differences: Vec<_> = differences.iter().map(|one| one.to_json(RULE)).collect();
                 json!({"rule": rule, "differences": differences})
             };
             out["modifications"] = self.modifications.iter().map(one).collect();
@@ -127,16 +125,6 @@ impl PreviewEnd {
 
 fn all(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn difference_json(difference: &Difference, sides: [&str; 2]) -> Value {
-    let mut out = json!({"path": difference.path});
-    for (key, side) in sides.into_iter().zip([&difference.left, &difference.right]) {
-        if let Some(value) = side {
-            out[key] = value.clone();
-        }
-    }
-    out
 }
 
 fn differences(value: &Value, [left, right]: [&str; 2]) -> Option<Vec<Difference>> {
