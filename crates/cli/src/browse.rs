@@ -1,10 +1,10 @@
 //! `lifeboat browse`: kubectl on a backup.
 
 use crate::globals::Globals;
-use crate::opened::{self, Opened, ScratchArgs};
+use crate::opened::{self, Opened, ScratchArgs, until_interrupted};
 use crate::resource::download::FromServerArgs;
 use crate::sandbox::{self, terminated, write_kubeconfig};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
 use std::ffi::OsString;
@@ -54,10 +54,8 @@ impl BrowseArgs {
                 None => opened::through_server(&self.name, &self.server, globals, folder.path()).await,
             }
         };
-        let Opened { store, what, .. } = tokio::select! {
-            opened = open => opened?,
-            _ = tokio::signal::ctrl_c() => bail!("interrupted before the backup was open"),
-        };
+        let opened = until_interrupted(open, "interrupted before the backup was open").await;
+        let Opened { store, what, .. } = opened?;
         let options = SandboxOptions {
             name: self.name.clone(),
             namespace: self.object_namespace.as_deref().or(store.only_namespace()).unwrap_or("default").to_owned(),

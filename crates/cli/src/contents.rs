@@ -6,7 +6,7 @@ mod objects;
 
 use crate::globals::Globals;
 use crate::object_namespace::ObjectNamespace;
-use crate::opened::{self, Opened, ScratchArgs};
+use crate::opened::{self, Opened, ScratchArgs, until_interrupted};
 use crate::resource::download::FromServerArgs;
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -14,6 +14,9 @@ use lifeboat_browse::BackupStore;
 use std::io::Write;
 use std::process::ExitCode;
 use tabwriter::TabWriter;
+
+/// What is said when a signal ends it.
+const INTERRUPTED: &str = "interrupted before all was read: what is printed or written is not all";
 
 /// `lifeboat backup contents NAME [get …|extract …]`.
 #[derive(Debug, Args)]
@@ -67,8 +70,11 @@ impl ContentsArgs {
 
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
-        let opened = opened::through_server(&self.name, &self.server, globals, folder.path()).await?;
-        show(self.command, &opened).await
+        let shown = async {
+            let opened = opened::through_server(&self.name, &self.server, globals, folder.path()).await?;
+            show(self.command, &opened).await
+        };
+        until_interrupted(shown, INTERRUPTED).await
     }
 }
 
@@ -80,8 +86,11 @@ impl LocalContentsArgs {
 
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
-        let opened = opened::in_bucket(&self.bucket, &self.name, globals, folder.path()).await?;
-        show(self.command, &opened).await
+        let shown = async {
+            let opened = opened::in_bucket(&self.bucket, &self.name, globals, folder.path()).await?;
+            show(self.command, &opened).await
+        };
+        until_interrupted(shown, INTERRUPTED).await
     }
 }
 

@@ -4,7 +4,8 @@ use crate::bucket_url::{self, Purpose};
 use crate::errors;
 use crate::globals::Globals;
 use crate::resource::download::{ArchiveDownload, FromServerArgs};
-use anyhow::{Context, Result};
+use crate::sandbox::terminated;
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::{Backup, DownloadTargetKind};
 use lifeboat_archive::ReadLimits;
@@ -38,6 +39,18 @@ impl ScratchArgs {
         let place = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let folder = tempfile::Builder::new().prefix("lifeboat-").tempdir_in(&place);
         folder.with_context(|| format!("make a temporary folder in {}: look at --scratch", place.display()))
+    }
+}
+
+/// Does this, unless Ctrl-C or SIGTERM ends it before: then what has been copied goes, as at every end. `otherwise` says what that means.
+///
+/// # Errors
+/// Those of what is done, and `otherwise`.
+pub(crate) async fn until_interrupted<T>(doing: impl Future<Output = Result<T>>, otherwise: &'static str) -> Result<T> {
+    let interrupted = terminated()?;
+    tokio::select! {
+        done = doing => done,
+        () = interrupted => bail!(otherwise),
     }
 }
 
