@@ -132,11 +132,23 @@ pub(crate) fn with_names(grammar: Command) -> Command {
         });
         outer.mut_subcommands(|command| {
             let second = command.get_name().to_owned();
+            let command = match second.as_str() {
+                "contents" => command.mut_subcommands(with_types),
+                _ => command,
+            };
             command.mut_args(|arg| match named_by(&first, &second, arg.get_id().as_str()) {
                 Some(kind) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| names(kind, typed))),
                 None => arg,
             })
         })
+    })
+}
+
+/// A command about the contents of a backup, with types for the argument that takes some.
+fn with_types(command: Command) -> Command {
+    command.mut_args(|arg| match arg.get_id().as_str() {
+        "what" => arg.add(ArgValueCompleter::new(|typed: &OsStr| names(TYPES, typed))),
+        _ => arg,
     })
 }
 
@@ -353,6 +365,18 @@ mod tests {
             debug backup Backup
             debug restore Restore";
         assert_eq!(places(), expected.lines().map(str::trim).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn types_of_the_contents_of_a_backup_are_completed() {
+        let mut grammar = with_names(Lifeboat::grammar("velero"));
+        let found = ["backup", "local"].map(|outer| {
+            let outer = grammar.find_subcommand_mut(outer).unwrap();
+            let get = outer.find_subcommand_mut("contents").and_then(|one| one.find_subcommand_mut("get")).unwrap();
+            let completed = get.get_arguments().filter(|arg| arg.get::<ArgValueCompleter>().is_some());
+            completed.map(|arg| arg.get_id().to_string()).collect::<Vec<_>>()
+        });
+        assert_eq!(found, [["what"], ["what"]]);
     }
 
     #[test]
