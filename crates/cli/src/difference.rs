@@ -16,6 +16,12 @@ pub(crate) fn difference_line(difference: &Difference, colours: bool) -> String 
     }
 }
 
+/// A line for each place, behind so many blanks.
+pub(crate) fn difference_lines(differences: &[Difference], blanks: usize, colours: bool) -> String {
+    let line = |one: &Difference| format!("{:blanks$}{}\n", "", difference_line(one, colours));
+    differences.iter().map(line).collect()
+}
+
 /// Names of the two sides of a difference, of which one is earlier.
 const SIDES: [&str; 2] = ["before", "after"];
 

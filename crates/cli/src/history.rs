@@ -1,15 +1,16 @@
 //! `lifeboat history`: what became of one object over the backups of a bucket.
 
 use crate::bucket_url::{self, Purpose};
-use crate::difference::{difference_documents, difference_line};
+use crate::difference::{difference_documents, difference_lines};
 use crate::errors;
 use crate::exit_code::{Answer, answered};
 use crate::globals::Globals;
 use crate::object_name::{ObjectArgs, check_namespace};
 use crate::object_type::one_of;
-use crate::opened::ScratchArgs;
+use crate::opened::{ScratchArgs, until_interrupted};
+use crate::output::{Output, print_resource};
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lifeboat_archive::ReadLimits;
 use lifeboat_browse::{Event, History, HistoryEvent, HistoryOptions, types_of_backups};
 use lifeboat_object::{GroupResource, ObjectKey};
@@ -18,6 +19,9 @@ use lifeboat_store::{IndexCache, OpenOptions, Store, UsableBackups};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;
+
+/// Blanks before a place where the object differs.
+const INDENT: usize = 11;
 
 /// `lifeboat history TYPE/NAME [--object-namespace NS] --bucket URL`.
 #[derive(Debug, Args)]
@@ -33,23 +37,18 @@ pub(crate) struct HistoryArgs {
     /// Show the values of a Secret
     #[arg(long)]
     show_secrets: bool,
-    /// Print one JSON document instead
+    /// Print one document instead, as JSON or YAML
     #[arg(long, short, value_enum)]
-    output: Option<Form>,
+    output: Option<Output>,
     #[command(flatten)]
     scratch: ScratchArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// One JSON document
-    Json,
 }
 
 impl HistoryArgs {
     /// The exit code answers whether some backup has the object.
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        Ok(answered(self.told(globals).await))
+        let told = until_interrupted(self.told(globals), "interrupted before all backups were read: nothing is told");
+        Ok(answered(Box::pin(told).await))
     }
 
     async fn told(&self, globals: &Globals) -> Result<Answer> {
@@ -66,12 +65,11 @@ impl HistoryArgs {
         if key.resource == GroupResource::new("", "secrets") && !self.show_secrets {
             hide(&mut history);
         }
-        let mut out = std::io::stdout();
         match self.output {
-            Some(Form::Json) => writeln!(out, "{:#}", document(&key, &history))?,
-            None => write!(out, "{}", text(&history, globals.colour()))?,
+            Some(output) => print_resource(&document(&key, &history), output)?,
+            None => write!(std::io::stdout(), "{}", text(&history, globals.colour()))?,
         }
-        out.flush()?;
+        std::io::stdout().flush()?;
         if !history.has_object() {
             errors::report(&anyhow::anyhow!("no backup in {} that could be read has {key}", store.describe()));
         }
@@ -89,7 +87,7 @@ impl HistoryArgs {
         let names: Vec<GroupResource> = types.iter().map(|found| found.group_resource()).collect();
         let Some(resource) = one_of(word, name, &names)? else {
             bail!(
-                "no type is called {word:?}; the plural with its group names a custom type in all backups, such as widgets.example.com"
+                "no type is called {word:?}: write a custom type with its plural and group, such as widgets.example.com; other names are known only if the newest backup has its definition"
             );
         };
         let is_namespaced = types.iter().any(|found| found.namespaced && found.group_resource() == resource);
@@ -140,9 +138,7 @@ fn text(history: &History, colours: bool) -> String {
             more => format!(", also in the next {} up to {last}", more - 1),
         };
         text.push_str(&format!("{time:<20}  {backup:<width$}  {word}{reason}{count}\n"));
-        for difference in differences {
-            text.push_str(&format!("           {}\n", difference_line(difference, colours)));
-        }
+        text.push_str(&difference_lines(differences, INDENT, colours));
     }
     if history.left_out > 0 {
         text.push_str(&format!("{} backups that have not ended, or have failed, are left out\n", history.left_out));

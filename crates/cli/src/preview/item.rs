@@ -1,8 +1,10 @@
 //! One object of the preview of a restore, as text.
 
-use crate::difference::difference_line;
-use lifeboat_patch::Difference;
+use crate::difference::difference_lines;
 use lifeboat_restore::{Modification, Planned, PreviewItem};
+
+/// Blanks before what is said of an object below its line.
+const INDENT: usize = 12;
 
 /// Whether there is more to say of an object than the counts of its type do.
 pub(super) fn says_more(item: &PreviewItem) -> bool {
@@ -32,19 +34,18 @@ pub(crate) fn item_text(item: &PreviewItem, colours: bool) -> String {
         out.push_str(&format!(" (as far as known: {} decide when it is restored)", item.unasked.join(", ")));
     }
     out.push('\n');
-    let line = |difference: &Difference| format!("            {}\n", difference_line(difference, colours));
     for (word, said) in [("error", &item.errors), ("warning", &item.warnings)] {
-        out.extend(said.iter().map(|text| format!("            {word}: {text}\n")));
+        out.extend(said.iter().map(|text| format!("{:INDENT$}{word}: {text}\n", "")));
     }
     for Modification { rule, differences } in &item.modifications {
         out.push_str(&format!("          modified by rule {rule}:\n"));
-        out.extend(differences.iter().map(line));
+        out.push_str(&difference_lines(differences, INDENT, colours));
     }
     if let Some(differences) = item.planned.differences() {
         if !item.modifications.is_empty() {
             out.push_str("          in the cluster:\n");
         }
-        out.extend(differences.iter().map(line));
+        out.push_str(&difference_lines(differences, INDENT, colours));
     }
     out
 }
@@ -53,6 +54,7 @@ pub(crate) fn item_text(item: &PreviewItem, colours: bool) -> String {
 mod tests {
     use super::*;
     use lifeboat_object::{GroupResource, ObjectKey};
+    use lifeboat_patch::Difference;
     use serde_json::json;
 
     #[test]
