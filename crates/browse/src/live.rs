@@ -59,13 +59,16 @@ pub enum LiveError {
 }
 
 impl LiveError {
-    /// Whether other types can still be compared: the cluster answers, and refuses or breaks this one alone.
+    /// The type that alone cannot be compared, as the cluster answers, and refuses or breaks this one only; `None` when no other
+    /// can be compared either.
     #[must_use]
-    pub fn is_of_one_type(&self) -> bool {
+    pub fn resource(&self) -> Option<&GroupResource> {
         match self {
-            Self::List { source, .. } => source.status().is_some_and(|status| status.code != 401),
-            Self::Unknown { .. } | Self::Object { .. } => true,
-            Self::Archive(_) | Self::Cluster(_) | Self::Filter(_) => false,
+            Self::List { resource, source } => {
+                source.status().is_some_and(|status| status.code != 401).then_some(resource)
+            }
+            Self::Unknown { resource, .. } | Self::Object { resource, .. } => Some(resource),
+            Self::Archive(_) | Self::Cluster(_) | Self::Filter(_) => None,
         }
     }
 }
@@ -189,7 +192,7 @@ impl<'a> LiveDiff<'a> {
     /// The next object that is not the same; `None` when all were compared.
     ///
     /// # Errors
-    /// After an error that [is of one type](LiveError::is_of_one_type) it may be called again, and goes on with the next type.
+    /// After an error of [one type](LiveError::resource) it may be called again, and goes on with the next type.
     pub async fn next(&mut self) -> Result<Option<ChangedObject>, LiveError> {
         loop {
             if let Some(object) = self.ready.pop_front() {

@@ -1,16 +1,18 @@
 //! `lifeboat diff`: what changed between two backups, or since one.
 
-use crate::difference::{difference_documents, difference_line};
+use crate::difference::{difference_documents, difference_lines};
 use crate::errors;
 use crate::exit_code::{Answer, answered};
 use crate::flags::{self, List};
 use crate::globals::Globals;
-use crate::opened::{self, Opened, ScratchArgs};
+use crate::opened::{self, Opened, ScratchArgs, until_interrupted};
+use crate::output::Output;
 use crate::resource::download::FromServerArgs;
+use crate::yaml;
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lifeboat_browse::{Change, ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, LiveDiff};
-use lifeboat_object::GroupResource;
+use lifeboat_object::{GroupResource, chain};
 use lifeboat_patch::{Difference, hide_secret_values};
 use lifeboat_select::Selector;
 use serde_json::{Value, json};
@@ -19,6 +21,9 @@ use std::io::{BufWriter, Stdout, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use tabwriter::TabWriter;
+
+/// Blanks before a place where an object differs.
+const INDENT: usize = 11;
 
 /// `lifeboat diff BEFORE [AFTER] [--bucket URL]`.
 #[derive(Debug, Args)]
@@ -41,24 +46,18 @@ pub(crate) struct DiffArgs {
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
     /// Print only how many objects of each type changed
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     stat: bool,
     /// Show the values of Secrets
     #[arg(long)]
     show_secrets: bool,
-    /// Print one JSON document instead
+    /// Print one document instead, as JSON or YAML
     #[arg(long, short, value_enum)]
-    output: Option<Form>,
+    output: Option<Output>,
     #[command(flatten)]
     scratch: ScratchArgs,
     #[command(flatten)]
     server: FromServerArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// One JSON document
-    Json,
 }
 
 /// What comparing has come to.
@@ -71,10 +70,14 @@ struct Outcome {
 impl DiffArgs {
     /// The exit code answers whether nothing differs.
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let outcome = match &self.after {
-            Some(after) => self.compare_backups(after, globals).await,
-            None => Box::pin(self.compare_with_cluster(globals)).await,
+        let comparing = async {
+            match &self.after {
+                Some(after) => Box::pin(self.compare_backups(after, globals)).await,
+                None => Box::pin(self.compare_with_cluster(globals)).await,
+            }
         };
+        let outcome =
+            until_interrupted(comparing, "interrupted before all was compared: what is told is not all").await;
         let answer = |Outcome { counts, is_incomplete }| match counts.added + counts.removed + counts.changed {
             _ if is_incomplete => Answer::Unknown,
             0 => Answer::Yes,
@@ -90,8 +93,15 @@ impl DiffArgs {
         let known = |word: &str| [&before, &after_store].iter().flat_map(|side| side.resources_of(word)).collect();
         let mut diff = Diff::new(&before, &after_store, self.scope(known)?);
         let mut printer = self.printer(&json!({"before": self.before, "after": after}), globals)?;
-        while let Some(object) = diff.next().await.context("compare the backups")? {
-            printer.object(object)?;
+        loop {
+            match diff.next().await {
+                Ok(Some(object)) => printer.object(object)?,
+                Ok(None) => break,
+                Err(e) => {
+                    printer.broken_off(&e, diff.counts())?;
+                    return Err(e).context("compare the backups");
+                }
+            }
         }
         printer.end(diff.counts())?;
         Ok(Outcome { counts: diff.counts(), is_incomplete: false })
@@ -110,18 +120,23 @@ impl DiffArgs {
             errors::warn(Some(note));
         }
         let mut printer = self.printer(&json!({"before": self.before, "cluster": cluster.url()}), globals)?;
-        let mut is_incomplete = false;
         loop {
             match Box::pin(diff.next()).await {
                 Ok(Some(object)) => printer.object(object)?,
                 Ok(None) => break,
-                Err(e) if e.is_of_one_type() => {
-                    errors::report(&e.into());
-                    is_incomplete = true;
-                }
-                Err(e) => return Err(e).with_context(doing),
+                Err(e) => match e.resource() {
+                    Some(resource) => {
+                        printer.not_compared(resource, &e);
+                        errors::report(&e.into());
+                    }
+                    None => {
+                        printer.broken_off(&e, diff.counts())?;
+                        return Err(e).with_context(doing);
+                    }
+                },
             }
         }
+        let is_incomplete = !printer.not_compared.is_empty();
         printer.end(diff.counts())?;
         Ok(Outcome { counts: diff.counts(), is_incomplete })
     }
@@ -148,12 +163,8 @@ impl DiffArgs {
     }
 
     fn printer(&self, sides: &Value, globals: &Globals) -> Result<Printer<BufWriter<Stdout>>> {
-        let form = PrintedForm {
-            json: self.output.is_some(),
-            stat: self.stat,
-            colours: globals.colour(),
-            secrets: self.show_secrets,
-        };
+        let form =
+            PrintedForm { output: self.output, stat: self.stat, colours: globals.colour(), secrets: self.show_secrets };
         Printer::new(form, sides, BufWriter::new(std::io::stdout()))
     }
 }
@@ -161,8 +172,8 @@ impl DiffArgs {
 /// How differences are printed.
 #[derive(Clone, Copy)]
 struct PrintedForm {
-    /// As one JSON document.
-    json: bool,
+    /// As one document.
+    output: Option<Output>,
     /// Only how many there are.
     stat: bool,
     colours: bool,
@@ -176,16 +187,22 @@ struct Printer<W: Write> {
     form: PrintedForm,
     of_types: BTreeMap<GroupResource, DiffCounts>,
     is_first: bool,
+    /// Of a document: what was not compared, and why.
+    not_compared: Vec<Value>,
 }
 
 impl<W: Write> Printer<W> {
     /// `sides` names what is compared.
     fn new(form: PrintedForm, sides: &Value, mut out: W) -> Result<Self> {
-        if form.json {
-            let sides = sides.to_string();
-            write!(out, "{},\"objects\":[", sides.strip_suffix('}').unwrap_or(&sides))?;
+        match form.output {
+            Some(Output::Json) => {
+                let sides = sides.to_string();
+                write!(out, "{},\"objects\":[", sides.strip_suffix('}').unwrap_or(&sides))?;
+            }
+            Some(Output::Yaml) => write!(out, "{}objects:", yaml::print(sides)?)?,
+            None => {}
         }
-        Ok(Self { out, form, of_types: BTreeMap::new(), is_first: true })
+        Ok(Self { out, form, of_types: BTreeMap::new(), is_first: true, not_compared: Vec::new() })
     }
 
     fn object(&mut self, mut object: ChangedObject) -> Result<()> {
@@ -196,22 +213,54 @@ impl<W: Write> Printer<W> {
             hide_secret_values(differences);
         }
         self.of_types.entry(object.key.resource.clone()).or_default().add(&object.change);
-        if self.form.json {
-            let separator = if std::mem::take(&mut self.is_first) { "" } else { "," };
-            write!(self.out, "{separator}\n{}", document(&object))?;
-        } else if !self.form.stat {
-            write!(self.out, "{}", text(&object, self.form.colours))?;
+        let is_first = std::mem::take(&mut self.is_first);
+        match self.form.output {
+            Some(Output::Json) => {
+                write!(self.out, "{}\n{}", if is_first { "" } else { "," }, document(&object))?;
+            }
+            Some(Output::Yaml) => {
+                let item = yaml::print(&json!([document(&object)]))?;
+                write!(self.out, "{}{}\n", if is_first { "\n" } else { "" }, item.trim_end())?;
+            }
+            None if self.form.stat => {}
+            None => write!(self.out, "{}", text(&object, self.form.colours))?,
         }
         Ok(())
     }
 
-    fn end(mut self, counts: DiffCounts) -> Result<()> {
-        let DiffCounts { added, removed, changed, unchanged, left_out } = counts;
-        if self.form.json {
-            let counts = json!({"added": added, "removed": removed, "changed": changed, "unchanged": unchanged, "leftOut": left_out});
-            writeln!(self.out, "],\"counts\":{counts}}}")?;
-            return Ok(self.out.flush()?);
+    /// Notes that a type was not compared to its end.
+    fn not_compared(&mut self, resource: &GroupResource, why: &(dyn std::error::Error + 'static)) {
+        self.not_compared.push(json!({"type": resource.to_string(), "reason": chain(why)}));
+    }
+
+    /// Ends a document when nothing more can be compared. Text just ends: the error follows.
+    fn broken_off(mut self, why: &(dyn std::error::Error + 'static), counts: DiffCounts) -> Result<()> {
+        self.not_compared.push(json!({"reason": chain(why)}));
+        match self.form.output {
+            Some(output) => self.end_of_document(output, counts),
+            None => Ok(self.out.flush()?),
         }
+    }
+
+    fn end_of_document(mut self, output: Output, counts: DiffCounts) -> Result<()> {
+        let DiffCounts { added, removed, changed, unchanged, left_out } = counts;
+        let counts = json!({"added": added, "removed": removed, "changed": changed, "unchanged": unchanged, "leftOut": left_out});
+        let not_compared = Value::from(std::mem::take(&mut self.not_compared));
+        match output {
+            Output::Json => writeln!(self.out, "],\"notCompared\":{not_compared},\"counts\":{counts}}}")?,
+            Output::Yaml => {
+                let rest = yaml::print(&json!({"notCompared": not_compared, "counts": counts}))?;
+                write!(self.out, "{}{rest}", if self.is_first { " []\n" } else { "" })?;
+            }
+        }
+        Ok(self.out.flush()?)
+    }
+
+    fn end(mut self, counts: DiffCounts) -> Result<()> {
+        if let Some(output) = self.form.output {
+            return self.end_of_document(output, counts);
+        }
+        let DiffCounts { added, removed, changed, unchanged, left_out } = counts;
         if self.form.stat {
             let mut table = TabWriter::new(&mut self.out).minwidth(0).padding(3);
             writeln!(table, "TYPE\tADDED\tREMOVED\tCHANGED")?;
@@ -237,8 +286,7 @@ fn text(object: &ChangedObject, colours: bool) -> String {
         Change::Added => format!("added    {key}\n"),
         Change::Removed => format!("removed  {key}\n"),
         Change::Changed(differences) => {
-            let lines = differences.iter().map(|one| format!("           {}\n", difference_line(one, colours)));
-            format!("changed  {key}\n{}", lines.collect::<String>())
+            format!("changed  {key}\n{}", difference_lines(differences, INDENT, colours))
         }
     }
 }
@@ -275,10 +323,14 @@ mod tests {
         ]
     }
 
-    fn printed(json: bool, stat: bool) -> String {
-        let form = PrintedForm { json, stat, colours: false, secrets: false };
+    fn printer(output: Option<Output>, stat: bool, out: &mut Vec<u8>) -> Printer<&mut Vec<u8>> {
+        let form = PrintedForm { output, stat, colours: false, secrets: false };
+        Printer::new(form, &json!({"before": "b1", "after": "b2"}), out).unwrap()
+    }
+
+    fn printed(output: Option<Output>, stat: bool) -> String {
         let mut out = Vec::new();
-        let mut printer = Printer::new(form, &json!({"before": "b1", "after": "b2"}), &mut out).unwrap();
+        let mut printer = printer(output, stat, &mut out);
         for object in objects() {
             printer.object(object).unwrap();
         }
@@ -293,18 +345,17 @@ mod tests {
     fn a_line_for_each_object_and_each_place() {
         let lines = "added    configmaps/shop/new\nchanged  configmaps/shop/settings\n           /data/a: \"1\" -> \"2\"\n           \
                      /data/b: \"3\" -> (absent)\nremoved  xs.a.io/x\n";
-        assert_eq!(printed(false, false), format!("{lines}{END}"));
+        assert_eq!(printed(None, false), format!("{lines}{END}"));
     }
 
     #[test]
     fn counts_by_type() {
         let table = "TYPE         ADDED   REMOVED   CHANGED\nconfigmaps   1       0         1\nxs.a.io      0       1         0\n";
-        assert_eq!(printed(false, true), format!("{table}{END}"));
+        assert_eq!(printed(None, true), format!("{table}{END}"));
     }
 
     #[test]
     fn one_document() {
-        let document: Value = serde_json::from_str(&printed(true, false)).unwrap();
         let key = |name: &str, change: &str| json!({"change": change, "type": "configmaps", "namespace": "shop", "name": name});
         let mut changed = key("settings", "changed");
         changed["differences"] =
@@ -312,6 +363,29 @@ mod tests {
         let removed = json!({"change": "removed", "type": "xs.a.io", "name": "x"});
         let counts = json!({"added": 1, "removed": 1, "changed": 1, "unchanged": 7, "leftOut": 2});
         let objects = json!([key("new", "added"), changed, removed]);
-        assert_eq!(document, json!({"before": "b1", "after": "b2", "objects": objects, "counts": counts}));
+        let expected = json!({"before": "b1", "after": "b2", "objects": objects, "notCompared": [], "counts": counts});
+        assert_eq!(serde_json::from_str::<Value>(&printed(Some(Output::Json), false)).unwrap(), expected);
+        assert_eq!(serde_saphyr::from_str::<Value>(&printed(Some(Output::Yaml), false)).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_document_says_what_was_not_compared_also_when_it_is_broken_off() {
+        let why = std::io::Error::other("it is gone");
+        let read = |output: Output| -> Value {
+            let mut out = Vec::new();
+            let mut printer = printer(Some(output), false, &mut out);
+            printer.not_compared(&GroupResource::new("", "secrets"), &why);
+            printer.broken_off(&why, DiffCounts::default()).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            match output {
+                Output::Json => serde_json::from_str(&text).unwrap(),
+                Output::Yaml => serde_saphyr::from_str(&text).unwrap(),
+            }
+        };
+        let counts = json!({"added": 0, "removed": 0, "changed": 0, "unchanged": 0, "leftOut": 0});
+        let not_compared = json!([{"type": "secrets", "reason": "it is gone"}, {"reason": "it is gone"}]);
+        let expected =
+            json!({"before": "b1", "after": "b2", "objects": [], "notCompared": not_compared, "counts": counts});
+        assert_eq!((read(Output::Json), read(Output::Yaml)), (expected.clone(), expected));
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 const SHOWN: usize = 100;
 
 /// The path, what stands there on the left, and on the right; without a new line. In colours where they are wanted.
-pub(crate) fn difference_line(difference: &Difference, colours: bool) -> String {
+fn difference_line(difference: &Difference, colours: bool) -> String {
     let Difference { path, left, right } = difference;
     let [left, right] = [left, right].map(|value| shown(value.as_ref()));
     match colours {

@@ -92,7 +92,7 @@ async fn diff(cluster: &Cluster, before: &[Value], record: &Backup, scope: DiffS
             Ok(Some(object)) => objects.push((object.key.to_string(), told(&object.change))),
             Ok(None) => break,
             Err(e) => {
-                assert!(e.is_of_one_type(), "{e}");
+                assert!(e.resource().is_some(), "{e}");
                 errors.push(chain(&e));
             }
         }

@@ -52,7 +52,8 @@ fn right_after_a_backup_nothing_has_changed_and_then_each_change_is_told() {
     let server = &document["cluster"];
     assert!(json.code == 1 && server.as_str().is_some_and(|url| url.starts_with("https://")), "{json:?}");
     let object = |change: &str, name: &str| json!({"change": change, "type": "configmaps", "namespace": "storefront", "name": name});
-    assert_eq!(document["objects"], json!([object("removed", "control"), object("added", "new")]));
+    assert_eq!(document["objects"], json!([object("added", "new"), object("removed", "control")]));
+    assert_eq!(document["notCompared"], json!([]));
 
     // A type that may not be listed is named, and the others are compared.
     let (proxy, kubeconfig) = Proxy::before_api_server(&own, "forbidden").expect("a proxy");
@@ -68,6 +69,12 @@ fn right_after_a_backup_nothing_has_changed_and_then_each_change_is_told() {
         forbidden.err.contains("secrets are not compared to the end: ") && forbidden.err.contains(why),
         "{forbidden:?}"
     );
+    let document = diff(&kubeconfig, &["-o", "json"]);
+    let document: Value = serde_json::from_str(&document.out).expect("JSON");
+    let not_compared = document["notCompared"].as_array().expect("a list");
+    let [of_type] = not_compared.as_slice() else { panic!("{not_compared:?}") };
+    assert_eq!(of_type["type"], "secrets");
+    assert!(of_type["reason"].as_str().is_some_and(|reason| reason.contains(why)), "{of_type}");
 }
 
 const MANIFESTS: &str = r#"
@@ -134,7 +141,7 @@ fn the_history_of_an_object_is_told_over_all_backups() {
         (&["namespaces/tea", "--object-namespace", "tea"], "namespaces are in no namespace: leave out \"tea\""),
         (&["secrets"], "\"secrets\" is no TYPE/NAME, such as deployment/web"),
         (&["secrets/key", "other"], "secrets/key has a name, and \"other\" is another one: give one"),
-        (&["kettles/one"], "no type is called \"kettles\""),
+        (&["kettles/one"], "no type is called \"kettles\": write a custom type with its plural and group"),
         (&["events/one"], "events are in namespaces"),
     ] {
         let run = history(args);
