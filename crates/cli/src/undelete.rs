@@ -246,8 +246,8 @@ impl UndeleteArgs {
         print_results(&plan.end.results);
         if let Some(output) = self.output {
             let items: Vec<_> = shown.map(|item| item.to_json()).collect();
-            let mut document = json!({"backup": found.backup.metadata.name, "object": found.key.to_string(), "items": items,
-                "needed": plan.along().into_iter().map(ToString::to_string).collect::<Vec<_>>()});
+            let mut document = json!({"backup": found.backup.metadata.name, "object": found.key.to_json(), "items": items,
+                "needed": plan.along().into_iter().map(ObjectKey::to_json).collect::<Vec<_>>()});
             let end = plan.end.to_json();
             document["volumes"] = end["volumes"].clone();
             document["results"] = end["results"].clone();
