@@ -163,7 +163,10 @@ fn nothing_is_done_before_somebody_has_seen_what() {
     assert!(unasked.code == 1 && unasked.out.ends_with(seen) && unasked.err.contains("--confirm"), "{unasked:?}");
     let plan = tea.undelete(&format!("{line} --dry-run -o json"));
     let plan: Value = serde_json::from_str(&plan.out).expect("JSON");
-    assert_eq!((&plan["backup"], &plan["object"]), (&json!("first"), &json!({"type": "configmaps", "namespace": "tea", "name": "menu"})));
+    assert_eq!(
+        (&plan["backup"], &plan["object"]),
+        (&json!("first"), &json!({"type": "configmaps", "namespace": "tea", "name": "menu"}))
+    );
     let differences = json!([{"path": "/data/of", "inCluster": "never", "inBackup": "today"}]);
     let item = &plan["items"][0];
     assert_eq!((&item["action"], &item["differences"]), (&json!("update"), &differences), "{plan}");
