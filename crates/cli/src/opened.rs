@@ -166,3 +166,23 @@ fn described(record: &Backup) -> String {
 fn options(folder: &Path) -> OpenOptions {
     OpenOptions { limits: ReadLimits::default(), scratch: folder.to_path_buf(), ignore_index: false }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[tokio::test]
+    async fn what_is_done_when_a_signal_comes_is_dropped_with_its_copies() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        let doing = async move {
+            let _copies = folder;
+            let sent = Command::new("kill").args(["-TERM", &std::process::id().to_string()]).status();
+            sent.context("send a signal")?;
+            std::future::pending::<Result<()>>().await
+        };
+        let told = until_interrupted(doing, "interrupted").await.unwrap_err().to_string();
+        assert_eq!((told.as_str(), path.exists()), ("interrupted", false));
+    }
+}
