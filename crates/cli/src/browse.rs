@@ -54,7 +54,7 @@ impl BrowseArgs {
                 None => opened::through_server(&self.name, &self.server, globals, folder.path()).await,
             }
         };
-        let opened = until_interrupted(open, "interrupted before the backup was open").await;
+        let opened = Box::pin(until_interrupted(open, "interrupted before the backup was open")).await;
         let Opened { store, what, .. } = opened?;
         let options = SandboxOptions {
             name: self.name.clone(),

@@ -141,6 +141,11 @@ impl Lifeboat {
         {
             return Err(Self::grammar(&program.name).error(ErrorKind::ArgumentConflict, why));
         }
+        if let Command::Undelete(args) = &command.command
+            && let Err(why) = args.check_namespace(command.globals.given_namespace.as_deref())
+        {
+            return Err(Self::grammar(&program.name).error(ErrorKind::ArgumentConflict, why));
+        }
         command.globals = command.globals.settled(program);
         Ok(command)
     }

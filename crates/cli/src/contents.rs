@@ -74,7 +74,7 @@ impl ContentsArgs {
             let opened = opened::through_server(&self.name, &self.server, globals, folder.path()).await?;
             show(self.command, &opened).await
         };
-        until_interrupted(shown, INTERRUPTED).await
+        Box::pin(until_interrupted(shown, INTERRUPTED)).await
     }
 }
 
@@ -90,7 +90,7 @@ impl LocalContentsArgs {
             let opened = opened::in_bucket(&self.bucket, &self.name, globals, folder.path()).await?;
             show(self.command, &opened).await
         };
-        until_interrupted(shown, INTERRUPTED).await
+        Box::pin(until_interrupted(shown, INTERRUPTED)).await
     }
 }
 

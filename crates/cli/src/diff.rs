@@ -220,7 +220,7 @@ impl<W: Write> Printer<W> {
             }
             Some(Output::Yaml) => {
                 let item = yaml::print(&json!([document(&object)]))?;
-                write!(self.out, "{}{}\n", if is_first { "\n" } else { "" }, item.trim_end())?;
+                writeln!(self.out, "{}{}", if is_first { "\n" } else { "" }, item.trim_end())?;
             }
             None if self.form.stat => {}
             None => write!(self.out, "{}", text(&object, self.form.colours))?,

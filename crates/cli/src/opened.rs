@@ -114,7 +114,7 @@ pub(crate) async fn copy_volume_files(download: &ArchiveDownload, folder: &Path)
         let path = folder.join("bucket").join(file.key(&download.record.metadata.name));
         let made = || format!("write {}", path.display());
         let mut out = std::fs::File::create(&path).with_context(made)?;
-        if !download.write_other(kind, &mut out).await? {
+        if !Box::pin(download.write_other(kind, &mut out)).await? {
             std::fs::remove_file(&path).with_context(made)?;
             if file == BackupFile::VolumeInfo {
                 errors::warn(Some(UNKNOWN_VOLUMES));
@@ -130,7 +130,7 @@ pub(crate) async fn copy_volume_files(download: &ArchiveDownload, folder: &Path)
 /// When there is no such backup, or it cannot be read.
 pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<Opened> {
     let record = store.backup(name).await?;
-    opened(record, store.open_archive(name, &options(folder))).await
+    Box::pin(opened(record, store.open_archive(name, &options(folder)))).await
 }
 
 /// What is in the archive of a backup of a store, of which nothing else is opened. Indexes of archives that have none are kept.
@@ -139,7 +139,7 @@ pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<Ope
 /// When it cannot be read.
 pub(crate) async fn rows_of(store: &Store, record: &Backup, globals: &Globals, folder: &Path) -> Result<ArchiveRows> {
     let kept = globals.program.cache.as_ref().map(|cache| IndexCache::new(cache.join("indexes")));
-    let rows = store.archive_rows(&record.metadata.name, &options(folder), kept.as_ref()).await;
+    let rows = Box::pin(store.archive_rows(&record.metadata.name, &options(folder), kept.as_ref())).await;
     rows.with_context(|| format!("read what is in {}", described(record)))
 }
 
@@ -148,7 +148,7 @@ pub(crate) async fn rows_of(store: &Store, record: &Backup, globals: &Globals, f
 /// # Errors
 /// When it cannot be read.
 pub(crate) async fn open_rows(store: &Store, record: Backup, rows: ArchiveRows, folder: &Path) -> Result<Opened> {
-    opened(record, rows.open(store, &options(folder))).await
+    Box::pin(opened(record, rows.open(store, &options(folder)))).await
 }
 
 async fn opened(record: Backup, archive: impl Future<Output = Result<Archive, StoreError>>) -> Result<Opened> {

@@ -92,6 +92,20 @@ fn policies() -> impl TypedValueParser<Value = ExistingResourcePolicy> {
 }
 
 impl UndeleteArgs {
+    /// Refuses a namespace of Velero where nothing would look at it: who gives one means that of the object.
+    ///
+    /// # Errors
+    /// What to say instead.
+    pub(crate) fn check_namespace(&self, of_velero: Option<&str>) -> Result<(), String> {
+        match of_velero {
+            Some(given) if self.bucket.is_some() && self.object_namespace.is_none() => Err(format!(
+                "--namespace {given} is the namespace of the server, which a bucket does not need: name the namespace of the object by \
+                 --object-namespace"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let cluster = globals.connect().await?;
@@ -139,7 +153,12 @@ impl UndeleteArgs {
             return Ok(exit_code(plan.is_well() && outlook != Outlook::Nothing));
         }
         if !is_restored && outlook == Outlook::IsThere {
-            let _ = writeln!(std::io::stderr(), "Nothing is to be done: it is there as in the backup.");
+            let owners = if job.with_owners {
+                "; owners are given to objects that come back, and were not compared"
+            } else {
+                ""
+            };
+            let _ = writeln!(std::io::stderr(), "Nothing is to be done: it is there as in the backup{owners}.");
             return Ok(ExitCode::SUCCESS);
         }
         if !is_restored {
@@ -160,8 +179,8 @@ impl UndeleteArgs {
             Some(url) => Place::Bucket(bucket_url::open(url, Purpose::Read, globals.patience()).await?),
             None => Place::Server(&self.server),
         };
-        let word = self.what.split_once('/').map_or(self.what.as_str(), |(word, _)| word);
-        let search = Search { wanted, word, place, catalog, globals, folder: folder.path() };
+        let only_newest = self.confirm && !self.dry_run && self.from.is_none();
+        let search = Search { wanted, place, only_newest, catalog, globals, folder: folder.path() };
         let found = Box::pin(search.run(self.from.as_deref())).await?;
         let resource = &found.key.resource;
         let definition = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");

@@ -1,7 +1,7 @@
 //! The backups of a location that have something to read.
 
 use crate::{BackupSummary, Store, StoreError};
-use lifeboat_api::Backup;
+use lifeboat_api::{Backup, BackupPhase};
 
 /// The backups of a location, sorted by whether they can be read from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ impl UsableBackups {
         let mut sorted = Self::default();
         for summary in summaries {
             match summary.backup {
-                Ok(backup) if backup.status.phase.is_some_and(|phase| phase.has_contents()) => {
+                Ok(backup) if backup.status.phase.is_some_and(BackupPhase::has_contents) => {
                     sorted.oldest_first.push((summary.name, *backup));
                 }
                 Ok(_) => sorted.left_out += 1,
@@ -44,7 +44,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_api::{BackupPhase, Time};
+    use lifeboat_api::Time;
 
     fn backup(name: &str, phase: Option<BackupPhase>, second: Option<i64>) -> Backup {
         let mut backup = Backup::default();

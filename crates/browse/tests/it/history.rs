@@ -177,7 +177,7 @@ async fn damaged(values: &[&str], damaged: &[&str]) -> Store {
 #[tokio::test]
 async fn an_archive_that_cannot_be_read_is_the_fault_of_no_other_backup() {
     let store = damaged(&["1", "2", "2", "3", "4", "5"], &["b-0", "b-4"]).await;
-    let history = History::of(&store, &settings(), &plain()).await.unwrap();
+    let history = history_of(&store, &settings(), &plain()).await;
     let told: Vec<(&str, Event)> = told(&history)
         .into_iter()
         .map(|(backup, _, event)| {
@@ -212,7 +212,7 @@ async fn a_backup_that_may_leave_the_object_out_by_its_labels_says_when_they_can
         begun(1)(record);
     })
     .await;
-    let history = History::of(&store, &settings(), &plain()).await.unwrap();
+    let history = history_of(&store, &settings(), &plain()).await;
     let Event::Vanished(Some(doubt)) = &history.events[1].event else { panic!("{history:?}") };
     let expected = "the backup has a label selector; the labels in b-0 cannot be read: ";
     assert_eq!(doubt.get(..expected.len()), Some(expected), "{doubt}");

@@ -9,7 +9,7 @@ use crate::resource::download::{ArchiveDownload, FromServerArgs};
 use anyhow::{Context, Result, bail};
 use lifeboat_api::Backup;
 use lifeboat_browse::BackupStore;
-use lifeboat_object::{Catalog, ObjectKey, chain};
+use lifeboat_object::{Catalog, ObjectKey, chain, types_named};
 use lifeboat_restore::check_source;
 use lifeboat_store::{ArchiveRows, Store};
 use std::cmp::Reverse;
@@ -30,9 +30,9 @@ pub(super) enum Place<'a> {
 /// What is looked for, and where.
 pub(super) struct Search<'a> {
     pub(super) wanted: &'a Wanted,
-    /// How the user names the type.
-    pub(super) word: &'a str,
     pub(super) place: Place<'a>,
+    /// Whether nothing is taken when backups could not be looked through that may be newer: nobody is asked.
+    pub(super) only_newest: bool,
     /// The types that the cluster serves.
     pub(super) catalog: &'a Catalog,
     pub(super) globals: &'a Globals,
@@ -74,7 +74,7 @@ impl Search<'_> {
     ///
     /// # Errors
     /// When none has it: the backups that were looked through. When the backup cannot be read; of several, those are passed over,
-    /// with a warning.
+    /// with a warning, or refused with `only_newest`.
     pub(super) async fn run(self, from: Option<&str>) -> Result<Found> {
         let (backups, mut passed_over) = match from {
             Some(name) => (vec![self.named(name).await?], Vec::new()),
@@ -82,7 +82,7 @@ impl Search<'_> {
         };
         let (mut looked, mut sought, mut newest) = (Vec::new(), None, None);
         for backup in backups {
-            let look = match self.look(&backup).await {
+            let look = match Box::pin(self.look(&backup)).await {
                 Err(e) if from.is_none() => {
                     passed_over.push(format!("{}: {}", backup.metadata.name, chain(e.as_ref())));
                     continue;
@@ -92,6 +92,13 @@ impl Search<'_> {
             looked.push(named_with_time(&backup));
             match look {
                 Look::MayHave(candidate) => match self.wanted.held_by(&candidate.opened.store, self.catalog)? {
+                    Held::Yes(key) if self.only_newest && !passed_over.is_empty() => bail!(
+                        "{key} is in {}, but backups that may be newer could not be looked through: {}. Nothing was restored; say by \
+                         --from {} that it is the one, or try again when they can be read",
+                        named_with_time(&backup),
+                        some(&passed_over, NAMED, "; "),
+                        backup.metadata.name
+                    ),
                     Held::Yes(key) => {
                         warn_of(&passed_over);
                         return Self::found(key, backup, *candidate).await;
@@ -103,11 +110,12 @@ impl Search<'_> {
             }
         }
         if let (None, Some((backup, rows))) = (&sought, newest) {
-            sought = self.key_in(backup, rows).await?;
+            sought = Box::pin(self.key_in(backup, rows)).await?;
         }
         // Of what could not be discovered nothing is known.
-        let is_type_known =
-            sought.is_some() || !self.catalog.failures.is_empty() || self.catalog.resolve(self.word).is_some();
+        let is_type_known = sought.is_some()
+            || !self.catalog.failures.is_empty()
+            || !types_named(self.wanted.word(), self.catalog.all()).is_empty();
         let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
         let text = missing(&what, &looked, &passed_over);
         if is_type_known {
@@ -115,7 +123,7 @@ impl Search<'_> {
         }
         bail!(
             "the cluster has no type that is called {:?} (`kubectl api-resources` lists those it has), and {text}",
-            self.word
+            self.wanted.word()
         )
     }
 

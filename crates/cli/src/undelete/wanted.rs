@@ -25,9 +25,9 @@ pub(super) struct Wanted {
 pub(super) enum Held {
     /// It has.
     Yes(ObjectKey),
-    /// It has not, though it has others of its type.
+    /// It has not.
     No(ObjectKey),
-    /// It has nothing of a type that is called so.
+    /// Neither the backup nor the cluster knows a type that is called so.
     NoType,
 }
 
@@ -46,18 +46,23 @@ impl Wanted {
         })
     }
 
-    /// Looks for it in a backup. Words that the cluster knows count too: short names of types whose definition the backup lacks.
+    /// How the user names the type.
+    pub(super) fn word(&self) -> &str {
+        &self.word
+    }
+
+    /// Looks for it in a backup. Words that the cluster knows count too: short names of types whose definition the backup lacks. Which type
+    /// is meant does not depend on what the backup holds: one without Services does not make another `service` of a word.
     ///
     /// # Errors
     /// When it is not clear which type is meant, objects of the type are never restored, or it takes no namespace.
     pub(super) fn held_by(&self, backup: &BackupStore, catalog: &Catalog) -> Result<Held> {
         let served = backup.types();
-        let held = served.all().chain(catalog.all()).filter(|found| backup.holds(&found.group_resource()));
-        let types: Vec<GroupResource> =
-            types_named(&self.word, held).into_iter().map(|found| found.group_resource()).collect();
+        let named = types_named(&self.word, served.all().chain(catalog.all()));
+        let types: Vec<GroupResource> = named.iter().map(|found| found.group_resource()).collect();
         let Some(resource) = one_of(&self.word, &self.name, &types)? else { return Ok(Held::NoType) };
-        let namespaced = backup.type_of(&resource).is_some_and(|found| found.namespaced);
-        let key = self.key(resource, namespaced)?;
+        let of_type = named.iter().find(|found| found.group_resource() == resource);
+        let key = self.key(resource, of_type.is_some_and(|found| found.namespaced))?;
         Ok(if backup.has(&key) { Held::Yes(key) } else { Held::No(key) })
     }
 
