@@ -1,6 +1,7 @@
 //! The `Backup` resource (api-and-controllers.md 1.2).
 
 use crate::schema::{object, resource, words};
+use crate::well_known::ANNOTATION_RESOURCE_POLICIES;
 use crate::{Duration, LabelSelector, Time, TypedLocalObjectReference};
 use std::collections::BTreeMap;
 
@@ -197,6 +198,14 @@ words! {
         PartiallyFailed,
         Failed,
         Deleting,
+    }
+}
+
+impl Backup {
+    /// Whether resource policies may have left objects out: those of a ConfigMap, or of a file.
+    #[must_use]
+    pub fn has_resource_policies(&self) -> bool {
+        self.spec.resource_policy.is_some() || self.metadata.annotations.contains_key(ANNOTATION_RESOURCE_POLICIES)
     }
 }
 

@@ -7,7 +7,7 @@ use lifeboat_patch::restored::comparable;
 use lifeboat_patch::{Difference, differences};
 use lifeboat_select::Selector;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Which objects are compared.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +26,7 @@ impl DiffScope {
     }
 
     pub(crate) fn has_place(&self, resource: &GroupResource, Place(namespace, name): Place<'_>) -> bool {
-        let is_namespace = resource.group.is_empty() && resource.resource == "namespaces";
-        self.namespaces.is_empty() || self.namespaces.contains(if is_namespace { name } else { namespace })
+        self.namespaces.is_empty() || self.namespaces.contains(if resource.is_namespaces() { name } else { namespace })
     }
 }
 
@@ -83,6 +82,27 @@ pub(crate) enum Compared {
     Same,
     LeftOut,
     Differs(Change),
+}
+
+/// What was found out up to now: objects that are not the same and were not told yet, and how many were compared.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) ready: VecDeque<ChangedObject>,
+    pub(crate) counts: DiffCounts,
+}
+
+impl Tally {
+    /// Takes what comparing one object has come to.
+    pub(crate) fn take(&mut self, key: ObjectKey, compared: Compared) {
+        match compared {
+            Compared::LeftOut => self.counts.left_out += 1,
+            Compared::Same => self.counts.unchanged += 1,
+            Compared::Differs(change) => {
+                self.counts.add(&change);
+                self.ready.push_back(ChangedObject { key, change });
+            }
+        }
+    }
 }
 
 /// Compares an object as each side has it.

@@ -2,7 +2,7 @@
 //!
 //! Where both indexes say that the bytes of an object are the same, nothing is read of it. So it takes what has changed, and two indexes.
 
-use crate::change::{ChangedObject, Compared, DiffCounts, DiffScope, compared};
+use crate::change::{ChangedObject, DiffCounts, DiffScope, Tally, compared};
 use crate::noise::is_noise_type;
 use crate::rows::{Place, Rows};
 use crate::store::BackupStore;
@@ -11,7 +11,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_object::GroupResource;
 use lifeboat_store::{ArchiveItem, StoreError};
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 
 /// Objects that are read at once, at most.
 pub(crate) const BATCH: usize = 500;
@@ -28,8 +28,7 @@ pub struct Diff<'a> {
     pairs: Pairs<'a>,
     /// Whether nothing of the type is compared.
     is_noise: bool,
-    ready: VecDeque<ChangedObject>,
-    counts: DiffCounts,
+    tally: Tally,
 }
 
 impl<'a> Diff<'a> {
@@ -43,8 +42,7 @@ impl<'a> Diff<'a> {
             .collect();
         let pairs = Pairs::none(before.rows(), after.rows());
         let types = types.into_iter().collect::<Vec<_>>().into_iter();
-        let (ready, counts) = (VecDeque::new(), DiffCounts::default());
-        Self { before, after, scope, types, pairs, is_noise: false, ready, counts }
+        Self { before, after, scope, types, pairs, is_noise: false, tally: Tally::default() }
     }
 
     /// The next object that is not the same; `None` when all were compared.
@@ -53,7 +51,7 @@ impl<'a> Diff<'a> {
     /// When an archive cannot be read, or is damaged.
     pub async fn next(&mut self) -> Result<Option<ChangedObject>, StoreError> {
         loop {
-            if let Some(object) = self.ready.pop_front() {
+            if let Some(object) = self.tally.ready.pop_front() {
                 return Ok(Some(object));
             }
             let batch = self.batch();
@@ -67,7 +65,7 @@ impl<'a> Diff<'a> {
     /// How many were compared up to now.
     #[must_use]
     pub fn counts(&self) -> DiffCounts {
-        self.counts
+        self.tally.counts
     }
 
     /// The next pairs that may differ.
@@ -95,12 +93,14 @@ impl<'a> Diff<'a> {
             }
             match self.pairs.bytes_to_read(&pair) {
                 // Without its labels it is not known whether it is meant.
-                Some(_) if self.is_noise => self.counts.left_out += usize::from(self.scope.selector.is_everything()),
+                Some(_) if self.is_noise => {
+                    self.tally.counts.left_out += usize::from(self.scope.selector.is_everything());
+                }
                 Some(more) => {
                     bytes += more;
                     batch.push(pair);
                 }
-                None if self.scope.selector.is_everything() => self.counts.unchanged += 1,
+                None if self.scope.selector.is_everything() => self.tally.counts.unchanged += 1,
                 None => {}
             }
         }
@@ -120,14 +120,10 @@ impl<'a> Diff<'a> {
                 continue;
             }
             let Some(key) = self.pairs.row(pair).map(Row::key) else { continue };
-            match compared(left.map(|item| object_value(&item.body)), right.map(|item| object_value(&item.body))) {
-                Compared::LeftOut => self.counts.left_out += 1,
-                Compared::Same => self.counts.unchanged += 1,
-                Compared::Differs(change) => {
-                    self.counts.add(&change);
-                    self.ready.push_back(ChangedObject { key, change });
-                }
-            }
+            self.tally.take(
+                key,
+                compared(left.map(|item| object_value(&item.body)), right.map(|item| object_value(&item.body))),
+            );
         }
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! What it means that a backup does not have an object. Pure.
 
-use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, ObjectKey};
 use lifeboat_sandbox::Types;
@@ -39,8 +38,7 @@ impl HistoryScope {
             api
         });
         // A namespace is what it lies in itself.
-        let is_namespace = key.resource.group.is_empty() && key.resource.resource == "namespaces";
-        let namespace = key.namespace.clone().or_else(|| is_namespace.then(|| key.name.clone()));
+        let namespace = key.namespace.clone().or_else(|| key.resource.is_namespaces().then(|| key.name.clone()));
         Self { namespace, api, catalog: Catalog::new(types, Vec::new()) }
     }
 
@@ -81,14 +79,13 @@ fn of_record(record: &Backup) -> Option<String> {
     if record.status.phase == Some(BackupPhase::PartiallyFailed) {
         return Some("the backup is PartiallyFailed".to_owned());
     }
-    let has_policies =
-        record.spec.resource_policy.is_some() || record.metadata.annotations.contains_key(ANNOTATION_RESOURCE_POLICIES);
-    has_policies.then(|| "the backup has resource policies".to_owned())
+    record.has_resource_policies().then(|| "the backup has resource policies".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
     use lifeboat_object::GroupResource;
 
     fn scope(group: &str, resource: &str, namespace: Option<&str>) -> HistoryScope {

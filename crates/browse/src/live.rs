@@ -1,8 +1,8 @@
 //! What has changed since a backup: the backup on one side, the cluster as it is now on the other.
 
-use crate::change::{ChangedObject, Compared, DiffCounts, DiffScope, compared};
+use crate::change::{ChangedObject, DiffCounts, DiffScope, Tally, compared};
 use crate::diff::{BATCH, BATCH_BYTES, read};
-use crate::live_plan::{ListPlace, LivePlan, LiveType, Saved, Served, is_namespaces, namespace_itself};
+use crate::live_plan::{ListPlace, LivePlan, LiveType, Saved, Served, namespace_itself};
 use crate::printable::printable;
 use crate::rows::{Place, Rows};
 use crate::store::BackupStore;
@@ -11,11 +11,11 @@ use bytes::Bytes;
 use lifeboat_api::Backup;
 use lifeboat_archive::tarball::entry_hash;
 use lifeboat_cluster::{Cluster, ClusterError, List, ListRequest};
-use lifeboat_object::{ApiResource, Catalog, GroupResource, HeadError, Item, ObjectKey, splice_type, types_named};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, HeadError, Item, splice_type, types_named};
 use lifeboat_select::{NamespaceFacts, SelectorError};
 use lifeboat_store::StoreError;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Why a backup and a cluster cannot be compared.
@@ -158,8 +158,7 @@ pub struct LiveDiff<'a> {
     current: Option<OfType<'a>>,
     /// Namespaces of objects that the backup would have.
     filled: BTreeSet<String>,
-    ready: VecDeque<ChangedObject>,
-    counts: DiffCounts,
+    tally: Tally,
 }
 
 impl<'a> LiveDiff<'a> {
@@ -179,8 +178,8 @@ impl<'a> LiveDiff<'a> {
         let namespaces = live.namespaces(&scope, names).await?;
         let mut plan = LivePlan::new(Saved { record, rows }, &scope, &live.catalog, &namespaces)?;
         let types = std::mem::take(&mut plan.types).into_iter();
-        let (ready, counts) = (VecDeque::new(), DiffCounts::default());
-        Ok(Self { rows, live, scope, plan, types, current: None, filled: BTreeSet::new(), ready, counts })
+        let tally = Tally::default();
+        Ok(Self { rows, live, scope, plan, types, current: None, filled: BTreeSet::new(), tally })
     }
 
     /// What the user should know of the comparison, as sentences.
@@ -195,7 +194,7 @@ impl<'a> LiveDiff<'a> {
     /// After an error of [one type](LiveError::resource) it may be called again, and goes on with the next type.
     pub async fn next(&mut self) -> Result<Option<ChangedObject>, LiveError> {
         loop {
-            if let Some(object) = self.ready.pop_front() {
+            if let Some(object) = self.tally.ready.pop_front() {
                 return Ok(Some(object));
             }
             let Some(mut current) = self.current.take() else {
@@ -220,7 +219,7 @@ impl<'a> LiveDiff<'a> {
     /// How many were compared up to now.
     #[must_use]
     pub fn counts(&self) -> DiffCounts {
-        self.counts
+        self.tally.counts
     }
 
     fn of_type(&self, of_type: LiveType) -> Result<OfType<'a>, LiveError> {
@@ -252,7 +251,7 @@ impl<'a> LiveDiff<'a> {
             };
             let Some(number) = current.rows.get(at).copied().filter(|_| current.see(at)) else { continue };
             if self.is_same(number, &item) {
-                self.counts.unchanged += usize::from(self.scope.selector.matches(&item.head.labels));
+                self.tally.counts.unchanged += usize::from(self.scope.selector.matches(&item.head.labels));
                 continue;
             }
             bytes += self.bytes_of(number);
@@ -271,7 +270,7 @@ impl<'a> LiveDiff<'a> {
             let Some(saved) = before.remove(&number) else { continue };
             let selector = &self.scope.selector;
             if selector.matches(&saved.head.labels) || selector.matches(&item.head.labels) {
-                self.note(item.key(), compared(Some(object_value(&saved.body)), Some(live_value(&item))));
+                self.tally.take(item.key(), compared(Some(object_value(&saved.body)), Some(live_value(&item))));
             }
         }
         Ok(())
@@ -282,7 +281,7 @@ impl<'a> LiveDiff<'a> {
         if !current.added.insert(item.digest()) {
             return;
         }
-        let is_meant = if is_namespaces(&current.of_type.resource) {
+        let is_meant = if current.of_type.resource.is_namespaces() {
             let namespace = live_value(item);
             let has_objects = self.filled.contains(&item.head.name);
             facts(&namespace).is_some_and(|facts| self.plan.would_have_namespace(&current.of_type, &facts, has_objects))
@@ -294,7 +293,7 @@ impl<'a> LiveDiff<'a> {
         }
         self.filled.extend(item.head.namespace.clone());
         if self.scope.selector.matches(&item.head.labels) {
-            self.note(item.key(), compared(None, Some(live_value(item))));
+            self.tally.take(item.key(), compared(None, Some(live_value(item))));
         }
     }
 
@@ -317,21 +316,10 @@ impl<'a> LiveDiff<'a> {
         for number in batch {
             let (Some(saved), Some(row)) = (before.remove(&number), self.rows.row(number)) else { continue };
             if self.scope.selector.matches(&saved.head.labels) {
-                self.note(row.key(), compared(Some(object_value(&saved.body)), None));
+                self.tally.take(row.key(), compared(Some(object_value(&saved.body)), None));
             }
         }
         Ok(true)
-    }
-
-    fn note(&mut self, key: ObjectKey, compared: Compared) {
-        match compared {
-            Compared::LeftOut => self.counts.left_out += 1,
-            Compared::Same => self.counts.unchanged += 1,
-            Compared::Differs(change) => {
-                self.counts.add(&change);
-                self.ready.push_back(ChangedObject { key, change });
-            }
-        }
     }
 
     /// Whether the cluster has the bytes that the backup has: nothing is read of it then.

@@ -4,7 +4,6 @@ use crate::change::DiffScope;
 use crate::noise::is_noise_type;
 use crate::printable::printable;
 use crate::rows::Rows;
-use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head};
 use lifeboat_select::{
@@ -76,8 +75,7 @@ impl LivePlan {
         let filter = BackupFilter::new(spec, None, catalog, namespaces)?;
         let selectors = spec.label_selector.iter().chain(&spec.or_label_selectors);
         let selectors = selectors.map(Selector::compile).collect::<Result<_, _>>()?;
-        let has_policies = spec.resource_policy.is_some()
-            || saved.record.metadata.annotations.contains_key(ANNOTATION_RESOURCE_POLICIES);
+        let has_policies = saved.record.has_resource_policies();
         let mut plan = Self { types: Vec::new(), notes: Vec::new(), filter, selectors, knows_additions: !has_policies };
         if has_policies {
             let text = "the backup has resource policies, which may have left objects out: objects that only the cluster \
@@ -90,7 +88,7 @@ impl LivePlan {
         plan.add_held(saved.rows, scope, catalog);
         plan.add_collected(scope, catalog);
         plan.notes = plan.notes.into_iter().map(printable).collect();
-        plan.types.sort_by_key(|of_type| (is_namespaces(&of_type.resource), of_type.resource.clone()));
+        plan.types.sort_by_key(|of_type| (of_type.resource.is_namespaces(), of_type.resource.clone()));
         Ok(plan)
     }
 
@@ -161,7 +159,7 @@ impl LivePlan {
         let in_namespace = |name: &str| ListPlace { namespace: Some(name.to_owned()), fields: String::new() };
         let everywhere = || vec![ListPlace { namespace: None, fields: String::new() }];
         if !scope.namespaces.is_empty() {
-            return match (api.namespaced, is_namespaces(&resource)) {
+            return match (api.namespaced, resource.is_namespaces()) {
                 (true, _) => scope.namespaces.iter().map(|name| in_namespace(name)).collect(),
                 (false, true) => scope.namespaces.iter().map(|name| namespace_itself(name)).collect(),
                 (false, false) => Vec::new(),
@@ -218,8 +216,4 @@ fn served(resource: &GroupResource, version: &str, catalog: &Catalog) -> Served 
 /// One namespace of the list of namespaces.
 pub(crate) fn namespace_itself(name: &str) -> ListPlace {
     ListPlace { namespace: None, fields: format!("metadata.name={name}") }
-}
-
-pub(crate) fn is_namespaces(resource: &GroupResource) -> bool {
-    resource.group.is_empty() && resource.resource == "namespaces"
 }

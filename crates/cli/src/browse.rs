@@ -48,12 +48,7 @@ impl BrowseArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let terminate = terminated()?;
-        let open = async {
-            match &self.bucket {
-                Some(url) => opened::in_bucket(url, &self.name, globals, folder.path()).await,
-                None => opened::through_server(&self.name, &self.server, globals, folder.path()).await,
-            }
-        };
+        let open = opened::backup(&self.name, (self.bucket.as_deref(), &self.server), globals, folder.path());
         let opened = Box::pin(until_interrupted(open, "interrupted before the backup was open")).await;
         let Opened { store, what, .. } = opened?;
         let options = SandboxOptions {

@@ -142,10 +142,7 @@ impl DiffArgs {
     }
 
     async fn open(&self, name: &str, globals: &Globals, folder: &Path) -> Result<Opened> {
-        match &self.bucket {
-            Some(url) => opened::in_bucket(url, name, globals, folder).await,
-            None => opened::through_server(name, &self.server, globals, folder).await,
-        }
+        opened::backup(name, (self.bucket.as_deref(), &self.server), globals, folder).await
     }
 
     /// What is asked for; a type that neither side knows is refused.

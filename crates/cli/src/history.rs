@@ -7,15 +7,14 @@ use crate::exit_code::{Answer, answered};
 use crate::globals::Globals;
 use crate::object_name::{ObjectArgs, check_namespace};
 use crate::object_type::one_of;
-use crate::opened::{ScratchArgs, until_interrupted};
+use crate::opened::{self, ScratchArgs, until_interrupted};
 use crate::output::{Output, print_resource};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lifeboat_archive::ReadLimits;
 use lifeboat_browse::{Event, History, HistoryEvent, HistoryOptions, types_of_backups};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::{Difference, hide_secret_values};
-use lifeboat_store::{IndexCache, OpenOptions, Store, UsableBackups};
+use lifeboat_store::{Store, UsableBackups};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;
@@ -53,10 +52,7 @@ impl HistoryArgs {
 
     async fn told(&self, globals: &Globals) -> Result<Answer> {
         let folder = self.scratch.folder()?;
-        let options = HistoryOptions {
-            open: OpenOptions { limits: ReadLimits::default(), scratch: folder.path().to_owned(), ignore_index: false },
-            cache: globals.program.cache.as_ref().map(|folder| IndexCache::new(folder.join("indexes"))),
-        };
+        let options = HistoryOptions { open: opened::options(folder.path()), cache: opened::index_cache(globals) };
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let backups =
             store.usable_backups().await.with_context(|| format!("list the backups in {}", store.describe()))?;

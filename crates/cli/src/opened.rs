@@ -54,6 +54,22 @@ pub(crate) async fn until_interrupted<T>(doing: impl Future<Output = Result<T>>,
     }
 }
 
+/// Opens a backup that lies in a bucket, or, when none is named, one that the server has, which is asked like this.
+///
+/// # Errors
+/// When there is no such backup, or it cannot be had or read.
+pub(crate) async fn backup(
+    name: &str,
+    (bucket, server): (Option<&str>, &FromServerArgs),
+    globals: &Globals,
+    folder: &Path,
+) -> Result<Opened> {
+    match bucket {
+        Some(url) => in_bucket(url, name, globals, folder).await,
+        None => through_server(name, server, globals, folder).await,
+    }
+}
+
 /// Opens a backup that lies in a bucket.
 ///
 /// # Errors
@@ -138,7 +154,7 @@ pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<Ope
 /// # Errors
 /// When it cannot be read.
 pub(crate) async fn rows_of(store: &Store, record: &Backup, globals: &Globals, folder: &Path) -> Result<ArchiveRows> {
-    let kept = globals.program.cache.as_ref().map(|cache| IndexCache::new(cache.join("indexes")));
+    let kept = index_cache(globals);
     let rows = Box::pin(store.archive_rows(&record.metadata.name, &options(folder), kept.as_ref())).await;
     rows.with_context(|| format!("read what is in {}", described(record)))
 }
@@ -163,7 +179,13 @@ fn described(record: &Backup) -> String {
     format!("the backup {:?}{of}", record.metadata.name)
 }
 
-fn options(folder: &Path) -> OpenOptions {
+/// Where indexes of archives that have none are kept.
+pub(crate) fn index_cache(globals: &Globals) -> Option<IndexCache> {
+    globals.program.cache.as_ref().map(|cache| IndexCache::new(cache.join("indexes")))
+}
+
+/// How archives are opened, whose copies lie in this folder.
+pub(crate) fn options(folder: &Path) -> OpenOptions {
     OpenOptions { limits: ReadLimits::default(), scratch: folder.to_path_buf(), ignore_index: false }
 }
 

@@ -7,6 +7,7 @@ mod wanted;
 
 use crate::bucket_url::{self, Purpose};
 use crate::confirm::confirmed;
+use crate::exit_code::INTERRUPTED;
 use crate::globals::Globals;
 use crate::local::carry_out::{Until, carry_out};
 use crate::local::journal::{exit_code, print_results};
@@ -24,7 +25,7 @@ use job::{Job, Outlook, Plan};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::tarball::entry_hash;
 use lifeboat_browse::owned_by;
-use lifeboat_object::{Catalog, GroupResource, ObjectKey};
+use lifeboat_object::{Catalog, GroupResource, ObjectKey, first_names};
 use selection::Selection;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -33,10 +34,8 @@ use std::process::ExitCode;
 use tempfile::TempDir;
 use wanted::Wanted;
 
-/// Objects that come along, and reasons, that are told before the rest is only counted.
+/// Reasons that are told before the rest is only counted.
 const NAMED: usize = 10;
-/// The exit code of what Ctrl-C ends, as shells have it.
-const INTERRUPTED: i32 = 130;
 
 /// `lifeboat undelete TYPE/NAME [--object-namespace NAMESPACE] [--from BACKUP] [--bucket URL]`.
 #[derive(Debug, Args)]
@@ -146,7 +145,7 @@ impl UndeleteArgs {
             bail!(
                 "nothing was restored, because what others need would be changed too, being of a type of what was asked for: {}. Undelete \
                  it by itself first, or leave it as it is with --existing-resource-policy none",
-                some(&changed, NAMED, ", ")
+                first_names(&changed)
             );
         }
         if self.dry_run {
@@ -286,8 +285,7 @@ impl UndeleteArgs {
         let along = plan.along();
         if !along.is_empty() {
             let names: Vec<String> = along.iter().map(ToString::to_string).collect();
-            let names = some(&names, NAMED, ", ");
-            writeln!(out, "Needed by these, and left as they are where they exist: {names}")?;
+            writeln!(out, "Needed by these, and left as they are where they exist: {}", first_names(&names))?;
         }
         write_volumes(&mut out, &plan.end)
     }

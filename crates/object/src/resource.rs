@@ -18,6 +18,12 @@ impl GroupResource {
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), resource: resource.into() }
     }
+
+    /// Whether these are the namespaces themselves.
+    #[must_use]
+    pub fn is_namespaces(&self) -> bool {
+        self.group.is_empty() && self.resource == "namespaces"
+    }
 }
 
 impl fmt::Display for GroupResource {

@@ -11,7 +11,7 @@ use crate::retry::can_be_read_later;
 use crate::running::{Running, Waiting};
 use backon::{BackoffBuilder, ExponentialBuilder};
 use lifeboat_archive::index::Row;
-use lifeboat_object::{GroupResource, Place};
+use lifeboat_object::Place;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -154,7 +154,7 @@ fn given_up(waiting: &[Waiting], context: &Execution) -> Vec<Done> {
     };
     context.env.operation.journal.error(&Place::Velero, message);
     // Namespaces have a list of their own.
-    let is_namespace = |row: &Row| *row.resource == GroupResource::new("", "namespaces");
+    let is_namespace = |row: &Row| row.resource.is_namespaces();
     let rows = waiting.iter().map(|one| one.row);
     let rows = rows.filter(|number| context.row(*number).is_some_and(|row| !is_namespace(row)));
     rows.map(|row| Done { row, action: Action::Failed }).collect()

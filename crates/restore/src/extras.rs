@@ -10,7 +10,6 @@ use crate::pin::Pin;
 use crate::planned::{Planned, PreviewItem};
 use crate::read::namespaces_in;
 use crate::recreate::{Dependents, Doomed, Undeleted, advice};
-use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, Place, chain};
@@ -220,7 +219,7 @@ impl BackupScope {
         if backup.status.phase != Some(BackupPhase::Completed) {
             return Err("it has objects that it could not save".to_owned());
         }
-        if spec.resource_policy.is_some() || backup.metadata.annotations.contains_key(ANNOTATION_RESOURCE_POLICIES) {
+        if backup.has_resource_policies() {
             return Err("its resource policies may have left objects out".to_owned());
         }
         let facts = |name: &String| NamespaceFacts { name: name.clone(), labels: BTreeMap::new(), active: true };

@@ -27,7 +27,7 @@ use crate::write::{ToWrite, Writer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use lifeboat_archive::index::Row;
-use lifeboat_object::{GroupResource, ObjectKey, chain};
+use lifeboat_object::{ObjectKey, chain};
 use lifeboat_store::StoreError;
 use serde_json::Value;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Restorer {
                 return Attempt::FAILED;
             }
         };
-        if key.resource == GroupResource::new("", "namespaces") {
+        if key.resource.is_namespaces() {
             return self.namespaces.restore(key, object, last).await;
         }
         if is_completed(&key.resource, &object) {

@@ -71,7 +71,7 @@ impl Mapping {
 
     /// The namespace of the backup that an object needs; a namespace needs itself.
     pub(crate) fn namespace_needed(row: &Row) -> Option<&str> {
-        let is_namespace = *row.resource == GroupResource::new("", "namespaces");
+        let is_namespace = row.resource.is_namespaces();
         row.namespace().or(is_namespace.then_some(&*row.name))
     }
 

@@ -40,7 +40,7 @@ impl Needed {
 
     /// The item of this object of the backup, after the namespace that would be made for it. A namespace comes once.
     pub(crate) async fn with(&mut self, source: &ObjectKey, item: PreviewItem) -> Result<Vec<PreviewItem>, StoreError> {
-        if item.key.resource == GroupResource::new("", "namespaces") {
+        if item.key.resource.is_namespaces() {
             return Ok(if self.known.insert(item.key.name.clone()) { vec![item] } else { Vec::new() });
         }
         let (Some(source), Some(target)) = (&source.namespace, &item.key.namespace) else { return Ok(vec![item]) };

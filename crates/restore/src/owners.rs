@@ -14,7 +14,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use lifeboat_cluster::{ClusterError, MergePatch};
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place};
+use lifeboat_object::{ApiResource, ObjectKey, Place};
 use lifeboat_store::{ArchiveItem, Contents};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -214,7 +214,7 @@ impl Owners {
         if resource.namespaced && namespace.is_none() {
             return Ok(Err(format!("{kind} {name} lies in a namespace, and it in none")));
         }
-        let is_namespace = resource.group_resource() == GroupResource::new("", "namespaces");
+        let is_namespace = resource.group_resource().is_namespaces();
         let name = if is_namespace { self.mapping.namespace(name) } else { name };
         let Some(body) = self.env.cluster.get(resource, namespace, name).await? else {
             return Ok(Err(format!("{kind} {name} is not in the cluster")));

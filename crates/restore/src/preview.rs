@@ -184,7 +184,7 @@ impl Previewer {
         let planned = match serde_json::from_slice::<Value>(&source.body) {
             Err(e) => Planned::Refused(format!("error decoding {}: {e}", source.key)),
             Ok(object) if is_completed(&key.resource, &object) => ended(),
-            Ok(_) if key.resource == GroupResource::new("", "namespaces") => {
+            Ok(_) if key.resource.is_namespaces() => {
                 return self.namespaces.item(self.mapping.namespace(&source.key.name)).await;
             }
             Ok(object) => {

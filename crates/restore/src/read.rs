@@ -171,7 +171,7 @@ fn has_fixed_port(service: &Value) -> bool {
 
 /// The namespace that filters test: a Namespace object belongs to the namespace it names.
 pub(crate) fn filter_namespace(key: &ObjectKey) -> Option<&str> {
-    if key.resource == GroupResource::new("", "namespaces") { Some(&key.name) } else { key.namespace.as_deref() }
+    if key.resource.is_namespaces() { Some(&key.name) } else { key.namespace.as_deref() }
 }
 
 /// Namespaces that hold objects in the archive.

@@ -12,7 +12,7 @@ pub(crate) fn namespace_key(name: &str) -> ObjectKey {
 
 /// Whether the object of this key is a namespace.
 pub(crate) fn is_namespace(key: &ObjectKey) -> bool {
-    key.resource.group.is_empty() && key.resource.resource == "namespaces"
+    key.resource.is_namespaces()
 }
 
 /// The key of the CustomResourceDefinition of a type.

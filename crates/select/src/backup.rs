@@ -6,7 +6,7 @@ use crate::kept_out::is_kept_out;
 use crate::namespace::{NamespaceFacts, NamespaceFilter};
 use crate::policy::{Asked, FilterPolicies, ResourcePolicies};
 use crate::selector::{Selector, SelectorError, matches_any};
-use crate::types::{Resolver, SNAPSHOT_CONTENTS, SNAPSHOTS, is_namespaces, unscoped_lists};
+use crate::types::{Resolver, SNAPSHOT_CONTENTS, SNAPSHOTS, unscoped_lists};
 use lifeboat_api::BackupSpec;
 use lifeboat_object::{ApiResource, Catalog, GroupResource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,7 +134,7 @@ impl BackupFilter {
                 Err("cluster-scoped, and includeClusterResources is false")
             }
             Types::Old { cluster: None, .. }
-                if !resource.namespaced && !is_namespaces(&id) && !self.namespaces.includes_everything() =>
+                if !resource.namespaced && !id.is_namespaces() && !self.namespaces.includes_everything() =>
             {
                 Err("cluster-scoped, and the backup is restricted to some namespaces")
             }
@@ -153,7 +153,7 @@ impl BackupFilter {
                 Err("excluded by excludedClusterScopedResources")
             }
             Types::Scoped { cluster, unfiltered, .. }
-                if !unfiltered && !cluster.names(&name) && !is_namespaces(&id) =>
+                if !unfiltered && !cluster.names(&name) && !id.is_namespaces() =>
             {
                 Err("cluster-scoped, not in includedClusterScopedResources, and the backup has filters")
             }
@@ -259,7 +259,7 @@ impl BackupFilter {
                 }
                 self.collects(resource)?;
             }
-            None if !is_namespaces(&resource.group_resource()) && self.excludes_additional(resource) => {
+            None if !resource.group_resource().is_namespaces() && self.excludes_additional(resource) => {
                 return Err("its type is excluded");
             }
             None => {}

@@ -5,7 +5,7 @@ use crate::includes::{IncludesExcludes, validate_lists};
 use crate::namespace::expand;
 use crate::policy::{Asked, FilterPolicies, ResourcePolicies};
 use crate::selector::{Selector, SelectorError, matches_any};
-use crate::types::{Resolver, is_namespaces, unscoped_lists};
+use crate::types::{Resolver, unscoped_lists};
 use lifeboat_api::RestoreSpec;
 use lifeboat_object::{Catalog, GroupResource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,7 +163,7 @@ impl RestoreFilter {
         if !self.includes_resource(resource) {
             return Err("its type is not included");
         }
-        let is_namespace = is_namespaces(resource);
+        let is_namespace = resource.is_namespaces();
         if namespace.is_none() || is_namespace {
             match self.cluster {
                 Some(false) => return Err("cluster-scoped, and includeClusterResources is false"),
@@ -219,7 +219,7 @@ impl RestoreFilter {
     /// meant as in [`RestoreFilter::includes_item`].
     #[must_use]
     pub fn includes_additional(&self, resource: &GroupResource, namespace: Option<&str>) -> bool {
-        let cluster_scoped = namespace.is_none() || is_namespaces(resource);
+        let cluster_scoped = namespace.is_none() || resource.is_namespaces();
         self.includes_resource(resource)
             && !(cluster_scoped && self.cluster == Some(false))
             && (is_must_have(resource) || namespace.is_none_or(|n| self.includes_namespace(n)))

@@ -1,7 +1,7 @@
 //! Lists of types: what a person wrote, resolved to the types of a cluster.
 
 use crate::includes::IncludesExcludes;
-use lifeboat_object::{ApiResource, Catalog, GroupResource};
+use lifeboat_object::{ApiResource, Catalog};
 
 /// Types of CSI snapshots, namespaced and cluster-scoped. They come into a backup with their volumes, never by
 /// themselves (backup.md 1.5).
@@ -63,11 +63,6 @@ pub(crate) fn unscoped_lists(
 ) -> IncludesExcludes {
     let excludes: Vec<String> = excludes.iter().filter(|e| *e != "*").cloned().collect();
     IncludesExcludes::new(&resolver.any(includes), &resolver.any(&excludes))
-}
-
-/// Whether this is the core type `namespaces`.
-pub(crate) fn is_namespaces(resource: &GroupResource) -> bool {
-    resource.group.is_empty() && resource.resource == "namespaces"
 }
 
 /// A small cluster, in the order of its discovery.

@@ -15,7 +15,9 @@ pub struct UsableBackups {
 }
 
 impl UsableBackups {
-    fn of(summaries: Vec<BackupSummary>) -> Self {
+    /// Sorts backups.
+    #[must_use]
+    pub fn of(summaries: Vec<BackupSummary>) -> Self {
         let mut sorted = Self::default();
         for summary in summaries {
             match summary.backup {

@@ -407,7 +407,12 @@ fn lines(kubectl: &Kubectl, args: &[&str]) -> Result<usize> {
 }
 
 /// Between two looks at something that another process does.
-#[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but time")]
 pub(crate) fn pause() {
-    std::thread::sleep(Duration::from_millis(100));
+    pause_for(Duration::from_millis(100));
+}
+
+/// The same, of what takes less.
+#[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but time")]
+pub(crate) fn pause_for(time: Duration) {
+    std::thread::sleep(time);
 }

@@ -1,6 +1,6 @@
 //! `lifeboat browse` as a process.
 
-use super::bed::{Pass, floor, peak_mib};
+use super::bed::{Pass, floor, pause_for, peak_mib};
 use super::programs::Programs;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
@@ -13,6 +13,8 @@ use tempfile::TempDir;
 
 /// How long it may take until it serves.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks whether it serves: what is measured takes some hundred milliseconds.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// A backup that is served; it ends when dropped.
 pub(crate) struct Browsing<'a> {
@@ -47,7 +49,7 @@ impl<'a> Browsing<'a> {
                 let log = std::fs::read_to_string(browsing.folder.path().join("log")).unwrap_or_default();
                 bail!("lifeboat browse {backup} does not serve, {ended:?}: {}", log.trim());
             }
-            pause();
+            pause_for(LOOK);
         }
         browsing.ready = began.elapsed().as_secs_f64();
         Ok(browsing)
@@ -80,12 +82,6 @@ impl<'a> Browsing<'a> {
     pub(crate) fn peak_mib(&self) -> Result<f64> {
         peak_mib(&self.process)
     }
-}
-
-/// Between two looks whether it serves: what is measured takes some hundred milliseconds.
-#[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but time")]
-fn pause() {
-    std::thread::sleep(Duration::from_millis(2));
 }
 
 impl Drop for Browsing<'_> {

@@ -1,6 +1,6 @@
 //! What changed between two backups: each change is found, and none is invented.
 
-use crate::ground::{key, objects, opened};
+use crate::ground::{Fate, fate, key, objects, opened};
 use lifeboat_browse::{Change, Diff, DiffCounts, DiffScope};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::Difference;
@@ -99,20 +99,6 @@ async fn only_what_is_asked_for_is_compared() {
         let scope = DiffScope { selector: web.clone(), ..DiffScope::default() };
         assert_eq!(diff(left, right, scope).await.0.len(), 1);
     }
-}
-
-/// What is done with an object.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    Stays,
-    Goes,
-    Comes,
-    Changes,
-    Lives,
-}
-
-fn fate() -> impl Strategy<Value = Fate> {
-    prop_oneof![Just(Fate::Stays), Just(Fate::Goes), Just(Fate::Comes), Just(Fate::Changes), Just(Fate::Lives)]
 }
 
 proptest! {

@@ -8,6 +8,7 @@ use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_browse::BackupStore;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_store::{ClaimOutcome, ClaimRequest, OpenOptions, Store, stream};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -116,4 +117,19 @@ pub(crate) async fn add(store: &Store, name: &str, objects: &[Value], change: im
     backup.status.phase = Some(BackupPhase::Completed);
     change(&mut backup);
     writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
+}
+
+/// What is done with an object between the two states that are compared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fate {
+    Stays,
+    Goes,
+    Comes,
+    Changes,
+    /// Written or made again as it was.
+    Lives,
+}
+
+pub(crate) fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![Just(Fate::Stays), Just(Fate::Goes), Just(Fate::Comes), Just(Fate::Changes), Just(Fate::Lives)]
 }

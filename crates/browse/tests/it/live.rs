@@ -1,6 +1,6 @@
 //! What has changed since a backup: each change of the cluster is found, and none is invented.
 
-use crate::ground::{key, objects, opened};
+use crate::ground::{Fate, fate, key, objects, opened};
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_browse::{Change, DiffCounts, DiffScope, LiveCluster, LiveDiff};
 use lifeboat_cluster::{Cluster, ConnectOptions};
@@ -381,20 +381,6 @@ async fn a_type_that_cannot_be_listed_is_an_error_that_names_it_and_the_others_a
             "namespaces are not compared to the end: cannot list namespaces: not for you",
         ]
     );
-}
-
-/// What is done with an object after the backup.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    Stays,
-    Goes,
-    Comes,
-    Changes,
-    Lives,
-}
-
-fn fate() -> impl Strategy<Value = Fate> {
-    prop_oneof![Just(Fate::Stays), Just(Fate::Goes), Just(Fate::Comes), Just(Fate::Changes), Just(Fate::Lives)]
 }
 
 /// What is told of random changes, and what should be.

@@ -11,8 +11,7 @@ use lifeboat_api::Backup;
 use lifeboat_browse::BackupStore;
 use lifeboat_object::{Catalog, ObjectKey, chain, types_named};
 use lifeboat_restore::check_source;
-use lifeboat_store::{ArchiveRows, Store};
-use std::cmp::Reverse;
+use lifeboat_store::{ArchiveRows, BackupSummary, Store, UsableBackups};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -163,19 +162,12 @@ impl Search<'_> {
 
     /// All finished backups, and those that cannot be read, with the reason.
     async fn newest_first(&self) -> Result<(Vec<Backup>, Vec<String>)> {
-        let (mut backups, mut unreadable) = (Vec::new(), Vec::new());
-        match &self.place {
-            Place::Bucket(store) => {
-                for summary in store.backups().await? {
-                    match summary.backup {
-                        Ok(backup) => backups.push(*backup),
-                        Err(why) => unreadable.push(format!("{}: {why}", summary.name)),
-                    }
-                }
-            }
-            Place::Server(_) => backups = resource::client(self.globals).await?.list("").await?,
-        }
-        Ok((sorted(backups), unreadable))
+        let usable = match &self.place {
+            Place::Bucket(store) => store.usable_backups().await?,
+            Place::Server(_) => of_cluster(resource::client(self.globals).await?.list("").await?),
+        };
+        let unreadable = usable.unreadable.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        Ok((newest_first(usable), unreadable))
     }
 
     /// Looks at the names of the objects in a backup, and opens it when the object may be among them: names are few bytes, and the
@@ -207,18 +199,17 @@ impl Search<'_> {
     }
 
     fn may_be_in(&self, rows: &ArchiveRows) -> bool {
-        rows.rows().any(|row| {
-            let name = row.namespace().map_or_else(|| row.name.to_string(), |place| format!("{place}/{}", row.name));
-            self.wanted.may_be_among(std::iter::once(&name))
-        })
+        rows.rows().any(|row| self.wanted.may_be(row.namespace(), &row.name))
     }
 }
 
-/// Those that can be restored from, the newest first.
-fn sorted(mut backups: Vec<Backup>) -> Vec<Backup> {
-    backups.retain(|backup| check_source(backup).is_ok());
-    backups.sort_by_key(|backup| Reverse((backup.status.start_timestamp, backup.metadata.name.clone())));
-    backups
+fn of_cluster(backups: Vec<Backup>) -> UsableBackups {
+    let summary = |backup: Backup| BackupSummary { name: backup.metadata.name.clone(), backup: Ok(Box::new(backup)) };
+    UsableBackups::of(backups.into_iter().map(summary).collect())
+}
+
+fn newest_first(usable: UsableBackups) -> Vec<Backup> {
+    usable.oldest_first.into_iter().rev().map(|(_, backup)| backup).collect()
 }
 
 fn named_with_time(backup: &Backup) -> String {
@@ -279,7 +270,7 @@ mod tests {
             backup("d", BackupPhase::InProgress, 5),
             backup("e", BackupPhase::Completed, 2),
         ];
-        let names: Vec<String> = sorted(all).iter().map(named_with_time).collect();
+        let names: Vec<String> = newest_first(of_cluster(all)).iter().map(named_with_time).collect();
         assert_eq!(names, ["b of 1970-01-01T00:00:03Z", "e of 1970-01-01T00:00:02Z", "a of 1970-01-01T00:00:01Z"]);
     }
 

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use lifeboat_action::Actions;
 use lifeboat_api::{ExistingResourcePolicy, Restore, Time};
 use lifeboat_cluster::Cluster;
-use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_object::ObjectKey;
 use lifeboat_operation::Operation;
 use lifeboat_restore::{Env, PlanWord, Planned, PreviewEnd, PreviewItem, Request, Settings, preview};
 use lifeboat_store::Store;
@@ -147,8 +147,10 @@ async fn with_needs<T>(
 /// Whether an object belongs into what is told. Beside those that are chosen, a restore looks at data of volumes that Velero has moved,
 /// and passes it over.
 fn is_told(item: &PreviewItem, selection: &Selection) -> bool {
-    let is_namespace = item.key.resource == GroupResource::new("", "namespaces");
-    is_namespace || item.planned.writes() || selection.wants(&item.key) || selection.comes_along(&item.key)
+    item.key.resource.is_namespaces()
+        || item.planned.writes()
+        || selection.wants(&item.key)
+        || selection.comes_along(&item.key)
 }
 
 impl Plan {
@@ -208,6 +210,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_object::GroupResource;
     use lifeboat_object::{Place, Results};
     use std::collections::BTreeMap;
 

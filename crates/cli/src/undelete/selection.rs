@@ -157,7 +157,7 @@ mod tests {
         let known = ["shop", "other"].map(str::to_owned).into();
         let filter = RestoreFilter::new(&spec, Some(&policies), &catalog(), &known).unwrap();
         assert_eq!(filter.warnings().iter().filter(|text| !text.contains("serves no kind")).count(), 0);
-        let is_namespace = object.resource == GroupResource::new("", "namespaces");
+        let is_namespace = object.resource.is_namespaces();
         let namespace = if is_namespace { Some(object.name.as_str()) } else { object.namespace.as_deref() };
         let (labels, kind) = (BTreeMap::new(), None);
         let (resource, name) = (&object.resource, &*object.name);

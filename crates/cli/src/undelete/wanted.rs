@@ -68,8 +68,15 @@ impl Wanted {
 
     /// Whether one of these names, `NAMESPACE/NAME` or `NAME`, may be its.
     pub(super) fn may_be_among<'a>(&self, mut names: impl Iterator<Item = &'a String>) -> bool {
-        let namespaced = format!("{}/{}", self.namespace(), self.name);
-        names.any(|name| *name == self.name || *name == namespaced)
+        names.any(|name| match name.split_once('/') {
+            Some((namespace, name)) => self.may_be(Some(namespace), name),
+            None => self.may_be(None, name),
+        })
+    }
+
+    /// Whether an object of this name, in this namespace if it is in one, may be it.
+    pub(super) fn may_be(&self, namespace: Option<&str>, name: &str) -> bool {
+        name == self.name && namespace.is_none_or(|namespace| namespace == self.namespace())
     }
 
     fn namespace(&self) -> &str {
