@@ -32,8 +32,8 @@ fuzz: ## feed the decoders of archives, indexes and metadata with mutated bytes,
 bench: ## speed and memory beside a plain client's, about a quarter of an hour after the builds; ROWS="backup-10k restore" for some
 	cargo xtask bench $(ROWS)
 
-bench-large: ## the same with 300,000 objects, about half an hour and 6 GB of memory
-	cargo xtask bench-large
+bench-large: ## the same with 300,000 objects, about half an hour and 6 GB of memory; ROWS="browse diff" for some
+	cargo xtask bench-large $(ROWS)
 
 image: ## the container image as one file, without a container engine (musl-tools needed); some twenty minutes on two cores
 	cargo xtask image

@@ -73,7 +73,8 @@ fn is_root() -> Result<bool> {
     Ok(std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self")?) == 0)
 }
 
-/// Runs the rows of one cluster with 300,000 objects, `--small` with a hundredth of them.
+/// Runs the rows of one cluster with 300,000 objects whose names contain one of the arguments, all without arguments; `--small` with a
+/// hundredth of the objects.
 pub(crate) fn run_large(args: &[String]) -> Result<()> {
     let rows = rows::large(args)?;
     Binaries::ensure()?;
@@ -101,7 +102,7 @@ fn tell(done: &[Measured], path: &Path) -> Result<()> {
 fn run_row(row: &Row, programs: Option<&Programs>) -> Result<Measured> {
     match (row.work, programs) {
         (Work::Plan, _) => plan::run(row),
-        (Work::Verify | Work::Preview, _) => bail!("this is a row of bench-large"),
+        (Work::Verify | Work::Preview | Work::DiffBackups | Work::DiffLive, _) => bail!("this is a row of bench-large"),
         (_, None) => bail!("the programs that it measures were not built"),
         (Work::Backup(place), Some(programs)) => backup::run(row, place, programs),
         (Work::BackupMixed, Some(programs)) => mixed::run(row, programs),

@@ -158,6 +158,12 @@ impl<'a> Bed<'a> {
         Ok(run)
     }
 
+    /// `lifeboat diff ARGS`, which must find no difference.
+    pub(crate) fn diff(&self, args: &[&str]) -> Result<Run> {
+        let bucket = self.bucket().display().to_string();
+        self.command(&[&["diff", "--bucket", &bucket], args].concat())
+    }
+
     fn run_local(&self, args: &[&str]) -> Result<Run> {
         let (kubeconfig, bucket) = (self.plane.kubeconfig().display().to_string(), self.bucket().display().to_string());
         let all = [&["--kubeconfig", &kubeconfig, "local"], args, &["--bucket", &bucket]].concat();

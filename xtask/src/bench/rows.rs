@@ -80,6 +80,10 @@ pub(crate) enum Work {
     GetBackups,
     /// kubectl on a backup, beside the API server that it was made of.
     Browse,
+    /// Two backups of the very same objects, compared.
+    DiffBackups,
+    /// A backup compared with the cluster that it was made of.
+    DiffLive,
 }
 
 /// Where the objects are and what is selected.
@@ -152,7 +156,7 @@ const ROWS: [Row; 20] = [
     backup("backup-30k", 30_000, Place::Namespace, BACKUP),
     backup("backup-1k-100ns", 1_000, Place::Cluster, BACKUP_MEMORY),
     backup("backup-10k-100ns", 10_000, Place::Cluster, BACKUP),
-    backup("backup-30k-100ns", 30_000, Place::Cluster, BACKUP),
+    SMALLER,
     Row { data: Data::Large, ..backup("backup-600-large", 600, Place::Namespace, BACKUP_MEMORY) },
     row("backup-mixed", 41_200, Work::BackupMixed, BACKUP_MIXED),
     row("restore-1k", 1_000, Work::Restore, RESTORE),
@@ -169,43 +173,48 @@ const ROWS: [Row; 20] = [
     row("browse-30k", 30_000, Work::Browse, BROWSE),
 ];
 
-/// Of one cluster with many objects, in this order; behind the row that its growth is compared with.
-const LARGE: [Row; 7] = [
-    backup("backup-30k-100ns", 30_000, Place::Cluster, BACKUP),
+/// With which the growth of a backup to 300,000 objects is compared, in a cluster of its own.
+pub(crate) const SMALLER: Row = backup("backup-30k-100ns", 30_000, Place::Cluster, BACKUP);
+
+/// Of one cluster with many objects, in this order, behind [`SMALLER`].
+const LARGE: [Row; 9] = [
+    SMALLER,
     backup("backup-300k-100ns", 300_000, Place::Cluster, BACKUP),
     row("verify-300k", 300_000, Work::Verify, MEMORY),
     row("restore-300k-dry-run", 300_000, Work::Preview, MEMORY),
     row("restore-300k-unchanged", 300_000, Work::RestoreUnchanged, RESTORE_UNCHANGED),
+    row("diff-300k", 300_000, Work::DiffBackups, MEMORY),
+    row("diff-300k-live", 300_000, Work::DiffLive, MEMORY),
     row("browse-300k", 300_000, Work::Browse, BROWSE),
     row("restore-300k", 300_000, Work::Restore, RESTORE),
 ];
 
-/// The rows of `bench-large`; with `--small`, of a hundredth of the objects.
-pub(crate) fn large(args: &[String]) -> Result<[Row; 7]> {
-    let mut rows = LARGE;
-    match args {
-        [] => {}
-        [flag] if flag == "--small" => rows.iter_mut().for_each(Row::shrink),
-        _ => bail!("bench-large takes nothing but --small"),
-    }
-    Ok(rows)
+/// The rows of `bench-large` whose names contain one of the arguments.
+pub(crate) fn large(args: &[String]) -> Result<Vec<Row>> {
+    chosen_of(&LARGE, args)
 }
 
-/// The rows whose names contain one of the arguments.
+/// The rows of `bench` whose names contain one of the arguments.
 pub(crate) fn chosen(args: &[String]) -> Result<Vec<Row>> {
+    chosen_of(&ROWS, args)
+}
+
+/// All without a name; with `--small`, of a hundredth of the objects.
+fn chosen_of(rows: &[Row], args: &[String]) -> Result<Vec<Row>> {
     let (flags, names): (Vec<&String>, Vec<&String>) = args.iter().partition(|arg| arg.starts_with('-'));
     if let Some(unknown) = flags.iter().find(|flag| flag.as_str() != "--small") {
         bail!("unknown flag {unknown}: --small or names of rows");
     }
-    let is_chosen = |row: &Row| names.is_empty() || names.iter().any(|name| row.name.contains(name.as_str()));
-    let mut rows: Vec<Row> = ROWS.into_iter().filter(is_chosen).collect();
-    if rows.is_empty() {
-        bail!("no row has such a name: {}", ROWS.map(|row| row.name).join(", "));
+    let is_chosen = |row: &&Row| names.is_empty() || names.iter().any(|name| row.name.contains(name.as_str()));
+    let mut chosen: Vec<Row> = rows.iter().filter(is_chosen).copied().collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+        bail!("no row has such a name: {}", names.join(", "));
     }
     if !flags.is_empty() {
-        rows.iter_mut().for_each(Row::shrink);
+        chosen.iter_mut().for_each(Row::shrink);
     }
-    Ok(rows)
+    Ok(chosen)
 }
 
 #[cfg(test)]
@@ -240,5 +249,8 @@ mod tests {
         assert_eq!(mixed.pods + 2 * mixed.claims + mixed.accounts + custom, 41_200);
         assert_eq!(Mixture::of(412), Mixture { pods: 200, claims: 50, accounts: 10, definitions: 2 });
         assert!(names(&["nothing"]).is_err() && names(&["--fast"]).is_err());
+        let large = |name: &str| large(&[name.to_owned()]).map(|rows| rows.len());
+        assert_eq!([large("300k").unwrap(), large("diff").unwrap()], [LARGE.len() - 1, 2]);
+        assert!(large("backup-10k").is_err());
     }
 }
