@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check book test test-node test-long bench bench-large fuzz image deploy fmt
+.PHONY: help demo check book test test-node test-long bench bench-large fuzz image image-check deploy fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -35,8 +35,11 @@ bench: ## speed and memory beside a plain client's, about a quarter of an hour a
 bench-large: ## the same with 300,000 objects, about half an hour and 6 GB of memory; ROWS="browse diff" for some
 	cargo xtask bench-large $(ROWS)
 
-image: ## the container image as one file, without a container engine (musl-tools needed); some twenty minutes on two cores
-	cargo xtask image
+image: ## the container image for amd64 and arm64 as one file, without a container engine; ARGS="--architecture arm64" for one
+	cargo xtask image $(ARGS)
+
+image-check: ## the image made twice, compared, looked into and run; ARGS="--profile dev" to try it
+	cargo xtask image-check $(ARGS)
 
 deploy: ## what of deploy/ is made of the objects of `install`: the base of kustomize, definitions and smaller rights of the chart
 	cargo xtask deploy

@@ -7,6 +7,7 @@ mod circles;
 mod deploy;
 mod edges;
 mod image;
+mod image_check;
 mod monitoring;
 mod scenarios;
 mod test;
@@ -42,9 +43,10 @@ fn main() -> Result<()> {
         "measured" => bench::measure(&args),
         "fuzz" => fuzz(&args),
         "image" => image::image(&args),
+        "image-check" => image_check::check(&args),
         "deploy" => deploy::write(),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, check-monitoring, scenarios, book, setup, test, test-node, test-long, bench, bench-large, fuzz, image or deploy"
+            "unknown task {other:?}: check, check-edges, check-circles, check-monitoring, scenarios, book, setup, test, test-node, test-long, bench, bench-large, fuzz, image, image-check or deploy"
         ),
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::binaries::cache_folder;
 use crate::process::{Daemon, free_port, wait_for_port};
-use anyhow::{Context, Result, bail};
+use crate::python::with_python_packages;
+use anyhow::{Context, Result};
 use std::path::PathBuf;
-use std::process::Command;
 use tempfile::TempDir;
 
 /// Version of the server.
@@ -25,17 +25,8 @@ impl Ec2Server {
     /// When there is no Python, or pip cannot install it.
     pub fn ensure() -> Result<PathBuf> {
         let folder = cache_folder().join("testbed").join(format!("moto-{MOTO}"));
-        let (python, marker) = (folder.join("bin/python"), folder.join("is-whole"));
-        if marker.exists() {
-            return Ok(python);
-        }
-        let mut make = Command::new("python3");
-        run(make.args(["-m", "venv", "--clear"]).arg(&folder), "make a folder for Python packages")?;
-        let mut install = Command::new(&python);
-        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        run(install.args([&format!("moto[ec2]=={MOTO}"), "flask", "flask-cors"]), "install an EC2 server")?;
-        std::fs::write(&marker, "").with_context(|| format!("write {}", marker.display()))?;
-        Ok(python)
+        with_python_packages(&folder, &[&format!("moto[ec2]=={MOTO}"), "flask", "flask-cors"])
+            .context("install an EC2 server")
     }
 
     /// Starts one on a free port of the loopback interface.
@@ -57,12 +48,4 @@ impl Ec2Server {
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
-}
-
-fn run(command: &mut Command, what: &str) -> Result<()> {
-    let status = command.status().with_context(|| format!("{what}: run python3, which has to have pip and venv"))?;
-    if !status.success() {
-        bail!("{what}: {status}");
-    }
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Writes an OCI image as one archive: `oci-layout`, `index.json` and blobs, with nothing of the machine or the moment
-//! in it, so that the same input gives the same bytes.
+//! in it, so that the same input gives the same bytes. The archive also has Docker's `manifest.json`, because its classic
+//! image store reads no index.
 
 use anyhow::{Context, Result};
 use flate2::Compression;
@@ -30,7 +31,7 @@ pub enum Entry {
     Link(String),
 }
 
-/// What an image consists of.
+/// What the image of one architecture consists of.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// By path, without the slash at the beginning.
@@ -39,6 +40,10 @@ pub struct Image {
     pub name: String,
     /// `amd64`.
     pub architecture: String,
+    /// Which kind of the architecture: `v8`.
+    pub variant: Option<String>,
+    /// When it was made, in the form `2024-12-31T23:59:59Z`: of something that makes the same bytes, the time of its source.
+    pub created: String,
     /// Numbers of user and group: kubelets cannot know that a name is not root's.
     pub user: String,
     /// The program that containers run, with its first arguments.
@@ -50,56 +55,87 @@ pub struct Image {
 }
 
 const LAYOUT: &str = "application/vnd.oci.image";
-/// No image is older.
-const EPOCH: &str = "1970-01-01T00:00:00Z";
 
 impl Image {
-    /// Writes the archive.
+    /// Writes the archive of one image.
     ///
     /// # Errors
     /// When it cannot be written, or an entry has no room in the archive's format.
     pub fn write(&self, out: impl Write) -> Result<()> {
+        Self::write_all(std::slice::from_ref(self), out)
+    }
+
+    /// Writes one archive with the images of several architectures, under the name of the first. Of several there is an index,
+    /// out of which container engines take that of their machine. An engine that reads Docker's `manifest.json` gets the first.
+    ///
+    /// # Errors
+    /// When there is none, one cannot be written, or an entry has no room in the archive's format.
+    pub fn write_all(images: &[Self], out: impl Write) -> Result<()> {
+        let name = &images.first().context("an archive of no image")?.name;
+        let mut blobs = Vec::new();
+        let mut listed = Vec::new();
+        let mut for_docker = None;
+        for image in images {
+            let Packed { config, manifest, layer } = image.pack()?;
+            listed.push(image.listed(&manifest));
+            for_docker.get_or_insert_with(|| docker(name, &config, &layer));
+            blobs.extend([config, manifest, layer]);
+        }
+        let mut top = if listed.len() == 1 {
+            listed.remove(0)
+        } else {
+            let index = index(&listed);
+            let descriptor = descriptor("index.v1+json", &index);
+            blobs.push(index);
+            descriptor
+        };
+        top["annotations"] = annotations(name);
+        let mut files = BTreeMap::from([
+            ("index.json".to_owned(), index(&[top])),
+            ("manifest.json".to_owned(), json!([for_docker]).to_string().into_bytes()),
+            ("oci-layout".to_owned(), json!({"imageLayoutVersion": "1.0.0"}).to_string().into_bytes()),
+        ]);
+        files.extend(blobs.into_iter().map(|blob| (path(&blob), blob)));
+        let directories = ["blobs", "blobs/sha256"].map(|path| (path.to_owned(), Entry::Directory { mode: 0o755 }));
+        let files = files.into_iter().map(|(path, content)| (path, Entry::File { mode: 0o644, content }));
+        tar(&files.chain(directories).collect(), out)
+    }
+
+    fn pack(&self) -> Result<Packed> {
         let layer = self.layer()?;
+        let diff = digest(&layer);
         let mut packed = GzEncoder::new(Vec::new(), Compression::best());
         packed.write_all(&layer)?;
-        let packed = packed.finish()?;
-        let config = json!({
-            "created": EPOCH, "architecture": self.architecture, "os": "linux",
+        let layer = packed.finish()?;
+        let mut config = json!({
+            "created": self.created, "architecture": self.architecture, "os": "linux",
             "config": {
                 "User": self.user, "Entrypoint": self.entrypoint, "WorkingDir": "/",
                 "Env": self.environment, "Labels": self.labels,
             },
-            "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]},
-            "history": [{"created": EPOCH, "created_by": "cargo xtask image"}],
-        })
-        .to_string()
-        .into_bytes();
+            "rootfs": {"type": "layers", "diff_ids": [diff]},
+            "history": [{"created": self.created, "created_by": "cargo xtask image"}],
+        });
+        if let Some(variant) = &self.variant {
+            config["variant"] = json!(variant);
+        }
+        let config = config.to_string().into_bytes();
         let manifest = json!({
             "schemaVersion": 2, "mediaType": format!("{LAYOUT}.manifest.v1+json"),
             "config": descriptor("config.v1+json", &config),
-            "layers": [descriptor("layer.v1.tar+gzip", &packed)],
-        })
-        .to_string()
-        .into_bytes();
-        let mut listed = descriptor("manifest.v1+json", &manifest);
+            "layers": [descriptor("layer.v1.tar+gzip", &layer)],
+        });
+        Ok(Packed { config, manifest: manifest.to_string().into_bytes(), layer })
+    }
+
+    /// What an index says of it.
+    fn listed(&self, manifest: &[u8]) -> Value {
+        let mut listed = descriptor("manifest.v1+json", manifest);
         listed["platform"] = json!({"architecture": self.architecture, "os": "linux"});
-        let tag = self.name.rsplit_once(':').map_or("latest", |(_, tag)| tag);
-        listed["annotations"] = json!({"org.opencontainers.image.ref.name": tag});
-        // A kubelet looks for the full name; an image that containerd holds under a shorter one spoils the other names too.
-        if has_host(&self.name) {
-            listed["annotations"]["io.containerd.image.name"] = json!(self.name);
+        if let Some(variant) = &self.variant {
+            listed["platform"]["variant"] = json!(variant);
         }
-        let index = json!({"schemaVersion": 2, "mediaType": format!("{LAYOUT}.index.v1+json"), "manifests": [listed]});
-        let mut files = BTreeMap::from([
-            ("index.json".to_owned(), index.to_string().into_bytes()),
-            ("oci-layout".to_owned(), json!({"imageLayoutVersion": "1.0.0"}).to_string().into_bytes()),
-        ]);
-        for blob in [config, manifest, packed] {
-            files.insert(format!("blobs/{}", digest(&blob).replace(':', "/")), blob);
-        }
-        let directories = ["blobs", "blobs/sha256"].map(|path| (path.to_owned(), Entry::Directory { mode: 0o755 }));
-        let files = files.into_iter().map(|(path, content)| (path, Entry::File { mode: 0o644, content }));
-        tar(&files.chain(directories).collect(), out)
+        listed
     }
 
     fn layer(&self) -> Result<Vec<u8>> {
@@ -146,6 +182,47 @@ fn tar(entries: &BTreeMap<String, Entry>, out: impl Write) -> Result<()> {
     Ok(())
 }
 
+/// The blobs of an image.
+struct Packed {
+    config: Vec<u8>,
+    manifest: Vec<u8>,
+    layer: Vec<u8>,
+}
+
+fn index(manifests: &[Value]) -> Vec<u8> {
+    let index = json!({"schemaVersion": 2, "mediaType": format!("{LAYOUT}.index.v1+json"), "manifests": manifests});
+    index.to_string().into_bytes()
+}
+
+/// How engines call what an archive holds.
+fn annotations(name: &str) -> Value {
+    let mut out = json!({"org.opencontainers.image.ref.name": tag(name).unwrap_or(LATEST)});
+    // A kubelet looks for the full name; an image that containerd holds under a shorter one spoils the other names too.
+    if has_host(name) {
+        out["io.containerd.image.name"] = json!(name);
+    }
+    out
+}
+
+/// What Docker's `manifest.json` says of an image.
+fn docker(name: &str, config: &[u8], layer: &[u8]) -> Value {
+    let tagged = if tag(name).is_some() { name.to_owned() } else { format!("{name}:{LATEST}") };
+    json!({"Config": path(config), "RepoTags": [tagged], "Layers": [path(layer)]})
+}
+
+/// The tag of an image whose name has none.
+const LATEST: &str = "latest";
+
+/// What stands behind the colon of a name; one before a slash is that of a host's port.
+fn tag(name: &str) -> Option<&str> {
+    name.rsplit_once(':').map(|(_, tag)| tag).filter(|tag| !tag.contains('/'))
+}
+
+/// Where a blob lies in an archive.
+fn path(blob: &[u8]) -> String {
+    format!("blobs/{}", digest(blob).replace(':', "/"))
+}
+
 fn descriptor(kind: &str, blob: &[u8]) -> Value {
     json!({"mediaType": format!("{LAYOUT}.{kind}"), "digest": digest(blob), "size": blob.len()})
 }
@@ -155,7 +232,9 @@ fn has_host(name: &str) -> bool {
     name.split_once('/').is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost")
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// The SHA-256 digest of bytes, as images write it.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
@@ -178,6 +257,8 @@ mod tests {
             ]),
             name: "example.com/a:v1".to_owned(),
             architecture: "amd64".to_owned(),
+            variant: None,
+            created: "2024-12-31T23:59:59Z".to_owned(),
             user: "65532:65532".to_owned(),
             entrypoint: vec!["/a".to_owned()],
             environment: vec!["A=b".to_owned()],
@@ -246,7 +327,62 @@ mod tests {
                 ("tmp/".to_owned(), (0o1777, 0, Vec::new())),
             ])
         );
-        assert_eq!(files.len(), 2 + 2 + 3, "two directories, two files, three blobs");
+        let docker = &read("manifest.json")[0];
+        assert_eq!(docker["RepoTags"], json!(["example.com/a:v1"]));
+        for (path, blob) in [(&docker["Config"], &manifest["config"]), (&docker["Layers"][0], &manifest["layers"][0])] {
+            assert_eq!(path.as_str().unwrap(), format!("blobs/{}", blob["digest"].as_str().unwrap().replace(':', "/")));
+        }
+        assert_eq!(files.len(), 2 + 3 + 3, "two directories, three files, three blobs");
+    }
+
+    #[test]
+    fn images_of_several_architectures_are_in_an_index_under_one_name() {
+        let other = Image { architecture: "arm64".to_owned(), variant: Some("v8".to_owned()), ..image() };
+        let mut out = Vec::new();
+        Image::write_all(&[image(), other], &mut out).unwrap();
+        let files = unpack(&out);
+        let read = |path: &str| -> Value { serde_json::from_slice(&files[path].2).unwrap() };
+        let blob =
+            |descriptor: &Value| read(&format!("blobs/{}", descriptor["digest"].as_str().unwrap().replace(':', "/")));
+        let top = read("index.json")["manifests"].as_array().unwrap().clone();
+        assert_eq!(top.len(), 1, "one name");
+        assert_eq!(
+            (&top[0]["mediaType"], &top[0]["annotations"]),
+            (
+                &json!("application/vnd.oci.image.index.v1+json"),
+                &json!({"org.opencontainers.image.ref.name": "v1", "io.containerd.image.name": "example.com/a:v1"})
+            )
+        );
+        let listed = blob(&top[0])["manifests"].as_array().unwrap().clone();
+        let platforms: Vec<&Value> = listed.iter().map(|listed| &listed["platform"]).collect();
+        assert_eq!(
+            platforms,
+            [
+                &json!({"architecture": "amd64", "os": "linux"}),
+                &json!({"architecture": "arm64", "os": "linux", "variant": "v8"})
+            ]
+        );
+        let configs: Vec<Value> = listed.iter().map(|listed| blob(&blob(listed)["config"])).collect();
+        assert_eq!(
+            configs.iter().map(|config| (&config["architecture"], config.get("variant"))).collect::<Vec<_>>(),
+            [(&json!("amd64"), None), (&json!("arm64"), Some(&json!("v8")))]
+        );
+        assert_eq!(configs[0]["created"], json!("2024-12-31T23:59:59Z"));
+        let docker = read("manifest.json");
+        let of_docker: Vec<Value> =
+            docker.as_array().unwrap().iter().map(|image| read(image["Config"].as_str().unwrap())).collect();
+        assert_eq!(of_docker, configs[..1], "the first alone");
+        assert!(Image::write_all(&[], Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_tag_is_what_follows_the_last_colon_of_the_last_part() {
+        for (name, expected) in
+            [("a:v1", Some("v1")), ("a", None), ("host:5000/a", None), ("host:5000/a:v1", Some("v1"))]
+        {
+            assert_eq!(tag(name), expected, "{name}");
+        }
+        assert_eq!(docker("host:5000/a", b"", b"")["RepoTags"], json!(["host:5000/a:latest"]));
     }
 
     #[test]

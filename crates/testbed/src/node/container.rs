@@ -2,10 +2,11 @@
 
 use super::images;
 use super::place::{ADDRESS, NODE_STATE, SOCKETS, log, run, until};
+use crate::debian::install_debian_packages;
 use crate::process::Daemon;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Debian's packages, and a program of each by which it is seen to be there.
 const PACKAGES: [(&str, &str); 9] = [
@@ -34,24 +35,7 @@ pub(super) fn socket() -> String {
 
 /// Installs the packages that are missing.
 pub(super) fn install() -> Result<()> {
-    let missing: Vec<&str> =
-        PACKAGES.iter().filter(|(_, program)| !Path::new(program).exists()).map(|(package, _)| *package).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let apt = |args: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
-        run(&mut command)
-    };
-    apt(&["update", "-q"])?;
-    apt(&[&["install", "-y", "--no-install-recommends"], &missing[..]].concat())?;
-    let still: Vec<&str> =
-        PACKAGES.iter().filter(|(_, program)| !Path::new(program).exists()).map(|(_, program)| *program).collect();
-    if !still.is_empty() {
-        bail!("{} are missing though their packages are installed", still.join(", "));
-    }
-    Ok(())
+    install_debian_packages(&PACKAGES)
 }
 
 /// Starts containerd with the images, on a network with the address of the node.

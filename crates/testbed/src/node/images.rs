@@ -20,6 +20,8 @@ pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>> {
         entries: entries.clone(),
         name: name.to_owned(),
         architecture: if std::env::consts::ARCH == "aarch64" { "arm64" } else { "amd64" }.to_owned(),
+        variant: None,
+        created: "1970-01-01T00:00:00Z".to_owned(),
         user: "0:0".to_owned(),
         entrypoint: entrypoint.iter().map(|word| (*word).to_owned()).collect(),
         environment: vec!["PATH=/bin".to_owned()],
