@@ -1,34 +1,11 @@
-//! What became of an object between two states of a cluster, and which objects are compared.
+//! What became of an object between two states of a cluster. Pure.
 
 use crate::noise::{comes_with_namespace, is_noise, without_marks, without_raised_request};
-use crate::rows::Place;
-use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_object::ObjectKey;
 use lifeboat_patch::restored::comparable;
 use lifeboat_patch::{Difference, differences};
-use lifeboat_select::Selector;
 use serde_json::Value;
-use std::collections::{BTreeSet, VecDeque};
-
-/// Which objects are compared.
-#[derive(Clone, Debug, Default)]
-pub struct DiffScope {
-    /// Objects of these namespaces, and the namespaces themselves; empty for all objects, also those without a namespace.
-    pub namespaces: BTreeSet<String>,
-    /// Objects of these types; empty for all types.
-    pub resources: BTreeSet<GroupResource>,
-    /// Objects whose labels match on one of the two sides.
-    pub selector: Selector,
-}
-
-impl DiffScope {
-    pub(crate) fn has_type(&self, resource: &GroupResource) -> bool {
-        self.resources.is_empty() || self.resources.contains(resource)
-    }
-
-    pub(crate) fn has_place(&self, resource: &GroupResource, Place(namespace, name): Place<'_>) -> bool {
-        self.namespaces.is_empty() || self.namespaces.contains(if resource.is_namespaces() { name } else { namespace })
-    }
-}
+use std::collections::VecDeque;
 
 /// An object that is not the same on both sides.
 #[derive(Clone, Debug, PartialEq)]

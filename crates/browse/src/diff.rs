@@ -2,21 +2,17 @@
 //!
 //! Where both indexes say that the bytes of an object are the same, nothing is read of it. So it takes what has changed, and two indexes.
 
-use crate::change::{ChangedObject, DiffCounts, DiffScope, Tally, compared};
+use crate::change::{ChangedObject, DiffCounts, Tally, compared};
+use crate::diff_scope::DiffScope;
 use crate::noise::is_noise_type;
-use crate::rows::{Place, Rows};
+use crate::rows::{BATCH, BATCH_BYTES, Place, Rows};
 use crate::store::BackupStore;
 use crate::value::object_value;
 use lifeboat_archive::index::Row;
 use lifeboat_object::GroupResource;
 use lifeboat_store::{ArchiveItem, StoreError};
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap};
-
-/// Objects that are read at once, at most.
-pub(crate) const BATCH: usize = 500;
-/// Bytes of objects that are read at once; one object may be larger.
-pub(crate) const BATCH_BYTES: u64 = 16 << 20;
+use std::collections::BTreeSet;
 
 /// Compares two backups, type by type, objects of a type by namespace and name. Holds an index each, and 500 objects or 16 MiB of them.
 #[derive(Debug)]
@@ -108,8 +104,8 @@ impl<'a> Diff<'a> {
     }
 
     async fn compare(&mut self, batch: &[Pair]) -> Result<(), StoreError> {
-        let mut before = read(self.before.rows(), batch.iter().filter_map(|pair| pair.before)).await?;
-        let mut after = read(self.after.rows(), batch.iter().filter_map(|pair| pair.after)).await?;
+        let mut before = self.before.rows().read_by_number(batch.iter().filter_map(|pair| pair.before)).await?;
+        let mut after = self.after.rows().read_by_number(batch.iter().filter_map(|pair| pair.after)).await?;
         for pair in batch {
             let left = pair.before.and_then(|number| before.remove(&number));
             let right = pair.after.and_then(|number| after.remove(&number));
@@ -127,14 +123,6 @@ impl<'a> Diff<'a> {
         }
         Ok(())
     }
-}
-
-pub(crate) async fn read(
-    rows: &Rows,
-    numbers: impl Iterator<Item = u32>,
-) -> Result<HashMap<u32, ArchiveItem>, StoreError> {
-    let items = rows.read(&numbers.collect::<Vec<_>>()).await?;
-    Ok(items.into_iter().filter_map(|item| Some((u32::try_from(item.row).ok()?, item))).collect())
 }
 
 /// One object: its row on each side that has it.

@@ -1,148 +1,21 @@
 //! What has changed since a backup: the backup on one side, the cluster as it is now on the other.
 
-use crate::change::{ChangedObject, DiffCounts, DiffScope, Tally, compared};
-use crate::diff::{BATCH, BATCH_BYTES, read};
-use crate::live_plan::{ListPlace, LivePlan, LiveType, Saved, Served, namespace_itself};
-use crate::printable::printable;
-use crate::rows::{Place, Rows};
+use crate::change::{ChangedObject, DiffCounts, Tally, compared};
+use crate::diff_scope::DiffScope;
+use crate::live_cluster::{LiveCluster, facts};
+use crate::live_error::LiveError;
+use crate::live_plan::{ListPlace, LivePlan, LiveType, Saved, Served};
+use crate::rows::{BATCH, BATCH_BYTES, Place, Rows};
 use crate::store::BackupStore;
 use crate::value::object_value;
 use bytes::Bytes;
 use lifeboat_api::Backup;
 use lifeboat_archive::tarball::entry_hash;
-use lifeboat_cluster::{Cluster, ClusterError, List, ListRequest};
-use lifeboat_object::{ApiResource, Catalog, GroupResource, HeadError, Item, splice_type, types_named};
-use lifeboat_select::{NamespaceFacts, SelectorError};
-use lifeboat_store::StoreError;
+use lifeboat_cluster::List;
+use lifeboat_object::{ApiResource, Item, splice_type};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-
-/// Why a backup and a cluster cannot be compared.
-#[derive(Debug, thiserror::Error)]
-pub enum LiveError {
-    /// The archive cannot be read.
-    #[error(transparent)]
-    Archive(#[from] StoreError),
-    /// What the cluster has, as a whole, cannot be seen.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// The filters of the backup are not valid.
-    #[error("the filters of the backup cannot be used")]
-    Filter(#[from] SelectorError),
-    /// A type cannot be listed.
-    #[error("{} are not compared to the end", printable(.resource))]
-    List {
-        /// The type.
-        resource: GroupResource,
-        /// Why.
-        #[source]
-        source: ClusterError,
-    },
-    /// The cluster does not say whether it serves a type.
-    #[error("{} are not compared, because the cluster does not say whether it serves them: {}", printable(.resource), printable(.why))]
-    Unknown {
-        /// The type.
-        resource: GroupResource,
-        /// Which group does not answer, and why.
-        why: String,
-    },
-    /// What the cluster has listed is no object.
-    #[error("{} are not compared to the end: the cluster has listed something that cannot be read", printable(.resource))]
-    Object {
-        /// The type.
-        resource: GroupResource,
-        /// Why.
-        #[source]
-        source: HeadError,
-    },
-}
-
-impl LiveError {
-    /// The type that alone cannot be compared, as the cluster answers, and refuses or breaks this one only; `None` when no other
-    /// can be compared either.
-    #[must_use]
-    pub fn resource(&self) -> Option<&GroupResource> {
-        match self {
-            Self::List { resource, source } => {
-                source.status().is_some_and(|status| status.code != 401).then_some(resource)
-            }
-            Self::Unknown { resource, .. } | Self::Object { resource, .. } => Some(resource),
-            Self::Archive(_) | Self::Cluster(_) | Self::Filter(_) => None,
-        }
-    }
-}
-
-/// A cluster and the types that it serves now.
-#[derive(Debug)]
-pub struct LiveCluster<'a> {
-    cluster: &'a Cluster,
-    catalog: Catalog,
-}
-
-impl<'a> LiveCluster<'a> {
-    /// Asks a cluster for its types.
-    ///
-    /// # Errors
-    /// When it does not answer.
-    pub async fn discover(cluster: &'a Cluster) -> Result<Self, LiveError> {
-        Ok(Self { cluster, catalog: cluster.discover().await? })
-    }
-
-    /// The types that a word of a user names, as [`BackupStore::resources_of`] takes it.
-    #[must_use]
-    pub fn resources_of(&self, word: &str) -> Vec<GroupResource> {
-        types_named(word, self.catalog.all()).into_iter().map(|found| found.group_resource()).collect()
-    }
-
-    fn list(&self, api: &Arc<ApiResource>, place: &ListPlace) -> List {
-        let request = ListRequest {
-            resource: Arc::clone(api),
-            namespace: place.namespace.clone(),
-            selector: String::new(),
-            metadata_only: false,
-        };
-        self.cluster.list(request).with_fields(place.fields.clone())
-    }
-
-    /// The namespaces of the cluster. Of one that may not be looked at, or of all, nothing but its name is known: `names`.
-    async fn namespaces(&self, scope: &DiffScope, names: BTreeSet<String>) -> Result<Vec<NamespaceFacts>, LiveError> {
-        let unseen = |name: String| (name.clone(), NamespaceFacts { name, labels: BTreeMap::new(), active: true });
-        let mut found: BTreeMap<String, NamespaceFacts> = names.into_iter().map(unseen).collect();
-        let Some(api) = self.catalog.find(&GroupResource::new("", "namespaces")) else {
-            return Ok(found.into_values().collect());
-        };
-        let places = match scope.namespaces.is_empty() {
-            true => vec![ListPlace { namespace: None, fields: String::new() }],
-            false => scope.namespaces.iter().map(|name| namespace_itself(name)).collect(),
-        };
-        for place in places {
-            let mut list = self.list(api, &place);
-            loop {
-                match list.next().await {
-                    Ok(Some(bodies)) => found.extend(bodies.iter().filter_map(|body| {
-                        let facts = facts(&serde_json::from_slice(body).ok()?)?;
-                        Some((facts.name.clone(), facts))
-                    })),
-                    Ok(None) => break,
-                    // That they are not compared is told when their turn comes.
-                    Err(e) if e.status().is_some_and(|status| status.code == 403) => break,
-                    Err(e) => return Err(e.into()),
-                }
-            }
-        }
-        Ok(found.into_values().collect())
-    }
-}
-
-/// What filters ask of a namespace.
-fn facts(namespace: &Value) -> Option<NamespaceFacts> {
-    Some(NamespaceFacts {
-        name: namespace["metadata"]["name"].as_str()?.to_owned(),
-        labels: lifeboat_object::labels(namespace),
-        active: namespace["status"]["phase"].as_str().is_none_or(|phase| phase == "Active"),
-    })
-}
 
 /// Compares a backup with a cluster, type by type, as [`Diff`](crate::Diff) does with another backup. The objects of a type come in the order
 /// in which the cluster lists them, and those that it lacks after them.
@@ -176,9 +49,8 @@ impl<'a> LiveDiff<'a> {
         let held = rows.archive().rows().filter_map(|row| row.namespace()).map(str::to_owned);
         let names = held.chain(scope.namespaces.iter().cloned()).collect();
         let namespaces = live.namespaces(&scope, names).await?;
-        let mut plan = LivePlan::new(Saved { record, rows }, &scope, &live.catalog, &namespaces)?;
-        let types = std::mem::take(&mut plan.types).into_iter();
-        let tally = Tally::default();
+        let (plan, types) = LivePlan::new(Saved { record, rows }, &scope, &live.catalog, &namespaces)?;
+        let (types, tally) = (types.into_iter(), Tally::default());
         Ok(Self { rows, live, scope, plan, types, current: None, filled: BTreeSet::new(), tally })
     }
 
@@ -265,7 +137,7 @@ impl<'a> LiveDiff<'a> {
     }
 
     async fn compare_pairs(&mut self, pairs: Vec<(u32, Item)>) -> Result<(), LiveError> {
-        let mut before = read(self.rows, pairs.iter().map(|(number, _)| *number)).await?;
+        let mut before = self.rows.read_by_number(pairs.iter().map(|(number, _)| *number)).await?;
         for (number, item) in pairs {
             let Some(saved) = before.remove(&number) else { continue };
             let selector = &self.scope.selector;
@@ -312,7 +184,7 @@ impl<'a> LiveDiff<'a> {
         if batch.is_empty() {
             return Ok(false);
         }
-        let mut before = read(self.rows, batch.iter().copied()).await?;
+        let mut before = self.rows.read_by_number(batch.iter().copied()).await?;
         for number in batch {
             let (Some(saved), Some(row)) = (before.remove(&number), self.rows.row(number)) else { continue };
             if self.scope.selector.matches(&saved.head.labels) {

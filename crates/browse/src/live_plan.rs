@@ -1,6 +1,6 @@
 //! Which types of a cluster are compared with a backup, where they are listed, and which objects the backup would have. Pure.
 
-use crate::change::DiffScope;
+use crate::diff_scope::DiffScope;
 use crate::noise::is_noise_type;
 use crate::printable::printable;
 use crate::rows::Rows;
@@ -16,8 +16,6 @@ use std::sync::Arc;
 /// What is compared with a backup.
 #[derive(Debug)]
 pub(crate) struct LivePlan {
-    /// The types, in order; namespaces last, since whether a new one counts depends on what is in it.
-    pub(crate) types: Vec<LiveType>,
     /// What the user should know of the comparison, as sentences.
     pub(crate) notes: Vec<String>,
     filter: BackupFilter,
@@ -62,7 +60,25 @@ pub(crate) struct Saved<'a> {
     pub(crate) rows: &'a Rows,
 }
 
+impl ListPlace {
+    /// The whole cluster.
+    pub(crate) fn everywhere() -> Self {
+        Self { namespace: None, fields: String::new() }
+    }
+
+    fn in_namespace(name: &str) -> Self {
+        Self { namespace: Some(name.to_owned()), ..Self::everywhere() }
+    }
+
+    /// One namespace of the list of namespaces.
+    pub(crate) fn of_namespace_itself(name: &str) -> Self {
+        Self { fields: format!("metadata.name={name}"), ..Self::everywhere() }
+    }
+}
+
 impl LivePlan {
+    /// The plan, and the types in their order: namespaces come last, since whether a new one counts depends on what is in it.
+    ///
     /// # Errors
     /// When the filters of the backup cannot be used.
     pub(crate) fn new(
@@ -70,13 +86,13 @@ impl LivePlan {
         scope: &DiffScope,
         catalog: &Catalog,
         namespaces: &[NamespaceFacts],
-    ) -> Result<Self, SelectorError> {
+    ) -> Result<(Self, Vec<LiveType>), SelectorError> {
         let spec = &saved.record.spec;
         let filter = BackupFilter::new(spec, None, catalog, namespaces)?;
         let selectors = spec.label_selector.iter().chain(&spec.or_label_selectors);
         let selectors = selectors.map(Selector::compile).collect::<Result<_, _>>()?;
         let has_policies = saved.record.has_resource_policies();
-        let mut plan = Self { types: Vec::new(), notes: Vec::new(), filter, selectors, knows_additions: !has_policies };
+        let mut plan = Self { notes: Vec::new(), filter, selectors, knows_additions: !has_policies };
         if has_policies {
             let text = "the backup has resource policies, which may have left objects out: objects that only the cluster \
                         has are not told";
@@ -85,15 +101,16 @@ impl LivePlan {
             let phase = saved.record.status.phase.map_or("of an unknown phase", BackupPhase::as_str);
             plan.notes.push(format!("the backup is {phase}: what it could not save is told as added"));
         }
-        plan.add_held(saved.rows, scope, catalog);
-        plan.add_collected(scope, catalog);
+        let mut types = plan.held(saved.rows, scope, catalog);
+        plan.add_collected(&mut types, scope, catalog);
         plan.notes = plan.notes.into_iter().map(printable).collect();
-        plan.types.sort_by_key(|of_type| (of_type.resource.is_namespaces(), of_type.resource.clone()));
-        Ok(plan)
+        types.sort_by_key(|of_type| (of_type.resource.is_namespaces(), of_type.resource.clone()));
+        Ok((plan, types))
     }
 
     /// The types of which the backup holds objects that are compared.
-    fn add_held(&mut self, rows: &Rows, scope: &DiffScope, catalog: &Catalog) {
+    fn held(&mut self, rows: &Rows, scope: &DiffScope, catalog: &Catalog) -> Vec<LiveType> {
+        let mut types = Vec::new();
         let is_meant = |resource: &GroupResource| scope.has_type(resource) && !is_noise_type(resource);
         let mut held: Vec<_> = rows.types().filter(|(resource, _)| is_meant(resource)).collect();
         held.sort_by_key(|(resource, _)| *resource);
@@ -116,18 +133,19 @@ impl LivePlan {
                 Served::As(_) | Served::Unknown(_) => {}
             }
             let is_collected = matches!(&served, Served::As(api) if self.filter.collects(api).is_ok());
-            self.types.push(LiveType { resource: resource.clone(), served, is_collected });
+            types.push(LiveType { resource: resource.clone(), served, is_collected });
         }
+        types
     }
 
     /// The types that the backup has looked for and not found; a backup has one of two types that have the same objects.
-    fn add_collected(&mut self, scope: &DiffScope, catalog: &Catalog) {
+    fn add_collected(&mut self, types: &mut Vec<LiveType>, scope: &DiffScope, catalog: &Catalog) {
         if !self.knows_additions {
             return;
         }
-        let mut known: BTreeSet<GroupResource> = self.types.iter().map(|of_type| of_type.resource.clone()).collect();
+        let mut known: BTreeSet<GroupResource> = types.iter().map(|of_type| of_type.resource.clone()).collect();
         let mut names: BTreeSet<&str> = BTreeSet::new();
-        for of_type in &self.types {
+        for of_type in &*types {
             if let Served::As(api) = &of_type.served {
                 names.extend(cohabiting_name(api));
             }
@@ -142,7 +160,7 @@ impl LivePlan {
                 continue;
             }
             known.insert(resource.clone());
-            self.types.push(LiveType { resource, served: Served::As(Arc::clone(api)), is_collected: true });
+            types.push(LiveType { resource, served: Served::As(Arc::clone(api)), is_collected: true });
         }
         // What a broken group serves is not known; whoever asks for single types hears of those that the backup holds.
         if scope.resources.is_empty() {
@@ -156,12 +174,10 @@ impl LivePlan {
     /// Where a type is listed: nowhere where nothing of it can be in scope.
     pub(crate) fn places(&self, api: &ApiResource, rows: &Rows, scope: &DiffScope) -> Vec<ListPlace> {
         let resource = api.group_resource();
-        let in_namespace = |name: &str| ListPlace { namespace: Some(name.to_owned()), fields: String::new() };
-        let everywhere = || vec![ListPlace { namespace: None, fields: String::new() }];
         if !scope.namespaces.is_empty() {
             return match (api.namespaced, resource.is_namespaces()) {
-                (true, _) => scope.namespaces.iter().map(|name| in_namespace(name)).collect(),
-                (false, true) => scope.namespaces.iter().map(|name| namespace_itself(name)).collect(),
+                (true, _) => scope.namespaces.iter().map(|name| ListPlace::in_namespace(name)).collect(),
+                (false, true) => scope.namespaces.iter().map(|name| ListPlace::of_namespace_itself(name)).collect(),
                 (false, false) => Vec::new(),
             };
         }
@@ -169,9 +185,9 @@ impl LivePlan {
             NamespaceScope::Names(included) if api.namespaced => {
                 let held = rows.of_type(&resource).iter().map(|number| rows.place(*number).0);
                 let names: BTreeSet<&str> = included.iter().map(String::as_str).chain(held).collect();
-                names.into_iter().map(in_namespace).collect()
+                names.into_iter().map(ListPlace::in_namespace).collect()
             }
-            NamespaceScope::Names(_) | NamespaceScope::All => everywhere(),
+            NamespaceScope::Names(_) | NamespaceScope::All => vec![ListPlace::everywhere()],
         }
     }
 
@@ -211,9 +227,4 @@ fn served(resource: &GroupResource, version: &str, catalog: &Catalog) -> Served 
         Some(failure) => Served::Unknown(format!("{}: {}", failure.group_version, failure.message)),
         None => Served::Not,
     }
-}
-
-/// One namespace of the list of namespaces.
-pub(crate) fn namespace_itself(name: &str) -> ListPlace {
-    ListPlace { namespace: None, fields: format!("metadata.name={name}") }
 }

@@ -8,6 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
+/// Objects that are read at once, at most.
+pub(crate) const BATCH: usize = 500;
+/// Bytes of objects that are read at once; one object may be larger.
+pub(crate) const BATCH_BYTES: u64 = 16 << 20;
+
 /// The objects of an archive by type, namespace and name: each once, in its preferred version.
 #[derive(Debug)]
 pub(crate) struct Rows {
@@ -124,6 +129,18 @@ impl Rows {
             items.push(item);
         }
         Ok(items)
+    }
+
+    /// Reads these rows, by their numbers.
+    ///
+    /// # Errors
+    /// When the archive cannot be read, or is damaged.
+    pub(crate) async fn read_by_number(
+        &self,
+        numbers: impl Iterator<Item = u32>,
+    ) -> Result<HashMap<u32, ArchiveItem>, StoreError> {
+        let items = self.read(&numbers.collect::<Vec<_>>()).await?;
+        Ok(items.into_iter().filter_map(|item| Some((u32::try_from(item.row).ok()?, item))).collect())
     }
 
     /// Where the object of a row stands.

@@ -7,9 +7,6 @@ use lifeboat_store::{ArchiveItem, StoreError};
 use std::collections::HashMap;
 use tokio::task::JoinSet;
 
-/// Where an archive has its definitions of custom types.
-const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
-
 /// The built-in types, those that definitions in the backup make, and of all others what the objects say. A type that the backup
 /// holds is served in the version in which it is saved, and in no other.
 ///
@@ -35,7 +32,7 @@ pub(crate) async fn types(rows: &Rows) -> Result<Types, StoreError> {
 
 /// What the definitions in the backup define.
 async fn defined(rows: &Rows) -> Result<Vec<CustomType>, StoreError> {
-    let definitions = rows.of_type(&GroupResource::new(DEFINITIONS.0, DEFINITIONS.1));
+    let definitions = rows.of_type(&GroupResource::definitions());
     let mut tasks = JoinSet::new();
     let mut contents = rows.archive().read(definitions.iter().map(|n| *n as usize).collect(), &mut tasks);
     let mut custom = Vec::new();

@@ -204,7 +204,7 @@ impl<W: Write> Printer<W> {
 
     fn object(&mut self, mut object: ChangedObject) -> Result<()> {
         if let Change::Changed(differences) = &mut object.change
-            && object.key.resource == GroupResource::new("", "secrets")
+            && object.key.resource.is_secrets()
             && !self.form.secrets
         {
             hide_secret_values(differences);

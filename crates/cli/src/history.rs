@@ -58,7 +58,7 @@ impl HistoryArgs {
             store.usable_backups().await.with_context(|| format!("list the backups in {}", store.describe()))?;
         let key = self.key(&store, &backups, &options).await?;
         let mut history = Box::pin(History::of(&store, &backups, &key, &options)).await;
-        if key.resource == GroupResource::new("", "secrets") && !self.show_secrets {
+        if key.resource.is_secrets() && !self.show_secrets {
             hide(&mut history);
         }
         match self.output {

@@ -175,6 +175,12 @@ impl ClusterError {
         self.is(401) || self.is(403)
     }
 
+    /// Whether the server answered 403: the client lacks a right.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.is(403)
+    }
+
     /// Whether the server answered 410: a continue token or resource version is too old.
     #[must_use]
     pub fn is_expired(&self) -> bool {

@@ -19,10 +19,28 @@ impl GroupResource {
         Self { group: group.into(), resource: resource.into() }
     }
 
+    /// The namespaces themselves.
+    #[must_use]
+    pub fn namespaces() -> Self {
+        Self::new("", "namespaces")
+    }
+
+    /// The definitions of custom types.
+    #[must_use]
+    pub fn definitions() -> Self {
+        Self::new("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+
     /// Whether these are the namespaces themselves.
     #[must_use]
     pub fn is_namespaces(&self) -> bool {
         self.group.is_empty() && self.resource == "namespaces"
+    }
+
+    /// Whether these are Secrets.
+    #[must_use]
+    pub fn is_secrets(&self) -> bool {
+        self.group.is_empty() && self.resource == "secrets"
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) const READING: [&str; 3] = ["get", "list", "watch"];
 
 /// The key of a namespace.
 pub(crate) fn namespace_key(name: &str) -> ObjectKey {
-    ObjectKey::new(GroupResource::new("", "namespaces"), None, name)
+    ObjectKey::new(GroupResource::namespaces(), None, name)
 }
 
 /// Whether the object of this key is a namespace.
@@ -17,13 +17,12 @@ pub(crate) fn is_namespace(key: &ObjectKey) -> bool {
 
 /// The key of the CustomResourceDefinition of a type.
 pub(crate) fn definition_key(resource: &str, group: &str) -> ObjectKey {
-    let definitions = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");
-    ObjectKey::new(definitions, None, format!("{resource}.{group}"))
+    ObjectKey::new(GroupResource::definitions(), None, format!("{resource}.{group}"))
 }
 
 /// Whether the object of this key is a CustomResourceDefinition.
 pub(crate) fn is_definition(key: &ObjectKey) -> bool {
-    key.resource.group == "apiextensions.k8s.io" && key.resource.resource == "customresourcedefinitions"
+    key.resource == GroupResource::definitions()
 }
 
 /// Whether objects of this type are questions, which are answered and not kept.

@@ -1,6 +1,6 @@
 //! `contents NAME extract FOLDER`: one file for each object of a backup.
 
-use super::objects::{Objects, is_secret, types_of};
+use super::objects::{Objects, types_of};
 use crate::flags::{self, List};
 use crate::opened::Opened;
 use crate::yaml;
@@ -59,7 +59,7 @@ impl ExtractArgs {
                         break;
                     }
                     for object in page {
-                        if is_secret(&resource) && !self.show_secrets {
+                        if resource.is_secrets() && !self.show_secrets {
                             left_out.push(place_of(&object));
                             continue;
                         }

@@ -57,15 +57,11 @@ impl<'a> Objects<'a> {
         });
         let read = |body: &[u8]| -> Result<Value> {
             let mut object: Value = serde_json::from_slice(body)?;
-            if !show_secrets && is_secret(&self.query.resource) {
+            if !show_secrets && self.query.resource.is_secrets() {
                 hide_secret(&mut object);
             }
             Ok(object)
         };
         page.objects.iter().map(|object| read(&object.body).with_context(|| format!("read {}", object.key))).collect()
     }
-}
-
-pub(super) fn is_secret(resource: &GroupResource) -> bool {
-    resource.group.is_empty() && resource.resource == "secrets"
 }

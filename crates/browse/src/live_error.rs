@@ -1,0 +1,62 @@
+//! Why a backup and a cluster cannot be compared.
+
+use crate::printable::printable;
+use lifeboat_cluster::ClusterError;
+use lifeboat_object::{GroupResource, HeadError};
+use lifeboat_select::SelectorError;
+use lifeboat_store::StoreError;
+
+/// Why a backup and a cluster cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The archive cannot be read.
+    #[error(transparent)]
+    Archive(#[from] StoreError),
+    /// What the cluster has, as a whole, cannot be seen.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The filters of the backup are not valid.
+    #[error("the filters of the backup cannot be used")]
+    Filter(#[from] SelectorError),
+    /// A type cannot be listed.
+    #[error("{} are not compared to the end", printable(.resource))]
+    List {
+        /// The type.
+        resource: GroupResource,
+        /// Why.
+        #[source]
+        source: ClusterError,
+    },
+    /// The cluster does not say whether it serves a type.
+    #[error("{} are not compared, because the cluster does not say whether it serves them: {}", printable(.resource), printable(.why))]
+    Unknown {
+        /// The type.
+        resource: GroupResource,
+        /// Which group does not answer, and why.
+        why: String,
+    },
+    /// What the cluster has listed is no object.
+    #[error("{} are not compared to the end: the cluster has listed something that cannot be read", printable(.resource))]
+    Object {
+        /// The type.
+        resource: GroupResource,
+        /// Why.
+        #[source]
+        source: HeadError,
+    },
+}
+
+impl LiveError {
+    /// The type that alone cannot be compared, as the cluster answers, and refuses or breaks this one only; `None` when no other
+    /// can be compared either.
+    #[must_use]
+    pub fn resource(&self) -> Option<&GroupResource> {
+        match self {
+            Self::List { resource, source } => {
+                source.status().is_some_and(|status| status.code != 401).then_some(resource)
+            }
+            Self::Unknown { resource, .. } | Self::Object { resource, .. } => Some(resource),
+            Self::Archive(_) | Self::Cluster(_) | Self::Filter(_) => None,
+        }
+    }
+}
