@@ -3,7 +3,7 @@
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, ObjectKey};
 use lifeboat_sandbox::Types;
-use lifeboat_select::{BackupFilter, NamespaceFacts, Selector, matches_any};
+use lifeboat_select::{BackupScope, Doubt, NamespaceFacts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -49,37 +49,33 @@ impl HistoryScope {
 
     /// Why a backup does not have the object, whose labels were these when it was seen last.
     pub(crate) fn lack(&self, record: &Backup, labels: Option<&BTreeMap<String, String>>) -> Lack {
-        let spec = &record.spec;
-        let facts = |name: &String| NamespaceFacts { name: name.clone(), labels: BTreeMap::new(), active: true };
-        let namespaces: Vec<NamespaceFacts> = self.namespace.iter().map(facts).collect();
-        let selectors = spec.label_selector.iter().chain(&spec.or_label_selectors);
-        let selectors: Result<Vec<Selector>, _> = selectors.map(Selector::compile).collect();
-        let (Ok(filter), Ok(selectors)) = (BackupFilter::new(spec, None, &self.catalog, &namespaces), selectors) else {
+        let namespace = self.namespace.as_deref();
+        let facts: Vec<NamespaceFacts> = namespace.into_iter().map(NamespaceFacts::named).collect();
+        let Ok(scope) = BackupScope::of(record, &self.catalog, &facts) else {
             return Lack::Lacks(Some("the filters of the backup cannot be read".to_owned()));
         };
-        if self.namespace.as_ref().is_some_and(|namespace| !filter.namespaces().includes(namespace)) {
+        if !scope.includes_place(namespace) {
             return Lack::NotInScope("its namespace is not included");
         }
-        if let Err(why) = filter.collects(&self.api) {
+        if let Err(why) = scope.collects(&self.api) {
             return Lack::NotInScope(why);
         }
         let doubt = match labels {
-            Some(labels) if !matches_any(&selectors, labels) => {
+            Some(labels) if !scope.selects(labels) => {
                 return Lack::NotInScope("its labels do not match the selector of the backup");
             }
-            None if !selectors.is_empty() => Some("the backup has a label selector".to_owned()),
+            None if Self::asks_for_labels(record) => Some("the backup has a label selector".to_owned()),
             _ => None,
         };
-        Lack::Lacks(doubt.or_else(|| of_record(record)))
+        Lack::Lacks(doubt.or_else(|| scope.doubt().map(told)))
     }
 }
 
-/// Why a backup may lack what was there.
-fn of_record(record: &Backup) -> Option<String> {
-    if record.status.phase == Some(BackupPhase::PartiallyFailed) {
-        return Some("the backup is PartiallyFailed".to_owned());
+fn told(doubt: Doubt) -> String {
+    match doubt {
+        Doubt::Policies => "the backup has resource policies".to_owned(),
+        Doubt::Phase(phase) => format!("the backup is {}", phase.map_or("of an unknown phase", BackupPhase::as_str)),
     }
-    record.has_resource_policies().then(|| "the backup has resource policies".to_owned())
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl<'a> LiveCluster<'a> {
         scope: &DiffScope,
         names: BTreeSet<String>,
     ) -> Result<Vec<NamespaceFacts>, LiveError> {
-        let unseen = |name: String| (name.clone(), NamespaceFacts { name, labels: BTreeMap::new(), active: true });
+        let unseen = |name: String| (name.clone(), NamespaceFacts::named(name));
         let mut found: BTreeMap<String, NamespaceFacts> = names.into_iter().map(unseen).collect();
         let Some(api) = self.catalog.find(&GroupResource::namespaces()) else {
             return Ok(found.into_values().collect());

@@ -7,8 +7,7 @@ use crate::rows::Rows;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head};
 use lifeboat_select::{
-    BackupFilter, NamespaceFacts, NamespaceScope, ObjectFacts, Selector, SelectorError, can_be_saved, cohabiting_name,
-    matches_any,
+    BackupScope, Doubt, NamespaceFacts, NamespaceScope, ObjectFacts, SelectorError, can_be_saved, cohabiting_name,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +17,7 @@ use std::sync::Arc;
 pub(crate) struct LivePlan {
     /// What the user should know of the comparison, as sentences.
     pub(crate) notes: Vec<String>,
-    filter: BackupFilter,
-    selectors: Vec<Selector>,
-    /// Whether it is known what the backup lacks: nothing is told as added otherwise.
-    knows_additions: bool,
+    backup: BackupScope,
 }
 
 /// A type that is compared.
@@ -87,20 +83,8 @@ impl LivePlan {
         catalog: &Catalog,
         namespaces: &[NamespaceFacts],
     ) -> Result<(Self, Vec<LiveType>), SelectorError> {
-        let spec = &saved.record.spec;
-        let filter = BackupFilter::new(spec, None, catalog, namespaces)?;
-        let selectors = spec.label_selector.iter().chain(&spec.or_label_selectors);
-        let selectors = selectors.map(Selector::compile).collect::<Result<_, _>>()?;
-        let has_policies = saved.record.has_resource_policies();
-        let mut plan = Self { notes: Vec::new(), filter, selectors, knows_additions: !has_policies };
-        if has_policies {
-            let text = "the backup has resource policies, which may have left objects out: objects that only the cluster \
-                        has are not told";
-            plan.notes.push(text.to_owned());
-        } else if saved.record.status.phase != Some(BackupPhase::Completed) {
-            let phase = saved.record.status.phase.map_or("of an unknown phase", BackupPhase::as_str);
-            plan.notes.push(format!("the backup is {phase}: what it could not save is told as added"));
-        }
+        let backup = BackupScope::of(saved.record, catalog, namespaces)?;
+        let mut plan = Self { notes: backup.doubt().map(told).into_iter().collect(), backup };
         let mut types = plan.held(saved.rows, scope, catalog);
         plan.add_collected(&mut types, scope, catalog);
         plan.notes = plan.notes.into_iter().map(printable).collect();
@@ -132,7 +116,7 @@ impl LivePlan {
                 )),
                 Served::As(_) | Served::Unknown(_) => {}
             }
-            let is_collected = matches!(&served, Served::As(api) if self.filter.collects(api).is_ok());
+            let is_collected = matches!(&served, Served::As(api) if self.backup.collects(api).is_ok());
             types.push(LiveType { resource: resource.clone(), served, is_collected });
         }
         types
@@ -140,7 +124,7 @@ impl LivePlan {
 
     /// The types that the backup has looked for and not found; a backup has one of two types that have the same objects.
     fn add_collected(&mut self, types: &mut Vec<LiveType>, scope: &DiffScope, catalog: &Catalog) {
-        if !self.knows_additions {
+        if !self.knows_additions() {
             return;
         }
         let mut known: BTreeSet<GroupResource> = types.iter().map(|of_type| of_type.resource.clone()).collect();
@@ -155,7 +139,7 @@ impl LivePlan {
             let is_meant = scope.has_type(&resource)
                 && !is_noise_type(&resource)
                 && can_be_saved(api)
-                && self.filter.collects(api).is_ok();
+                && self.backup.collects(api).is_ok();
             if !is_meant || known.contains(&resource) || cohabiting_name(api).is_some_and(|name| !names.insert(name)) {
                 continue;
             }
@@ -181,7 +165,7 @@ impl LivePlan {
                 (false, false) => Vec::new(),
             };
         }
-        match self.filter.namespaces().to_list() {
+        match self.backup.filter().namespaces().to_list() {
             NamespaceScope::Names(included) if api.namespaced => {
                 let held = rows.of_type(&resource).iter().map(|number| rows.place(*number).0);
                 let names: BTreeSet<&str> = included.iter().map(String::as_str).chain(held).collect();
@@ -199,18 +183,32 @@ impl LivePlan {
             name: Some(&head.name),
             labels: &head.labels,
         };
-        self.knows_additions
-            && of_type.is_collected
-            && self.filter.includes_item(facts, head.deleting).is_ok()
-            && matches_any(&self.selectors, &head.labels)
+        self.knows_additions() && of_type.is_collected && self.backup.would_have(facts, head.deleting)
     }
 
     /// Whether the backup, made now, would have this namespace, in which there are objects that it would have, or not.
     pub(crate) fn would_have_namespace(&self, of_type: &LiveType, facts: &NamespaceFacts, has_objects: bool) -> bool {
-        self.knows_additions
-            && of_type.is_collected
-            && !lifeboat_select::is_kept_out(&facts.labels)
-            && self.filter.tracks_namespace(facts, has_objects)
+        self.knows_additions() && of_type.is_collected && self.backup.would_have_namespace(facts, has_objects)
+    }
+
+    /// Whether it is known what the backup lacks: nothing is told as added otherwise.
+    fn knows_additions(&self) -> bool {
+        self.backup.doubt() != Some(Doubt::Policies)
+    }
+}
+
+/// What a doubt means for the comparison.
+fn told(doubt: Doubt) -> String {
+    match doubt {
+        Doubt::Policies => {
+            let text = "the backup has resource policies, which may have left objects out: objects that only the cluster \
+                        has are not told";
+            text.to_owned()
+        }
+        Doubt::Phase(phase) => {
+            let phase = phase.map_or("of an unknown phase", BackupPhase::as_str);
+            format!("the backup is {phase}: what it could not save is told as added")
+        }
     }
 }
 

@@ -10,10 +10,10 @@ use crate::pin::Pin;
 use crate::planned::{Planned, PreviewItem};
 use crate::read::namespaces_in;
 use crate::recreate::{Dependents, Doomed, Undeleted, advice};
-use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_api::Backup;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, Place, chain};
-use lifeboat_select::{BackupFilter, NamespaceFacts, RestoredFacts, Selector, is_kept_out, matches_any};
+use lifeboat_select::{BackupScope, Doubt, NamespaceFacts, RestoredFacts, is_kept_out};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl<'a> Extras<'a> {
     /// Why it cannot be known what the backup lacks, for people: what it left out is no reason to remove anything.
     pub(crate) fn new(mapping: &'a Mapping, backup: &Backup, env: &'a Env) -> Result<Self, String> {
         let namespaces = namespaces_in(&mapping.archive);
-        let backup_scope = BackupScope::of(backup, &namespaces, &mapping.catalog).map_err(|why| {
+        let backup_scope = scope_of(backup, &namespaces, &mapping.catalog).map_err(|why| {
             format!("it is not known what the backup {} lacks, so nothing is removed: {why}", backup.metadata.name)
         })?;
         let (mut in_backup, mut types) = (HashSet::new(), BTreeSet::new());
@@ -99,7 +99,7 @@ impl<'a> Extras<'a> {
         let mut found = Found::default();
         for resource in &self.types {
             let Some(api) = self.mapping.catalog.find(resource) else { continue };
-            if !VERBS.iter().all(|verb| api.can(verb)) || !self.backup.collects(api) {
+            if !VERBS.iter().all(|verb| api.can(verb)) || self.backup.collects(api).is_err() {
                 continue;
             }
             let places: Vec<Spot<'_>> = match api.namespaced {
@@ -204,39 +204,17 @@ impl<'a> Extras<'a> {
     }
 }
 
-/// What a backup has looked for by itself. Beside it, it holds what its objects need, and not all that there is of such types.
-struct BackupScope {
-    filter: BackupFilter,
-    /// An object must match one of them, if there are any.
-    selectors: Vec<Selector>,
-}
-
-impl BackupScope {
-    /// # Errors
-    /// Why that is not known, for people.
-    fn of(backup: &Backup, namespaces: &BTreeSet<String>, catalog: &Catalog) -> Result<Self, String> {
-        let spec = &backup.spec;
-        if backup.status.phase != Some(BackupPhase::Completed) {
-            return Err("it has objects that it could not save".to_owned());
-        }
-        if backup.has_resource_policies() {
-            return Err("its resource policies may have left objects out".to_owned());
-        }
-        let facts = |name: &String| NamespaceFacts { name: name.clone(), labels: BTreeMap::new(), active: true };
-        let namespaces: Vec<NamespaceFacts> = namespaces.iter().map(facts).collect();
-        let filter = BackupFilter::new(spec, None, catalog, &namespaces).map_err(|e| e.to_string())?;
-        let all = spec.label_selector.iter().chain(&spec.or_label_selectors);
-        let selectors = all.map(Selector::compile).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-        Ok(Self { filter, selectors })
-    }
-
-    fn collects(&self, api: &ApiResource) -> bool {
-        self.filter.collects(api).is_ok()
-    }
-
-    /// Whether it takes objects with these labels from a namespace.
-    fn takes(&self, namespace: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
-        namespace.is_none_or(|name| self.filter.namespaces().includes(name)) && matches_any(&self.selectors, labels)
+/// What a backup has looked for.
+///
+/// # Errors
+/// Why it may lack more than was not there, for people.
+fn scope_of(backup: &Backup, namespaces: &BTreeSet<String>, catalog: &Catalog) -> Result<BackupScope, String> {
+    let namespaces: Vec<NamespaceFacts> = namespaces.iter().map(NamespaceFacts::named).collect();
+    let scope = BackupScope::of(backup, catalog, &namespaces).map_err(|e| e.to_string())?;
+    match scope.doubt() {
+        Some(Doubt::Policies) => Err("its resource policies may have left objects out".to_owned()),
+        Some(Doubt::Phase(_)) => Err("it has objects that it could not save".to_owned()),
+        None => Ok(scope),
     }
 }
 
@@ -347,13 +325,13 @@ mod tests {
             let backup = json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": metadata, "spec": spec,
                 "status": {"phase": phase}});
             let namespaces = ["shop", "lab"].map(str::to_owned).into();
-            BackupScope::of(&serde_json::from_value(backup).unwrap(), &namespaces, &catalog)
+            scope_of(&serde_json::from_value(backup).unwrap(), &namespaces, &catalog)
         };
         // Types, a namespace, and labels that it takes.
         let taken = |spec: Value| {
             let scope = scope("Completed", json!({}), spec).unwrap_or_else(|why| panic!("{why}"));
             let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
-            let collected = types.each_ref().map(|api| scope.collects(api));
+            let collected = types.each_ref().map(|api| scope.collects(api).is_ok());
             (collected, scope.takes(Some("shop"), &labels), scope.takes(Some("lab"), &BTreeMap::new()))
         };
         assert_eq!(taken(json!({})), ([true, true], true, true));

@@ -206,6 +206,11 @@ impl BackupFilter {
         }
     }
 
+    /// Whether the selectors of the backup, which filter policies may replace, let in objects with these labels.
+    pub(crate) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        matches_any(&self.selectors, labels)
+    }
+
     /// Whether the lists of a type bring whatever there is of it in the namespaces of the backup, but for single names.
     #[must_use]
     pub fn lists_all_of(&self, resource: &ApiResource) -> bool {

@@ -4,6 +4,7 @@
 //! Velero's semantics, label selectors, and include and exclude lists. Start reading at [`BackupFilter`].
 
 mod backup;
+mod backup_scope;
 mod backup_spec;
 mod glob;
 mod includes;
@@ -18,6 +19,7 @@ mod selector;
 mod types;
 
 pub use backup::{BackupFilter, ObjectFacts};
+pub use backup_scope::{BackupScope, Doubt};
 pub use glob::{Globs, TypeGlob, has_wildcard};
 pub use includes::{IncludesExcludes, validate_lists};
 pub use kept_out::is_kept_out;

@@ -16,6 +16,13 @@ pub struct NamespaceFacts {
     pub active: bool,
 }
 
+impl NamespaceFacts {
+    /// A namespace of which nothing but the name is known.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), labels: BTreeMap::new(), active: true }
+    }
+}
+
 /// Where to list the objects of a namespaced type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamespaceScope {
