@@ -23,7 +23,6 @@ mod live_error;
 mod live_plan;
 mod noise;
 mod owned;
-mod printable;
 mod rows;
 mod store;
 mod timeline;

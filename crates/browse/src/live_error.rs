@@ -1,8 +1,7 @@
 //! Why a backup and a cluster cannot be compared.
 
-use crate::printable::printable;
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::{GroupResource, HeadError};
+use lifeboat_object::{GroupResource, HeadError, printable};
 use lifeboat_select::SelectorError;
 use lifeboat_store::StoreError;
 

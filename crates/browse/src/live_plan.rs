@@ -2,10 +2,9 @@
 
 use crate::diff_scope::DiffScope;
 use crate::noise::is_noise_type;
-use crate::printable::printable;
 use crate::rows::Rows;
 use lifeboat_api::{Backup, BackupPhase};
-use lifeboat_object::{ApiResource, Catalog, GroupResource, Head};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, printable};
 use lifeboat_select::{
     BackupScope, Doubt, NamespaceFacts, NamespaceScope, ObjectFacts, SelectorError, can_be_saved, cohabiting_name,
 };

@@ -1,7 +1,7 @@
 //! What was seen of an object in one backup after the other, as a list of what happened. Pure.
 
-use crate::printable::printable;
 use lifeboat_api::Time;
+use lifeboat_object::printable;
 use lifeboat_patch::Difference;
 
 /// What one backup says of an object, beside those before it.

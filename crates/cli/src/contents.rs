@@ -11,6 +11,7 @@ use crate::resource::download::FromServerArgs;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use lifeboat_browse::BackupStore;
+use lifeboat_object::printable;
 use std::io::Write;
 use std::process::ExitCode;
 use tabwriter::TabWriter;
@@ -107,8 +108,8 @@ fn table(store: &BackupStore, out: impl Write) -> Result<()> {
     let mut table = TabWriter::new(out).minwidth(0).padding(3);
     writeln!(table, "TYPE\tVERSION\tOBJECTS\tBYTES")?;
     for of_type in store.contents() {
-        let versions = of_type.versions.join(",");
-        writeln!(table, "{}\t{versions}\t{}\t{}", of_type.resource, of_type.objects, of_type.bytes)?;
+        let [resource, versions] = [of_type.resource.to_string(), of_type.versions.join(",")].map(printable);
+        writeln!(table, "{resource}\t{versions}\t{}\t{}", of_type.objects, of_type.bytes)?;
     }
     Ok(table.flush()?)
 }

@@ -12,7 +12,7 @@ use crate::yaml;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_browse::{Change, ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, LiveDiff};
-use lifeboat_object::{GroupResource, chain};
+use lifeboat_object::{GroupResource, chain, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
 use lifeboat_select::Selector;
 use serde_json::{Value, json};
@@ -262,7 +262,8 @@ impl<W: Write> Printer<W> {
             let mut table = TabWriter::new(&mut self.out).minwidth(0).padding(3);
             writeln!(table, "TYPE\tADDED\tREMOVED\tCHANGED")?;
             for (resource, of_type) in &self.of_types {
-                writeln!(table, "{resource}\t{}\t{}\t{}", of_type.added, of_type.removed, of_type.changed)?;
+                let DiffCounts { added, removed, changed, .. } = of_type;
+                writeln!(table, "{}\t{added}\t{removed}\t{changed}", printable(resource))?;
             }
             table.flush()?;
         }
@@ -278,7 +279,7 @@ impl<W: Write> Printer<W> {
 }
 
 fn text(object: &ChangedObject, colours: bool) -> String {
-    let key = &object.key;
+    let key = printable(&object.key);
     match &object.change {
         Change::Added => format!("added    {key}\n"),
         Change::Removed => format!("removed  {key}\n"),
@@ -343,6 +344,13 @@ mod tests {
         let lines = "added    configmaps/shop/new\nchanged  configmaps/shop/settings\n           /data/a: \"1\" -> \"2\"\n           \
                      /data/b: \"3\" -> (absent)\nremoved  xs.a.io/x\n";
         assert_eq!(printed(None, false), format!("{lines}{END}"));
+    }
+
+    #[test]
+    fn who_names_an_object_makes_no_lines() {
+        let key = ObjectKey::new(GroupResource::new("", "pods"), Some("shop"), "a\nremoved  pods/shop/b");
+        let object = ChangedObject { key, change: Change::Added };
+        assert_eq!(text(&object, false), "added    pods/shop/a\\nremoved  pods/shop/b\n");
     }
 
     #[test]

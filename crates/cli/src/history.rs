@@ -12,7 +12,7 @@ use crate::output::{Output, print_resource};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_browse::{Event, History, HistoryEvent, HistoryOptions, types_of_backups};
-use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_object::{GroupResource, ObjectKey, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
 use lifeboat_store::{Store, UsableBackups};
 use serde_json::{Value, json};
@@ -122,10 +122,11 @@ fn parts(event: &Event) -> (&'static str, Option<&str>, &[Difference]) {
 }
 
 fn text(history: &History, colours: bool) -> String {
-    let width = history.events.iter().map(|event| event.backup.chars().count()).max().unwrap_or_default();
+    let width = history.events.iter().map(|event| printable(&event.backup).chars().count()).max().unwrap_or_default();
     let mut text = String::new();
     for event in &history.events {
         let HistoryEvent { backup, time, last, backups, event } = event;
+        let [backup, last] = [backup, last].map(printable);
         let time = time.map_or_else(|| "-".to_owned(), |time| time.to_string());
         let (word, reason, differences) = parts(event);
         let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));

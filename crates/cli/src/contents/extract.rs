@@ -6,7 +6,7 @@ use crate::opened::Opened;
 use crate::yaml;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lifeboat_object::GroupResource;
+use lifeboat_object::{GroupResource, printable};
 use lifeboat_patch::restored::comparable;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -74,7 +74,7 @@ impl ExtractArgs {
             let mut err = std::io::stderr();
             writeln!(err, "{} Secrets are left out; --show-secrets writes them with their values:", left_out.len())?;
             for place in left_out {
-                writeln!(err, "  {place}")?;
+                writeln!(err, "  {}", printable(place))?;
             }
         }
         Ok(())

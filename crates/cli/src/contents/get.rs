@@ -7,6 +7,7 @@ use crate::opened::Opened;
 use crate::yaml;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use lifeboat_object::printable;
 use serde_json::Value;
 use std::io::{BufWriter, Write};
 
@@ -85,7 +86,7 @@ fn print(form: Form, resource: &str, object: &Value, out: &mut impl Write) -> Re
         Form::Name => {
             let text = |field: &str| object["metadata"][field].as_str();
             let place = text("namespace").map_or_else(String::new, |namespace| format!("{namespace}/"));
-            writeln!(out, "{resource}/{place}{}", text("name").unwrap_or_default())?;
+            writeln!(out, "{}", printable(format!("{resource}/{place}{}", text("name").unwrap_or_default())))?;
         }
     }
     Ok(())
@@ -108,8 +109,10 @@ mod tests {
             print(form, "pods", &pod, &mut out).unwrap();
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         }
-        let mut out = Vec::new();
-        print(Form::Name, "nodes", &json!({"metadata": {"name": "n"}}), &mut out).unwrap();
-        assert_eq!(out, b"nodes/n\n");
+        for (name, expected) in [("n", "nodes/n\n"), ("n\nother", "nodes/n\\nother\n")] {
+            let mut out = Vec::new();
+            print(Form::Name, "nodes", &json!({"metadata": {"name": name}}), &mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! One object of the preview of a restore, as text.
 
 use crate::difference::difference_lines;
+use lifeboat_object::printable;
 use lifeboat_restore::{Modification, Planned, PreviewItem};
 
 /// Blanks before what is said of an object below its line.
@@ -33,9 +34,10 @@ pub(crate) fn item_text(item: &PreviewItem, colours: bool) -> String {
     if !item.unasked.is_empty() {
         out.push_str(&format!(" (as far as known: {} decide when it is restored)", item.unasked.join(", ")));
     }
+    out = printable(out);
     out.push('\n');
     for (word, said) in [("error", &item.errors), ("warning", &item.warnings)] {
-        out.extend(said.iter().map(|text| format!("{:INDENT$}{word}: {text}\n", "")));
+        out.extend(said.iter().map(|text| format!("{:INDENT$}{word}: {}\n", "", printable(text))));
     }
     for Modification { rule, differences } in &item.modifications {
         out.push_str(&format!("          modified by rule {rule}:\n"));

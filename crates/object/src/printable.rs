@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 /// A text without control characters, which are written as they would be in a program: an archive may name objects so that a new line forges
 /// another sentence, or an escape sequence drives the terminal.
-pub(crate) fn printable(text: impl Display) -> String {
+#[must_use]
+pub fn printable(text: impl Display) -> String {
     let mut printable = String::new();
     for character in text.to_string().chars() {
         match character.is_control() {
