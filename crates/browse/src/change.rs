@@ -4,7 +4,7 @@ use crate::noise::{comes_with_namespace, is_noise, without_marks, without_raised
 use lifeboat_object::ObjectKey;
 use lifeboat_patch::restored::comparable;
 use lifeboat_patch::{Difference, differences};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::VecDeque;
 
 /// An object that is not the same on both sides.
@@ -103,12 +103,9 @@ pub(crate) fn compared(before: Option<Value>, after: Option<Value>) -> Compared 
 pub(crate) fn field_differences(mut before: Value, after: Value) -> Vec<Difference> {
     without_raised_request(&mut before, &after);
     // That a deletion has begun is no writing of a controller, and nothing takes it back; when it has begun says nothing.
-    let deletions = [&before, &after].map(|side| side.pointer(DELETION).filter(|time| time.is_string()).cloned());
+    let deletions = [&before, &after].map(|side| deletion(side).cloned());
     let is_told = deletions.iter().flatten().count() == 1;
-    let [mut before, mut after] = [before, after].map(|mut side| {
-        without_marks(&mut side);
-        comparable(&side)
-    });
+    let [mut before, mut after] = [before, after].map(without_writings);
     for (side, deletion) in [&mut before, &mut after].into_iter().zip(deletions).filter(|_| is_told) {
         if let Some(metadata) = side.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.extend(deletion.map(|time| ("deletionTimestamp".to_owned(), time)));
@@ -117,13 +114,28 @@ pub(crate) fn field_differences(mut before: Value, after: Value) -> Vec<Differen
     differences(&before, &after)
 }
 
+/// What of an object decides whether it differs: of two objects for which this is the same, [`field_differences`] gives nothing.
+pub(crate) fn decisive(object: Value) -> Value {
+    let is_deleted = deletion(&object).is_some();
+    json!([without_writings(object), is_deleted])
+}
+
+/// An object without what servers, controllers and backups write.
+fn without_writings(mut object: Value) -> Value {
+    without_marks(&mut object);
+    comparable(&object)
+}
+
+fn deletion(object: &Value) -> Option<&Value> {
+    object.pointer(DELETION).filter(|time| time.is_string())
+}
+
 /// When the deletion of an object has begun.
 const DELETION: &str = "/metadata/deletionTimestamp";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_deletion_that_has_begun_is_a_difference() {

@@ -1,16 +1,18 @@
 //! What became of one object over the backups of a bucket.
 //!
-//! Of each backup the index is read, and of the object itself only the states that are not the same bytes as the one before.
+//! Of each backup the index is read, and of the object itself only the states that are not the same bytes as the one before. What is read of an
+//! archive without index, which takes reading all of it, is kept for the next time.
 
 use crate::change::field_differences;
 use crate::history_scope::{HistoryScope, Lack};
+use crate::object_state::{ObjectState, Summary, uid};
 use crate::timeline::{Event, HistoryEvent, Look, Timeline};
 use crate::value::object_value;
 use lifeboat_api::Backup;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_object::{ObjectKey, chain, labels};
-use lifeboat_store::{Archive, ArchiveRows, IndexCache, OpenOptions, Store, StoreError, UsableBackups};
+use lifeboat_store::{Archive, ArchiveCache, ArchiveItem, ArchiveRows, OpenOptions, Store, StoreError, UsableBackups};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -19,8 +21,8 @@ use tokio::task::JoinSet;
 pub struct HistoryOptions {
     /// How archives are opened.
     pub open: OpenOptions,
-    /// Where indexes of archives without one are kept; none to keep nothing.
-    pub cache: Option<IndexCache>,
+    /// Where what is known of archives without index is kept; none to keep nothing.
+    pub cache: Option<ArchiveCache>,
 }
 
 /// What became of an object.
@@ -76,37 +78,77 @@ struct Reader<'a> {
 /// An object in a backup.
 struct State {
     backup: String,
-    length: u32,
-    hash: [u8; 16],
+    row: Row,
     /// What is read of it, as far as it was needed.
     source: Source,
 }
 
 enum Source {
+    /// What was kept of it was not looked for.
     Rows(Box<ArchiveRows>),
+    /// Nothing was kept of it, or what stands for it.
+    Kept(Option<Summary>, Box<ArchiveRows>),
     Read(Box<Value>),
     /// Reading has failed.
     Lost,
 }
 
+impl State {
+    fn is_same_bytes(&self, other: &Self) -> bool {
+        (self.row.length, self.row.hash) == (other.row.length, other.row.hash)
+    }
+
+    /// Looks for what was kept of the object.
+    async fn recall(&mut self) {
+        self.source = match std::mem::replace(&mut self.source, Source::Lost) {
+            Source::Rows(rows) => {
+                let kept = match rows.cache() {
+                    Some(cache) => cache.object(&self.row).await,
+                    None => None,
+                };
+                match kept.and_then(|kept| ObjectState::decode(&kept)) {
+                    Some(ObjectState::Whole(object)) => Source::Read(Box::new(object)),
+                    Some(ObjectState::Summary(summary)) => Source::Kept(Some(summary), rows),
+                    None => Source::Kept(None, rows),
+                }
+            }
+            source => source,
+        };
+    }
+
+    /// What stands for the object, as far as it is known without reading it.
+    fn summary(&self) -> Option<Summary> {
+        match &self.source {
+            Source::Kept(summary, _) => summary.clone(),
+            Source::Read(object) => Some(Summary::of((**object).clone())),
+            Source::Rows(_) | Source::Lost => None,
+        }
+    }
+}
+
 impl Reader<'_> {
     async fn look(&mut self, name: &str, record: &Backup) -> Result<Look, StoreError> {
-        let options = self.options;
-        let rows = self.store.archive_rows(name, &options.open, options.cache.as_ref()).await?;
+        let rows = self.rows(name).await?;
         let found = rows.rows().find(|row| is_row_of(row, self.key));
-        let Some((length, hash)) = found.map(|row| (row.length, row.hash)) else { return Ok(self.lack(record).await) };
-        let mut state = State { backup: name.to_owned(), length, hash, source: Source::Rows(Box::new(rows)) };
+        let Some(row) = found.cloned() else { return Ok(self.lack(record).await) };
+        let mut state = State { backup: name.to_owned(), row, source: Source::Rows(Box::new(rows)) };
         let Some(mut before) = self.newest.take() else {
             self.newest = Some(state);
             return Ok(Look::First);
         };
-        if (before.length, before.hash) == (length, hash) {
-            // What was read of the one before is this one too.
+        if before.is_same_bytes(&state) {
+            // What is known of the one before is known of this one too.
             if let Source::Read(read) = before.source {
                 state.source = Source::Read(read);
             }
             self.newest = Some(state);
             return Ok(Look::Has { differences: Vec::new(), is_another: false });
+        }
+        before.recall().await;
+        state.recall().await;
+        if let Some((left, right)) = before.summary().zip(state.summary()).filter(|(left, right)| left.is_as(right)) {
+            self.newest = Some(state);
+            return Ok(Look::Has { differences: Vec::new(), is_another: left.uid != right.uid });
         }
         match (self.value(&mut before).await, self.value(&mut state).await) {
             // The next one that can be read is compared with the one before.
@@ -125,6 +167,10 @@ impl Reader<'_> {
         }
     }
 
+    async fn rows(&self, backup: &str) -> Result<ArchiveRows, StoreError> {
+        self.store.archive_rows(backup, &self.options.open, self.options.cache.as_ref()).await
+    }
+
     /// What a backup says that does not have the object.
     async fn lack(&mut self, record: &Backup) -> Look {
         let (mut seen, mut unknown) = (None, None);
@@ -132,9 +178,13 @@ impl Reader<'_> {
         if HistoryScope::asks_for_labels(record)
             && let Some(mut newest) = self.newest.take()
         {
-            match self.value(&mut newest).await {
-                Ok(object) => seen = Some(labels(&object)),
-                Err(e) => unknown = Some(format!("the labels in {} cannot be read: {}", newest.backup, chain(&e))),
+            newest.recall().await;
+            match newest.summary() {
+                Some(summary) => seen = Some(summary.labels),
+                None => match self.value(&mut newest).await {
+                    Ok(object) => seen = Some(labels(&object)),
+                    Err(e) => unknown = Some(format!("the labels in {} cannot be read: {}", newest.backup, chain(&e))),
+                },
             }
             self.newest = Some(newest);
         }
@@ -155,31 +205,33 @@ impl Reader<'_> {
                 state.source = Source::Read(read);
                 return Ok(value);
             }
-            Source::Rows(rows) => rows,
-            Source::Lost => {
-                let options = self.options;
-                Box::new(self.store.archive_rows(&state.backup, &options.open, options.cache.as_ref()).await?)
-            }
+            Source::Rows(rows) | Source::Kept(_, rows) => rows,
+            Source::Lost => Box::new(self.rows(&state.backup).await?),
         };
+        let cache = rows.cache().cloned();
         let archive = rows.open(self.store, &self.options.open).await?;
-        let read = self.read(&archive, &state.backup).await?;
+        let (row, item) = self.read(&archive, &state.backup).await?;
+        if let Some(cache) = cache {
+            cache.keep_object(&row, ObjectState::encode(&row.resource, &item.body)).await;
+        }
+        let read = object_value(&item.body);
         state.source = Source::Read(Box::new(read.clone()));
         Ok(read)
     }
 
-    async fn read(&self, archive: &Archive, backup: &str) -> Result<Value, StoreError> {
+    async fn read(&self, archive: &Archive, backup: &str) -> Result<(Row, ArchiveItem), StoreError> {
         // An index that was kept may name an object that the archive, which is opened now, lacks.
         let missing = || StoreError::Missing { key: BackupFile::Tarball.key(backup), asked: 1, got: 0 };
-        let number = archive.rows().position(|row| is_row_of(row, self.key)).ok_or_else(missing)?;
+        let is_it = |(_, row): &(usize, &Row)| is_row_of(row, self.key);
+        let (number, row) = archive.rows().enumerate().find(is_it).ok_or_else(missing)?;
         let mut tasks = JoinSet::new();
         let mut contents = archive.read(vec![number], &mut tasks);
-        Ok(object_value(&contents.next().await?.ok_or_else(missing)?.body))
+        Ok((row.clone(), contents.next().await?.ok_or_else(missing)?))
     }
 }
 
 /// What two states of the object say that are not the same bytes.
 fn compared(before: Value, after: Value) -> Look {
-    let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let is_another = uid(&before) != uid(&after);
     Look::Has { differences: field_differences(before, after), is_another }
 }

@@ -22,6 +22,7 @@ mod live_cluster;
 mod live_error;
 mod live_plan;
 mod noise;
+mod object_state;
 mod owned;
 mod rows;
 mod store;

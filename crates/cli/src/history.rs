@@ -52,7 +52,7 @@ impl HistoryArgs {
 
     async fn told(&self, globals: &Globals) -> Result<Answer> {
         let folder = self.scratch.folder()?;
-        let options = HistoryOptions { open: opened::options(folder.path()), cache: opened::index_cache(globals) };
+        let options = HistoryOptions { open: opened::options(folder.path()), cache: globals.program.archives.clone() };
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let backups =
             store.usable_backups().await.with_context(|| format!("list the backups in {}", store.describe()))?;
@@ -83,7 +83,8 @@ impl HistoryArgs {
         let names: Vec<GroupResource> = types.iter().map(|found| found.group_resource()).collect();
         let Some(resource) = one_of(word, name, &names)? else {
             bail!(
-                "no type is called {word:?}: write a custom type with its plural and group, such as widgets.example.com; other names are known only if the newest backup has its definition"
+                "no type is called {word:?} in the newest backups: write a custom type with its plural and group, such as widgets.example.com; \
+                 other names are known only if the newest backup has its definition"
             );
         };
         let is_namespaced = types.iter().any(|found| found.namespaced && found.group_resource() == resource);

@@ -12,7 +12,7 @@ use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_browse::BackupStore;
 use lifeboat_bucket::Directory;
-use lifeboat_store::{Archive, ArchiveRows, IndexCache, OpenOptions, Store, StoreError};
+use lifeboat_store::{Archive, ArchiveRows, OpenOptions, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -154,8 +154,8 @@ pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<Ope
 /// # Errors
 /// When it cannot be read.
 pub(crate) async fn rows_of(store: &Store, record: &Backup, globals: &Globals, folder: &Path) -> Result<ArchiveRows> {
-    let kept = index_cache(globals);
-    let rows = Box::pin(store.archive_rows(&record.metadata.name, &options(folder), kept.as_ref())).await;
+    let kept = globals.program.archives.as_ref();
+    let rows = Box::pin(store.archive_rows(&record.metadata.name, &options(folder), kept)).await;
     rows.with_context(|| format!("read what is in {}", described(record)))
 }
 
@@ -177,11 +177,6 @@ async fn opened(record: Backup, archive: impl Future<Output = Result<Archive, St
 fn described(record: &Backup) -> String {
     let of = record.status.start_timestamp.map_or_else(String::new, |time| format!(" of {time}"));
     format!("the backup {:?}{of}", record.metadata.name)
-}
-
-/// Where indexes of archives that have none are kept.
-pub(crate) fn index_cache(globals: &Globals) -> Option<IndexCache> {
-    globals.program.cache.as_ref().map(|cache| IndexCache::new(cache.join("indexes")))
 }
 
 /// How archives are opened, whose copies lie in this folder.

@@ -3,6 +3,7 @@
 use crate::flags::boolean;
 use crate::traces::Variables;
 use anyhow::{Context, Result};
+use lifeboat_store::ArchiveCache;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,8 +18,8 @@ pub(crate) struct Program {
     pub(crate) name: String,
     /// The client config file; `None` without a home.
     pub(crate) config_path: Option<PathBuf>,
-    /// Where what can be made again is kept; `None` without a home.
-    pub(crate) cache: Option<PathBuf>,
+    /// Where what is known of archives without index is kept; `None` without a home. One for the process: it knows what was asked for.
+    pub(crate) archives: Option<ArchiveCache>,
     /// What the environment says of traces.
     pub(crate) traces: Variables,
     config: Config,
@@ -63,7 +64,7 @@ impl Program {
         let program = Self {
             name: called_as(std::env::args_os().next()),
             config_path,
-            cache: cache.map(|folder| folder.join("lifeboat")),
+            archives: cache.map(|folder| ArchiveCache::new(folder.join("lifeboat/archives"))),
             traces: Variables::read(text),
             config,
             namespace: text("VELERO_NAMESPACE"),

@@ -10,7 +10,7 @@ use lifeboat_archive::gzip::unpack_whole;
 use lifeboat_archive::index::{Index, IndexError, MemberRange, Row};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::{ObjectPath, ReadLimits};
-use lifeboat_bucket::{BlobStore, BucketError, ByteStream, collect};
+use lifeboat_bucket::{BlobStore, BucketError, ByteStream, ObjectInfo, collect};
 use lifeboat_object::Head;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -100,26 +100,48 @@ impl Store {
     /// [`StoreError`]; an archive that is damaged or hostile is refused here when it has no index, and by
     /// [`Archive::read`] otherwise.
     pub async fn open_archive(&self, name: &str, options: &OpenOptions) -> Result<Archive, StoreError> {
-        let key = BackupFile::Tarball.key(name);
-        let failed = |e: BucketError| match e.is_not_found() {
-            true => StoreError::NoBackup { name: name.to_owned(), place: self.describe(), key: key.clone() },
-            false => e.into(),
-        };
         if !self.bucket.reads_ranges() {
-            let stream = self.bucket.get(&key, None).await.map_err(failed)?;
+            let stream = self.bucket.get(&BackupFile::Tarball.key(name), None).await;
+            let stream = stream.map_err(|e| self.no_tarball(name, e))?;
             return self.open_copy(name, stream, options).await;
         }
-        let size = self.bucket.head(&key).await.map_err(failed)?.size;
-        let index = if options.ignore_index { None } else { self.fitting_index(name, size, options.limits).await? };
-        match index {
-            Some(index) => {
-                Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Bucket(self.clone())), key, size })
-            }
+        let size = self.tarball_info(name).await?.size;
+        match self.open_by_index(name, size, options).await? {
+            Some(archive) => Ok(archive),
             None => {
                 let (archive, _) = self.open_copied(name, size, options).await?;
                 Ok(archive)
             }
         }
+    }
+
+    /// Size and age of an archive.
+    pub(crate) async fn tarball_info(&self, name: &str) -> Result<ObjectInfo, StoreError> {
+        self.bucket.head(&BackupFile::Tarball.key(name)).await.map_err(|e| self.no_tarball(name, e))
+    }
+
+    fn no_tarball(&self, name: &str, e: BucketError) -> StoreError {
+        let key = BackupFile::Tarball.key(name);
+        match e.is_not_found() {
+            true => StoreError::NoBackup { name: name.to_owned(), place: self.describe(), key },
+            false => e.into(),
+        }
+    }
+
+    /// Opens an archive of `size` bytes in the bucket by its index; `None` when there is none, or none that fits.
+    pub(crate) async fn open_by_index(
+        &self,
+        name: &str,
+        size: u64,
+        options: &OpenOptions,
+    ) -> Result<Option<Archive>, StoreError> {
+        let index = if options.ignore_index { None } else { self.fitting_index(name, size, options.limits).await? };
+        Ok(index.map(|index| Archive {
+            index: Arc::new(index),
+            source: Arc::new(Source::Bucket(self.clone())),
+            key: BackupFile::Tarball.key(name),
+            size,
+        }))
     }
 
     /// Opens an archive of `size` bytes without its index, by a copy in our form. Gives the index of the copy too, as a file.

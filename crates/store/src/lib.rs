@@ -7,11 +7,12 @@
 //! Start reading at [`Store`].
 
 mod archive;
+mod archive_cache;
 mod bridge;
 mod change;
 mod content;
 mod error;
-mod index_cache;
+mod kept_files;
 mod notes;
 mod open;
 mod refresh;
@@ -26,9 +27,9 @@ mod verify;
 mod write;
 
 pub use archive::{Archive, ArchiveItem, Contents};
+pub use archive_cache::ArchiveCache;
 pub use content::Content;
 pub use error::StoreError;
-pub use index_cache::IndexCache;
 pub use open::OpenOptions;
 pub use rewrite::{NewObject, Rewrite};
 pub use rows::ArchiveRows;

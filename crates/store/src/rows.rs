@@ -1,12 +1,11 @@
 //! What is in an archive, as far as its index says it.
 
 use crate::archive::Archive;
-use crate::index_cache::ArchiveVersion;
-use crate::{IndexCache, OpenOptions, Store, StoreError};
+use crate::archive_cache::ArchiveVersion;
+use crate::{ArchiveCache, OpenOptions, Store, StoreError};
 use lifeboat_archive::index::{Index, Row};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_bucket::BlobStore;
-use std::time::SystemTime;
 use tokio::task::spawn_blocking;
 
 /// The rows of an archive, which may not be open itself.
@@ -14,6 +13,8 @@ use tokio::task::spawn_blocking;
 pub struct ArchiveRows {
     name: String,
     known: Known,
+    /// Where what is read of the archive is kept.
+    cache: Option<ArchiveCache>,
 }
 
 #[derive(Debug)]
@@ -32,6 +33,12 @@ impl ArchiveRows {
         }
     }
 
+    /// Where to keep what is read of the archive; none where reading it again is no matter: where it has an index.
+    #[must_use]
+    pub fn cache(&self) -> Option<&ArchiveCache> {
+        self.cache.as_ref()
+    }
+
     /// The archive, to read objects. One that has no index is copied for that.
     ///
     /// # Errors
@@ -45,8 +52,8 @@ impl ArchiveRows {
 }
 
 impl Store {
-    /// What is in the archive of a backup. An archive without index is read as a whole, as [`Store::open_archive`] does, unless `cache`
-    /// has kept its index from the last time; and it is kept there now. A cache that cannot be used changes nothing else.
+    /// What is in the archive of a backup. An archive without an index that fits is read as a whole, as [`Store::open_archive`] does, unless
+    /// `cache` has kept its index from the last time; and it is kept there now. A cache that cannot be used changes nothing else.
     ///
     /// # Errors
     /// As [`Store::open_archive`].
@@ -54,44 +61,38 @@ impl Store {
         &self,
         name: &str,
         options: &OpenOptions,
-        cache: Option<&IndexCache>,
+        cache: Option<&ArchiveCache>,
     ) -> Result<ArchiveRows, StoreError> {
-        let written = match cache {
-            Some(cache) => self.written_without_index(name).await?.map(|written| (cache.clone(), written)),
-            None => None,
+        let owned = name.to_owned();
+        let of = |known: Known, cache: Option<&ArchiveCache>| ArchiveRows { name: owned, known, cache: cache.cloned() };
+        let Some(cache) = cache.filter(|_| self.bucket.reads_ranges() && !options.ignore_index) else {
+            return Ok(of(Known::Open(self.open_archive(name, options).await?), cache));
         };
-        let Some((cache, (size, modified))) = written else {
-            let archive = self.open_archive(name, options).await?;
-            return Ok(ArchiveRows { name: name.to_owned(), known: Known::Open(archive) });
+        let info = self.tarball_info(name).await?;
+        if let Some(archive) = self.open_by_index(name, info.size, options).await? {
+            return Ok(of(Known::Open(archive), None));
+        }
+        // Where the bucket does not say when it was written, it is not known whether it is the same archive.
+        let Some(modified) = info.modified else {
+            let (archive, _) = self.open_copied(name, info.size, options).await?;
+            return Ok(of(Known::Open(archive), Some(cache)));
         };
         let (place, key) = (self.describe(), BackupFile::Tarball.key(name));
+        let version = ArchiveVersion { place, key, size: info.size, modified };
         let kept = {
-            let (cache, place, key, limits) = (cache.clone(), place.clone(), key.clone(), options.limits);
-            let read = move || cache.read(&ArchiveVersion { place: &place, key: &key, size, modified }, limits);
-            spawn_blocking(read).await.map_err(|_| StoreError::Worker("reading a kept index"))?
+            let (files, version, limits) = (cache.clone(), version.clone(), options.limits);
+            let read = spawn_blocking(move || files.index(&version, limits));
+            read.await.map_err(|_| StoreError::Worker("reading a kept index"))?
         };
         if let Some(index) = kept {
-            return Ok(ArchiveRows { name: name.to_owned(), known: Known::Kept(index) });
+            return Ok(of(Known::Kept(index), Some(cache)));
         }
-        let (archive, index) = self.open_copied(name, size, options).await?;
-        let copy = archive.tarball_size();
-        let keep = move || cache.keep(&ArchiveVersion { place: &place, key: &key, size, modified }, copy, &index);
-        if let Err(e) = spawn_blocking(keep).await.map_err(|_| StoreError::Worker("keeping an index"))? {
+        let (archive, index) = self.open_copied(name, info.size, options).await?;
+        let (files, copy) = (cache.clone(), archive.tarball_size());
+        let keep = spawn_blocking(move || files.keep_index(&version, copy, &index));
+        if let Err(e) = keep.await.map_err(|_| StoreError::Worker("keeping an index"))? {
             tracing::warn!(error = %e, "the index of an archive cannot be kept: the archive is read again next time");
         }
-        Ok(ArchiveRows { name: name.to_owned(), known: Known::Open(archive) })
-    }
-
-    /// Size and age of an archive that has no index; `None` where it has one, or where the bucket does not say how old it is.
-    async fn written_without_index(&self, name: &str) -> Result<Option<(u64, SystemTime)>, StoreError> {
-        if !self.bucket.reads_ranges() || self.exists(&BackupFile::Index.key(name)).await? {
-            return Ok(None);
-        }
-        match self.bucket.head(&BackupFile::Tarball.key(name)).await {
-            Ok(info) => Ok(info.modified.map(|modified| (info.size, modified))),
-            // Opening it says what is missing.
-            Err(e) if e.is_not_found() => Ok(None),
-            Err(e) => Err(e.into()),
-        }
+        Ok(of(Known::Open(archive), Some(cache)))
     }
 }

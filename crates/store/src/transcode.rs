@@ -6,7 +6,7 @@ use crate::open::{OpenOptions, head};
 use lifeboat_archive::gzip::{Packer, capped};
 use lifeboat_archive::index::{Index, IndexError};
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
-use lifeboat_archive::{ArchivePath, ObjectPath, ReadError, ReadLimits, TarReader};
+use lifeboat_archive::{ArchivePath, ObjectPath, ReadError, TarReader};
 use lifeboat_bucket::ByteStream;
 use std::io::{self, Read, Write};
 use tempfile::NamedTempFile;
@@ -99,12 +99,11 @@ fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<Transco
     }
     let (last, summary, index_file) = assembler.finish();
     file.write_all(&last).map_err(scratch)?;
-    // The copy holds objects twice that the archive holds once.
-    let limits = ReadLimits { total: u64::MAX, entries: u64::MAX, ..options.limits };
-    let index = Index::read(index_file.as_slice(), summary.size, limits).map_err(|source| match source {
-        IndexError::Twice(_) => refused(ReadError::Refused(source.to_string())),
-        source => StoreError::Index { key: key.to_owned(), source },
-    })?;
+    let index =
+        Index::read(index_file.as_slice(), summary.size, options.limits.of_copy()).map_err(|source| match source {
+            IndexError::Twice(_) => refused(ReadError::Refused(source.to_string())),
+            source => StoreError::Index { key: key.to_owned(), source },
+        })?;
     Ok(Transcoded { index, index_file, copy: file })
 }
 

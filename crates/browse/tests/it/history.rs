@@ -3,11 +3,12 @@
 use crate::counting::Counting;
 use crate::ground::{add, options};
 use lifeboat_api::{Backup, BackupPhase, Time};
+use lifeboat_archive::sidecar::{self, ResourceList};
 use lifeboat_browse::{Event, History, HistoryOptions, types_of_backups};
 use lifeboat_bucket::{BlobStore, Directory, Memory, PutOptions};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::Difference;
-use lifeboat_store::{IndexCache, Store};
+use lifeboat_store::{ArchiveCache, Store};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -245,7 +246,7 @@ async fn archives_without_index_are_read_once_and_again_when_they_are_written_ag
     let store = Store::new(Arc::new(bucket.clone()));
     let kept = tempfile::tempdir().unwrap();
     let cache = kept.path().join("indexes");
-    let options = HistoryOptions { open: options(), cache: Some(IndexCache::new(cache.clone())) };
+    let options = HistoryOptions { open: options(), cache: Some(ArchiveCache::new(cache.clone())) };
     let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("app1"), "settings");
     let expected = [("one-ns", 1, Event::Present), ("selector", 3, Event::Same)];
     let history = history_of(&store, &key, &options).await;
@@ -279,6 +280,99 @@ async fn archives_without_index_are_read_once_and_again_when_they_are_written_ag
     std::fs::remove_dir_all(&cache).unwrap();
     std::fs::write(&cache, b"no folder").unwrap();
     assert_eq!(told(&history_of(&store, &key, &options).await), expected);
+}
+
+/// A bucket in a folder, which says when its objects were written.
+fn in_folder() -> (tempfile::TempDir, Counting, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = Counting::new(Arc::new(Directory::open(folder.path()).unwrap()));
+    let store = Store::new(Arc::new(bucket.clone()));
+    (folder, bucket, store)
+}
+
+#[tokio::test]
+async fn of_archives_without_index_those_are_read_again_of_whose_object_it_is_not_known_what_has_changed() {
+    let (_folder, bucket, store) = in_folder();
+    for (n, value) in ["1", "1", "2", "2"].into_iter().enumerate() {
+        let name = format!("b-{n}");
+        let mut of_backup = objects(value, n);
+        let mut secret = of_backup[10].clone();
+        (secret["kind"], secret["data"]["x"]) = (json!("Secret"), json!(format!("secret-{value}")));
+        of_backup.push(secret);
+        add(&store, &name, &of_backup, begun(n as i64)).await;
+        bucket.delete(&[format!("backups/{name}/{name}-index.json.gz")]).await.unwrap();
+    }
+    let kept = tempfile::tempdir().unwrap();
+    let again = || HistoryOptions { open: options(), cache: Some(ArchiveCache::new(kept.path().to_owned())) };
+    let secret = ObjectKey::new(GroupResource::new("", "secrets"), Some("shop"), "settings");
+    let values = [(settings(), ["1", "2"], 0), (secret, ["secret-1", "secret-2"], 2)];
+    for (key, [from, to], expected) in values {
+        for reads in [4, expected, expected] {
+            assert_eq!(
+                told(&history_of(&store, &key, &again()).await),
+                [
+                    ("b-0", 1, Event::Present),
+                    ("b-1", 1, Event::Same),
+                    ("b-2", 1, changed(from, to)),
+                    ("b-3", 1, Event::Same),
+                ]
+            );
+            assert_eq!(bucket.read(".tar.gz").len(), reads, "{key}");
+        }
+    }
+    for entry in std::fs::read_dir(kept.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("secret-"));
+    }
+}
+
+#[tokio::test]
+async fn an_index_that_does_not_fit_is_as_none() {
+    let (_folder, bucket, store) = in_folder();
+    for n in 0..2 {
+        add(&store, &format!("b-{n}"), &objects("1", n), begun(n as i64)).await;
+    }
+    bucket.put("backups/b-0/b-0-index.json.gz", b"torn".to_vec().into(), PutOptions::default()).await.unwrap();
+    let kept = tempfile::tempdir().unwrap();
+    let options = HistoryOptions { open: options(), cache: Some(ArchiveCache::new(kept.path().to_owned())) };
+    let whole = || bucket.read(".tar.gz").into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+    for reads in [&["backups/b-0/b-0.tar.gz", "backups/b-1/b-1.tar.gz"][..], &["backups/b-1/b-1.tar.gz"]] {
+        let history = history_of(&store, &settings(), &options).await;
+        assert_eq!(told(&history), [("b-0", 1, Event::Present), ("b-1", 1, Event::Same)]);
+        assert_eq!(whole(), reads);
+    }
+}
+
+#[tokio::test]
+async fn a_word_that_names_no_type_is_not_looked_for_in_all_backups() {
+    let bucket = Counting::new(Arc::new(Memory::default()));
+    let store = Store::new(Arc::new(bucket.clone()));
+    let gizmo = json!({"apiVersion": "example.com/v1", "kind": "Gizmo", "metadata": {"name": "one", "uid": "g"}});
+    for n in 0..30 {
+        let (name, mut of_backup) = (format!("b-{n:02}"), objects("1", 1));
+        let mut list = ResourceList::default();
+        list.add("v1", "ConfigMap", Some("shop"), "settings");
+        if n == 2 {
+            of_backup.push(gizmo.clone());
+            list.add("example.com/v1", "Gizmo", None, "one");
+        }
+        add(&store, &name, &of_backup, begun(n)).await;
+        let list = sidecar::encode(&list).unwrap();
+        let key = format!("backups/{name}/{name}-resource-list.json.gz");
+        bucket.put(&key, list.into(), PutOptions::default()).await.unwrap();
+    }
+    let backups = store.usable_backups().await.unwrap();
+    for (word, found, reads) in [
+        ("kettles", &[][..], 10),
+        ("kettles.example.com", &[], 10),
+        ("gizmos", &["gizmos.example.com"], 11),
+        ("gizmos.example.com", &["gizmos.example.com"], 11),
+        ("configmaps", &["configmaps"], 0),
+    ] {
+        let named = types_of_backups(&store, &backups, word, &plain()).await;
+        assert_eq!(named.iter().map(|found| found.group_resource().to_string()).collect::<Vec<_>>(), found);
+        assert_eq!(bucket.read("-index.json.gz").len(), reads, "{word}");
+    }
 }
 
 #[tokio::test]

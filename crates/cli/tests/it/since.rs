@@ -141,7 +141,10 @@ fn the_history_of_an_object_is_told_over_all_backups() {
         (&["namespaces/tea", "--object-namespace", "tea"], "namespaces are in no namespace: leave out \"tea\""),
         (&["secrets"], "\"secrets\" is no TYPE/NAME, such as deployment/web"),
         (&["secrets/key", "other"], "secrets/key has a name, and \"other\" is another one: give one"),
-        (&["kettles/one"], "no type is called \"kettles\": write a custom type with its plural and group"),
+        (
+            &["kettles/one"],
+            "no type is called \"kettles\" in the newest backups: write a custom type with its plural and group",
+        ),
         (&["events/one"], "events are in namespaces"),
     ] {
         let run = history(args);
