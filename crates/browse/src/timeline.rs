@@ -58,8 +58,8 @@ pub enum Event {
     Vanished(Option<String>),
     /// It is as it was.
     Same,
-    /// It is not there.
-    Absent,
+    /// It is not there, as it was not before; and this is why that may say nothing, if something does.
+    Absent(Option<String>),
     /// The backups would not have it in any case, for this reason.
     NotInScope(&'static str),
     /// The backup cannot be read, for this reason.
@@ -85,11 +85,11 @@ impl Timeline {
             | Event::MadeAgain(_)
             | Event::NotCompared(_)
             | Event::Same => self.is_there = Some(true),
-            Event::Vanished(_) | Event::Absent => self.is_there = Some(false),
+            Event::Vanished(_) | Event::Absent(_) => self.is_there = Some(false),
             Event::NotInScope(_) | Event::Unreadable(_) => {}
         }
         let is_more = |last: &&mut HistoryEvent| {
-            matches!(event, Event::Same | Event::Absent | Event::NotInScope(_)) && last.event == event
+            matches!(event, Event::Same | Event::Absent(_) | Event::NotInScope(_)) && last.event == event
         };
         if let Some(last) = self.events.last_mut().filter(is_more) {
             last.backups += 1;
@@ -115,7 +115,7 @@ impl Timeline {
             (Look::Has { differences, is_another: false }, _) => Event::Changed(differences),
             (Look::NotCompared(why), _) => Event::NotCompared(printable(why)),
             (Look::Lacks(doubt), Some(true)) => Event::Vanished(doubt.map(printable)),
-            (Look::Lacks(_), _) => Event::Absent,
+            (Look::Lacks(doubt), _) => Event::Absent(doubt.map(printable)),
             (Look::NotInScope(why), _) => Event::NotInScope(why),
             (Look::Unreadable(why), _) => Event::Unreadable(printable(why)),
         }
@@ -165,13 +165,13 @@ mod tests {
         assert_eq!(
             told(looks),
             [
-                (1, 2, Event::Absent),
+                (1, 2, Event::Absent(None)),
                 (3, 1, Event::Appeared),
                 (4, 2, Event::Same),
                 (6, 1, Event::Changed(difference())),
                 (7, 1, Event::Same),
                 (8, 1, Event::Vanished(None)),
-                (9, 1, Event::Absent),
+                (9, 1, Event::Absent(None)),
             ]
         );
     }
@@ -209,6 +209,29 @@ mod tests {
                 (6, 1, Event::Unreadable("c".to_owned())),
                 (7, 1, Event::Unreadable("c\\nc".to_owned())),
                 (8, 1, Event::Vanished(Some("d\\u{7}".to_owned()))),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_backup_that_may_have_left_the_object_out_says_so_before_and_after_it_was_seen() {
+        let doubt = |why: &str| Some(why.to_owned());
+        let looks = vec![
+            Look::Lacks(doubt("a")),
+            Look::Lacks(doubt("a")),
+            Look::Lacks(None),
+            Look::First,
+            Look::Lacks(doubt("a")),
+            Look::Lacks(doubt("b\u{7}")),
+        ];
+        assert_eq!(
+            told(looks),
+            [
+                (1, 2, Event::Absent(doubt("a"))),
+                (3, 1, Event::Absent(None)),
+                (4, 1, Event::Appeared),
+                (5, 1, Event::Vanished(doubt("a"))),
+                (6, 1, Event::Absent(doubt("b\\u{7}"))),
             ]
         );
     }

@@ -63,7 +63,7 @@ impl HistoryArgs {
         }
         match self.output {
             Some(output) => print_resource(&document(&key, &history), output)?,
-            None => write!(std::io::stdout(), "{}", text(&history, globals.colour()))?,
+            None => write!(std::io::stdout(), "{}", text(&key, &history, globals.colour()))?,
         }
         std::io::stdout().flush()?;
         if !history.has_object() {
@@ -116,15 +116,16 @@ fn parts(event: &Event) -> (&'static str, Option<&str>, &[Difference]) {
         Event::NotCompared(why) => ("uncompared", Some(why), &[]),
         Event::Vanished(doubt) => ("vanished", doubt.as_deref(), &[]),
         Event::Same => ("unchanged", None, &[]),
-        Event::Absent => ("absent", None, &[]),
+        Event::Absent(doubt) => ("absent", doubt.as_deref(), &[]),
         Event::NotInScope(why) => ("not in scope", Some(why), &[]),
         Event::Unreadable(why) => ("unreadable", Some(why), &[]),
     }
 }
 
-fn text(history: &History, colours: bool) -> String {
+/// The object, and below it a line for each event and each place where it differs.
+fn text(key: &ObjectKey, history: &History, colours: bool) -> String {
     let width = history.events.iter().map(|event| printable(&event.backup).chars().count()).max().unwrap_or_default();
-    let mut text = String::new();
+    let mut text = format!("{}\n", printable(key));
     for event in &history.events {
         let HistoryEvent { backup, time, last, backups, event } = event;
         let [backup, last] = [backup, last].map(printable);
@@ -199,30 +200,36 @@ mod tests {
                 event("b4", 3, Event::Same),
                 event("b7", 1, Event::Changed(vec![difference])),
                 event("b8", 1, Event::Vanished(Some("the backup is PartiallyFailed".to_owned()))),
+                event("b9", 1, Event::Absent(Some("the backup has resource policies".to_owned()))),
                 undated,
             ],
             left_out: 1,
         }
     }
 
+    fn key() -> ObjectKey {
+        ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings")
+    }
+
     #[test]
-    fn a_line_for_each_event_and_each_place() {
+    fn a_line_for_the_object_each_event_and_each_place() {
         let lines = [
+            "configmaps/shop/settings",
             "2026-11-24T02:00:00Z  b1   not in scope (its namespace is not included), also in the next 1 up to b1-last",
             "2026-11-24T02:00:00Z  b3   appeared",
             "2026-11-24T02:00:00Z  b4   unchanged, also in the next 2 up to b4-last",
             "2026-11-24T02:00:00Z  b7   changed",
             "           /data/a: \"1\" -> (absent)",
             "2026-11-24T02:00:00Z  b8   vanished (the backup is PartiallyFailed)",
+            "2026-11-24T02:00:00Z  b9   absent (the backup has resource policies)",
             "-                     odd  unreadable (it is torn)",
             "1 backups that have not ended, or have failed, are left out",
         ];
-        assert_eq!(text(&history(), false).lines().collect::<Vec<_>>(), lines);
+        assert_eq!(text(&key(), &history(), false).lines().collect::<Vec<_>>(), lines);
     }
 
     #[test]
     fn one_document() {
-        let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings");
         let event =
             |backup: &str, event: &str| json!({"event": event, "backup": backup, "time": "2026-11-24T02:00:00Z"});
         let with = |mut event: Value, key: &str, value: Value| {
@@ -234,10 +241,11 @@ mod tests {
         let same = with(with(event("b4", "unchanged"), "backups", json!(3)), "last", json!("b4-last"));
         let changed = with(event("b7", "changed"), "differences", json!([{"path": "/data/a", "before": "1"}]));
         let vanished = with(event("b8", "vanished"), "reason", json!("the backup is PartiallyFailed"));
+        let absent = with(event("b9", "absent"), "reason", json!("the backup has resource policies"));
         let odd = json!({"event": "unreadable", "backup": "odd", "reason": "it is torn"});
-        let events = json!([outside, event("b3", "appeared"), same, changed, vanished, odd]);
+        let events = json!([outside, event("b3", "appeared"), same, changed, vanished, absent, odd]);
         assert_eq!(
-            document(&key, &history()),
+            document(&key(), &history()),
             json!({"type": "configmaps", "namespace": "shop", "name": "settings", "events": events, "leftOut": 1})
         );
     }

@@ -71,7 +71,7 @@ async fn of_fifty_backups_the_indexes_are_read_and_of_the_archives_what_has_chan
     assert_eq!(
         told(&history),
         [
-            ("b-00", 10, Event::Absent),
+            ("b-00", 10, Event::Absent(None)),
             ("b-10", 1, Event::Appeared),
             ("b-11", 19, Event::Same),
             ("b-30", 1, changed("1", "2")),
@@ -122,7 +122,7 @@ async fn backups_that_say_nothing_are_told_from_those_in_which_the_object_is_gon
             ("d", 1, Event::NotInScope("its namespace is not included")),
             ("c", 1, Event::NotInScope("its labels do not match the selector of the backup")),
             ("b", 1, Event::Vanished(Some("the backup is PartiallyFailed".to_owned()))),
-            ("a", 1, Event::Absent),
+            ("a", 1, Event::Absent(None)),
         ]
     );
     assert_eq!((history.left_out, history.is_incomplete(), history.has_object()), (2, false, true));

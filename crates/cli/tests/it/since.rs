@@ -120,6 +120,7 @@ fn the_history_of_an_object_is_told_over_all_backups() {
 
     let told = history(&["secret/key", "--object-namespace", "tea"]);
     let lines = [
+        "secrets/tea/key",
         "z present",
         "y not in scope (its namespace is not included)",
         "x changed",
