@@ -20,6 +20,7 @@ mod history_type;
 mod live;
 mod live_cluster;
 mod live_error;
+mod live_lists;
 mod live_plan;
 mod noise;
 mod object_state;

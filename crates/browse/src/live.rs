@@ -4,14 +4,14 @@ use crate::change::{ChangedObject, DiffCounts, Tally, compared};
 use crate::diff_scope::DiffScope;
 use crate::live_cluster::{LiveCluster, facts};
 use crate::live_error::LiveError;
-use crate::live_plan::{ListPlace, LivePlan, LiveType, Saved, Served};
+use crate::live_lists::Lists;
+use crate::live_plan::{LivePlan, LiveType, Saved, Served};
 use crate::rows::{BATCH, BATCH_BYTES, Place, Rows};
 use crate::store::BackupStore;
 use crate::value::object_value;
 use bytes::Bytes;
 use lifeboat_api::Backup;
 use lifeboat_archive::tarball::entry_hash;
-use lifeboat_cluster::List;
 use lifeboat_object::{ApiResource, Item, splice_type};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
@@ -21,7 +21,8 @@ use std::sync::Arc;
 /// in which the cluster lists them, and those that it lacks after them.
 ///
 /// Compared are the objects that the backup has, and those that it would have if it were made now. It holds the index, up to 500 objects or
-/// 16 MiB of each side, a bit for each object of the type, and 16 bytes for each one that was added.
+/// 16 MiB of each side, a bit for each object of the type, and 16 bytes for each one that was added. Where a type is listed in many namespaces, the
+/// lists of eight are begun at once.
 pub struct LiveDiff<'a> {
     rows: &'a Rows,
     live: &'a LiveCluster<'a>,
@@ -75,7 +76,7 @@ impl<'a> LiveDiff<'a> {
                 continue;
             };
             // Where it fails, the type is given up.
-            let is_at_end = match current.page(self.live).await? {
+            let is_at_end = match current.page().await? {
                 Some(page) => {
                     self.compare(&mut current, page).await?;
                     false
@@ -104,8 +105,9 @@ impl<'a> LiveDiff<'a> {
             }
         };
         let seen = vec![0; rows.len().div_ceil(64)];
-        let places = places.into_iter();
-        Ok(OfType { of_type, api, rows, seen, added: HashSet::new(), places, list: None, looked: 0 })
+        let lists = places.iter().zip(api.iter().cycle()).map(|(place, api)| self.live.list(api, place)).collect();
+        let lists = Lists::new(of_type.resource.clone(), lists);
+        Ok(OfType { of_type, api, rows, seen, added: HashSet::new(), lists, looked: 0 })
     }
 
     /// Compares a page of what the cluster has.
@@ -221,34 +223,21 @@ struct OfType<'a> {
     seen: Vec<u64>,
     /// Digests of the objects that the backup lacks: a list may bring an object twice.
     added: HashSet<[u8; 16]>,
-    places: std::vec::IntoIter<ListPlace>,
-    list: Option<List>,
+    lists: Lists,
     /// Rows that were looked through for those that are not seen.
     looked: usize,
 }
 
 impl OfType<'_> {
     /// The next objects of the lists; `None` when all have ended.
-    async fn page(&mut self, live: &LiveCluster<'_>) -> Result<Option<Vec<Item>>, LiveError> {
+    async fn page(&mut self) -> Result<Option<Vec<Item>>, LiveError> {
         let Some(api) = self.api.clone() else { return Ok(None) };
         let (mut page, mut bytes) = (Vec::new(), 0);
         while page.len() < BATCH && bytes < BATCH_BYTES {
-            let list = match &mut self.list {
-                Some(list) => list,
-                None => match self.places.next() {
-                    Some(place) => self.list.insert(live.list(&api, &place)),
-                    None => break,
-                },
-            };
-            let next = list.next().await;
-            match next.map_err(|source| LiveError::List { resource: self.of_type.resource.clone(), source })? {
-                Some(bodies) => {
-                    bytes += bodies.iter().map(|body| body.len() as u64).sum::<u64>();
-                    for body in bodies {
-                        page.push(self.item(&api, body)?);
-                    }
-                }
-                None => self.list = None,
+            let Some(bodies) = self.lists.next().await? else { break };
+            bytes += bodies.iter().map(|body| body.len() as u64).sum::<u64>();
+            for body in bodies {
+                page.push(self.item(&api, body)?);
             }
         }
         Ok((!page.is_empty()).then_some(page))

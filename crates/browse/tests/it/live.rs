@@ -383,6 +383,41 @@ async fn a_type_that_cannot_be_listed_is_an_error_that_names_it_and_the_others_a
     );
 }
 
+#[tokio::test]
+async fn the_lists_of_eight_namespaces_are_begun_at_once() {
+    let spaces: Vec<String> = (0..20).map(|n| format!("n-{n:02}")).collect();
+    let filled = spaces.iter().flat_map(|name| [namespace(name), config_map(name, "new", "1")]);
+    let world = World::of(&filled.collect::<Vec<_>>()).await;
+    let only = || DiffScope {
+        namespaces: spaces.iter().cloned().collect(),
+        resources: [GroupResource::new("", "configmaps")].into(),
+        ..DiffScope::default()
+    };
+    let added: Vec<String> = spaces.iter().map(|name| format!("configmaps/{name}/new")).collect();
+    let found = world.diff(&[], &record(), only()).await;
+    assert_eq!(list(&found.objects), added.iter().map(|name| (name.as_str(), "added")).collect::<Vec<_>>());
+
+    // The first list has no answer.
+    let of_first = Rule::new("GET", "/api/v1/namespaces/n-00/configmaps*", Nth::Every, Fault::Hang);
+    let (proxy, cluster) = world.with_faults(vec![of_first]).await;
+    let (before, record) = (opened(&[]).await, record());
+    let live = LiveCluster::discover(&cluster).await.unwrap();
+    let mut diff = LiveDiff::begin(&before, &record, &live, only()).await.unwrap();
+    let mut listed = BTreeSet::new();
+    let seven = async {
+        while listed.len() < 7 {
+            let of_lists = proxy.take_seen().into_iter().filter(|seen| seen.path.contains("/configmaps"));
+            listed.extend(of_lists.map(|seen| seen.path["/api/v1/namespaces/".len()..][..4].to_owned()));
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        next = diff.next() => panic!("{next:?}"),
+        () = seven => {}
+    }
+    assert_eq!(listed, spaces[1..8].iter().cloned().collect());
+}
+
 /// What is told of random changes, and what should be.
 async fn random(fates: &[Fate]) -> (Found, BTreeMap<String, &'static str>) {
     let object = |n: usize, value: &str| match n % 2 {
