@@ -12,13 +12,15 @@ pub struct DiffScope {
     pub namespaces: BTreeSet<String>,
     /// Objects of these types; empty for all types.
     pub resources: BTreeSet<GroupResource>,
+    /// No objects of these types.
+    pub excluded: BTreeSet<GroupResource>,
     /// Objects whose labels match on one of the two sides.
     pub selector: Selector,
 }
 
 impl DiffScope {
     pub(crate) fn has_type(&self, resource: &GroupResource) -> bool {
-        self.resources.is_empty() || self.resources.contains(resource)
+        (self.resources.is_empty() || self.resources.contains(resource)) && !self.excluded.contains(resource)
     }
 
     pub(crate) fn has_place(&self, resource: &GroupResource, Place(namespace, name): Place<'_>) -> bool {

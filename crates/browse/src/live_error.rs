@@ -46,6 +46,12 @@ pub enum LiveError {
 }
 
 impl LiveError {
+    /// Whether it takes a right that is lacking.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::List { source, .. } if source.is_forbidden())
+    }
+
     /// The type that alone cannot be compared, as the cluster answers, and refuses or breaks this one only; `None` when no other
     /// can be compared either.
     #[must_use]

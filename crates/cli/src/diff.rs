@@ -9,9 +9,9 @@ use crate::opened::{self, Opened, ScratchArgs, until_interrupted};
 use crate::output::Output;
 use crate::resource::download::FromServerArgs;
 use crate::yaml;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use lifeboat_browse::{Change, ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, LiveDiff};
+use lifeboat_browse::{Change, ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, LiveDiff, LiveError};
 use lifeboat_object::{GroupResource, chain, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
 use lifeboat_select::Selector;
@@ -42,6 +42,9 @@ pub(crate) struct DiffArgs {
     /// Compare only objects of these types, by plural, singular, short name or kind
     #[arg(long, value_parser = flags::list, default_value = "", value_name = "TYPES")]
     include_resources: List,
+    /// Compare no objects of these types
+    #[arg(long, value_parser = flags::list, default_value = "", value_name = "TYPES")]
+    exclude_resources: List,
     /// Compare only objects whose labels match, on one of the two sides
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
@@ -127,7 +130,7 @@ impl DiffArgs {
                 Err(e) => match e.resource() {
                     Some(resource) => {
                         printer.not_compared(resource, &e);
-                        errors::report(&e.into());
+                        errors::report(&anyhow!("{}: {}", chain(&e), next_step(&e)));
                     }
                     None => {
                         printer.broken_off(&e, diff.counts())?;
@@ -148,21 +151,37 @@ impl DiffArgs {
     /// What is asked for; a type that neither side knows is refused.
     fn scope(&self, known: impl Fn(&str) -> BTreeSet<GroupResource>) -> Result<DiffScope> {
         let selector = Selector::parse(&self.selector).context("--selector")?;
-        let mut resources = BTreeSet::new();
-        for word in &self.include_resources.0 {
-            let of_word = known(word);
-            if of_word.is_empty() {
-                bail!("--include-resources: neither side knows a type {word:?}");
+        let types = |flag: &str, words: &List| -> Result<BTreeSet<GroupResource>> {
+            let mut types = BTreeSet::new();
+            for word in &words.0 {
+                let of_word = known(word);
+                if of_word.is_empty() {
+                    bail!("{flag}: neither side knows a type {word:?}");
+                }
+                types.extend(of_word);
             }
-            resources.extend(of_word);
-        }
-        Ok(DiffScope { namespaces: self.include_namespaces.0.iter().cloned().collect(), resources, selector })
+            Ok(types)
+        };
+        Ok(DiffScope {
+            namespaces: self.include_namespaces.0.iter().cloned().collect(),
+            resources: types("--include-resources", &self.include_resources)?,
+            excluded: types("--exclude-resources", &self.exclude_resources)?,
+            selector,
+        })
     }
 
     fn printer(&self, sides: &Value, globals: &Globals) -> Result<Printer<BufWriter<Stdout>>> {
         let form =
             PrintedForm { output: self.output, stat: self.stat, colours: globals.colour(), secrets: self.show_secrets };
         Printer::new(form, sides, BufWriter::new(std::io::stdout()))
+    }
+}
+
+/// What to do about a type that was not compared.
+fn next_step(e: &LiveError) -> &'static str {
+    match e.is_forbidden() {
+        true => "comparing them takes the right to list them; --exclude-resources leaves them out",
+        false => "try again, or leave them out with --exclude-resources",
     }
 }
 

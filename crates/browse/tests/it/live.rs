@@ -281,6 +281,8 @@ async fn only_what_is_asked_for_is_compared() {
     let pods: BTreeSet<GroupResource> = [GroupResource::new("", "pods")].into();
     let in_pods = [("pods/a/pod-1", "removed"), ("pods/a/pod-3", "removed"), ("pods/b/pod-2", "removed")];
     assert_eq!(list(&only(DiffScope { resources: pods.clone(), ..DiffScope::default() }).await), in_pods);
+    let without_pods = DiffScope { excluded: pods.clone(), ..DiffScope::default() };
+    assert_eq!(list(&only(without_pods).await), [("configmaps/a/new", "added"), ("namespaces/c", "added")]);
     let selector = lifeboat_select::Selector::parse("app=web").unwrap();
     let labelled = [("configmaps/a/new", "added"), ("pods/a/pod-3", "removed")];
     assert_eq!(list(&only(DiffScope { selector, ..DiffScope::default() }).await), labelled);

@@ -69,6 +69,14 @@ fn right_after_a_backup_nothing_has_changed_and_then_each_change_is_told() {
         forbidden.err.contains("secrets are not compared to the end: ") && forbidden.err.contains(why),
         "{forbidden:?}"
     );
+    assert!(
+        forbidden.err.contains("takes the right to list them; --exclude-resources leaves them out"),
+        "{forbidden:?}"
+    );
+    let without = diff(&kubeconfig, &["--exclude-resources", "secret"]);
+    assert!(without.code == 1 && lines.iter().all(|line| without.out.contains(line)), "{without:?}");
+    let odd = diff(&kubeconfig, &["--exclude-resources", "kettles"]);
+    assert!(odd.err.contains("--exclude-resources: neither side knows a type \"kettles\""), "{odd:?}");
     let document = diff(&kubeconfig, &["-o", "json"]);
     let document: Value = serde_json::from_str(&document.out).expect("JSON");
     let not_compared = document["notCompared"].as_array().expect("a list");
