@@ -3,9 +3,9 @@
 use crate::error::ApiError;
 use crate::path::{Place, Query};
 use crate::render::{Accept, Form, Output, Renderer};
-use crate::rows::{Include, Rows};
 use crate::server::Server;
 use crate::table::Printer;
+use crate::table_writer::{Include, TableWriter};
 use bytes::Bytes;
 use lifeboat_object::{ApiResource, ObjectKey};
 use std::sync::Arc;
@@ -50,7 +50,8 @@ impl Server {
         Ok(self.renderer_of(call, form, include))
     }
 
-    /// The renderer of an answer to a write that is done: whatever is asked, it is answered.
+    /// The renderer of the answer to a write. The write is done, so an `Accept` or `includeObject` that cannot be served must not turn the answer
+    /// into a refusal.
     pub(crate) fn write_renderer(&self, call: &Call) -> Renderer {
         let include = Include::parse(call.query.text("includeObject")).unwrap_or(Include::Metadata);
         self.renderer_of(call, call.accept.form().unwrap_or(Form::Full), include)
@@ -62,7 +63,7 @@ impl Server {
             Form::Metadata => Output::Metadata,
             Form::Table => {
                 let printer = Printer::of(&call.resource, self.store.types().columns(&call.resource));
-                Output::Table(Rows { printer, include, now: self.options.now.clone(), declares: true })
+                Output::Table(TableWriter { printer, include, now: self.options.now.clone(), declares: true })
             }
         };
         Renderer { resource: call.resource.clone(), output }

@@ -1,7 +1,7 @@
 //! The forms in which objects are answered.
 
-use crate::rows::{Include, Rows};
 use crate::stored::StoredObject;
+use crate::table_writer::{Include, TableWriter};
 use bytes::{BufMut, Bytes, BytesMut};
 use lifeboat_object::ApiResource;
 use serde::Deserialize;
@@ -71,7 +71,7 @@ impl Accept {
 pub(crate) enum Output {
     Full,
     Metadata,
-    Table(Rows),
+    Table(TableWriter),
 }
 
 /// Renders objects of one type for one request.
@@ -93,9 +93,9 @@ impl Renderer {
         match &self.output {
             Output::Full => self.full(object),
             Output::Metadata => self.metadata(object).to_string().into(),
-            Output::Table(rows) => {
+            Output::Table(table) => {
                 let metadata = json!({"resourceVersion": object.revision.to_string()});
-                rows.table(&metadata, &self.row(rows, object)).to_string().into()
+                table.table(&metadata, &self.row(table, object)).to_string().into()
             }
         }
     }
@@ -113,20 +113,20 @@ impl Renderer {
             Output::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
-            Output::Table(rows) => {
+            Output::Table(table) => {
                 // Whoever asks for rows alone has to be told of the end nevertheless.
-                let is_lost = is_initial_end && rows.include == Include::None;
-                let include = if is_lost { Include::Metadata } else { rows.include };
+                let is_lost = is_initial_end && table.include == Include::None;
+                let include = if is_lost { Include::Metadata } else { table.include };
                 let metadata = json!({"resourceVersion": revision.to_string()});
-                rows.table(&metadata, &rows.row(object, include))
+                table.table(&metadata, &table.row(object, include))
             }
         }
     }
 
-    /// Leaves out of later tables what the first one has declared.
-    pub(crate) fn has_declared(&mut self) {
-        if let Output::Table(rows) = &mut self.output {
-            rows.declares = false;
+    /// Leaves the columns, which the first table has declared, out of later ones.
+    pub(crate) fn stop_declaring(&mut self) {
+        if let Output::Table(table) = &mut self.output {
+            table.declares = false;
         }
     }
 
@@ -145,9 +145,9 @@ impl Renderer {
             Output::Metadata => format!(
                 r#"{{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{metadata},"items":["#
             ),
-            Output::Table(rows) => format!(
+            Output::Table(table) => format!(
                 r#"{{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{metadata},"columnDefinitions":{},"rows":["#,
-                rows.columns()
+                table.columns()
             ),
         }
     }
@@ -157,7 +157,7 @@ impl Renderer {
         match &self.output {
             Output::Full => out.put(self.full(object)),
             Output::Metadata => out.put(self.metadata(object).to_string().as_bytes()),
-            Output::Table(rows) => out.put(self.row(rows, object).to_string().as_bytes()),
+            Output::Table(table) => out.put(self.row(table, object).to_string().as_bytes()),
         }
     }
 
@@ -178,9 +178,9 @@ impl Renderer {
         json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
     }
 
-    fn row(&self, rows: &Rows, object: &StoredObject) -> Value {
+    fn row(&self, table: &TableWriter, object: &StoredObject) -> Value {
         let value = serde_json::from_slice(&self.full(object)).unwrap_or_default();
-        rows.row(value, rows.include)
+        table.row(value, table.include)
     }
 }
 

@@ -112,7 +112,7 @@ pub enum StoreError {
 pub trait ObjectStore: Send + Sync {
     /// What the store is and why it cannot be written to, as a sentence without its full stop; `None` when it can be. With it the
     /// server refuses each write, and what only a running cluster could answer; and it does not do the work of controllers.
-    /// A list without limit it asks of such a store in pages, all of the revision of the first.
+    /// The server asks such a store for a list without limit in pages, all of the revision of the first.
     fn read_only(&self) -> Option<&str> {
         None
     }

@@ -35,12 +35,12 @@ type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 #[derive(Clone, Debug)]
 pub(crate) struct Printer {
     columns: Vec<ColumnDefinition>,
-    cells: Kind,
+    cells: CellsOf,
     conditions: fn(&Value) -> Option<Value>,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum CellsOf {
     BuiltIn(Cells),
     Custom(CustomColumns),
     /// Of a type that Kubernetes has no printer for: the name and the time at which it was made.
@@ -54,12 +54,12 @@ impl Printer {
         let (group, name) = (resource.group.as_str(), resource.resource.as_str());
         let built_in = cells_of(group, name).filter(|_| custom.is_none_or(<[Column]>::is_empty));
         let (columns, cells) = match (built_in, custom) {
-            (Some(cells), _) => (columns::of(group, name), Kind::BuiltIn(cells)),
+            (Some(cells), _) => (columns::of(group, name), CellsOf::BuiltIn(cells)),
             (None, Some(custom)) => {
                 let custom = CustomColumns::new(custom);
-                (custom.definitions(), Kind::Custom(custom))
+                (custom.definitions(), CellsOf::Custom(custom))
             }
-            (None, None) => (columns::name_and_time(), Kind::NameAndTime),
+            (None, None) => (columns::name_and_time(), CellsOf::NameAndTime),
         };
         let is_pod = group.is_empty() && name == "pods";
         Self { columns, cells, conditions: if is_pod { pods::conditions } else { |_| None } }
@@ -73,9 +73,9 @@ impl Printer {
     /// The cells of an object.
     pub(crate) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         match &self.cells {
-            Kind::BuiltIn(cells) => cells(object, now),
-            Kind::Custom(columns) => columns.cells(object, now),
-            Kind::NameAndTime => {
+            CellsOf::BuiltIn(cells) => cells(object, now),
+            CellsOf::Custom(columns) => columns.cells(object, now),
+            CellsOf::NameAndTime => {
                 let made = duration::time(&object["metadata"]["creationTimestamp"]);
                 // compat: the zero time of Go.
                 let made = made.map_or_else(|| "0001-01-01T00:00:00Z".to_owned(), |t| t.to_string());

@@ -141,12 +141,12 @@ impl Watch {
 
     fn tell(&mut self, kind: &str, object: &StoredObject, out: &mut BytesMut) {
         write(out, kind, &self.renderer.object(object));
-        self.renderer.has_declared();
+        self.renderer.stop_declaring();
     }
 
     fn bookmark(&mut self, is_initial_end: bool, out: &mut BytesMut) {
         write(out, "BOOKMARK", self.renderer.bookmark(self.seen, is_initial_end).to_string().as_bytes());
-        self.renderer.has_declared();
+        self.renderer.stop_declaring();
     }
 
     /// Whether there was something to read, for this watch or not.

@@ -1,7 +1,7 @@
 //! Configuration, secrets, identities and rights.
 
 use super::duration::{age, human};
-use super::field::{count, list, name, text, text_or};
+use super::field::{condition_of, count, list, name, text, text_or};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ pub(super) fn role_binding(object: &Value, now: Timestamp) -> Vec<Value> {
 pub(super) fn signing_request(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let requested = spec["expirationSeconds"].as_i64().map(|seconds| human(SignedDuration::from_secs(seconds)));
-    let has = |of: &str| list(&status["conditions"]).iter().any(|c| text(&c["type"]) == of);
+    let has = |of: &str| condition_of(status, of).is_some();
     let mut condition = match (has("Denied"), has("Approved")) {
         (true, _) => "Denied",
         (false, true) => "Approved",

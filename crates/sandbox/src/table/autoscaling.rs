@@ -95,27 +95,11 @@ fn field_of(source: &str) -> &'static str {
 
 /// The metrics of `autoscaling/v2` and what came before it; `v2beta1` writes amounts as the annotations of `v1` do.
 fn metrics(object: &Value) -> Vec<Metric> {
-    let is_flat = text(&object["apiVersion"]) == "autoscaling/v2beta1";
-    let amounts = |source: &str, value: &Value, of: &str| match (is_flat, &value[of]) {
-        (true, _) => amounts_of_v1(source, value, of),
-        (false, amounts) => Amounts {
-            value: scalar(&amounts["value"]),
-            average: scalar(&amounts["averageValue"]),
-            utilization: amounts["averageUtilization"].as_i64(),
-        },
+    let amounts = match text(&object["apiVersion"]) {
+        "autoscaling/v2beta1" => amounts_of_v1,
+        _ => amounts_of_v2,
     };
-    let statuses = list(&object["status"]["currentMetrics"]);
-    let metric = |(index, spec): (usize, &Value)| {
-        let source = text(&spec["type"]);
-        let (target, status) = (&spec[field_of(source)], statuses.get(index).map(|status| &status[field_of(source)]));
-        Metric {
-            source: source.to_owned(),
-            resource: text(&target["name"]).to_owned(),
-            target: amounts(source, target, "target"),
-            current: status.filter(|status| status.is_object()).map(|status| amounts(source, status, "current")),
-        }
-    };
-    list(&object["spec"]["metrics"]).iter().enumerate().map(metric).collect()
+    listed(list(&object["spec"]["metrics"]), list(&object["status"]["currentMetrics"]), amounts)
 }
 
 /// The metrics of `autoscaling/v1`: the processor has fields, what else there is lies as JSON in annotations.
@@ -125,27 +109,14 @@ fn metrics_of_v1(object: &Value) -> Vec<Metric> {
         let name = format!("autoscaling.alpha.kubernetes.io/{name}");
         serde_json::from_str(text(&object["metadata"]["annotations"][name])).unwrap_or_default()
     };
-    let (others, statuses) = (annotated("metrics"), annotated("current-metrics"));
-    let mut found: Vec<Metric> = others
-        .iter()
-        .enumerate()
-        .map(|(index, spec)| {
-            let source = text(&spec["type"]);
-            let target = &spec[field_of(source)];
-            Metric {
-                source: source.to_owned(),
-                resource: text(&target["name"]).to_owned(),
-                target: amounts_of_v1(source, target, "target"),
-                current: current_of_v1(source, statuses.get(index)),
-            }
-        })
-        .collect();
+    let statuses = annotated("current-metrics");
+    let mut found = listed(&annotated("metrics"), &statuses, amounts_of_v1);
     let utilization = spec["targetCPUUtilizationPercentage"].as_i64();
     if utilization.is_some() || found.is_empty() {
         let measured = status["currentCPUUtilizationPercentage"].as_i64();
         let of_field = measured.filter(|_| statuses.is_empty() && found.is_empty());
         let of_field = of_field.map(|percent| Amounts { utilization: Some(percent), ..Amounts::default() });
-        let current = current_of_v1("Resource", statuses.get(found.len())).or(of_field);
+        let current = current("Resource", statuses.get(found.len()), amounts_of_v1).or(of_field);
         // Without any target the server aims at this one.
         let target = Amounts { utilization: Some(utilization.unwrap_or(80)), ..Amounts::default() };
         found.push(Metric { source: "Resource".to_owned(), resource: "cpu".to_owned(), target, current });
@@ -153,9 +124,36 @@ fn metrics_of_v1(object: &Value) -> Vec<Metric> {
     found
 }
 
-fn current_of_v1(source: &str, status: Option<&Value>) -> Option<Amounts> {
+/// Reads the amounts of a metric of a source: those that begin with `target`, or with `current`.
+type ReadAmounts = fn(&str, &Value, &str) -> Amounts;
+
+/// The metrics of a list, with what is measured of each at the same place of another one.
+fn listed(specs: &[Value], statuses: &[Value], amounts: ReadAmounts) -> Vec<Metric> {
+    let metric = |(index, spec): (usize, &Value)| {
+        let source = text(&spec["type"]);
+        let target = &spec[field_of(source)];
+        Metric {
+            source: source.to_owned(),
+            resource: text(&target["name"]).to_owned(),
+            target: amounts(source, target, "target"),
+            current: current(source, statuses.get(index), amounts),
+        }
+    };
+    specs.iter().enumerate().map(metric).collect()
+}
+
+fn current(source: &str, status: Option<&Value>, amounts: ReadAmounts) -> Option<Amounts> {
     let status = &status?[field_of(source)];
-    status.is_object().then(|| amounts_of_v1(source, status, "current"))
+    status.is_object().then(|| amounts(source, status, "current"))
+}
+
+fn amounts_of_v2(_source: &str, value: &Value, of: &str) -> Amounts {
+    let amounts = &value[of];
+    Amounts {
+        value: scalar(&amounts["value"]),
+        average: scalar(&amounts["averageValue"]),
+        utilization: amounts["averageUtilization"].as_i64(),
+    }
 }
 
 /// Amounts that v1 does not leave out are nothing where they are missing.

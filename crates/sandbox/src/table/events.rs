@@ -1,7 +1,7 @@
 //! Events of both groups.
 
 use super::duration::since;
-use super::field::{number, text};
+use super::field::{first_text, number, text};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -82,10 +82,9 @@ fn cells(event: &Value, fields: &Fields, now: Timestamp) -> Vec<Value> {
 
 /// Which component, and which instance of it.
 fn source(event: &Value, fields: &Fields) -> String {
-    let first_of = |a: &Value, b: &Value| if text(a).is_empty() { text(b).to_owned() } else { text(a).to_owned() };
-    let component = first_of(&event[fields.source]["component"], &event[fields.controller]);
-    match first_of(&event[fields.source]["host"], &event["reportingInstance"]) {
-        instance if instance.is_empty() => component,
+    let component = first_text([&event[fields.source]["component"], &event[fields.controller]]);
+    match first_text([&event[fields.source]["host"], &event["reportingInstance"]]) {
+        "" => component.to_owned(),
         instance => format!("{component}, {instance}"),
     }
 }

@@ -16,6 +16,11 @@ pub(super) fn text_or(value: &Value, otherwise: &str) -> Value {
     }
 }
 
+/// The first text that is not empty, if there is one.
+pub(super) fn first_text(values: [&Value; 2]) -> &str {
+    values.into_iter().map(text).find(|text| !text.is_empty()).unwrap_or_default()
+}
+
 /// A text that may be empty, or what is said where it is absent.
 pub(super) fn optional(value: &Value, otherwise: &str) -> Value {
     value.as_str().unwrap_or(otherwise).into()

@@ -1,7 +1,7 @@
 //! Services, endpoints, ingresses and addresses.
 
 use super::duration::age;
-use super::field::{first, joined, list, load_balancer, name, number, optional, text, text_or};
+use super::field::{first, first_text, joined, list, load_balancer, name, number, optional, text, text_or};
 use super::selector::{labels, selector};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,15 +12,12 @@ const SHOWN: usize = 3;
 /// Name, type, cluster IP, external IP, ports, age; selector.
 pub(super) fn service(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = &object["spec"];
-    let ip = match text(&spec["clusterIPs"][0]) {
-        "" => &spec["clusterIP"],
-        _ => &spec["clusterIPs"][0],
-    };
+    let ip = first_text([&spec["clusterIPs"][0], &spec["clusterIP"]]);
     let ports: Vec<String> = list(&spec["ports"]).iter().map(port).collect();
     vec![
         name(object),
         text(&spec["type"]).into(),
-        text_or(ip, "<none>"),
+        text_or(&ip.into(), "<none>"),
         external_ip(object).into(),
         text_or(&ports.join(",").into(), "<none>"),
         age(object, now),

@@ -1,7 +1,7 @@
 //! Pods: what their containers say together.
 
 use super::duration::{age, human, time};
-use super::field::{condition, count, is_deleting, is_true, list, name, number, text, text_or};
+use super::field::{condition, count, first_text, is_deleting, is_true, list, name, number, text, text_or};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -9,17 +9,14 @@ use serde_json::{Value, json};
 pub(super) fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
     let summary = summary(pod);
     let (spec, status) = (&pod["spec"], &pod["status"]);
-    let ip = match text(&status["podIPs"][0]["ip"]) {
-        "" => &status["podIP"],
-        _ => &status["podIPs"][0]["ip"],
-    };
+    let ip = first_text([&status["podIPs"][0]["ip"], &status["podIP"]]);
     vec![
         name(pod),
         format!("{}/{}", summary.ready, summary.containers).into(),
         summary.reason.into(),
         summary.restarts.cell(now).into(),
         age(pod, now),
-        text_or(ip, "<none>"),
+        text_or(&ip.into(), "<none>"),
         text_or(&spec["nodeName"], "<none>"),
         text_or(&status["nominatedNodeName"], "<none>"),
         readiness_gates(pod).into(),

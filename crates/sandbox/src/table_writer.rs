@@ -1,4 +1,4 @@
-//! Rows of tables as the protocol has them.
+//! Tables as the protocol has them.
 
 use crate::table::Printer;
 use jiff::Timestamp;
@@ -30,7 +30,7 @@ impl Include {
 
 /// Makes tables for one request.
 #[derive(Clone)]
-pub(crate) struct Rows {
+pub(crate) struct TableWriter {
     pub(crate) printer: Printer,
     pub(crate) include: Include,
     /// Tells the time from which ages are counted.
@@ -39,7 +39,7 @@ pub(crate) struct Rows {
     pub(crate) declares: bool,
 }
 
-impl Rows {
+impl TableWriter {
     /// The columns as a table has them.
     pub(crate) fn columns(&self) -> Value {
         if self.declares { self.printer.columns() } else { Value::Null }
