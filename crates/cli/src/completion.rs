@@ -61,8 +61,14 @@ const FLAGS: [(&str, &str); 4] = [
     ("volume_snapshot_locations", VolumeSnapshotLocation::KIND),
 ];
 
-/// Stands for a kind where types of the cluster are named, each with the slash before a name.
-const TYPES: &str = "TYPE/";
+/// What is completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Completed {
+    /// Names of the objects of a kind.
+    Kind(&'static str),
+    /// Types of the cluster, each with the slash before a name.
+    Types,
+}
 
 /// A shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -126,8 +132,8 @@ pub(crate) fn answer(grammar: fn(&str) -> Command) {
 pub(crate) fn with_names(grammar: Command) -> Command {
     grammar.mut_subcommands(|outer| {
         let first = outer.get_name().to_owned();
-        let outer = outer.mut_args(|arg| match named_by_flag_of(&first, arg.get_id().as_str()) {
-            Some(kind) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| names(kind, typed))),
+        let outer = outer.mut_args(|arg| match of_command(&first, arg.get_id().as_str()) {
+            Some(what) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| names(what, typed))),
             None => arg,
         });
         outer.mut_subcommands(|command| {
@@ -137,7 +143,7 @@ pub(crate) fn with_names(grammar: Command) -> Command {
                 _ => command,
             };
             command.mut_args(|arg| match named_by(&first, &second, arg.get_id().as_str()) {
-                Some(kind) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| names(kind, typed))),
+                Some(kind) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| names(Completed::Kind(kind), typed))),
                 None => arg,
             })
         })
@@ -147,7 +153,7 @@ pub(crate) fn with_names(grammar: Command) -> Command {
 /// A command about the contents of a backup, with types for the argument that takes some.
 fn with_types(command: Command) -> Command {
     command.mut_args(|arg| match arg.get_id().as_str() {
-        "what" => arg.add(ArgValueCompleter::new(|typed: &OsStr| names(TYPES, typed))),
+        "what" => arg.add(ArgValueCompleter::new(|typed: &OsStr| names(Completed::Types, typed))),
         _ => arg,
     })
 }
@@ -168,21 +174,21 @@ fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
     }
 }
 
-/// The kind of the objects whose names a flag of a command without a verb takes.
-fn named_by_flag_of(command: &str, flag: &str) -> Option<&'static str> {
-    match (command, flag) {
-        ("undelete" | "history", "what") => Some(TYPES),
+/// What is completed of an argument of a command without a verb.
+fn of_command(command: &str, argument: &str) -> Option<Completed> {
+    match (command, argument) {
+        ("undelete" | "history", "what") => Some(Completed::Types),
         ("debug", "backup") | ("browse", "name") | ("undelete", "from") | ("diff", "before" | "after") => {
-            Some(Backup::KIND)
+            Some(Completed::Kind(Backup::KIND))
         }
-        ("debug", "restore") => Some(Restore::KIND),
+        ("debug", "restore") => Some(Completed::Kind(Restore::KIND)),
         _ => None,
     }
 }
 
 /// Names that begin like this and do not stand on the line yet. Whatever goes wrong, there are just none: the shell has
 /// no place for an error.
-fn names(kind: &'static str, typed: &OsStr) -> Vec<CompletionCandidate> {
+fn names(what: Completed, typed: &OsStr) -> Vec<CompletionCandidate> {
     let words: Vec<OsString> = match completes_for_kubectl() {
         true => std::env::args_os().skip(1).collect(),
         false => std::env::args_os().skip_while(|word| word != "--").skip(2).collect(),
@@ -190,14 +196,14 @@ fn names(kind: &'static str, typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(globals) = globals(&words) else { return Vec::new() };
     let found = waited_for(async {
         let client = crate::resource::client(&globals).await?;
-        match kind {
-            TYPES => types(&client).await,
-            Backup::KIND => all::<Backup>(&client).await,
-            Restore::KIND => all::<Restore>(&client).await,
-            Schedule::KIND => all::<Schedule>(&client).await,
-            BackupRepository::KIND => all::<BackupRepository>(&client).await,
-            VolumeSnapshotLocation::KIND => all::<VolumeSnapshotLocation>(&client).await,
-            _ => all::<BackupStorageLocation>(&client).await,
+        match what {
+            Completed::Types => types(&client).await,
+            Completed::Kind(Backup::KIND) => all::<Backup>(&client).await,
+            Completed::Kind(Restore::KIND) => all::<Restore>(&client).await,
+            Completed::Kind(Schedule::KIND) => all::<Schedule>(&client).await,
+            Completed::Kind(BackupRepository::KIND) => all::<BackupRepository>(&client).await,
+            Completed::Kind(VolumeSnapshotLocation::KIND) => all::<VolumeSnapshotLocation>(&client).await,
+            Completed::Kind(_) => all::<BackupStorageLocation>(&client).await,
         }
     });
     fitting(found, &words, typed).into_iter().map(CompletionCandidate::new).collect()
@@ -213,7 +219,7 @@ async fn all<T: Object + Named>(client: &Client) -> Result<Vec<String>> {
     Ok(client.list::<T>("").await?.into_iter().map(Named::name).collect())
 }
 
-/// The types whose objects may come back.
+/// The types whose objects a backup has and a restore brings back.
 async fn types(client: &Client) -> Result<Vec<String>> {
     let catalog = client.cluster.discover().await?;
     let is_made = |resource: &&Arc<ApiResource>| resource.verbs.iter().any(|verb| verb == "create");
@@ -287,8 +293,11 @@ mod tests {
         let mut found = Vec::new();
         for outer in grammar.get_subcommands() {
             for arg in outer.get_arguments().filter(|arg| arg.get::<ArgValueCompleter>().is_some()) {
-                let kind = named_by_flag_of(outer.get_name(), arg.get_id().as_str()).unwrap();
-                found.push(format!("{} {} {kind}", outer.get_name(), arg.get_id()));
+                let what = match of_command(outer.get_name(), arg.get_id().as_str()).unwrap() {
+                    Completed::Kind(kind) => kind,
+                    Completed::Types => "TYPE/",
+                };
+                found.push(format!("{} {} {what}", outer.get_name(), arg.get_id()));
             }
             for inner in outer.get_subcommands() {
                 let (first, second) = (outer.get_name(), inner.get_name());

@@ -12,12 +12,12 @@ use crate::output::{Output, print_resource};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_browse::{Event, History, HistoryEvent, HistoryOptions, types_of_backups};
-use lifeboat_object::{GroupResource, ObjectKey, printable};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
-use lifeboat_store::{Store, UsableBackups};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Blanks before a place where the object differs.
 const INDENT: usize = 11;
@@ -56,7 +56,8 @@ impl HistoryArgs {
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let backups =
             store.usable_backups().await.with_context(|| format!("list the backups in {}", store.describe()))?;
-        let key = self.key(&store, &backups, &options).await?;
+        let types = Box::pin(types_of_backups(&store, &backups, self.object.type_and_name()?.0, &options)).await;
+        let key = self.key(&types, globals.program.object_namespace_flag())?;
         let mut history = Box::pin(History::of(&store, &backups, &key, &options)).await;
         if key.resource.is_secrets() && !self.show_secrets {
             hide(&mut history);
@@ -76,10 +77,9 @@ impl HistoryArgs {
         })
     }
 
-    /// The object that is meant.
-    async fn key(&self, store: &Store, backups: &UsableBackups, options: &HistoryOptions) -> Result<ObjectKey> {
+    /// The object that is meant, by the types that its word names. `flag` says in which namespace an object is.
+    fn key(&self, types: &[Arc<ApiResource>], flag: &str) -> Result<ObjectKey> {
         let (word, name) = self.object.type_and_name()?;
-        let types = Box::pin(types_of_backups(store, backups, word, options)).await;
         let names: Vec<GroupResource> = types.iter().map(|found| found.group_resource()).collect();
         let Some(resource) = one_of(word, name, &names)? else {
             bail!(
@@ -91,7 +91,7 @@ impl HistoryArgs {
         let namespace = self.object_namespace.as_deref();
         check_namespace(&resource, is_namespaced, namespace)?;
         if is_namespaced && namespace.is_none() {
-            bail!("{resource} are in namespaces: say in which with --object-namespace");
+            bail!("{resource} are in namespaces: say in which with {flag}");
         }
         Ok(ObjectKey::new(resource, namespace, name))
     }

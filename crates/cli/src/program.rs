@@ -105,6 +105,11 @@ impl Program {
     pub(crate) fn is_plugin(&self) -> bool {
         self.name == PLUGIN
     }
+
+    /// The flag that says in which namespace an object is.
+    pub(crate) fn object_namespace_flag(&self) -> &'static str {
+        if self.is_plugin() { "--namespace" } else { "--object-namespace" }
+    }
 }
 
 impl Config {

@@ -31,7 +31,7 @@ pub use policy::{
 };
 pub use restore::{RestoreFilter, RestoredFacts};
 pub use rules_text::RulesText;
-pub use saved::{COHABITING, can_be_saved, cohabiting_name};
+pub use saved::{can_be_saved, cohabiting_name};
 pub use selector::{Selector, SelectorError, matches_any, parse_selector};
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use lifeboat_object::ApiResource;
 const VERBS: [&str; 4] = ["list", "create", "get", "delete"];
 
 /// Types that two groups serve; only the first one met is saved (backup.md 1.9).
-pub const COHABITING: [(&str, [&str; 2]); 5] = [
+const COHABITING: [(&str, [&str; 2]); 5] = [
     ("deployments", ["extensions", "apps"]),
     ("daemonsets", ["extensions", "apps"]),
     ("replicasets", ["extensions", "apps"]),
