@@ -6,7 +6,7 @@
 use crate::change::field_differences;
 use crate::history_scope::{HistoryScope, Lack};
 use crate::object_state::{ObjectState, Summary, uid};
-use crate::timeline::{Event, HistoryEvent, Look, Timeline};
+use crate::timeline::{Happening, HistoryEvent, Look, Timeline};
 use crate::value::object_value;
 use lifeboat_api::Backup;
 use lifeboat_archive::index::Row;
@@ -55,13 +55,13 @@ impl History {
     /// Whether some backup could not be read.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
-        self.events.iter().any(|event| matches!(event.event, Event::Unreadable(_) | Event::NotCompared(_)))
+        self.events.iter().any(|event| matches!(event.event, Happening::Unreadable(_) | Happening::NotCompared(_)))
     }
 
     /// Whether some backup has the object.
     #[must_use]
     pub fn has_object(&self) -> bool {
-        self.events.iter().any(|event| matches!(event.event, Event::Present | Event::Appeared))
+        self.events.iter().any(|event| matches!(event.event, Happening::Present | Happening::Appeared))
     }
 }
 

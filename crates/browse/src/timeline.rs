@@ -38,12 +38,12 @@ pub struct HistoryEvent {
     /// How many backups show it.
     pub backups: usize,
     /// What they show.
-    pub event: Event,
+    pub event: Happening,
 }
 
 /// What happened to an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum Happening {
     /// It is there in the first backup that could have it.
     Present,
     /// It is there, and was not in the backup before.
@@ -79,17 +79,17 @@ impl Timeline {
     pub(crate) fn add(&mut self, backup: &str, time: Option<Time>, look: Look) {
         let event = self.event(look);
         match &event {
-            Event::Present
-            | Event::Appeared
-            | Event::Changed(_)
-            | Event::MadeAgain(_)
-            | Event::NotCompared(_)
-            | Event::Same => self.is_there = Some(true),
-            Event::Vanished(_) | Event::Absent(_) => self.is_there = Some(false),
-            Event::NotInScope(_) | Event::Unreadable(_) => {}
+            Happening::Present
+            | Happening::Appeared
+            | Happening::Changed(_)
+            | Happening::MadeAgain(_)
+            | Happening::NotCompared(_)
+            | Happening::Same => self.is_there = Some(true),
+            Happening::Vanished(_) | Happening::Absent(_) => self.is_there = Some(false),
+            Happening::NotInScope(_) | Happening::Unreadable(_) => {}
         }
         let is_more = |last: &&mut HistoryEvent| {
-            matches!(event, Event::Same | Event::Absent(_) | Event::NotInScope(_)) && last.event == event
+            matches!(event, Happening::Same | Happening::Absent(_) | Happening::NotInScope(_)) && last.event == event
         };
         if let Some(last) = self.events.last_mut().filter(is_more) {
             last.backups += 1;
@@ -103,21 +103,21 @@ impl Timeline {
         self.events
     }
 
-    fn event(&self, look: Look) -> Event {
+    fn event(&self, look: Look) -> Happening {
         match (look, self.is_there) {
-            (Look::First, None) => Event::Present,
-            (Look::First, Some(_)) => Event::Appeared,
-            (Look::Has { differences, is_another: true }, _) => Event::MadeAgain(differences),
-            (Look::Has { differences, is_another: false }, Some(true)) if differences.is_empty() => Event::Same,
-            (Look::Has { differences, is_another: false }, Some(true)) => Event::Changed(differences),
+            (Look::First, None) => Happening::Present,
+            (Look::First, Some(_)) => Happening::Appeared,
+            (Look::Has { differences, is_another: true }, _) => Happening::MadeAgain(differences),
+            (Look::Has { differences, is_another: false }, Some(true)) if differences.is_empty() => Happening::Same,
+            (Look::Has { differences, is_another: false }, Some(true)) => Happening::Changed(differences),
             // It was there all the time, and the backup between had not saved it.
-            (Look::Has { differences, is_another: false }, _) if differences.is_empty() => Event::Appeared,
-            (Look::Has { differences, is_another: false }, _) => Event::Changed(differences),
-            (Look::NotCompared(why), _) => Event::NotCompared(printable(why)),
-            (Look::Lacks(doubt), Some(true)) => Event::Vanished(doubt.map(printable)),
-            (Look::Lacks(doubt), _) => Event::Absent(doubt.map(printable)),
-            (Look::NotInScope(why), _) => Event::NotInScope(why),
-            (Look::Unreadable(why), _) => Event::Unreadable(printable(why)),
+            (Look::Has { differences, is_another: false }, _) if differences.is_empty() => Happening::Appeared,
+            (Look::Has { differences, is_another: false }, _) => Happening::Changed(differences),
+            (Look::NotCompared(why), _) => Happening::NotCompared(printable(why)),
+            (Look::Lacks(doubt), Some(true)) => Happening::Vanished(doubt.map(printable)),
+            (Look::Lacks(doubt), _) => Happening::Absent(doubt.map(printable)),
+            (Look::NotInScope(why), _) => Happening::NotInScope(why),
+            (Look::Unreadable(why), _) => Happening::Unreadable(printable(why)),
         }
     }
 }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     /// What is told of looks into backups 1, 2, … : the first backup, how many show it, and what.
-    fn told(looks: Vec<Look>) -> Vec<(usize, usize, Event)> {
+    fn told(looks: Vec<Look>) -> Vec<(usize, usize, Happening)> {
         let mut timeline = Timeline::default();
         for (number, look) in looks.into_iter().enumerate() {
             timeline.add(&(number + 1).to_string(), None, look);
@@ -165,24 +165,28 @@ mod tests {
         assert_eq!(
             told(looks),
             [
-                (1, 2, Event::Absent(None)),
-                (3, 1, Event::Appeared),
-                (4, 2, Event::Same),
-                (6, 1, Event::Changed(difference())),
-                (7, 1, Event::Same),
-                (8, 1, Event::Vanished(None)),
-                (9, 1, Event::Absent(None)),
+                (1, 2, Happening::Absent(None)),
+                (3, 1, Happening::Appeared),
+                (4, 2, Happening::Same),
+                (6, 1, Happening::Changed(difference())),
+                (7, 1, Happening::Same),
+                (8, 1, Happening::Vanished(None)),
+                (9, 1, Happening::Absent(None)),
             ]
         );
     }
 
     #[test]
     fn of_an_object_that_the_first_backup_has_nobody_knows_when_it_appeared() {
-        assert_eq!(told(vec![Look::First, has(vec![])]), [(1, 1, Event::Present), (2, 1, Event::Same)]);
+        assert_eq!(told(vec![Look::First, has(vec![])]), [(1, 1, Happening::Present), (2, 1, Happening::Same)]);
         let looks = vec![Look::NotInScope("a"), Look::Unreadable("b".to_owned()), Look::First];
         assert_eq!(
             told(looks),
-            [(1, 1, Event::NotInScope("a")), (2, 1, Event::Unreadable("b".to_owned())), (3, 1, Event::Present)]
+            [
+                (1, 1, Happening::NotInScope("a")),
+                (2, 1, Happening::Unreadable("b".to_owned())),
+                (3, 1, Happening::Present)
+            ]
         );
     }
 
@@ -202,13 +206,13 @@ mod tests {
         assert_eq!(
             told(looks),
             [
-                (1, 1, Event::Present),
-                (2, 2, Event::NotInScope("a")),
-                (4, 1, Event::NotInScope("b")),
-                (5, 1, Event::Same),
-                (6, 1, Event::Unreadable("c".to_owned())),
-                (7, 1, Event::Unreadable("c\\nc".to_owned())),
-                (8, 1, Event::Vanished(Some("d\\u{7}".to_owned()))),
+                (1, 1, Happening::Present),
+                (2, 2, Happening::NotInScope("a")),
+                (4, 1, Happening::NotInScope("b")),
+                (5, 1, Happening::Same),
+                (6, 1, Happening::Unreadable("c".to_owned())),
+                (7, 1, Happening::Unreadable("c\\nc".to_owned())),
+                (8, 1, Happening::Vanished(Some("d\\u{7}".to_owned()))),
             ]
         );
     }
@@ -227,11 +231,11 @@ mod tests {
         assert_eq!(
             told(looks),
             [
-                (1, 2, Event::Absent(doubt("a"))),
-                (3, 1, Event::Absent(None)),
-                (4, 1, Event::Appeared),
-                (5, 1, Event::Vanished(doubt("a"))),
-                (6, 1, Event::Absent(doubt("b\\u{7}"))),
+                (1, 2, Happening::Absent(doubt("a"))),
+                (3, 1, Happening::Absent(None)),
+                (4, 1, Happening::Appeared),
+                (5, 1, Happening::Vanished(doubt("a"))),
+                (6, 1, Happening::Absent(doubt("b\\u{7}"))),
             ]
         );
     }
@@ -243,11 +247,11 @@ mod tests {
         assert_eq!(
             told(looks),
             [
-                (1, 1, Event::Present),
-                (2, 1, Event::Vanished(None)),
-                (3, 1, Event::NotCompared("a".to_owned())),
-                (4, 1, Event::Same),
-                (5, 1, Event::Vanished(None)),
+                (1, 1, Happening::Present),
+                (2, 1, Happening::Vanished(None)),
+                (3, 1, Happening::NotCompared("a".to_owned())),
+                (4, 1, Happening::Same),
+                (5, 1, Happening::Vanished(None)),
             ]
         );
     }
@@ -260,12 +264,12 @@ mod tests {
         assert_eq!(
             told(looks),
             [
-                (1, 1, Event::Present),
-                (2, 1, Event::MadeAgain(vec![])),
-                (3, 1, Event::Vanished(None)),
-                (4, 1, Event::MadeAgain(difference())),
-                (5, 1, Event::Vanished(None)),
-                (6, 1, Event::Appeared),
+                (1, 1, Happening::Present),
+                (2, 1, Happening::MadeAgain(vec![])),
+                (3, 1, Happening::Vanished(None)),
+                (4, 1, Happening::MadeAgain(difference())),
+                (5, 1, Happening::Vanished(None)),
+                (6, 1, Happening::Appeared),
             ]
         );
     }

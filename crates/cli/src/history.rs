@@ -11,7 +11,7 @@ use crate::opened::{self, ScratchArgs, until_interrupted};
 use crate::output::{Output, print_resource};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lifeboat_browse::{Event, History, HistoryEvent, HistoryOptions, types_of_backups};
+use lifeboat_browse::{Happening, History, HistoryEvent, HistoryOptions, types_of_backups};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
 use serde_json::{Value, json};
@@ -100,25 +100,25 @@ impl HistoryArgs {
 /// Hides the values of a Secret.
 fn hide(history: &mut History) {
     for event in &mut history.events {
-        if let Event::Changed(differences) | Event::MadeAgain(differences) = &mut event.event {
+        if let Happening::Changed(differences) | Happening::MadeAgain(differences) = &mut event.event {
             hide_secret_values(differences);
         }
     }
 }
 
 /// What an event is called, the reason that belongs to it, and where the object differs.
-fn parts(event: &Event) -> (&'static str, Option<&str>, &[Difference]) {
+fn parts(event: &Happening) -> (&'static str, Option<&str>, &[Difference]) {
     match event {
-        Event::Present => ("present", None, &[]),
-        Event::Appeared => ("appeared", None, &[]),
-        Event::Changed(differences) => ("changed", None, differences),
-        Event::MadeAgain(differences) => ("made again", None, differences),
-        Event::NotCompared(why) => ("uncompared", Some(why), &[]),
-        Event::Vanished(doubt) => ("vanished", doubt.as_deref(), &[]),
-        Event::Same => ("unchanged", None, &[]),
-        Event::Absent(doubt) => ("absent", doubt.as_deref(), &[]),
-        Event::NotInScope(why) => ("not in scope", Some(why), &[]),
-        Event::Unreadable(why) => ("unreadable", Some(why), &[]),
+        Happening::Present => ("present", None, &[]),
+        Happening::Appeared => ("appeared", None, &[]),
+        Happening::Changed(differences) => ("changed", None, differences),
+        Happening::MadeAgain(differences) => ("made again", None, differences),
+        Happening::NotCompared(why) => ("uncompared", Some(why), &[]),
+        Happening::Vanished(doubt) => ("vanished", doubt.as_deref(), &[]),
+        Happening::Same => ("unchanged", None, &[]),
+        Happening::Absent(doubt) => ("absent", doubt.as_deref(), &[]),
+        Happening::NotInScope(why) => ("not in scope", Some(why), &[]),
+        Happening::Unreadable(why) => ("unreadable", Some(why), &[]),
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     fn history() -> History {
-        let event = |backup: &str, backups: usize, event: Event| HistoryEvent {
+        let event = |backup: &str, backups: usize, event: Happening| HistoryEvent {
             backup: backup.to_owned(),
             time: Some(lifeboat_api::Time::new("2026-11-24T02:00:00Z".parse().unwrap())),
             last: format!("{backup}-last"),
@@ -192,15 +192,15 @@ mod tests {
             event,
         };
         let difference = Difference { path: "/data/a".to_owned(), left: Some(json!("1")), right: None };
-        let undated = HistoryEvent { time: None, ..event("odd", 1, Event::Unreadable("it is torn".to_owned())) };
+        let undated = HistoryEvent { time: None, ..event("odd", 1, Happening::Unreadable("it is torn".to_owned())) };
         History {
             events: vec![
-                event("b1", 2, Event::NotInScope("its namespace is not included")),
-                event("b3", 1, Event::Appeared),
-                event("b4", 3, Event::Same),
-                event("b7", 1, Event::Changed(vec![difference])),
-                event("b8", 1, Event::Vanished(Some("the backup is PartiallyFailed".to_owned()))),
-                event("b9", 1, Event::Absent(Some("the backup has resource policies".to_owned()))),
+                event("b1", 2, Happening::NotInScope("its namespace is not included")),
+                event("b3", 1, Happening::Appeared),
+                event("b4", 3, Happening::Same),
+                event("b7", 1, Happening::Changed(vec![difference])),
+                event("b8", 1, Happening::Vanished(Some("the backup is PartiallyFailed".to_owned()))),
+                event("b9", 1, Happening::Absent(Some("the backup has resource policies".to_owned()))),
                 undated,
             ],
             left_out: 1,
