@@ -259,19 +259,32 @@ mod tests {
 
     #[test]
     fn odd_schemas_harm_nothing() {
+        const KIND: &str = "x-kubernetes-group-version-kind";
         let nothing = json!({"type": "object", "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Widget"}]});
         for odd in [json!(null), json!(3), json!(["a"])] {
             assert_eq!(schema_of(&widgets(), Some(&odd)), nothing, "{odd}");
         }
-        for odd in [
-            json!({"properties": 3}),
-            json!({"items": [1], "additionalProperties": true}),
-            json!({"properties": {"a": 1, "b": {"x-kubernetes-embedded-resource": true, "properties": [], "required": 1}}}),
+        let with_object = |mut schema: Value| {
+            add_object(&mut schema);
+            schema
+        };
+        let embedded =
+            |required: Value| json!({"x-kubernetes-embedded-resource": true, "properties": [], "required": required});
+        for (odd, expected) in [
+            (json!({"properties": 3}), json!({"properties": 3})),
+            (
+                json!({"items": [1], "additionalProperties": true}),
+                with_object(json!({"items": [1], "additionalProperties": true})),
+            ),
+            (
+                json!({"properties": {"a": 1, "b": embedded(json!(1))}}),
+                with_object(json!({"properties": {"a": 1, "b": embedded(json!(["kind", "apiVersion"]))}})),
+            ),
         ] {
-            assert_eq!(
-                schema_of(&widgets(), Some(&odd))["x-kubernetes-group-version-kind"],
-                nothing["x-kubernetes-group-version-kind"]
-            );
+            let mut made = schema_of(&widgets(), Some(&odd));
+            let fields = made.as_object_mut().unwrap();
+            assert_eq!(fields.remove(KIND), nothing.get(KIND).cloned(), "{odd}");
+            assert_eq!(made, expected, "{odd}");
         }
     }
 
