@@ -26,6 +26,7 @@ mod proxy;
 mod python;
 mod s3;
 mod scripted;
+mod spans;
 mod terminal;
 
 pub use binaries::{Binaries, cache_folder};
@@ -45,4 +46,5 @@ pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule
 pub use python::with_python_packages;
 pub use s3::S3Server;
 pub use scripted::scripted_api_server;
+pub use spans::Spans;
 pub use terminal::Terminal;

@@ -9,8 +9,8 @@ use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_backup::{Env, FinalizeError, finalize, remove_snapshots, run};
 use lifeboat_hook::{HookPod, Owed};
 use lifeboat_object::{GroupResource, ObjectKey, Results};
-use lifeboat_operation::InMemory;
-use lifeboat_testbed::{Fault, Nth, Ran, Rule};
+use lifeboat_operation::{InMemory, TRACE_TARGET};
+use lifeboat_testbed::{Fault, Nth, Ran, Rule, Spans};
 use serde_json::{Value, json};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
@@ -42,6 +42,22 @@ async fn one_look_at_the_snapshots_of_a_backup_is_two_lists_however_many_there_a
         (Some(BackupPhase::Finalizing), 40)
     );
     assert_eq!(requests(&ground), lists);
+}
+
+#[tokio::test]
+async fn the_snapshots_of_a_backup_and_its_end_are_spans_of_their_own() {
+    let ground = claims(1).await;
+    let spans = Spans::note(TRACE_TARGET);
+    let record = waiting(&ground).await;
+    let stages = ["claim", "collect", "discover", "process", "publish", "seal", "snapshots", "write"];
+    let stages = stages.map(|stage| format!("backup/{stage}"));
+    assert_eq!(spans.take(), [&["backup".to_owned()], &stages[..]].concat());
+    all_ready(&ground).await;
+    let record = look(&ground, record).await;
+    assert_eq!(spans.take(), [""; 0], "a look is none");
+    let ended = Box::pin(finalize(record, false, &ground.env(ground.store()))).await.unwrap();
+    assert_eq!(ended.status.phase, Some(BackupPhase::Completed));
+    assert_eq!(spans.take(), ["backup", "backup/finalize"]);
 }
 
 #[tokio::test]

@@ -180,6 +180,14 @@ fn a_server_makes_traces_of_what_it_does() {
         json!({"provider": "lifeboat.io/directory", "default": true, "objectStorage": {"bucket": "b"},
             "config": {"path": folder.path().join("main").display().to_string()}}),
     ));
+    // Its last run was long ago: one is due when the server begins, and the next one in the new year.
+    let mut yearly = velero(
+        "Schedule",
+        "yearly",
+        json!({"schedule": "@yearly", "skipImmediately": false, "template": {"includedNamespaces": ["shop"]}}),
+    );
+    yearly["status"] = json!({"phase": "Enabled", "lastBackup": "2020-06-01T00:00:00Z"});
+    items.push(yearly);
     let sandbox = Sandbox::start(&json!({"kind": "List", "items": items}).to_string());
     let collector = Collector::start();
     let command = || {
@@ -196,17 +204,24 @@ fn a_server_makes_traces_of_what_it_does() {
         let run = run(command().args(line.split(' ')));
         assert_eq!(run.code, 0, "{line}: {run:?} {}", std::fs::read_to_string(&log).unwrap_or_default());
     };
-    ok("schedule create daily --schedule @daily --include-namespaces shop");
+    let kubectl = sandbox.kubectl();
+    let phases = ["get", "backups", "--namespace=velero", "--selector=velero.io/schedule-name=yearly"];
+    let phases = [&phases[..], &["--output=jsonpath={.items[*].status.phase}"]].concat();
+    eventually("the run of the schedule", || kubectl.try_run(&phases).is_ok_and(|phases| phases == "Completed"));
     ok("backup create b --include-namespaces shop --wait");
     ok("restore create r --from-backup b --wait");
     ok("backup delete b --confirm");
-    let kubectl = sandbox.kubectl();
     eventually("the deletion", || kubectl.try_run(&["get", "backup", "b", "--namespace=velero"]).is_err());
     assert_eq!(server.stop(), Some(0));
     let (_, spans) = collector.take();
     let mut roots: Vec<String> = tree(&spans).into_iter().filter(|line| !line.contains('/')).collect();
     roots.dedup();
-    assert_eq!(roots, ["backup", "deletion", "restore"], "{}", std::fs::read_to_string(&log).unwrap_or_default());
+    assert_eq!(
+        roots,
+        ["backup", "deletion", "restore", "schedule run"],
+        "{}",
+        std::fs::read_to_string(&log).unwrap_or_default()
+    );
     let of_deletion: Vec<String> = tree(&spans).into_iter().filter(|line| line.starts_with("deletion")).collect();
     assert_eq!(of_deletion, ["deletion", "deletion/files", "deletion/objects"]);
 }

@@ -18,8 +18,9 @@ use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLoca
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_bucket::{BlobStore, Memory};
 use lifeboat_object::Results;
-use lifeboat_operation::Operation;
+use lifeboat_operation::{Operation, TRACE_TARGET};
 use lifeboat_sandbox::Sandbox;
+use lifeboat_testbed::Spans;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -162,6 +163,20 @@ impl Ground {
         running.await.unwrap();
         self.backup().await
     }
+
+    /// Makes the backup to its end, and then the restore up to where it waits for its operation.
+    async fn run_restore(&self) {
+        self.run().await;
+        for _ in 0..2 {
+            let _ = pending_backup::look_after(&self.context, self.backup().await, self.target()).await;
+        }
+        Box::pin(pending_backup::end(&self.context, self.backup().await, self.target())).await.unwrap();
+        let mut world = World::default();
+        world.put(Stored::from(self.backup().await));
+        world.put(Stored::from(self.location.clone()));
+        let origin = Origin::of(&self.restore().await, &world);
+        Box::pin(restore::run(&self.context, self.restore().await, origin, CancellationToken::new())).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -262,16 +277,7 @@ async fn a_backup_that_waits_ends_when_its_bucket_was_away_for_a_day() {
 #[tokio::test]
 async fn a_restore_that_waits_ends_when_its_bucket_was_away_for_a_day() {
     let mut ground = Ground::start().await;
-    ground.run().await;
-    for _ in 0..2 {
-        let _ = pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await;
-    }
-    Box::pin(pending_backup::end(&ground.context, ground.backup().await, ground.target())).await.unwrap();
-    let mut world = World::default();
-    world.put(Stored::from(ground.backup().await));
-    world.put(Stored::from(ground.location.clone()));
-    let origin = Origin::of(&ground.restore().await, &world);
-    Box::pin(restore::run(&ground.context, ground.restore().await, origin, CancellationToken::new())).await.unwrap();
+    ground.run_restore().await;
     for (hour, is_there, expected, noted) in LOOKS {
         ground.set_clock(hour);
         let location = if is_there { ground.location.clone() } else { ground.away() };
@@ -309,17 +315,8 @@ async fn cancelling_a_backup_that_waits_ends_its_operations_and_then_the_backup(
 #[tokio::test]
 async fn a_restore_waits_for_its_operations_and_ends_after_them() {
     let ground = Ground::start().await;
-    ground.run().await;
-    for _ in 0..2 {
-        let _ = pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await;
-    }
-    Box::pin(pending_backup::end(&ground.context, ground.backup().await, ground.target())).await.unwrap();
-    let mut world = World::default();
-    world.put(Stored::from(ground.backup().await));
-    world.put(Stored::from(ground.location.clone()));
+    ground.run_restore().await;
     let place = || async { Some((ground.backup().await, ground.location.clone())) };
-    let origin = Origin::of(&ground.restore().await, &world);
-    Box::pin(restore::run(&ground.context, ground.restore().await, origin, CancellationToken::new())).await.unwrap();
     let pending = ground.restore().await;
     assert_eq!(pending.status.phase, Some(RestorePhase::WaitingForPluginOperations));
     assert_eq!((pending.status.restore_item_operations_attempted, pending.status.completion_timestamp), (1, None));
@@ -332,6 +329,21 @@ async fn a_restore_waits_for_its_operations_and_ends_after_them() {
     let ended = ground.restore().await.status;
     assert_eq!((ended.phase, ended.restore_item_operations_completed), (Some(RestorePhase::Completed), 1));
     assert!(ended.completion_timestamp.is_some());
+}
+
+#[tokio::test]
+async fn the_end_of_a_restore_is_a_span_of_its_own() {
+    let ground = Ground::start().await;
+    ground.run_restore().await;
+    let place = || async { Some((ground.backup().await, ground.location.clone())) };
+    let spans = Spans::note(TRACE_TARGET);
+    for _ in 0..2 {
+        let _ = pending_restore::look_after(&ground.context, ground.restore().await, place().await).await;
+    }
+    assert_eq!(spans.take(), [""; 0], "a look is none");
+    Box::pin(pending_restore::end(&ground.context, ground.restore().await, place().await)).await.unwrap();
+    assert_eq!(ground.restore().await.status.phase, Some(RestorePhase::Completed));
+    assert_eq!(spans.take(), ["restore", "restore/finalize"]);
 }
 
 /// An action of Velero's CSI plugin.
