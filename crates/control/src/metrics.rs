@@ -2,10 +2,10 @@
 
 mod observed;
 
-use lifeboat_api::{Backup, BackupPhase, Restore, RestorePhase};
+use lifeboat_api::{Backup, BackupPhase, Restore, RestorePhase, label_value};
 use prometheus::{Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// Upper bounds of durations, in seconds.
 const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
@@ -95,7 +95,7 @@ metrics! {
     restore_failure: IntCounterVec "velero_restore_failed_total" [SCHEDULE] "Restores that failed";
 }
 
-/// The value of the label `schedule`.
+/// The schedule of a backup, as its label says.
 fn schedule_of(backup: &Backup) -> &str {
     backup.schedule_label().unwrap_or_default()
 }
@@ -176,6 +176,17 @@ impl Metrics {
         let _ = self.backup_duration.remove_label_values(&[schedule]);
     }
 
+    /// The value of the label `schedule` for what happens to something of this schedule: none when the schedule is gone, or was never
+    /// here, since nobody would take its series away again.
+    fn counted_for<'a>(&self, schedule: &'a str) -> &'a str {
+        let known = self.schedules.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(schedule) { schedule } else { "" }
+    }
+
+    fn of_backup<'b>(&self, backup: &'b Backup) -> &'b str {
+        self.counted_for(schedule_of(backup))
+    }
+
     /// The text form of Prometheus.
     pub(crate) fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
         let mut out = Vec::new();
@@ -184,18 +195,18 @@ impl Metrics {
     }
 
     pub(crate) fn backup_begins(&self, backup: &Backup) {
-        self.backup_attempt.with_label_values(&[schedule_of(backup)]).inc();
+        self.backup_attempt.with_label_values(&[self.of_backup(backup)]).inc();
     }
 
     pub(crate) fn backup_refused(&self, backup: &Backup) {
-        let schedule = [schedule_of(backup)];
+        let schedule = [self.of_backup(backup)];
         self.backup_invalid.with_label_values(&schedule).inc();
         self.backup_last_status.with_label_values(&schedule).set(0.0);
     }
 
     /// The walk of a backup has ended; what it has begun may go on. Called once a backup.
     pub(crate) fn backup_ran(&self, backup: &Backup) {
-        let (schedule, status) = (schedule_of(backup), &backup.status);
+        let (schedule, status) = (self.of_backup(backup), &backup.status);
         let (begun, taken) = (count(status.volume_snapshots_attempted), count(status.volume_snapshots_completed));
         self.snapshot_attempt.with_label_values(&[schedule]).inc_by(begun);
         self.snapshot_success.with_label_values(&[schedule]).inc_by(taken);
@@ -210,7 +221,7 @@ impl Metrics {
 
     /// The snapshots of a backup that ends are ready or have failed.
     fn snapshots_end(&self, backup: &Backup) {
-        let of = [schedule_of(backup), backup.metadata.name.as_str()];
+        let of = [self.of_backup(backup), backup.metadata.name.as_str()];
         let begun = count(backup.status.csi_volume_snapshots_attempted);
         let ready = count(backup.status.csi_volume_snapshots_completed);
         self.csi_success.with_label_values(&of).inc_by(ready);
@@ -219,7 +230,7 @@ impl Metrics {
 
     /// A backup in its last phase; `size` is that of its archive, when there is a new one.
     pub(crate) fn backup_ends(&self, backup: &Backup, size: Option<u64>) {
-        let (schedule, status) = ([schedule_of(backup)], &backup.status);
+        let (schedule, status) = ([self.of_backup(backup)], &backup.status);
         let ends = match status.phase {
             Some(BackupPhase::Completed) => &self.backup_success,
             Some(BackupPhase::PartiallyFailed) => &self.backup_partial,
@@ -246,20 +257,21 @@ impl Metrics {
 
     /// The archive of a backup has this many bytes.
     pub(crate) fn backup_archived(&self, backup: &Backup, size: u64) {
-        self.backup_size.with_label_values(&[schedule_of(backup)]).set(size as f64);
+        self.backup_size.with_label_values(&[self.of_backup(backup)]).set(size as f64);
     }
 
     pub(crate) fn deletion_begins(&self, backup: &Backup) {
-        self.deletion_attempt.with_label_values(&[schedule_of(backup)]).inc();
+        self.deletion_attempt.with_label_values(&[self.of_backup(backup)]).inc();
     }
 
     pub(crate) fn deletion_ends(&self, backup: &Backup, is_good: bool) {
         let ends = if is_good { &self.deletion_success } else { &self.deletion_failure };
-        ends.with_label_values(&[schedule_of(backup)]).inc();
+        ends.with_label_values(&[self.of_backup(backup)]).inc();
     }
 
     pub(crate) fn restore_begins(&self, restore: &Restore) {
-        self.restore_attempt.with_label_values(&[restore.spec.schedule_name.as_str()]).inc();
+        let schedule = label_value(&restore.spec.schedule_name);
+        self.restore_attempt.with_label_values(&[self.counted_for(&schedule)]).inc();
     }
 
     /// A restore in its last phase.
@@ -270,7 +282,8 @@ impl Metrics {
             Some(RestorePhase::FailedValidation) => &self.restore_invalid,
             _ => &self.restore_failure,
         };
-        ends.with_label_values(&[restore.spec.schedule_name.as_str()]).inc();
+        let schedule = label_value(&restore.spec.schedule_name);
+        ends.with_label_values(&[self.counted_for(&schedule)]).inc();
     }
 }
 

@@ -248,8 +248,9 @@ impl Server {
             }
             self.emit_events();
             if self.world.is_complete() {
-                self.pass();
+                // Before the steps, which count for the schedules that are known.
                 self.context.metrics.observe(&self.world, &self.context.options.zone, self.context.env.now());
+                self.pass();
                 self.compare();
                 self.health.looked(std::time::Instant::now());
             }

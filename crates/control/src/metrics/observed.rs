@@ -8,7 +8,7 @@ use crate::phase::taken_over::is_of_another_cluster;
 use crate::world::World;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use lifeboat_api::{BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Schedule, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Schedule, Time};
 use prometheus::core::Collector;
 use prometheus::proto::LabelPair;
 use prometheus::{GaugeVec, IntCounterVec};
@@ -16,8 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 impl Metrics {
-    fn observe_schedules(&self, world: &World, zone: &TimeZone, now: Timestamp) {
-        let labels: BTreeSet<String> = world.schedules.iter().map(Schedule::label).collect();
+    fn observe_schedules(&self, labels: BTreeSet<String>, world: &World, zone: &TimeZone, now: Timestamp) {
         let mut known = self.schedules.lock().unwrap_or_else(PoisonError::into_inner);
         for gone in known.difference(&labels) {
             self.remove_schedule(gone);
@@ -44,14 +43,18 @@ impl Metrics {
 
     /// What can be counted in the resources.
     pub(crate) fn observe(&self, world: &World, zone: &TimeZone, now: Timestamp) {
-        self.observe_schedules(world, zone, now);
+        let schedules: BTreeSet<String> = world.schedules.iter().map(Schedule::label).collect();
+        let is_there = |schedule: &str| schedule.is_empty() || schedules.contains(schedule);
+        self.observe_schedules(schedules.clone(), world, zone, now);
         let none: [&str; 0] = [];
         self.backup_total.with_label_values(&none).set(world.backups.len() as f64);
         self.restore_total.with_label_values(&none).set(world.restores.len() as f64);
         let mut last: BTreeMap<&str, Time> = BTreeMap::new();
         // What another cluster has saved says nothing of a schedule of ours that has the name of one of its.
         let own = || world.backups.iter().filter(|backup| !is_of_another_cluster(backup));
-        for backup in own().filter(|backup| backup.status.phase == Some(BackupPhase::Completed)) {
+        let is_shown =
+            |backup: &&Backup| backup.status.phase == Some(BackupPhase::Completed) && is_there(schedule_of(backup));
+        for backup in own().filter(is_shown) {
             if let Some(end) = backup.status.completion_timestamp {
                 let latest = last.entry(schedule_of(backup)).or_insert(end);
                 *latest = end.max(*latest);
@@ -61,8 +64,10 @@ impl Metrics {
         remove_absent(&self.location_status, |name| locations.contains(name));
         // compat: Velero never removes these, so that their number grows with all backups that ever were.
         let backups: BTreeSet<&str> = world.backups.iter().map(|backup| backup.metadata.name.as_str()).collect();
-        self.csi().into_iter().for_each(|counter| remove_absent_backups(counter, &backups));
-        self.observe_unprotected(world);
+        let is_shown =
+            |schedule: &str, backup: &str| is_there(schedule) && (backup.is_empty() || backups.contains(backup));
+        self.csi().into_iter().for_each(|counter| remove_absent_backups(counter, is_shown));
+        self.observe_unprotected(world, is_there);
         world.locations.iter().for_each(|location| self.observe_location(location));
         remove_absent(&self.backup_last_success, |schedule| last.contains_key(schedule));
         for (schedule, end) in last {
@@ -85,9 +90,9 @@ impl Metrics {
     }
 
     /// What the newest backups say that have run.
-    fn observe_unprotected(&self, world: &World) {
+    fn observe_unprotected(&self, world: &World, is_there: impl Fn(&str) -> bool) {
         let have_run = world.backups.iter().filter(|backup| backup.status.start_timestamp.is_some());
-        let newest = newest_ended(have_run);
+        let newest = newest_ended(have_run.filter(|backup| is_there(schedule_of(backup))));
         remove_absent(&self.unprotected, |schedule| newest.contains_key(schedule));
         for (schedule, backup) in newest {
             self.unprotected.with_label_values(&[schedule]).set(backup.status.unprotected_volumes as f64);
@@ -101,13 +106,13 @@ impl Metrics {
     }
 }
 
-/// Takes away the series of backups that are gone.
-fn remove_absent_backups(counter: &IntCounterVec, backups: &BTreeSet<&str>) {
+/// Takes away the series of schedules and backups that are gone.
+fn remove_absent_backups(counter: &IntCounterVec, is_shown: impl Fn(&str, &str) -> bool) {
     for family in counter.collect() {
         for metric in family.get_metric() {
             let value = |name: &str| metric.get_label().iter().find(|l| l.name() == name).map_or("", LabelPair::value);
             let (schedule, backup) = (value("schedule"), value("backupName"));
-            if !backup.is_empty() && !backups.contains(backup) {
+            if !is_shown(schedule, backup) {
                 // It is gone already when there is none.
                 let _ = counter.remove_label_values(&[schedule, backup]);
             }

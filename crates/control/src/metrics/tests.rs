@@ -29,6 +29,24 @@ fn backup(phase: BackupPhase) -> Backup {
     backup
 }
 
+/// A world with these schedules and nothing else.
+fn with_schedules(names: &[&str]) -> World {
+    let mut world = World::default();
+    for name in names {
+        let mut schedule = Schedule::default();
+        schedule.metadata.name = (*name).into();
+        world.schedules.put(schedule);
+    }
+    world
+}
+
+/// Metrics that know the schedule of [`backup`].
+fn of_daily() -> Metrics {
+    let metrics = Metrics::new().unwrap();
+    metrics.observe(&with_schedules(&["daily"]), &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+    metrics
+}
+
 #[test]
 fn of_each_namespace_there_is_the_time_of_its_last_good_backup() {
     let metrics = Metrics::new().unwrap();
@@ -60,7 +78,7 @@ fn of_each_namespace_there_is_the_time_of_its_last_good_backup() {
 
 #[test]
 fn a_backup_is_counted_by_how_it_ends() {
-    let metrics = Metrics::new().unwrap();
+    let metrics = of_daily();
     metrics.backup_begins(&backup(BackupPhase::InProgress));
     metrics.backup_ends(&backup(BackupPhase::Completed), Some(4096));
     assert_eq!(
@@ -98,7 +116,7 @@ fn a_backup_is_counted_by_how_it_ends() {
 
 #[test]
 fn snapshots_are_counted_when_they_are_begun_and_when_their_backup_ends() {
-    let metrics = Metrics::new().unwrap();
+    let metrics = of_daily();
     let mut backup = backup(BackupPhase::Completed);
     backup.metadata.name = "daily-1".into();
     let status = &mut backup.status;
@@ -114,7 +132,7 @@ fn snapshots_are_counted_when_they_are_begun_and_when_their_backup_ends() {
     assert_eq!(lines(&metrics, "csi_snapshot_s"), [csi("success") + " 4"]);
     assert_eq!(lines(&metrics, "csi_snapshot_f"), [csi("failure") + " 1"]);
 
-    let mut world = World::default();
+    let mut world = with_schedules(&["daily"]);
     let mut older = backup.clone();
     older.metadata.name = "daily-0".into();
     older.status.start_timestamp = Some(Time::new(Timestamp::UNIX_EPOCH));
@@ -133,10 +151,7 @@ fn snapshots_are_counted_when_they_are_begun_and_when_their_backup_ends() {
 #[test]
 fn what_another_cluster_has_saved_does_not_count_for_a_schedule_of_its_name() {
     let metrics = Metrics::new().unwrap();
-    let mut world = World::default();
-    let mut schedule = Schedule::default();
-    schedule.metadata.name = "daily".into();
-    world.schedules.put(schedule);
+    let mut world = with_schedules(&["daily"]);
     let mut found = backup(BackupPhase::Completed);
     found.metadata.name = "daily-2".into();
     (found.status.start_timestamp, found.status.completion_timestamp) =
@@ -192,7 +207,7 @@ fn a_schedule_that_is_enabled_has_a_next_run() {
 #[test]
 fn a_gauge_loses_what_is_gone() {
     let metrics = Metrics::new().unwrap();
-    let mut world = World::default();
+    let mut world = with_schedules(&["daily"]);
     for name in ["here", "gone"] {
         let mut location = BackupStorageLocation::default();
         location.metadata.name = name.into();
@@ -237,8 +252,37 @@ fn a_schedule_is_shown_as_long_as_it_is_there() {
 }
 
 #[test]
+fn what_ends_after_its_schedule_is_gone_counts_for_none() {
+    let metrics = of_daily();
+    let mut backup = backup(BackupPhase::Completed);
+    backup.metadata.name = "daily-1".into();
+    (backup.status.csi_volume_snapshots_attempted, backup.status.csi_volume_snapshots_completed) = (1, 1);
+    metrics.backup_begins(&backup);
+    metrics.backup_ran(&backup);
+    let mut world = World::default();
+    world.backups.put(backup.clone());
+    let see = || metrics.observe(&world, &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+    see();
+    metrics.backup_ends(&backup, Some(4096));
+    let mut restore = Restore::default();
+    (restore.spec.schedule_name, restore.status.phase) = ("daily".into(), Some(RestorePhase::Completed));
+    metrics.restore_begins(&restore);
+    metrics.restore_ends(&restore);
+    metrics.deletion_begins(&backup);
+    metrics.deletion_ends(&backup, true);
+    for moment in ["at once", "after a look"] {
+        assert!(!String::from_utf8(metrics.text().unwrap()).unwrap().contains("\"daily\""), "{moment}");
+        for what in ["backup_success", "restore_attempt", "restore_success", "backup_deletion_success"] {
+            let line = format!("velero_{what}_total{{schedule=\"\"}} 1");
+            assert_eq!(lines(&metrics, &line), [line.as_str()], "{moment}");
+        }
+        see();
+    }
+}
+
+#[test]
 fn restores_deletions_and_locations_are_counted() {
-    let metrics = Metrics::new().unwrap();
+    let metrics = of_daily();
     let mut restore = Restore::default();
     restore.spec.schedule_name = "daily".into();
     for phase in
@@ -263,6 +307,7 @@ fn restores_deletions_and_locations_are_counted() {
             r#"velero_backup_deletion_attempt_total{schedule="daily"} 1"#,
             r#"velero_backup_deletion_failure_total{schedule="daily"} 1"#,
             r#"velero_backup_deletion_success_total{schedule="daily"} 1"#,
+            r#"velero_backup_last_status{schedule="daily"} 1"#,
             r#"velero_backup_location_status_gauge{backup_location_name="here"} 1"#,
             r#"velero_restore_attempt_total{schedule="daily"} 4"#,
             r#"velero_restore_failed_total{schedule="daily"} 1"#,
