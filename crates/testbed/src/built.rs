@@ -19,7 +19,7 @@ pub(crate) fn built(name: &str, package: &str, races: Races) -> Result<PathBuf> 
     if races == Races::Detected {
         program.push_str("-races");
     }
-    let programs = cache_folder().join("testbed").join("plugins");
+    let programs = cache_folder().join("testbed").join("programs");
     let path = programs.join(&program);
     if path.exists() {
         return Ok(path);
