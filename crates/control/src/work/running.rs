@@ -5,7 +5,7 @@ use super::{Context, Unfinished};
 use crate::phase::{attempt, note_attempt};
 use crate::world::Meta;
 use lifeboat_api::{Backup, Restore};
-use lifeboat_client::is_refused;
+use lifeboat_client::{Change, is_refused};
 use lifeboat_cluster::ClusterError;
 use lifeboat_operation::{Fence, Progress};
 use lifeboat_reconcile::Leadership;
@@ -53,8 +53,6 @@ pub(super) fn unfinalized(why: &str) -> String {
     format!("{why}: it is not finalized, and its files stay as they were")
 }
 
-/// How often a write is tried when others write too.
-const TRIES: u32 = 5;
 /// Between reports of progress.
 const REPORT: Duration = Duration::from_secs(1);
 
@@ -161,18 +159,24 @@ pub(super) enum Now<T> {
     Gone,
 }
 
-pub(super) async fn look_again<T: Phased>(context: &Context, known: &T) -> Result<Now<T>, ClusterError> {
-    let found: Option<T> = context.client.get(&known.meta().name).await?;
-    Ok(match found {
-        Some(found) if found.meta().uid == known.meta().uid => {
-            if found.is_in_phase_of(known) && attempt(found.meta()) == attempt(known.meta()) {
-                Now::Ours(found)
-            } else {
-                Now::Changed
+impl<T: Phased> Now<T> {
+    /// What has become of the object that we know, when this is found under its name.
+    fn of(known: &T, found: Option<T>) -> Self {
+        match found {
+            Some(found) if found.meta().uid == known.meta().uid => {
+                if found.is_in_phase_of(known) && attempt(found.meta()) == attempt(known.meta()) {
+                    Self::Ours(found)
+                } else {
+                    Self::Changed
+                }
             }
+            _ => Self::Gone,
         }
-        _ => Now::Gone,
-    })
+    }
+}
+
+pub(super) async fn look_again<T: Phased>(context: &Context, known: &T) -> Result<Now<T>, ClusterError> {
+    Ok(Now::of(known, context.client.get(&known.meta().name).await?))
 }
 
 /// Changes the object as it is now; again when another actor was faster, as long as it is the one that we know, in the
@@ -182,23 +186,21 @@ pub(super) async fn until_written<T: Phased>(
     known: &T,
     change: impl Fn(&mut T),
 ) -> Result<T, Unfinished> {
-    let what = || format!("{} {}", T::KIND, known.meta().name);
-    for _ in 0..TRIES {
-        let current = match look_again(context, known).await? {
-            Now::Ours(current) => current,
-            Now::Changed => {
-                return Err(Unfinished::Because(format!("{} was changed by another program meanwhile", what())));
-            }
-            Now::Gone => return Err(Unfinished::Because(format!("{} was deleted meanwhile", what()))),
-        };
-        let mut after = current.clone();
-        change(&mut after);
-        match context.client.change(&current, &after).await {
-            Err(e) if e.is_conflict() => {}
-            written => return Ok(written?),
+    let name = &known.meta().name;
+    let because = |why: &str| Unfinished::Because(format!("{} {name} {why}", T::KIND));
+    let to = |current: &T| match Now::of(known, Some(current.clone())) {
+        Now::Ours(mut after) => {
+            change(&mut after);
+            Ok(Some(after))
         }
+        Now::Changed => Err(because("was changed by another program meanwhile")),
+        Now::Gone => Err(because("was deleted meanwhile")),
+    };
+    match Box::pin(context.client.change_as_it_is(name, to)).await? {
+        Change::Made(stored) | Change::Nothing(stored) => Ok(stored),
+        Change::Missing => Err(because("was deleted meanwhile")),
+        Change::Conflicts(tries) => Err(because(&format!("was changed by others {tries} times meanwhile"))),
     }
-    Err(Unfinished::Because(format!("{} is changed by others all the time", what())))
 }
 
 /// Notes on an object that it is refused, by `refuse`, and why; `after` is what was to be noted when it begins. Where the API server does not
