@@ -32,6 +32,7 @@ pub use connect::{ConnectError, ConnectOptions};
 pub use error::{ApiStatus, ClusterError, Failure};
 pub use exec::{Exec, ExecError, Executed, Printed};
 pub use list::{List, ListEnd, ListRequest};
+pub use metadata::metadata_of;
 pub use object::{MergePatch, Preconditions, Wanted};
 pub use pace::{Pace, PaceOptions, Permit};
 pub use pod_log::{PodLog, PodLogRequest};

@@ -12,6 +12,14 @@ struct Partial<M> {
     metadata: M,
 }
 
+/// The metadata of an object, of which the rest is not looked at.
+///
+/// # Errors
+/// When it is no `M`.
+pub fn metadata_of<M: DeserializeOwned>(object: &[u8]) -> serde_json::Result<M> {
+    serde_json::from_slice::<Partial<M>>(object).map(|partial| partial.metadata)
+}
+
 impl Cluster {
     /// Hands out the metadata of each object of a type that a label selector matches (an empty one matches all), of one namespace or of
     /// all. It may hand one out twice.
@@ -33,12 +41,11 @@ impl Cluster {
         });
         while let Some(bodies) = list.next().await? {
             for body in bodies {
-                let object: Partial<M> = serde_json::from_slice(&body).map_err(|e| ClusterError {
+                take(metadata_of(&body).map_err(|e| ClusterError {
                     verb: "list",
                     what: resource.group_resource().to_string(),
                     failure: Failure::Invalid(e.to_string()),
-                })?;
-                take(object.metadata);
+                })?);
             }
         }
         Ok(())

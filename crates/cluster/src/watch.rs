@@ -65,6 +65,19 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError`]; with code 410 the revision is too old: list again.
     pub async fn watch(&self, request: &WatchRequest) -> Result<Watch, ClusterError> {
+        self.begin_watch(request, None).await
+    }
+
+    /// Does what [`Cluster::watch`] does, of `metadata` alone: events hold `PartialObjectMetadata`.
+    ///
+    /// # Errors
+    /// Those of [`Cluster::watch`].
+    pub async fn watch_metadata(&self, request: &WatchRequest) -> Result<Watch, ClusterError> {
+        let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+        self.begin_watch(request, Some(accept)).await
+    }
+
+    async fn begin_watch(&self, request: &WatchRequest, accept: Option<&'static str>) -> Result<Watch, ClusterError> {
         let mut path = resource_path(&request.resource, request.namespace.as_deref());
         let _ = write!(
             path,
@@ -79,7 +92,7 @@ impl Cluster {
             let _ = write!(path, "&fieldSelector={}", query(&request.fields));
         }
         let what = request.resource.group_resource().to_string();
-        let call = Call { verb: "watch", what: what.clone(), method: Method::GET, path, accept: None, body: None };
+        let call = Call { verb: "watch", what: what.clone(), method: Method::GET, path, accept, body: None };
         let response = self.open(&call).await?;
         let silence = request.lasting + GRACE;
         Ok(Watch { what, body: response.into_body(), buffer: BytesMut::new(), searched: 0, silence })

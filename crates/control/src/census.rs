@@ -17,25 +17,29 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// Between two looks when these are refused.
 const REFUSED: Duration = Duration::from_secs(600);
 
-/// The namespaces of a cluster that are to be protected: without those of Kubernetes, that of the server, those that are being deleted, and
-/// those that their label keeps out of backups. Their claims are not counted.
+/// A namespace of this metadata, when it is to be protected: not one of Kubernetes, that of the server, one that is being deleted, or one
+/// that its label keeps out of backups. Its claims are not counted.
+#[must_use]
+pub fn namespace_to_protect(meta: ObjectMeta, own: &str) -> Option<NamespaceInventory> {
+    let is_ours = SYSTEM.contains(&meta.name.as_str()) || meta.name == own;
+    if is_ours || meta.deletion_timestamp.is_some() || is_kept_out(&meta.labels) {
+        return None;
+    }
+    Some(NamespaceInventory {
+        created: meta.creation_timestamp.map(Time::timestamp),
+        facts: NamespaceFacts { name: meta.name, labels: meta.labels, active: true },
+        claims: 0,
+    })
+}
+
+/// The namespaces of a cluster that are to be protected, as [`namespace_to_protect`] says of each.
 ///
 /// # Errors
 /// When they cannot be listed.
 pub async fn namespaces_to_protect(cluster: &Cluster, own: &str) -> Result<Vec<NamespaceInventory>, ClusterError> {
     let mut found = Vec::new();
     let resource = ApiResource::new("", "v1", "namespaces", "Namespace");
-    let take = |meta: ObjectMeta| {
-        let is_ours = SYSTEM.contains(&meta.name.as_str()) || meta.name == own;
-        if is_ours || meta.deletion_timestamp.is_some() || is_kept_out(&meta.labels) {
-            return;
-        }
-        found.push(NamespaceInventory {
-            created: meta.creation_timestamp.map(Time::timestamp),
-            facts: NamespaceFacts { name: meta.name, labels: meta.labels, active: true },
-            claims: 0,
-        });
-    };
+    let take = |meta: ObjectMeta| found.extend(namespace_to_protect(meta, own));
     cluster.each_metadata(&resource, None, "", take).await?;
     Ok(found)
 }

@@ -30,7 +30,7 @@ mod work;
 mod world;
 
 pub use buckets::open_location;
-pub use census::namespaces_to_protect;
+pub use census::{namespace_to_protect, namespaces_to_protect};
 pub use coverage::{
     Attention, Coverage, Ended, Inventory, LocationState, NamespaceInventory, NamespaceState, Progress, RunningState,
     ScheduleState, coverage,

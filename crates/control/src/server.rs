@@ -206,8 +206,8 @@ impl Server {
         let mut mirrors = JoinSet::new();
         for kind in Kind::ALL {
             let client = &context.client;
-            let (cluster, namespace) = (client.cluster.clone(), client.namespace.clone());
-            let mirrored = Mirrored { cluster, resource: kind.resource(), namespace };
+            let (cluster, namespace) = (client.cluster.clone(), Some(client.namespace.clone()));
+            let mirrored = Mirrored { cluster, resource: kind.resource(), namespace, metadata_only: false };
             mirrors.spawn(mirrored.mirror(|what| Change { kind: *kind, what }, sender.clone()));
         }
         let (found, census) = watch::channel(None);

@@ -1,8 +1,8 @@
 //! Follows the objects of one type: by a list, then by watches from its revision on, without end.
 
-use backon::{BackoffBuilder, ExponentialBuilder};
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use bytes::Bytes;
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WatchEvent, WatchRequest};
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest, Watch, WatchEvent, WatchRequest};
 use lifeboat_object::{ApiResource, Head};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How often a list that was read at more than one revision is read again.
 const MOST_LISTS: u32 = 3;
 
-/// What is mirrored: the objects of one type in one namespace.
+/// What is mirrored: the objects of one type.
 #[derive(Clone, Debug)]
 pub struct Mirrored {
     /// The cluster.
     pub cluster: Cluster,
     /// The type.
     pub resource: Arc<ApiResource>,
-    /// The namespace.
-    pub namespace: String,
+    /// One namespace; `None` for all, and for cluster-scoped types.
+    pub namespace: Option<String>,
+    /// Only `metadata` of each object, as `PartialObjectMetadata`.
+    pub metadata_only: bool,
 }
 
 /// What a mirror has seen of the objects. They are JSON.
@@ -40,82 +42,49 @@ pub enum Seen {
     Deleted(Bytes),
 }
 
+/// A running mirror: ask for [`Mirror::next`] without end.
+#[derive(Debug)]
+pub struct Mirror {
+    of: Mirrored,
+    at: At,
+    /// Waited for before the next request.
+    pause: Option<Duration>,
+    pauses: ExponentialBackoff,
+}
+
+/// What comes next.
+#[derive(Debug)]
+enum At {
+    List,
+    /// A watch from this revision on.
+    Watch(String),
+    /// A watch that runs, and the revision that it has come to.
+    Watching(Box<Watch>, String),
+}
+
 impl Mirrored {
-    /// Sends all objects, then each change, and all objects again after a watch that could not go on. `change` makes what is
-    /// sent out of what was seen. Logs failures and tries again, with growing pauses. Runs until the receiver is dropped.
-    pub async fn mirror<C: Send>(self, change: impl Fn(Seen) -> C + Send + Sync, changes: mpsc::Sender<C>) {
-        let mut revision = None;
-        let pauses = ExponentialBuilder::default().with_min_delay(PAUSE).with_max_delay(LONGEST_PAUSE);
-        let pauses = pauses.without_max_times();
-        let mut growing = pauses.build();
-        loop {
-            match self.follow(&change, &mut revision, &changes).await {
-                Ok(Ended::Gone) => return,
-                Ok(Ended::Watch) => growing = pauses.build(),
-                Err(e) => {
-                    if e.status().is_some_and(|status| status.code == 410) {
-                        revision = None;
-                    }
-                    tracing::warn!(kind = self.resource.kind, error = %e, "lost sight, looking again");
-                    tokio::select! {
-                        () = sleep(growing.next().unwrap_or(LONGEST_PAUSE)) => {}
-                        () = changes.closed() => return,
-                    }
-                }
-            }
-        }
+    /// Begins to mirror. The first request is made by the first [`Mirror::next`].
+    #[must_use]
+    pub fn start(self) -> Mirror {
+        Mirror { of: self, at: At::List, pause: None, pauses: pauses() }
     }
 
-    async fn follow<C>(
-        &self,
-        change: &(impl Fn(Seen) -> C + Send + Sync),
-        revision: &mut Option<String>,
-        changes: &mpsc::Sender<C>,
-    ) -> Result<Ended, ClusterError> {
-        let from = match revision.clone() {
-            Some(revision) => revision,
-            None => {
-                let (all, revision) = self.list().await?;
-                if changes.send(change(Seen::All(all))).await.is_err() {
-                    return Ok(Ended::Gone);
-                }
-                revision
-            }
-        };
-        *revision = Some(from.clone());
-        let mut watch = self
-            .cluster
-            .watch(&WatchRequest {
-                resource: Arc::clone(&self.resource),
-                namespace: Some(self.namespace.clone()),
-                selector: String::new(),
-                fields: String::new(),
-                resource_version: from,
-                lasting: LASTING,
-            })
-            .await?;
+    /// Sends what a mirror sees. `change` makes what is sent out of what was seen. Logs failures and tries again. Runs until
+    /// the receiver is dropped.
+    pub async fn mirror<C: Send>(self, change: impl Fn(Seen) -> C + Send + Sync, changes: mpsc::Sender<C>) {
+        let mut mirror = self.start();
         loop {
-            let event = tokio::select! {
-                event = watch.next() => event?,
-                () = changes.closed() => return Ok(Ended::Gone),
+            let seen = tokio::select! {
+                seen = mirror.next() => seen,
+                () = changes.closed() => return,
             };
-            let seen = match event {
-                None => return Ok(Ended::Watch),
-                Some(WatchEvent::Bookmark(at)) => {
-                    *revision = Some(at);
-                    continue;
+            match seen {
+                Ok(seen) => {
+                    if changes.send(change(seen)).await.is_err() {
+                        return;
+                    }
                 }
-                Some(WatchEvent::Applied(body)) => {
-                    note(&body, revision);
-                    Seen::Applied(body)
-                }
-                Some(WatchEvent::Deleted(body)) => {
-                    note(&body, revision);
-                    Seen::Deleted(body)
-                }
-            };
-            if changes.send(change(seen)).await.is_err() {
-                return Ok(Ended::Gone);
+                Err(e) => tracing::warn!(kind = mirror.of.resource.kind, error = %e, "lost sight, looking again"),
             }
         }
     }
@@ -127,9 +96,9 @@ impl Mirrored {
         loop {
             let mut list = self.cluster.list(ListRequest {
                 resource: Arc::clone(&self.resource),
-                namespace: Some(self.namespace.clone()),
+                namespace: self.namespace.clone(),
                 selector: String::new(),
-                metadata_only: false,
+                metadata_only: self.metadata_only,
             });
             let mut all = Vec::new();
             while let Some(bodies) = list.next().await? {
@@ -150,19 +119,104 @@ impl Mirrored {
             }
         }
     }
+
+    async fn watch(&self, resource_version: String) -> Result<Watch, ClusterError> {
+        let request = WatchRequest {
+            resource: Arc::clone(&self.resource),
+            namespace: self.namespace.clone(),
+            selector: String::new(),
+            fields: String::new(),
+            resource_version,
+            lasting: LASTING,
+        };
+        if self.metadata_only {
+            self.cluster.watch_metadata(&request).await
+        } else {
+            self.cluster.watch(&request).await
+        }
+    }
 }
 
-enum Ended {
-    /// The watch: the server has ended it as agreed.
-    Watch,
-    /// The mirror: the receiver is gone.
-    Gone,
+fn pauses() -> ExponentialBackoff {
+    ExponentialBuilder::default().with_min_delay(PAUSE).with_max_delay(LONGEST_PAUSE).without_max_times().build()
+}
+
+impl Mirror {
+    /// All objects first, then each change, and all objects again after a watch that could not go on. Dropping the future loses
+    /// nothing, but a request that was made is made again.
+    ///
+    /// # Errors
+    /// [`ClusterError`]: what has failed. The next call tries it again, after a pause that grows with each failure.
+    pub async fn next(&mut self) -> Result<Seen, ClusterError> {
+        loop {
+            if let Some(pause) = self.pause {
+                sleep(pause).await;
+                self.pause = None;
+            }
+            match self.step().await {
+                Ok(Some(seen)) => return Ok(seen),
+                Ok(None) => {}
+                Err(e) => {
+                    self.at = match std::mem::replace(&mut self.at, At::List) {
+                        At::Watch(from) | At::Watching(_, from) if !e.is_expired() => At::Watch(from),
+                        _ => At::List,
+                    };
+                    self.pause = self.pauses.next();
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    /// Makes the next call give all objects again.
+    pub fn list_anew(&mut self) {
+        self.at = At::List;
+    }
+
+    async fn step(&mut self) -> Result<Option<Seen>, ClusterError> {
+        match &mut self.at {
+            At::List => {
+                let (all, revision) = self.of.list().await?;
+                self.at = At::Watch(revision);
+                Ok(Some(Seen::All(all)))
+            }
+            At::Watch(from) => {
+                let from = from.clone();
+                let watch = self.of.watch(from.clone()).await?;
+                self.at = At::Watching(Box::new(watch), from);
+                Ok(None)
+            }
+            At::Watching(watch, revision) => {
+                let seen = match watch.next().await? {
+                    None => {
+                        // The server has ended it as agreed.
+                        self.pauses = pauses();
+                        self.at = At::Watch(std::mem::take(revision));
+                        return Ok(None);
+                    }
+                    Some(WatchEvent::Bookmark(at)) => {
+                        *revision = at;
+                        return Ok(None);
+                    }
+                    Some(WatchEvent::Applied(body)) => {
+                        note(&body, revision);
+                        Seen::Applied(body)
+                    }
+                    Some(WatchEvent::Deleted(body)) => {
+                        note(&body, revision);
+                        Seen::Deleted(body)
+                    }
+                };
+                Ok(Some(seen))
+            }
+        }
+    }
 }
 
 /// The next watch goes on after this event.
-fn note(body: &[u8], revision: &mut Option<String>) {
+fn note(body: &[u8], revision: &mut String) {
     if let Ok(head) = Head::parse(body) {
-        *revision = Some(head.resource_version);
+        *revision = head.resource_version;
     }
 }
 
@@ -189,10 +243,45 @@ mod tests {
         ];
         let cluster = api_server(&mut tasks, pages).await;
         let resource = Arc::new(ApiResource::new("velero.io", "v1", "backups", "Backup"));
-        let mirrored = Mirrored { cluster, resource, namespace: "velero".into() };
+        let mirrored = Mirrored { cluster, resource, namespace: Some("velero".into()), metadata_only: false };
         let (all, revision) = mirrored.list().await.unwrap();
         let names: Vec<Value> =
             all.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap()["metadata"]["name"].clone()).collect();
         assert_eq!((names, revision.as_str()), (vec![json!("kept")], "6"));
+    }
+
+    #[tokio::test]
+    async fn a_mirror_goes_on_from_its_revision_after_a_failure_unless_that_is_too_old_or_all_is_wanted_anew() {
+        let body = |name: &str| json!({"metadata": {"name": name, "uid": name, "resourceVersion": "7"}});
+        let list = |name: &str| json!({"metadata": {"resourceVersion": "5"}, "items": [body(name)]});
+        let status = |code: u16| json!({"kind": "Status", "code": code, "message": "no"});
+        let mut tasks = JoinSet::new();
+        let answers = vec![
+            (200, list("first")),
+            (403, status(403)),
+            (410, status(410)),
+            (200, list("after an old revision")),
+            (403, status(403)),
+            (200, list("wanted anew")),
+        ];
+        let cluster = api_server(&mut tasks, answers).await;
+        let resource = Arc::new(ApiResource::new("velero.io", "v1", "backups", "Backup"));
+        let mut mirror = Mirrored { cluster, resource, namespace: Some("velero".into()), metadata_only: false }.start();
+        let mut seen = Vec::new();
+        for wants_anew in [false, false, false, false, true, false] {
+            let name = |body: &Bytes| {
+                serde_json::from_slice::<Value>(body).unwrap()["metadata"]["name"].as_str().unwrap().to_owned()
+            };
+            seen.push(match mirror.next().await {
+                Ok(Seen::All(all)) => format!("all: {}", all.iter().map(name).collect::<String>()),
+                Ok(changed) => format!("{changed:?}"),
+                Err(e) => e.verb.to_owned(),
+            });
+            if wants_anew {
+                mirror.list_anew();
+            }
+        }
+        // A watch that fails is begun again before anything is listed.
+        assert_eq!(seen, ["all: first", "watch", "watch", "all: after an old revision", "watch", "all: wanted anew"]);
     }
 }

@@ -141,7 +141,7 @@ mod tests {
         let (sender, mut changes) = mpsc::channel(16);
         let mut tasks = JoinSet::new();
         let (cluster, resource) = (client.cluster.clone(), api_resource::<Schedule>());
-        let mirrored = Mirrored { cluster, resource, namespace: "velero".into() };
+        let mirrored = Mirrored { cluster, resource, namespace: Some("velero".into()), metadata_only: false };
         tasks.spawn(mirrored.mirror(|seen| seen, sender));
         assert!(matches!(changes.recv().await, Some(Seen::All(_))));
 

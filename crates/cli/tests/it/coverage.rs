@@ -1,9 +1,16 @@
 //! `lifeboat status`: what is protected and what is not.
 
+use crate::faults::namespace;
 use crate::ground::Ground;
-use crate::support::{Run, comes_to_be, run};
-use serde_json::{Value, json};
-use std::process::Command;
+use crate::support::{Run, comes_to_be, eventually, run, with_object};
+use lifeboat_sandbox::{Sandbox, SandboxOptions};
+use lifeboat_testbed::{Fault, Kubectl, Nth, Proxy, Rule};
+use serde_json::{Deserializer, Value, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 fn lifeboat(ground: &Ground, line: &str) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
@@ -60,4 +67,137 @@ fn a_cluster_comes_to_be_protected() {
     assert!(run.out.contains("\nLOCATION   PHASE       LAST VALIDATED "), "{}", run.out);
     assert!(run.out.contains("\nNAMESPACE   LAST GOOD BACKUP   STARTED"), "{}", run.out);
     assert!(run.out.ends_with("\n\nNothing needs attention.\n"), "{}", run.out);
+}
+
+/// A cluster in memory, whose status is watched through a proxy until this value is dropped.
+struct Watched {
+    command: Child,
+    proxy: Proxy,
+    /// Past the proxy.
+    kubectl: Kubectl,
+    folder: TempDir,
+    // Before the runtime that it runs on.
+    sandbox: Option<Sandbox>,
+    _runtime: Runtime,
+}
+
+impl Watched {
+    fn start(rules: Vec<Rule>) -> Self {
+        let (runtime, folder) = (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
+        let mut objects = lifeboat_api::crds();
+        objects.extend(["velero", "shop"].map(namespace));
+        let sandbox = runtime.block_on(async {
+            let sandbox = Sandbox::start(SandboxOptions::for_tests()).await.expect("a sandbox");
+            sandbox.apply(objects).await.expect("its objects");
+            sandbox
+        });
+        let url = format!("https://{}", sandbox.address());
+        let proxy = Proxy::start(&url, Some(sandbox.authority_pem())).expect("a proxy");
+        proxy.script(rules);
+        let [direct, through] = ["direct", "through"].map(|name| folder.path().join(name));
+        std::fs::write(&direct, sandbox.kubeconfig()).expect("write");
+        std::fs::write(&through, proxy.kubeconfig("token")).expect("write");
+        let [out, err] = ["out", "err"].map(|name| File::create(folder.path().join(name)).expect("a file"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command.args(["status", "--watch", "--output=json", "--timeout=1s", "--request-timeout=2s"]);
+        command.env("KUBECONFIG", &through).stdin(Stdio::null()).stdout(out).stderr(err);
+        let command = command.spawn().expect("the binary");
+        let kubectl = Kubectl::new(&direct).expect("kubectl");
+        Self { command, proxy, kubectl, folder, sandbox: Some(sandbox), _runtime: runtime }
+    }
+
+    /// What was printed to `out` or `err`.
+    fn printed(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(name)).expect("what was printed")
+    }
+
+    /// The namespaces that were shown last, each with its schedules and claims; nothing before the first time.
+    fn last(&self) -> Vec<String> {
+        let text = self.printed("out");
+        let last = Deserializer::from_str(&text).into_iter::<Value>().filter_map(Result::ok).last().unwrap_or_default();
+        let line = |one: &Value| format!("{} {} {}", one["name"], one["schedules"], one["claims"]).replace('"', "");
+        last["namespaces"].as_array().into_iter().flatten().map(line).collect()
+    }
+
+    /// Makes a namespace, a schedule of it and a claim in it, and waits until they are shown; then they go one after the other.
+    fn sees_what_comes_and_goes(&self) {
+        let shows = |what: &str, expected: &[&str]| eventually(what, || self.last() == expected);
+        shows("the status", &["default [] 0", "shop [] 0"]);
+        self.ok(&["create", "namespace", "web"]);
+        let schedule = json!({"apiVersion": "velero.io/v1", "kind": "Schedule",
+            "metadata": {"name": "daily", "namespace": "velero"},
+            "spec": {"schedule": "@daily", "template": {"includedNamespaces": ["web"]}}});
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "web"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}});
+        for object in [&schedule, &claim] {
+            with_object(&self.kubectl, &["create"], object).expect("it is made");
+        }
+        shows("what was made", &["default [] 0", "shop [] 0", "web [daily] 1"]);
+        self.ok(&["delete", "pvc", "data", "--namespace=web", "--wait=false"]);
+        self.ok(&["delete", "schedule", "daily", "--namespace=velero"]);
+        shows("what was deleted", &["default [] 0", "shop [] 0", "web [] 0"]);
+    }
+
+    fn ok(&self, args: &[&str]) {
+        self.kubectl.try_run(args).unwrap_or_else(|e| panic!("{e:#}"));
+    }
+
+    /// How often the objects of each type were listed since the last call.
+    fn lists(&self) -> BTreeMap<String, usize> {
+        let mut lists = BTreeMap::new();
+        for seen in self.proxy.take_seen() {
+            let (path, query) = seen.path.split_once('?').unwrap_or((&seen.path, ""));
+            let is_list =
+                seen.method == "GET" && !query.contains("watch=true") && !path.contains("serverstatusrequests");
+            if is_list {
+                *lists.entry(path.rsplit('/').next().unwrap_or_default().to_owned()).or_default() += 1;
+            }
+        }
+        lists
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ = self.command.kill();
+        let _ = self.command.wait();
+    }
+}
+
+#[test]
+fn status_that_is_watched_shows_each_change_and_reads_nothing_twice() {
+    let watched = Watched::start(Vec::new());
+    watched.sees_what_comes_and_goes();
+    let once = [
+        "backups",
+        "backupstoragelocations",
+        "deletebackuprequests",
+        "namespaces",
+        "persistentvolumeclaims",
+        "restores",
+        "schedules",
+    ];
+    assert_eq!(watched.lists(), once.map(|name| (name.to_owned(), 1)).into());
+}
+
+#[test]
+fn who_may_not_watch_sees_each_change_by_lists() {
+    let body = json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}).to_string();
+    let forbidden = Fault::Answer { status: 403, headers: vec![], body };
+    let watched = Watched::start(vec![Rule::new("GET", "*watch=true*", Nth::Every, forbidden)]);
+    watched.sees_what_comes_and_goes();
+    assert!(watched.lists().values().all(|times| *times > 1));
+}
+
+#[test]
+fn status_that_is_watched_tells_when_the_cluster_cannot_be_read_any_more() {
+    let mut watched = Watched::start(Vec::new());
+    eventually("the status", || !watched.last().is_empty());
+    watched.sandbox.take();
+    eventually("what is wrong", || watched.printed("err").contains("The status is not known now: cannot list "));
+    let shown = watched.printed("out");
+    let told = |watched: &Watched| watched.printed("err").matches("The status is not known now: ").count();
+    let before = told(&watched);
+    eventually("what is wrong once more", || told(&watched) > before + 1);
+    assert_eq!(watched.printed("out"), shown, "nothing that is old is shown");
 }

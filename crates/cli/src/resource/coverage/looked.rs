@@ -1,0 +1,59 @@
+//! What the status is made of, read once.
+
+use crate::resource::expiry::lists;
+use crate::resource::server_status;
+use anyhow::{Context, Result};
+use lifeboat_api::ObjectMeta;
+use lifeboat_client::Client;
+use lifeboat_control::{Inventory, namespaces_to_protect};
+use lifeboat_object::ApiResource;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Why nothing is shown when namespaces cannot be read.
+pub(super) const WITHOUT_NAMESPACES: &str = "without the namespaces of the cluster nobody knows what is not protected";
+/// The same of claims.
+pub(super) const WITHOUT_CLAIMS: &str =
+    "without the claims of the cluster nobody knows which volumes are not protected";
+
+/// Asks the server what it is.
+pub(super) struct Asking {
+    pub(super) client: Client,
+    pub(super) patience: Duration,
+}
+
+impl Asking {
+    /// Its version, or why that is not known.
+    pub(super) async fn ask(&self) -> Result<String, String> {
+        let answer = server_status(&self.client, self.patience).await;
+        answer.map(|answer| answer.server_version).map_err(|e| format!("{e:#}"))
+    }
+}
+
+/// Reads all that the status tells of the cluster.
+pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
+    let mut claims = BTreeMap::<String, u64>::new();
+    let (lists, mut namespaces, ()) = tokio::try_join!(
+        lists(client),
+        async { namespaces_to_protect(&client.cluster, &client.namespace).await.context(WITHOUT_NAMESPACES) },
+        async {
+            let take = |meta: ObjectMeta| *claims.entry(meta.namespace).or_default() += 1;
+            client.cluster.each_metadata(&claims_of_volumes(), None, "", take).await.context(WITHOUT_CLAIMS)
+        },
+    )?;
+    for one in &mut namespaces {
+        one.claims = claims.get(&one.facts.name).copied().unwrap_or_default();
+    }
+    Ok(Inventory { lists, namespaces })
+}
+
+pub(super) fn claims_of_volumes() -> ApiResource {
+    ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+}
+
+/// What the status is made of.
+pub(super) struct View<'a> {
+    pub(super) inventory: &'a Inventory,
+    /// The version of the server, or why it is not known.
+    pub(super) server: &'a Result<String, String>,
+}
