@@ -28,7 +28,7 @@ pub fn namespace_to_protect(meta: ObjectMeta, own: &str) -> Option<NamespaceInve
     Some(NamespaceInventory {
         created: meta.creation_timestamp.map(Time::timestamp),
         facts: NamespaceFacts { name: meta.name, labels: meta.labels, active: true },
-        claims: 0,
+        claims: None,
     })
 }
 

@@ -37,7 +37,7 @@ pub fn coverage(inventory: &Inventory, zone: &TimeZone, now: Timestamp, program:
         namespaces: namespaces(&good, lists.schedules.iter(), &inventory.namespaces, now),
         attention: Vec::new(),
     };
-    coverage.attention = attention::attention(lists, &coverage, now, program);
+    coverage.attention = attention::attention(inventory, &coverage, now, program);
     coverage
 }
 

@@ -201,3 +201,19 @@ fn status_that_is_watched_tells_when_the_cluster_cannot_be_read_any_more() {
     eventually("what is wrong once more", || told(&watched) > before + 1);
     assert_eq!(watched.printed("out"), shown, "nothing that is old is shown");
 }
+
+#[test]
+fn who_may_not_list_the_namespaces_sees_the_rest() {
+    let body = json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}).to_string();
+    let forbidden = || Fault::Answer { status: 403, headers: vec![], body: body.clone() };
+    let rules = ["/api/v1/namespaces?*", "/api/v1/persistentvolumeclaims?*"];
+    let watched = Watched::start(rules.map(|path| Rule::new("GET", path, Nth::Every, forbidden())).into());
+    let hidden = "you may not list the namespaces of the cluster, so nobody knows which of them are not protected";
+    eventually("the status", || watched.printed("out").contains(hidden));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    command.args(["status", "--timeout=1s"]).env("KUBECONFIG", watched.folder.path().join("through"));
+    let run = run(&mut command);
+    assert_eq!((run.code, run.err.as_str()), (2, ""), "{run:?}");
+    let next = "`kubectl auth can-i list namespaces` says when you may, or let somebody who may run `lifeboat status`";
+    assert!(run.out.ends_with(&format!("! {hidden}\n    next: {next}\n")), "{}", run.out);
+}

@@ -1,6 +1,6 @@
 //! What somebody has to do something about, and with which command.
 
-use super::state::{Attention, Coverage, NamespaceState, ScheduleState};
+use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
 use crate::phase::facts::has_ended;
 use crate::phase::fate::Lists;
 use crate::phase::restore;
@@ -24,13 +24,15 @@ const FAILURES_TOLD_FOR: SignedDuration = SignedDuration::from_hours(24);
 /// The most names that are listed one by one.
 const LISTED: usize = 5;
 
-/// What needs attention in these lists, of which the coverage says the rest; `program` is what commands begin with.
-pub(super) fn attention(lists: &Lists, coverage: &Coverage, now: Timestamp, program: &str) -> Vec<Attention> {
+/// What needs attention of what lies in the cluster, of which the coverage says the rest; `program` is what commands begin with.
+pub(super) fn attention(inventory: &Inventory, coverage: &Coverage, now: Timestamp, program: &str) -> Vec<Attention> {
+    let lists = &inventory.lists;
     let mut notes = Notes { attention: Vec::new(), program };
     notes.locations(lists, now);
     notes.schedules(&coverage.schedules, lists, now);
     notes.failures(lists, now);
     notes.namespaces(&coverage.namespaces);
+    notes.hidden(inventory);
     notes.attention
 }
 
@@ -132,17 +134,20 @@ impl Notes<'_> {
         let bare: Vec<&NamespaceState> = states.iter().filter(|state| state.schedules.is_empty()).collect();
         if !bare.is_empty() {
             let names: Vec<&str> = bare.iter().map(|state| state.name.as_str()).collect();
-            let claims = counted(bare.iter().map(|state| state.claims).sum::<u64>(), "claim");
+            let claims = bare.iter().map(|state| state.claims).sum::<Option<u64>>();
+            let claims =
+                claims.map_or_else(String::new, |claims| format!(" ({} of volumes)", counted(claims, "claim")));
             let next = format!(
                 "`{program} schedule create NAME --schedule '0 3 * * *' --include-namespaces {}`, or label a namespace that is to stay \
                  out: {}=true",
                 names.join(","),
                 well_known::LABEL_EXCLUDE_FROM_BACKUP
             );
-            self.add(format!("no schedule saves {} ({claims} of volumes)", listed(&names)), next);
+            self.add(format!("no schedule saves {}{claims}", listed(&names)), next);
         }
-        let leaves =
-            |state: &&NamespaceState| !state.schedules.is_empty() && state.claims > 0 && !state.volumes_are_scheduled;
+        let leaves = |state: &&NamespaceState| {
+            !state.schedules.is_empty() && state.claims > Some(0) && !state.volumes_are_scheduled
+        };
         let without_volumes: Vec<&NamespaceState> = states.iter().filter(leaves).collect();
         if !without_volumes.is_empty() {
             let names: Vec<&str> = without_volumes.iter().map(|state| state.name.as_str()).collect();
@@ -153,6 +158,23 @@ impl Notes<'_> {
                 format!("set `spec.template.snapshotVolumes` of schedule {} to true, or remove it", listed(&schedules));
             self.add(format!("the schedules of {} leave the data of volumes out", listed(&names)), next);
         }
+    }
+
+    /// What who looks may not list.
+    fn hidden(&mut self, inventory: &Inventory) {
+        let (what, consequence, type_of_it) = if inventory.namespaces_are_hidden {
+            ("the namespaces of the cluster", "which of them are not protected", "namespaces")
+        } else if inventory.namespaces.iter().any(|one| one.claims.is_none()) {
+            let claims = "persistentvolumeclaims --all-namespaces";
+            ("the persistent volume claims of all namespaces", "whose volumes are not protected", claims)
+        } else {
+            return;
+        };
+        let program = self.program;
+        self.add(
+            format!("you may not list {what}, so nobody knows {consequence}"),
+            format!("`kubectl auth can-i list {type_of_it}` says when you may, or let somebody who may run `{program} status`"),
+        );
     }
 }
 

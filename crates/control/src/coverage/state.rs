@@ -14,6 +14,8 @@ pub struct Inventory {
     pub lists: Lists,
     /// The namespaces of the cluster that are to be protected.
     pub namespaces: Vec<NamespaceInventory>,
+    /// Whether who looks may not list them, so that none are known.
+    pub namespaces_are_hidden: bool,
 }
 
 /// A namespace of the cluster.
@@ -23,8 +25,8 @@ pub struct NamespaceInventory {
     pub facts: NamespaceFacts,
     /// When it was made: no older backup has it.
     pub created: Option<Timestamp>,
-    /// How many claims of volumes it has.
-    pub claims: u64,
+    /// How many claims of volumes it has; `None` when who looks may not list them.
+    pub claims: Option<u64>,
 }
 
 /// What is protected and what is not.
@@ -122,8 +124,8 @@ pub struct NamespaceState {
     pub age_seconds: Option<i64>,
     /// The schedules that save all of it.
     pub schedules: Vec<String>,
-    /// How many claims it has.
-    pub claims: u64,
+    /// How many claims it has; `None` when who looks may not list them.
+    pub claims: Option<u64>,
     /// Whether one of these schedules saves what is in volumes, as far as it is not told to leave that out.
     pub volumes_are_scheduled: bool,
 }

@@ -13,7 +13,7 @@ fn read<T: serde::de::DeserializeOwned>(kind: &str, name: &str, spec: &Value, st
 
 fn namespace(name: &str, created: &str, claims: u64) -> NamespaceInventory {
     let facts = NamespaceFacts { name: name.into(), labels: BTreeMap::new(), active: true };
-    NamespaceInventory { facts, created: Some(created.parse().unwrap()), claims }
+    NamespaceInventory { facts, created: Some(created.parse().unwrap()), claims: Some(claims) }
 }
 
 fn of_schedule(mut backup: Backup, schedule: &str) -> Backup {
@@ -43,7 +43,7 @@ fn well() -> Inventory {
         ..Lists::default()
     };
     let namespaces = vec![namespace("shop", "2026-01-01T00:00:00Z", 2), namespace("web", "2026-01-01T00:00:00Z", 0)];
-    Inventory { lists, namespaces }
+    Inventory { lists, namespaces, namespaces_are_hidden: false }
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn nothing_needs_attention_where_all_is_well() {
         last_good: Some(ended.clone()),
         age_seconds: Some(9 * 3600),
         schedules: vec!["nightly".into()],
-        claims,
+        claims: Some(claims),
         volumes_are_scheduled: true,
     };
     assert_eq!(found.namespaces, [namespace("shop", 2), namespace("web", 0)]);
@@ -252,6 +252,28 @@ fn what_needs_attention_is_said_with_the_next_step() {
             "restore new is PartiallyFailed, with 1 error",
             "`lifeboat restore describe new`, `lifeboat restore logs new`",
         )],
+    );
+}
+
+#[test]
+fn what_may_not_be_listed_is_told_and_the_rest_is_known() {
+    let mut inventory = well();
+    inventory.lists.schedules.clear();
+    inventory.namespaces.iter_mut().for_each(|one| one.claims = None);
+    let claims = "you may not list the persistent volume claims of all namespaces, so nobody knows whose volumes are not protected";
+    assert_eq!(texts(&covered(&inventory)), ["no schedule saves shop, web", claims]);
+    inventory.namespaces.clear();
+    inventory.namespaces_are_hidden = true;
+    let found = covered(&inventory);
+    assert_eq!(
+        found.attention,
+        [Attention {
+            what: "you may not list the namespaces of the cluster, so nobody knows which of them are not protected"
+                .into(),
+            next:
+                "`kubectl auth can-i list namespaces` says when you may, or let somebody who may run `lifeboat status`"
+                    .into(),
+        }]
     );
 }
 

@@ -59,7 +59,7 @@ fn of_each_namespace_there_is_the_time_of_its_last_good_backup() {
         }),
         age_seconds: None,
         schedules: vec!["daily".into(), "weekly".into()],
-        claims: 0,
+        claims: None,
         volumes_are_scheduled: true,
     };
     let text = |metrics: &Metrics| String::from_utf8(metrics.text().unwrap()).unwrap();

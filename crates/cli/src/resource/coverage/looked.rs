@@ -5,6 +5,7 @@ use crate::resource::server_status;
 use anyhow::{Context, Result};
 use lifeboat_api::ObjectMeta;
 use lifeboat_client::Client;
+use lifeboat_cluster::ClusterError;
 use lifeboat_control::{Inventory, namespaces_to_protect};
 use lifeboat_object::ApiResource;
 use std::collections::BTreeMap;
@@ -33,18 +34,35 @@ impl Asking {
 /// Reads all that the status tells of the cluster.
 pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
     let mut claims = BTreeMap::<String, u64>::new();
-    let (lists, mut namespaces, ()) = tokio::try_join!(
+    let (lists, namespaces, counted) = tokio::try_join!(
         lists(client),
-        async { namespaces_to_protect(&client.cluster, &client.namespace).await.context(WITHOUT_NAMESPACES) },
+        async { unless_forbidden(namespaces_to_protect(&client.cluster, &client.namespace).await, WITHOUT_NAMESPACES) },
         async {
             let take = |meta: ObjectMeta| *claims.entry(meta.namespace).or_default() += 1;
-            client.cluster.each_metadata(&claims_of_volumes(), None, "", take).await.context(WITHOUT_CLAIMS)
+            unless_forbidden(client.cluster.each_metadata(&claims_of_volumes(), None, "", take).await, WITHOUT_CLAIMS)
         },
     )?;
-    for one in &mut namespaces {
-        one.claims = claims.get(&one.facts.name).copied().unwrap_or_default();
+    let namespaces_are_hidden = namespaces.is_none();
+    let mut namespaces = namespaces.unwrap_or_default();
+    if counted.is_some() {
+        for one in &mut namespaces {
+            one.claims = Some(claims.get(&one.facts.name).copied().unwrap_or_default());
+        }
     }
-    Ok(Inventory { lists, namespaces })
+    Ok(Inventory { lists, namespaces, namespaces_are_hidden })
+}
+
+/// Whether who looks is known, and may not do this.
+pub(super) fn is_forbidden(error: &ClusterError) -> bool {
+    error.status().is_some_and(|status| status.code == 403)
+}
+
+/// `None` for what who looks may not list.
+fn unless_forbidden<T>(listed: Result<T, ClusterError>, without: &'static str) -> Result<Option<T>> {
+    match listed {
+        Err(e) if is_forbidden(&e) => Ok(None),
+        listed => listed.map(Some).context(without),
+    }
 }
 
 pub(super) fn claims_of_volumes() -> ApiResource {

@@ -91,7 +91,13 @@ impl Status {
                 _ => ("<none>".to_owned(), String::new()),
             };
             let schedules = if one.schedules.is_empty() { "<none>".to_owned() } else { one.schedules.join(",") };
-            vec![one.name.clone(), backup, age, schedules, one.claims.to_string()]
+            vec![
+                one.name.clone(),
+                backup,
+                age,
+                schedules,
+                one.claims.map_or_else(|| "<unknown>".to_owned(), |claims| claims.to_string()),
+            ]
         };
         let columns = ["NAMESPACE", "LAST GOOD BACKUP", "STARTED", "SCHEDULES", "CLAIMS"];
         table(out, &columns, all.iter().take(shown).map(row).collect())?;

@@ -1,6 +1,6 @@
 //! What `lifeboat status --watch` shows, kept up to date by watches.
 
-use super::looked::{Asking, View, WITHOUT_CLAIMS, WITHOUT_NAMESPACES, claims_of_volumes};
+use super::looked::{Asking, View, WITHOUT_CLAIMS, WITHOUT_NAMESPACES, claims_of_volumes, is_forbidden};
 use anyhow::{Result, bail};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Restore, Schedule};
 use lifeboat_client::{Client, Object, api_resource};
@@ -23,7 +23,7 @@ const AGES: Duration = Duration::from_secs(5);
 const SHARE: u32 = 9;
 /// Between two lists of what may be listed and not watched.
 const LOOK: Duration = Duration::from_secs(5);
-/// Between two questions to the server, each of which is an object of the cluster.
+/// Between two questions to the server, each of which is an object of the cluster, and between two lists that are refused.
 const ASK: Duration = Duration::from_secs(30);
 /// News that wait until they are taken in.
 const WAITING: usize = 64;
@@ -72,8 +72,8 @@ struct Known {
     /// The namespace of the server.
     own: String,
     inventory: Inventory,
-    /// The names of the claims of each namespace.
-    claims: BTreeMap<String, BTreeSet<String>>,
+    /// The names of the claims of each namespace; `None` when they may not be listed.
+    claims: Option<BTreeMap<String, BTreeSet<String>>>,
     server: Option<Result<String, String>>,
     /// Types that are not known now; with the reason, unless they are just being read.
     unknown: BTreeMap<String, Option<String>>,
@@ -109,14 +109,17 @@ impl Known {
         }
         let server = self.server.as_ref().filter(|_| self.unknown.is_empty())?;
         for one in &mut self.inventory.namespaces {
-            one.claims = self.claims.get(&one.facts.name).map_or(0, |claims| claims.len() as u64);
+            let of = |claims: &BTreeMap<_, BTreeSet<String>>| claims.get(&one.facts.name).map_or(0, BTreeSet::len);
+            one.claims = self.claims.as_ref().map(|claims| of(claims) as u64);
         }
         Some(Ok(View { inventory: &self.inventory, server }))
     }
 
     fn see_namespaces(&mut self, change: Change<ObjectMeta>) {
         let namespaces = &mut self.inventory.namespaces;
+        self.inventory.namespaces_are_hidden = matches!(change, Change::Forbidden);
         match change {
+            Change::Forbidden => namespaces.clear(),
             Change::All(all) => {
                 *namespaces = all.into_iter().filter_map(|one| namespace_to_protect(one, &self.own)).collect();
             }
@@ -132,14 +135,20 @@ impl Known {
         let add = |claims: &mut BTreeMap<String, BTreeSet<String>>, one: ObjectMeta| {
             claims.entry(one.namespace).or_default().insert(one.name);
         };
+        if let Change::Forbidden = change {
+            self.claims = None;
+            return;
+        }
+        let known = self.claims.get_or_insert_default();
         match change {
+            Change::Forbidden => {}
             Change::All(all) => {
-                self.claims.clear();
-                all.into_iter().for_each(|one| add(&mut self.claims, one));
+                known.clear();
+                all.into_iter().for_each(|one| add(known, one));
             }
-            Change::Is(one) => add(&mut self.claims, one),
+            Change::Is(one) => add(known, one),
             Change::Gone(one) => {
-                if let Some(claims) = self.claims.get_mut(&one.namespace) {
+                if let Some(claims) = known.get_mut(&one.namespace) {
                     claims.remove(&one.name);
                 }
             }
@@ -155,6 +164,8 @@ enum Change<T> {
     Is(T),
     /// One that is gone.
     Gone(T),
+    /// They may not be listed.
+    Forbidden,
 }
 
 /// Reads an object out of its JSON.
@@ -188,6 +199,7 @@ impl<T> Change<T> {
                     all.remove(at);
                 }
             }
+            Self::Forbidden => all.clear(),
         }
     }
 }
@@ -246,7 +258,7 @@ impl Following<'_> {
 /// A type that is followed.
 struct Followed<T> {
     mirrored: Mirrored,
-    /// What is missed without its objects.
+    /// What is missed without its objects, where they are not needed for all else.
     without: Option<&'static str>,
     read: Read<T>,
     take: fn(&mut Known, Change<T>),
@@ -275,6 +287,7 @@ impl<T: Send + 'static> Followed<T> {
                     mirror = self.mirrored.clone().start();
                     continue;
                 }
+                Err(e) if is_forbidden(&e) && self.without.is_some() => Ok(Change::Forbidden),
                 Err(e) => Err(chain(&e)),
                 Ok(seen) => {
                     if matches!(seen, Seen::All(_)) {
@@ -284,13 +297,17 @@ impl<T: Send + 'static> Followed<T> {
                     change.map_err(|e| format!("one of the {} cannot be read: {e}", self.kind()))
                 }
             };
-            let is_known = told.is_ok();
+            let again = match &told {
+                Ok(Change::Forbidden) => Some(ASK),
+                Err(_) => Some(pause(PACE, listing)),
+                Ok(_) => None,
+            };
             if news.send(self.news(told)).await.is_err() {
                 return;
             }
-            if !is_known {
+            if let Some(again) = again {
                 mirror.list_anew();
-                sleep(pause(PACE, listing)).await;
+                sleep(again).await;
             }
         }
     }
@@ -357,7 +374,7 @@ mod tests {
         let shown = |known: &mut Known| {
             let claims = |view: View<'_>| {
                 let all = view.inventory.namespaces.iter();
-                all.map(|one| format!("{} {}", one.facts.name, one.claims)).collect::<Vec<_>>().join(", ")
+                all.map(|one| format!("{} {:?}", one.facts.name, one.claims)).collect::<Vec<_>>().join(", ")
             };
             known.shown().map(|shown| shown.map_or_else(|why| why, claims))
         };
@@ -371,13 +388,18 @@ mod tests {
                 [("shop", "a"), ("shop", "b"), ("web", "a")].map(|(n, c)| object(n, c)).into(),
             ));
         }));
-        assert_eq!(shown(&mut known).as_deref(), Some("shop 2, web 1"));
+        assert_eq!(shown(&mut known).as_deref(), Some("shop Some(2), web Some(1)"));
         known.take(objects("persistentvolumeclaims", |known| known.see_claims(Change::Gone(object("shop", "b")))));
         known.take(objects("namespaces", |known| known.see_namespaces(Change::Gone(object("", "web")))));
-        assert_eq!(shown(&mut known).as_deref(), Some("shop 1"));
+        assert_eq!(shown(&mut known).as_deref(), Some("shop Some(1)"));
         known.take(News::Objects("namespaces".to_owned(), Err("no route".to_owned())));
         assert_eq!(shown(&mut known).as_deref(), Some("no route"));
         known.take(objects("namespaces", |known| known.see_namespaces(Change::Is(object("", "new")))));
-        assert_eq!(shown(&mut known).as_deref(), Some("shop 1, new 0"));
+        assert_eq!(shown(&mut known).as_deref(), Some("shop Some(1), new Some(0)"));
+        known.take(objects("persistentvolumeclaims", |known| known.see_claims(Change::Forbidden)));
+        assert_eq!(shown(&mut known).as_deref(), Some("shop None, new None"));
+        known.take(objects("namespaces", |known| known.see_namespaces(Change::Forbidden)));
+        assert!(known.inventory.namespaces_are_hidden);
+        assert_eq!(shown(&mut known).as_deref(), Some(""));
     }
 }
