@@ -1,7 +1,9 @@
-//! Namespaces that a restore would make although it does not select them: objects that it would create need them.
+//! What a restore would bring back although it does not select it, because objects that it would create need it: namespaces, and what
+//! is left out no longer.
 
 use crate::mapping::Mapping;
 use crate::planned::{Planned, PreviewItem};
+use crate::read::filter_namespace;
 use crate::reader::Reader;
 use crate::target_namespaces::TargetNamespaces;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 /// How many objects of each type are left out, by reason.
 type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
 
-/// The namespaces of a preview.
+/// What objects of a preview need.
 pub(crate) struct Needed {
     mapping: Arc<Mapping>,
     reader: Reader,
@@ -33,7 +35,7 @@ impl Needed {
         Self { mapping, reader, namespaces, known: HashSet::new(), left_out }
     }
 
-    /// What is left out, without the namespaces that would be made all the same.
+    /// What is left out, without what would be made all the same.
     pub(crate) fn left_out(self) -> LeftOut {
         self.left_out
     }
@@ -51,24 +53,25 @@ impl Needed {
         if found.planned == Planned::Unchanged {
             return Ok(vec![item]);
         }
-        self.is_not_left_out(source).await?;
+        let namespace = ObjectKey::new(GroupResource::new("", "namespaces"), None, source.as_str());
+        self.is_not_left_out(&namespace).await?;
         Ok(vec![found, item])
     }
 
-    /// Takes a namespace of the backup out of what is left out.
-    async fn is_not_left_out(&mut self, name: &str) -> Result<(), StoreError> {
-        let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
-        let Some(row) = self.mapping.find(&key) else { return Ok(()) };
-        let labels = Head::parse(&self.reader.load(row).await?).map(|head| head.labels).unwrap_or_default();
+    /// Takes an object of the backup out of what is left out: something needs it.
+    pub(crate) async fn is_not_left_out(&mut self, key: &ObjectKey) -> Result<(), StoreError> {
+        let Some(row) = self.mapping.find(key) else { return Ok(()) };
+        let body = self.reader.load(row).await?;
+        let head = Head::parse(&body).unwrap_or_default();
         let facts = RestoredFacts {
             resource: &key.resource,
-            kind: Some("Namespace"),
-            namespace: Some(name),
-            name,
-            labels: Some(&labels),
+            kind: head.kind.as_deref(),
+            namespace: filter_namespace(key),
+            name: &key.name,
+            labels: Some(&head.labels),
         };
         let Err(reason) = self.mapping.filter.includes_item(facts) else { return Ok(()) };
-        let left_out = (key.resource, reason);
+        let left_out = (key.resource.clone(), reason);
         if let Some(count) = self.left_out.get_mut(&left_out) {
             *count -= 1;
             if *count == 0 {

@@ -229,7 +229,7 @@ async fn plan(request: &Request, env: &Env) -> Result<(Pinned, PackedPlan), Rest
 mod tests {
     use super::*;
     use crate::planned::Planned;
-    use crate::stub::{Ground, Scripted, config_map};
+    use crate::stub::{Ground, Scripted, config_map, object as object_in};
     use bytes::Bytes;
     use lifeboat_action::RestoreItemOutput;
     use lifeboat_operation::Records;
@@ -396,6 +396,47 @@ mod tests {
             assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), [expected.as_str()]);
             assert_eq!(ground.at("/api/v1/namespaces/shop"), None);
         }
+    }
+
+    #[tokio::test]
+    async fn what_comes_along_without_being_selected_is_in_the_plan_and_is_made_by_it() {
+        let (pod, claim) = ("/api/v1/namespaces/shop/pods/web", "/api/v1/namespaces/shop/persistentvolumeclaims/data");
+        let mounted = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}});
+        let objects = [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
+            object_in("v1", "PersistentVolumeClaim", "data", &json!({})),
+            object_in("v1", "PersistentVolumeClaim", "other", &json!({})),
+            object_in(
+                "v1",
+                "Pod",
+                "web",
+                &json!({"metadata": {"labels": {"app": "web"}}, "spec": {"volumes": [mounted]}}),
+            ),
+        ];
+        let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+        let mut ground = Ground::new(&objects, &action).await;
+        let labels = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
+        ground.request.restore.spec.label_selector = Some(labels);
+        let (sender, mut items) = mpsc::channel(WAITING);
+        let end = preview(&ground.request, &ground.env, sender).await.unwrap();
+        let mut planned = Vec::new();
+        while let Some(item) = items.recv().await {
+            planned.push((item.key.to_string(), item.planned.word()));
+        }
+        let expected = ["namespaces/shop", "persistentvolumeclaims/shop/data", "pods/shop/web"];
+        assert_eq!(planned, expected.map(|key| (key.to_owned(), PlanWord::Create)));
+        // The namespace and the other claim have no such label.
+        let left_out: Vec<_> =
+            end.left_out.iter().map(|((resource, _), count)| (resource.to_string(), *count)).collect();
+        assert_eq!(left_out, [("persistentvolumeclaims".to_owned(), 1)]);
+
+        ground.renew();
+        ground.request.restore.spec.plan_digest = format!("sha256:{}", "0".repeat(64));
+        ground.request.restore.spec.plan_digest = planned_now(&ground).await;
+        let outcome = ground.run_again().await.unwrap();
+        assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), Vec::<&str>::new());
+        assert!(ground.at(pod).is_some() && ground.at(claim).is_some());
+        assert_eq!(ground.at("/api/v1/namespaces/shop/persistentvolumeclaims/other"), None);
     }
 
     /// The plan that is stored, as text.

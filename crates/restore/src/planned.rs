@@ -23,7 +23,7 @@ pub struct PreviewItem {
     /// What would be done in another way than was asked for.
     pub warnings: Vec<String>,
     /// Objects of the backup, by their keys there, that the restore brings back before this one because it needs them, whether they
-    /// are selected or not. Those that they need in turn are not among them. No part of a plan.
+    /// are selected or not. Those that they need in turn are not among them. Each has an item of its own.
     pub needs: Vec<ObjectKey>,
     /// What this depends on.
     pub pin: Pin,

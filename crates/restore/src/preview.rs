@@ -4,6 +4,7 @@ use crate::action::Action;
 use crate::ahead::Glance;
 use crate::apply::{Ask, Need, Unprepared};
 use crate::attempt::Source;
+use crate::begun::Begun;
 use crate::check::{LOOK_FOR, Seen};
 use crate::desired::{Desired, Maker};
 use crate::env::Env;
@@ -77,8 +78,11 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     let mut needed = Needed::new(Arc::clone(&mapping), reader, Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
     let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
-    let defined = HashSet::new();
-    let mut previewer = Previewer { mapping, maker, namespaces, reader, env: env.clone(), defined, asks_server };
+    let (defined, told) = (HashSet::new(), Begun::new(walk.archive.rows().len()));
+    for one in walk.levels.iter().flat_map(|level| &level.items) {
+        told.begin(one.row);
+    }
+    let mut previewer = Previewer { mapping, maker, namespaces, reader, env: env.clone(), defined, told, asks_server };
     for level in std::mem::take(&mut walk.levels) {
         if env.operation.cancel.is_cancelled() || out.is_closed() {
             break;
@@ -114,6 +118,8 @@ struct Previewer {
     env: Env,
     /// Types that the restore would define itself.
     defined: HashSet<String>,
+    /// Objects that have a turn of their own, or have come along with another one.
+    told: Begun,
     /// Whether the API server is asked about each write.
     asks_server: bool,
 }
@@ -169,13 +175,34 @@ impl Previewer {
         while let Some(item) = previews.next().await {
             self.env.operation.progress.finished(1);
             let Some((source, item)) = item.map_err(RestoreError::Store)? else { continue };
-            for item in needed.with(&source, item).await? {
-                if out.send(item).await.is_err() {
-                    return Ok(());
+            let along = self.along(&item.needs).await?;
+            for (source, _) in &along {
+                needed.is_not_left_out(source).await?;
+            }
+            for (source, item) in along.into_iter().chain([(source, item)]) {
+                for item in needed.with(&source, item).await? {
+                    if out.send(item).await.is_err() {
+                        return Ok(());
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// The objects among these that the restore does not select and brings back all the same, by their keys in the backup, and those
+    /// that they need in turn. Each comes once, behind those that it needs.
+    async fn along(&self, needs: &[ObjectKey]) -> Result<Vec<(ObjectKey, PreviewItem)>, RestoreError> {
+        let (mut open, mut out) = (needs.to_vec(), Vec::new());
+        while let Some(key) = open.pop() {
+            let Some(row) = self.mapping.find(&key).filter(|row| self.told.begin(*row)) else { continue };
+            let body = self.reader.load(row).await?;
+            let item = self.one(Source { row, key: key.clone(), body, exists: false }, Seen::Unknown).await;
+            open.extend(item.needs.iter().cloned());
+            out.push((key, item));
+        }
+        out.reverse();
+        Ok(out)
     }
 
     async fn one(&self, source: Source, seen: Seen) -> PreviewItem {
