@@ -51,7 +51,7 @@ pub(crate) enum Change<'a> {
 
 impl Pinned {
     /// Holds a restore to the plan of its digest; `None` when it names none. What it would do now is planned and stored beside
-    /// the restore. A run that was cut off finds the plan there, and goes on by it.
+    /// the restore. A run that was cut off finds the plan there, and goes on by it, unless everything is looked at again.
     ///
     /// # Errors
     /// [`RestoreError::PlanChanged`] when the plan would be another one now; nothing was written to the cluster.
@@ -62,7 +62,10 @@ impl Pinned {
         }
         let (name, uid) = (&restore.metadata.name, &restore.metadata.uid);
         let place = || RestoreFile::Plan.key(name);
-        let has_begun = has_checkpoint(env).await;
+        let has_begun = match request.settings.looks_again {
+            true => Ok(false),
+            false => has_checkpoint(env).await,
+        };
         if has_begun.map_err(|source| RestoreError::Notes { pinned: digest.clone(), source })? {
             let stored = env.store.restore_file_bytes(name, RestoreFile::Plan).await?;
             let Some(pinned) = stored.and_then(|bytes| Self::read(&bytes, uid, digest)) else {
@@ -437,6 +440,24 @@ mod tests {
         assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), Vec::<&str>::new());
         assert!(ground.at(pod).is_some() && ground.at(claim).is_some());
         assert_eq!(ground.at("/api/v1/namespaces/shop/persistentvolumeclaims/other"), None);
+    }
+
+    #[tokio::test]
+    async fn a_run_again_that_looks_at_everything_is_held_to_the_plan_as_it_is_then() {
+        let mut ground = ground().await;
+        ground.request.settings.looks_again = true;
+        ground.request.restore.spec.plan_digest = planned_now(&ground).await;
+        ground.run_again().await.unwrap();
+        assert_eq!(ground.made(), ["a", "b"]);
+        ground.remove("/api/v1/namespaces/shop/configmaps/b");
+        let Err(RestoreError::PlanChanged { now, counts, .. }) = ground.run_again().await else {
+            panic!("another plan")
+        };
+        assert_eq!(counts, "create 1, unchanged 2");
+        ground.request.restore.spec.plan_digest = now;
+        let outcome = ground.run_again().await.unwrap();
+        assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), Vec::<&str>::new());
+        assert_eq!(ground.made(), ["a", "b", "b"]);
     }
 
     /// The plan that is stored, as text.
