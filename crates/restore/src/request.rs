@@ -7,6 +7,7 @@ use lifeboat_archive::ReadLimits;
 use lifeboat_hook::RestoreHooks;
 use lifeboat_object::GroupResource;
 use lifeboat_select::{RestoreFilter, RulesText};
+use lifeboat_store::Archive;
 
 /// A restore to be made.
 #[derive(Clone, Debug)]
@@ -43,8 +44,13 @@ pub struct Settings {
     /// Whether a preview asks the API server, by a dry run, about each object that would be written.
     pub asks_server: bool,
     /// Whether a run again of a restore that was cut off looks at every object anew, also at those that its checkpoint says are done:
-    /// somebody may have changed or deleted them since.
+    /// somebody may have changed or deleted them since. It is held to the plan that it names as if it were the first run.
     pub looks_again: bool,
+    /// Whether of objects that their type, namespace or name leave out nothing is read: few are selected out of many. What is not read is
+    /// not checked, and not counted among what is left out.
+    pub reads_selected_only: bool,
+    /// The archive of the backup, where the caller has opened it already.
+    pub archive: Option<Archive>,
     /// Bounds on the archive.
     pub limits: ReadLimits,
 }
@@ -63,6 +69,8 @@ impl Default for Settings {
             resource_policies: None,
             asks_server: false,
             looks_again: false,
+            reads_selected_only: false,
+            archive: None,
             limits: ReadLimits::default(),
         }
     }

@@ -33,7 +33,7 @@ use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorEr
 use lifeboat_store::{Archive, OpenOptions, StoreError};
 use lifeboat_volume::csi::{GroupHandle, SnapshotsOfBackup, restore_actions};
 use lifeboat_volume::facts::ClaimKey;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -244,9 +244,13 @@ impl Selecting<'_> {
         let namespace_mapping = &restore.spec.namespace_mapping;
         let lookout = Lookout { archive, catalog, namespace_mapping, env };
         let likely = likely(archive, chosen.rows(), &filter);
+        let rows = match request.settings.reads_selected_only {
+            true => with_volumes(archive, chosen.rows(), &likely),
+            false => chosen.rows().to_vec(),
+        };
         let look =
             Ahead::look(&lookout, into_levels(likely, |n| archive.row(n), &request.settings.priorities, catalog));
-        let scan = scan(archive, chosen.rows().to_vec(), &filter, recorded, env);
+        let scan = scan(archive, rows, &filter, recorded, env);
         // An archive that cannot be read ends this at once, without waiting for the lists.
         let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
         Ok(Selected { in_backup, filter, chosen, contents, ahead })
@@ -270,7 +274,18 @@ fn likely(archive: &Archive, rows: &[usize], filter: &RestoreFilter) -> Vec<Fact
     rows.map(|n| Facts { row: *n, early: false, ended: false, state: State::default() }).collect()
 }
 
+/// The rows of what will be restored, and of all volumes: a claim goes by its own, selected or not.
+fn with_volumes(archive: &Archive, rows: &[usize], likely: &[Facts]) -> Vec<usize> {
+    let likely: HashSet<usize> = likely.iter().map(|one| one.row).collect();
+    let volumes = GroupResource::new("", "persistentvolumes");
+    let is_volume = |n: usize| archive.row(n).is_some_and(|row| *row.resource == volumes);
+    rows.iter().copied().filter(|n| likely.contains(n) || is_volume(*n)).collect()
+}
+
 async fn open(request: &Request, restore: &Restore, ignore_index: bool, env: &Env) -> Result<Archive, StoreError> {
+    if let Some(archive) = request.settings.archive.as_ref().filter(|_| !ignore_index) {
+        return Ok(archive.clone());
+    }
     let options = OpenOptions { limits: request.settings.limits, scratch: env.operation.scratch.clone(), ignore_index };
     env.store.open_archive(&restore.spec.backup_name, &options).await
 }

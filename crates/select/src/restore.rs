@@ -39,7 +39,7 @@ pub struct RestoredFacts<'a> {
     pub namespace: Option<&'a str>,
     /// Its name.
     pub name: &'a str,
-    /// Its labels; `None` when they are not known yet, so that no selector keeps the object out.
+    /// Its labels; `None` when they are not known yet, so that no selector keeps the object out but one that lets nothing in.
     pub labels: Option<&'a BTreeMap<String, String>>,
 }
 
@@ -204,13 +204,18 @@ impl RestoreFilter {
                 Err("its labels do not match the filter policy")
             }
             Some(Some(_)) => Ok(()),
-            None if !selected(&|labels| {
-                self.selector.as_ref().is_none_or(|s| s.matches(labels)) && matches_any(&self.or_selectors, labels)
-            }) =>
-            {
-                Err("its labels do not match the selector")
-            }
+            None if !self.may_match(labels) => Err("its labels do not match the selector"),
             None => Ok(()),
+        }
+    }
+
+    /// Whether the selectors of the spec let labels in, or, as long as these are not known, any labels.
+    fn may_match(&self, labels: Option<&BTreeMap<String, String>>) -> bool {
+        match labels {
+            Some(labels) => {
+                self.selector.as_ref().is_none_or(|s| s.matches(labels)) && matches_any(&self.or_selectors, labels)
+            }
+            None => !self.selector.as_ref().is_some_and(Selector::is_nothing),
         }
     }
 

@@ -113,6 +113,13 @@ impl Selector {
         self.requirements.is_empty()
     }
 
+    /// Whether no labels can match, because a label has to be there and must not.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        let has = |key: &str, operator| self.requirements.iter().any(|r| r.key == key && r.operator == operator);
+        self.requirements.iter().any(|r| r.operator == Operator::Exists && has(&r.key, Operator::DoesNotExist))
+    }
+
     /// Whether labels match; a selector without requirements matches everything.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
@@ -508,6 +515,13 @@ mod tests {
         ] {
             let compiled = Selector::compile(&parse_selector(text).unwrap()).unwrap();
             assert_eq!(compiled.matches(&gold), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_label_that_has_to_be_there_and_must_not_lets_nothing_in() {
+        for (text, expected) in [("a,!a", true), ("b,a,!a", true), ("", false), ("a,!b", false), ("a=1,a=2", false)] {
+            assert_eq!(Selector::parse(text).unwrap().is_nothing(), expected, "{text}");
         }
     }
 

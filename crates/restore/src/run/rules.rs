@@ -322,3 +322,18 @@ async fn an_object_is_not_made_without_a_rule_of_which_it_is_not_known_how_to_ap
         assert_eq!((ground.made(), action.asked()), (vec![], vec![]));
     }
 }
+
+#[tokio::test]
+async fn where_few_are_selected_nothing_is_read_of_those_that_their_names_leave_out() {
+    // What reads it refuses the archive.
+    let odd = object("v1", "ConfigMap", "odd", &json!({"metadata": {"labels": 5}}));
+    let mut ground = ground(&[config_map("a"), odd]).await;
+    ground.request.settings.resource_policies = document(
+        "namespacedFilterPolicies: [{namespaces: [shop], resourceFilters: [{kinds: [configmaps], names: [a]}]}]",
+    );
+    assert!(ground.run().await.is_err());
+    assert_eq!(ground.made(), Vec::<String>::new());
+    ground.request.settings.reads_selected_only = true;
+    ground.run_again().await.unwrap();
+    assert_eq!(ground.made(), ["a"]);
+}
