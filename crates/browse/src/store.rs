@@ -71,6 +71,12 @@ impl BackupStore {
         types_named(word, self.types.all()).into_iter().map(|found| found.group_resource()).collect()
     }
 
+    /// The archive of the backup.
+    #[must_use]
+    pub fn archive(&self) -> &Archive {
+        self.rows.archive()
+    }
+
     /// Where its objects stand.
     pub(crate) fn rows(&self) -> &Rows {
         &self.rows

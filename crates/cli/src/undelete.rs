@@ -26,6 +26,7 @@ use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::tarball::entry_hash;
 use lifeboat_browse::owned_by;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey, first_names};
+use lifeboat_restore::RestoreError;
 use selection::Selection;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -124,6 +125,7 @@ impl UndeleteArgs {
             globals,
             cluster,
             store: found.store.clone(),
+            archive: found.contents.archive().clone(),
             backup: found.backup.metadata.name.clone(),
             policy: self.existing_resource_policy.clone(),
             allow_recreate: self.allow_recreate.clone(),
@@ -168,9 +170,23 @@ impl UndeleteArgs {
         }
         let now = job.cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
         let state = State::open("undelete", &bucket, &name, now)?;
-        let request = job.request(&plan.selection, &state.content)?;
-        let env = job.env(&request.restore.metadata.name);
-        Box::pin(carry_out(&request, env, (state, Until::Completed), self.output)).await
+        let is_new = state.is_new;
+        let request = job.request_of(&plan, &state.content)?;
+        let restore = &request.restore.metadata.name;
+        let carried = Box::pin(carry_out(&request, job.env(restore), (state, Until::Completed), self.output)).await;
+        match carried {
+            Err(e) if matches!(e.downcast_ref::<RestoreError>(), Some(RestoreError::PlanChanged { .. })) => {
+                if is_new {
+                    // It has stored what it would do now, and nobody asks for that.
+                    let _ = job.store.delete_restore(restore).await;
+                }
+                bail!(
+                    "nothing was restored, because the cluster has changed since the plan was made: the same command again shows what it \
+                     would do now"
+                )
+            }
+            carried => carried,
+        }
     }
 
     async fn find(&self, wanted: &Wanted, catalog: &Catalog, globals: &Globals, folder: &TempDir) -> Result<Found> {

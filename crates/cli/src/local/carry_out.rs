@@ -32,7 +32,17 @@ pub(crate) async fn carry_out(
 ) -> anyhow::Result<ExitCode> {
     env.operation.records = Arc::new(state.records());
     let operation = lifeboat_restore::run(request, &env);
-    let mut outcome = watched("restore", &env.operation.progress, &env.operation.cancel, operation).await?;
+    let mut outcome = match watched("restore", &env.operation.progress, &env.operation.cancel, operation).await {
+        Err(e) => {
+            // One that is held to a plan notes that it begins before it writes anything.
+            let is_pinned = !request.restore.spec.plan_digest.is_empty();
+            if is_pinned && env.operation.records.keys().await.is_ok_and(|noted| noted.is_empty()) {
+                state.forget_if_new();
+            }
+            return Err(e.into());
+        }
+        Ok(outcome) => outcome,
+    };
     if let Some(why) = &outcome.broken_off {
         report_break(&outcome, output)?;
         let first = if why.can_pass() { "" } else { "mend what the error above names, then " };

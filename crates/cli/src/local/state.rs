@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub(crate) struct State {
     path: PathBuf,
     pub(crate) content: Content,
+    /// Whether no operation was begun before that has not ended.
+    pub(crate) is_new: bool,
     _lock: File,
 }
 
@@ -64,16 +66,23 @@ impl State {
         if let Some(bytes) = read(&path).with_context(reading)? {
             // The file is replaced whole; what is not ours is not to be thrown away.
             let content = serde_json::from_slice(&bytes).with_context(reading)?;
-            return Ok(Self { path, content, _lock: lock });
+            return Ok(Self { path, content, is_new: false, _lock: lock });
         }
         let content = Content::new(now);
         replace(&path, &serde_json::to_vec(&content)?).with_context(|| format!("write {}", path.display()))?;
-        Ok(Self { path, content, _lock: lock })
+        Ok(Self { path, content, is_new: true, _lock: lock })
     }
 
     /// The notes of the operation.
     pub(crate) fn records(&self) -> RecordFolder {
         RecordFolder { path: self.path.with_extension("records"), writing: Arc::default() }
+    }
+
+    /// Forgets the operation, which has not begun, unless it had begun before.
+    pub(crate) fn forget_if_new(self) {
+        if self.is_new {
+            self.forget();
+        }
     }
 
     /// Forgets the operation: it has ended.
@@ -249,13 +258,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = || State::open_in(folder.path(), "/a", "back", jiff::Timestamp::now()).unwrap();
         let state = open();
+        assert!(state.is_new);
         assert_eq!(state.records().read("checkpoint").await, Ok(None));
         let half = Bytes::from_static(b"half");
         state.records().write(BTreeMap::from([("checkpoint".to_owned(), Some(half.clone()))])).await.unwrap();
         drop(state);
         let state = open();
         assert_eq!(state.records().read("checkpoint").await, Ok(Some(half)));
-        state.forget();
+        assert!(!state.is_new);
+        state.forget_if_new();
+        open().forget();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        open().forget_if_new();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -10,8 +10,10 @@ use lifeboat_api::{ExistingResourcePolicy, Restore, Time};
 use lifeboat_cluster::Cluster;
 use lifeboat_object::ObjectKey;
 use lifeboat_operation::Operation;
-use lifeboat_restore::{Env, PlanWord, Planned, PreviewEnd, PreviewItem, Request, Settings, preview};
-use lifeboat_store::Store;
+use lifeboat_restore::{
+    Env, PlanDigest, PlanLine, PlanWord, Planned, PreviewEnd, PreviewItem, Request, Settings, preview,
+};
+use lifeboat_store::{Archive, Store};
 use std::path::PathBuf;
 use tokio::sync::mpsc;
 
@@ -25,6 +27,8 @@ pub(super) struct Job<'a> {
     pub(super) globals: &'a Globals,
     pub(super) cluster: Cluster,
     pub(super) store: Store,
+    /// The archive of the backup, open.
+    pub(super) archive: Archive,
     /// The name of the backup.
     pub(super) backup: String,
     /// What is done with objects that exist.
@@ -43,6 +47,15 @@ pub(super) struct Plan {
     pub(super) items: Vec<PreviewItem>,
     pub(super) end: PreviewEnd,
     pub(super) selection: Selection,
+    /// The digest of the plan, to which the restore is held.
+    digest: String,
+}
+
+/// What a preview says.
+struct Previewed {
+    items: Vec<PreviewItem>,
+    end: PreviewEnd,
+    digest: String,
 }
 
 /// What a plan comes to.
@@ -61,41 +74,49 @@ impl Job<'_> {
     pub(super) async fn plan(&self, wanted: Selection) -> Result<Plan> {
         let content = Content::new(clock()());
         let preview = async |selection: &Selection| {
-            // The objects are held in memory: they were chosen one by one.
-            let (items, end) = self.preview(selection, &content).await?;
-            let needed = items.iter().flat_map(|item| item.needs.iter().cloned()).collect();
-            Ok(((items, end), needed))
+            let previewed = self.preview(selection, &content).await?;
+            let needed = previewed.items.iter().flat_map(|item| item.needs.iter().cloned()).collect();
+            Ok((previewed, needed))
         };
-        let ((mut items, mut end), selection) = with_needs(wanted, preview).await?;
+        let (Previewed { mut items, mut end, digest }, selection) = with_needs(wanted, preview).await?;
         items.retain(|item| is_told(item, &selection));
         // That all other objects of the backup are left out goes without saying.
         end.left_out.clear();
-        Ok(Plan { items, end, selection })
+        Ok(Plan { items, end, selection, digest })
     }
 
-    async fn preview(&self, selection: &Selection, content: &Content) -> Result<(Vec<PreviewItem>, PreviewEnd)> {
+    async fn preview(&self, selection: &Selection, content: &Content) -> Result<Previewed> {
         let request = self.request(selection, content)?;
         let env = self.env(&request.restore.metadata.name);
         let (sender, mut coming) = mpsc::channel(WAITING);
         let gathering = async {
-            let mut items = Vec::new();
+            // The objects are held in memory: they were chosen one by one.
+            let (mut items, mut digest) = (Vec::new(), PlanDigest::default());
             while let Some(item) = coming.recv().await {
+                digest.add(&PlanLine::of(&item));
                 items.push(item);
             }
-            items
+            (items, digest.end())
         };
         let operation = async { tokio::join!(preview(&request, &env, sender), gathering) };
-        let (end, items) =
+        let (end, (items, digest)) =
             Box::pin(watched("dry run", &env.operation.progress, &env.operation.cancel, operation)).await;
         let end = end?;
         if env.operation.cancel.is_cancelled() {
             bail!("interrupted: nothing was restored");
         }
-        Ok((items, end))
+        Ok(Previewed { items, end, digest })
+    }
+
+    /// The restore that carries a plan out, and does nothing else.
+    pub(super) fn request_of(&self, plan: &Plan, content: &Content) -> Result<Request> {
+        let mut request = self.request(&plan.selection, content)?;
+        request.restore.spec.plan_digest.clone_from(&plan.digest);
+        Ok(request)
     }
 
     /// The restore of these objects alone.
-    pub(super) fn request(&self, selection: &Selection, content: &Content) -> Result<Request> {
+    fn request(&self, selection: &Selection, content: &Content) -> Result<Request> {
         let mut restore = Restore::default();
         let own: String = content.uid.chars().take(8).collect();
         restore.metadata.name = format!("undelete-{}-{own}", content.started.strftime("%Y%m%d%H%M%S"));
@@ -111,6 +132,8 @@ impl Job<'_> {
             features: self.globals.features(),
             // Perhaps much time has passed since a run that was cut off, and these are few objects.
             looks_again: true,
+            reads_selected_only: true,
+            archive: Some(self.archive.clone()),
             ..Settings::default()
         };
         Ok(Request { restore, settings })
@@ -227,7 +250,8 @@ mod tests {
             let items =
                 items.map(|(name, planned)| PreviewItem::of(key("configmaps", name), planned.clone())).collect();
             let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
-            Plan { items, end, selection: Selection::of(wanted) }.outlook()
+            Plan { items, end, selection: Selection::of(wanted), digest: String::new() }
+                .outlook()
         };
         assert_eq!(outlook(&[Planned::Create, Planned::Unchanged]), Outlook::Writes);
         assert_eq!(outlook(&[Planned::Update(Vec::new())]), Outlook::Writes);
@@ -254,7 +278,7 @@ mod tests {
         ];
         let items = items.into_iter().map(|(key, planned)| PreviewItem::of(key, planned)).collect();
         let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
-        let plan = Plan { items, end, selection };
+        let plan = Plan { items, end, selection, digest: String::new() };
         let changed = [&claim("updated"), &claim("recreated")];
         assert_eq!(plan.changed_along(&ExistingResourcePolicy::Update), changed);
         assert!(plan.changed_along(&ExistingResourcePolicy::None).is_empty());
@@ -268,7 +292,13 @@ mod tests {
             let mut results = Results::default();
             errors.iter().for_each(|why| results.errors.add(&Place::Velero, *why));
             let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results };
-            Plan { items: items.collect(), end, selection: Selection::of(wanted) }.reasons()
+            Plan {
+                items: items.collect(),
+                end,
+                selection: Selection::of(wanted),
+                digest: String::new(),
+            }
+            .reasons()
         };
         let conflict = "configmaps/shop/a is there, differs, and stays as it is; --existing-resource-policy update makes it match the backup";
         let skip = Planned::Skip("it has ended".to_owned());

@@ -6,11 +6,11 @@ use crate::shop;
 use crate::snapshot::{self, Snapshot};
 use crate::support::{Bed, Client, Run, Sandbox, eventually, local, ok, run, with_object};
 use crate::tea::{Tea, undelete};
-use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
+use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule, Seen};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -209,16 +209,21 @@ fn with_an_output_format_one_document_is_printed() {
     assert_eq!((&restore["kind"], &restore["status"]["phase"]), (&json!("Restore"), &json!("Completed")), "{restore}");
 }
 
-/// What the command does on a terminal, when the user types this.
-fn on_a_terminal(tea: &Tea, typed: &str) -> Run {
-    let answer = tea.folder.path().join("answer");
-    std::fs::write(&answer, typed).expect("write");
+/// The command on a terminal.
+fn terminal(tea: &Tea, line: &str) -> Command {
     let bucket = tea.folder.path().join("bucket");
-    let words = "undelete cm/menu --object-namespace tea --bucket";
-    let line = format!("{} {words} {}", env!("CARGO_BIN_EXE_lifeboat"), bucket.display());
+    let line = format!("{} {line} --bucket {}", env!("CARGO_BIN_EXE_lifeboat"), bucket.display());
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
     command.env("KUBECONFIG", tea.sandbox.kubeconfig()).env("XDG_STATE_HOME", tea.folder.path().join("state"));
+    command
+}
+
+/// What the command does there, when the user types this.
+fn on_a_terminal(tea: &Tea, typed: &str) -> Run {
+    let answer = tea.folder.path().join("answer");
+    std::fs::write(&answer, typed).expect("write");
+    let mut command = terminal(tea, "undelete cm/menu --object-namespace tea");
     let output = command.stdin(File::open(answer).expect("a file")).output().expect("the command");
     let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     Run { code: output.status.code().unwrap_or(-1), out, err }
@@ -236,6 +241,31 @@ fn on_a_terminal_the_user_is_asked() {
     let yes = on_a_terminal(&tea, "y\n");
     assert!(yes.code == 0 && yes.out.contains("create    configmaps/tea/menu"), "{yes:?}");
     assert!(tea.get("cm/menu").is_object());
+}
+
+#[test]
+fn what_somebody_makes_while_the_question_stands_is_not_overwritten() {
+    let tea = Tea::saved();
+    tea.lose("cm/menu");
+    let mut command = terminal(&tea, "undelete cm/menu --object-namespace tea");
+    let mut asking = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the command");
+    let (mut out, mut read) = (asking.stdout.take().expect("its output"), Vec::new());
+    while !String::from_utf8_lossy(&read).contains("(Y/N)?") {
+        let mut byte = [0];
+        assert_eq!(out.read(&mut byte).expect("read"), 1, "it asks: {}", String::from_utf8_lossy(&read));
+        read.extend(byte);
+    }
+    assert!(String::from_utf8_lossy(&read).contains("create    configmaps/tea/menu"));
+    tea.kubectl(&["create", "configmap", "menu", "--namespace=tea", "--from-literal=of=never"]);
+    asking.stdin.take().expect("its input").write_all(b"y\n").expect("answer");
+    let mut told = String::new();
+    out.read_to_string(&mut told).expect("read");
+    assert_eq!(asking.wait().expect("its end").code(), Some(1), "{told}");
+    assert!(told.contains("nothing was restored, because the cluster has changed since the plan was made"), "{told}");
+    assert_eq!(tea.get("cm/menu")["data"]["of"], "never");
+    // Neither the bucket nor this machine remembers it.
+    let left = |folder: &str| std::fs::read_dir(tea.folder.path().join(folder)).into_iter().flatten().count();
+    assert_eq!((left("bucket/restores"), left("state/lifeboat/undelete")), (0, 0));
 }
 
 #[test]
@@ -315,6 +345,35 @@ fn what_it_owned_comes_back_with_it_and_belongs_to_it_again() {
         assert_eq!(references[0]["uid"], tea.get(owner)["metadata"]["uid"], "{object}: {references}");
     }
     assert!(tea.get("cm/rust").is_null() && tea.get("cm/old").is_null());
+}
+
+/// Requests that list objects of a type, but for the configuration of actions.
+fn lists_of(seen: &[Seen], plural: &str) -> usize {
+    let is_list = |path: &str| {
+        let of_type = path.split('?').next().is_some_and(|path| path.rsplit('/').next() == Some(plural));
+        of_type && !path.contains("plugin-config")
+    };
+    seen.iter().filter(|one| one.method == "GET" && is_list(&one.path)).count()
+}
+
+#[test]
+fn only_what_it_needs_is_looked_for_in_the_cluster() {
+    let bed = Bed::start();
+    let map = |namespace: &str, n: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("leaf-{n}"), "namespace": namespace}});
+    // Enough of them for lists.
+    let maps = ["shop", "tea"].iter().flat_map(|namespace| (0..60).map(move |n| map(namespace, n)));
+    let items: Vec<Value> = [namespace("shop"), namespace("tea")].into_iter().chain(maps).collect();
+    let all = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    with_object(&bed.plane.kubectl(), &["create"], &all).unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(bed.local(&["backup", "first"]).code, 0);
+    bed.kubectl(&["delete", "configmap", "leaf-7", "--namespace=shop"]);
+    let (proxy, kubeconfig) = Proxy::before_api_server(&bed.plane.kubeconfig(), "proxied").expect("a proxy");
+    let folder = bed.bucket().parent().expect("a folder").to_owned();
+    let run = undelete(&kubeconfig, &folder, "cm/leaf-7 --object-namespace shop --confirm");
+    assert!(run.code == 0 && run.out.contains("create    configmaps/shop/leaf-7"), "{run:?}");
+    let seen = proxy.take_seen();
+    let made = seen.iter().filter(|one| one.method == "POST").count();
+    assert_eq!((made, lists_of(&seen, "configmaps")), (1, 0), "{seen:?}");
 }
 
 #[test]
