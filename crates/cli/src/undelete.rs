@@ -27,7 +27,6 @@ use lifeboat_archive::tarball::entry_hash;
 use lifeboat_browse::owned_by;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey, first_names};
 use lifeboat_restore::RestoreError;
-use selection::Selection;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -132,7 +131,7 @@ impl UndeleteArgs {
             with_owners: self.with_owned || self.restore_owner_references,
             scratch: folder.path().to_path_buf(),
         };
-        let plan = Box::pin(job.plan(Selection::of(owned.into_iter().chain([found.key.clone()]).collect()))).await?;
+        let plan = Box::pin(job.plan(&found.key, owned)).await?;
         let (bucket, name) = self.state_of(&found, &job);
         let outlook = plan.outlook();
         let changed: Vec<String> = plan.changed_along(&job.policy).iter().map(ToString::to_string).collect();

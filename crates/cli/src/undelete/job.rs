@@ -14,6 +14,7 @@ use lifeboat_restore::{
     Env, PlanDigest, PlanLine, PlanWord, Planned, PreviewEnd, PreviewItem, Request, Settings, preview,
 };
 use lifeboat_store::{Archive, Store};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tokio::sync::mpsc;
 
@@ -47,6 +48,8 @@ pub(super) struct Plan {
     pub(super) items: Vec<PreviewItem>,
     pub(super) end: PreviewEnd,
     pub(super) selection: Selection,
+    /// The object that the user asks for.
+    asked: ObjectKey,
     /// The digest of the plan, to which the restore is held.
     digest: String,
 }
@@ -63,15 +66,16 @@ struct Previewed {
 pub(super) enum Outlook {
     /// Something would be written.
     Writes,
-    /// Nothing, because all that is wanted is there as in the backup.
+    /// Nothing, because all that is wanted is there as in the backup, but for what never comes back.
     IsThere,
     /// Nothing, for other reasons.
     Nothing,
 }
 
 impl Job<'_> {
-    /// What would be done for these objects, and for those that they need.
-    pub(super) async fn plan(&self, wanted: Selection) -> Result<Plan> {
+    /// What would be done for an object and what it owned, and for what these need.
+    pub(super) async fn plan(&self, asked: &ObjectKey, owned: BTreeSet<ObjectKey>) -> Result<Plan> {
+        let wanted = Selection::of(owned.into_iter().chain([asked.clone()]).collect());
         let content = Content::new(clock()());
         let preview = async |selection: &Selection| {
             let previewed = self.preview(selection, &content).await?;
@@ -82,7 +86,7 @@ impl Job<'_> {
         items.retain(|item| is_told(item, &selection));
         // That all other objects of the backup are left out goes without saying.
         end.left_out.clear();
-        Ok(Plan { items, end, selection, digest })
+        Ok(Plan { items, end, selection, asked: asked.clone(), digest })
     }
 
     async fn preview(&self, selection: &Selection, content: &Content) -> Result<Previewed> {
@@ -178,11 +182,16 @@ fn is_told(item: &PreviewItem, selection: &Selection) -> bool {
 
 impl Plan {
     pub(super) fn outlook(&self) -> Outlook {
-        let wanted = |item: &&PreviewItem| self.selection.wants(&item.key);
-        let unchanged = self.items.iter().filter(wanted).filter(|item| item.planned == Planned::Unchanged).count();
+        // What the object owned may be such as never comes back: jobs that have ended.
+        let is_settled = |item: &&PreviewItem| match item.planned {
+            Planned::Unchanged => true,
+            Planned::Skip(_) => item.key != self.asked,
+            _ => false,
+        };
+        let wanted = self.items.iter().filter(|item| self.selection.wants(&item.key));
         match self.items.iter().any(|item| item.planned.writes()) {
             true => Outlook::Writes,
-            false if unchanged == self.selection.count() => Outlook::IsThere,
+            false if wanted.filter(is_settled).count() == self.selection.count() => Outlook::IsThere,
             false => Outlook::Nothing,
         }
     }
@@ -250,15 +259,19 @@ mod tests {
             let items =
                 items.map(|(name, planned)| PreviewItem::of(key("configmaps", name), planned.clone())).collect();
             let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
-            Plan { items, end, selection: Selection::of(wanted), digest: String::new() }
+            Plan { items, end, selection: Selection::of(wanted), asked: key("configmaps", "0"), digest: String::new() }
                 .outlook()
         };
         assert_eq!(outlook(&[Planned::Create, Planned::Unchanged]), Outlook::Writes);
         assert_eq!(outlook(&[Planned::Update(Vec::new())]), Outlook::Writes);
         assert_eq!(outlook(&[Planned::Unchanged, Planned::Unchanged]), Outlook::IsThere);
-        for other in [Planned::Conflict(Vec::new()), Planned::Skip(String::new()), Planned::Refused(String::new())] {
+        for other in [Planned::Conflict(Vec::new()), Planned::Refused(String::new())] {
             assert_eq!(outlook(&[Planned::Unchanged, other]), Outlook::Nothing);
         }
+        // Of what it owned some never comes back, and that is known.
+        let ended = || Planned::Skip("it has ended".to_owned());
+        assert_eq!(outlook(&[Planned::Unchanged, ended()]), Outlook::IsThere);
+        assert_eq!(outlook(&[ended(), Planned::Unchanged]), Outlook::Nothing);
     }
 
     #[test]
@@ -278,7 +291,7 @@ mod tests {
         ];
         let items = items.into_iter().map(|(key, planned)| PreviewItem::of(key, planned)).collect();
         let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
-        let plan = Plan { items, end, selection, digest: String::new() };
+        let plan = Plan { items, end, selection, asked: claim("owned"), digest: String::new() };
         let changed = [&claim("updated"), &claim("recreated")];
         assert_eq!(plan.changed_along(&ExistingResourcePolicy::Update), changed);
         assert!(plan.changed_along(&ExistingResourcePolicy::None).is_empty());
@@ -296,6 +309,7 @@ mod tests {
                 items: items.collect(),
                 end,
                 selection: Selection::of(wanted),
+                asked: key("configmaps", "a"),
                 digest: String::new(),
             }
             .reasons()

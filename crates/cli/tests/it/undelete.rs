@@ -347,6 +347,36 @@ fn what_it_owned_comes_back_with_it_and_belongs_to_it_again() {
     assert!(tea.get("cm/rust").is_null() && tea.get("cm/old").is_null());
 }
 
+#[test]
+fn what_it_owned_and_never_comes_back_is_not_missed() {
+    let tea = Tea::saved();
+    let owned_by = |kind: &str, version: &str, name: &str| {
+        let uid = tea.get(&format!("{kind}/{name}"))["metadata"]["uid"].clone();
+        json!([{"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true}])
+    };
+    let make = |object: &Value| {
+        with_object(&tea.sandbox.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+    };
+    let template = json!({"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}});
+    make(&json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "brew", "namespace": "tea"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": template}}}}));
+    make(&json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": template},
+        "metadata": {"name": "brew-1", "namespace": "tea", "ownerReferences": owned_by("CronJob", "batch/v1", "brew")}}));
+    let ended =
+        r#"{"status":{"startTime":"2026-01-01T00:00:00Z","completionTime":"2026-01-01T00:00:01Z","succeeded":1}}"#;
+    tea.kubectl(&["patch", "job/brew-1", "-n", "tea", "--subresource=status", "--type=merge", "-p", ended]);
+    tea.back_up("second");
+    for object in ["job/brew-1", "cronjob/brew"] {
+        tea.lose(object);
+    }
+    let line = "cronjob/brew --object-namespace tea --with-owned";
+    let run = tea.restored(line);
+    assert!(run.out.contains("skip      jobs.batch/tea/brew-1"), "{run:?}");
+    assert!(tea.get("cronjob/brew").is_object() && tea.get("job/brew-1").is_null());
+    let again = tea.undelete(&format!("{line} --confirm"));
+    assert!(again.code == 0 && again.err.contains("it is there as in the backup"), "{again:?}");
+}
+
 /// Requests that list objects of a type, but for the configuration of actions.
 fn lists_of(seen: &[Seen], plural: &str) -> usize {
     let is_list = |path: &str| {
