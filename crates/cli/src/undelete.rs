@@ -2,6 +2,7 @@
 
 mod find;
 mod job;
+mod kept;
 mod selection;
 mod wanted;
 
@@ -10,8 +11,7 @@ use crate::confirm::confirmed;
 use crate::exit_code::INTERRUPTED;
 use crate::globals::Globals;
 use crate::local::carry_out::{Until, carry_out};
-use crate::local::journal::{exit_code, print_results};
-use crate::local::state::State;
+use crate::local::journal::{clock, exit_code, print_results};
 use crate::object_name::ObjectArgs;
 use crate::opened::ScratchArgs;
 use crate::output::{Output, print_resource};
@@ -20,12 +20,12 @@ use crate::resource::download::FromServerArgs;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use find::{Found, Place, Search, some};
+use find::{Found, Place, Search, Source, some};
 use job::{Job, Outlook, Plan};
+use kept::{Kept, Manner};
 use lifeboat_api::ExistingResourcePolicy;
-use lifeboat_archive::tarball::entry_hash;
 use lifeboat_browse::owned_by;
-use lifeboat_object::{Catalog, GroupResource, ObjectKey, first_names};
+use lifeboat_object::{GroupResource, ObjectKey, first_names};
 use lifeboat_restore::RestoreError;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -110,8 +110,21 @@ impl UndeleteArgs {
         let cluster = globals.connect().await?;
         let wanted = Wanted::parse(&self.object, self.object_namespace.as_deref(), cluster.default_namespace())?;
         let catalog = cluster.discover().await?;
+        let place = match &self.bucket {
+            Some(url) => Place::Bucket(bucket_url::open(url, Purpose::Read, globals.patience()).await?),
+            None => Place::Server(&self.server),
+        };
+        let at = format!("{} {}", place.describe(globals), cluster.url());
+        let kept = Kept::find(at, kept::name(&wanted.identity(&catalog), self.manner()), clock()())?;
+        let source = match (&self.from, kept.backup()) {
+            (Some(name), _) => Source::Named(name),
+            (None, Some(backup)) => Source::Kept(backup),
+            (None, None) => Source::Newest,
+        };
+        let only_newest = self.confirm && !self.dry_run;
+        let search = Search { wanted: &wanted, place, only_newest, catalog: &catalog, globals, folder: folder.path() };
         let finding = async {
-            let found = Box::pin(self.find(&wanted, &catalog, globals, &folder)).await?;
+            let found = Box::pin(self.find(search, source)).await?;
             let owned = if self.with_owned { owned_by(&found.contents, &found.key).await } else { Ok(BTreeSet::new()) };
             let owned = owned.with_context(|| format!("look for what {} owned in {}", found.key, found.what))?;
             anyhow::Ok((found, owned))
@@ -132,11 +145,10 @@ impl UndeleteArgs {
             scratch: folder.path().to_path_buf(),
         };
         let plan = Box::pin(job.plan(&found.key, owned)).await?;
-        let (bucket, name) = self.state_of(&found, &job);
         let outlook = plan.outlook();
         let changed: Vec<String> = plan.changed_along(&job.policy).iter().map(ToString::to_string).collect();
         // One that was cut off has perhaps something left to do with objects that are there.
-        let has_work = outlook == Outlook::Writes || State::is_kept("undelete", &bucket, &name);
+        let has_work = outlook == Outlook::Writes || kept.is_of(&found.backup);
         let is_restored = !self.dry_run && changed.is_empty() && has_work;
         // With -o one document is printed: the plan, or the Restore that comes of it.
         if self.output.is_none() || !self.confirm || !is_restored {
@@ -167,8 +179,7 @@ impl UndeleteArgs {
         if !self.is_confirmed(&folder).await? {
             return Ok(ExitCode::SUCCESS);
         }
-        let now = job.cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
-        let state = State::open("undelete", &bucket, &name, now)?;
+        let state = kept.open(&found.backup, job.cluster.time().await?.unwrap_or_else(jiff::Timestamp::now))?;
         let is_new = state.is_new;
         let request = job.request_of(&plan, &state.content)?;
         let restore = &request.restore.metadata.name;
@@ -188,14 +199,18 @@ impl UndeleteArgs {
         }
     }
 
-    async fn find(&self, wanted: &Wanted, catalog: &Catalog, globals: &Globals, folder: &TempDir) -> Result<Found> {
-        let place = match &self.bucket {
-            Some(url) => Place::Bucket(bucket_url::open(url, Purpose::Read, globals.patience()).await?),
-            None => Place::Server(&self.server),
-        };
-        let only_newest = self.confirm && !self.dry_run && self.from.is_none();
-        let search = Search { wanted, place, only_newest, catalog, globals, folder: folder.path() };
-        let found = Box::pin(search.run(self.from.as_deref())).await?;
+    fn manner(&self) -> Manner<'_> {
+        Manner {
+            policy: &self.existing_resource_policy,
+            with_owned: self.with_owned,
+            with_owners: self.restore_owner_references,
+            allow_recreate: &self.allow_recreate,
+        }
+    }
+
+    async fn find(&self, search: Search<'_>, source: Source<'_>) -> Result<Found> {
+        let (catalog, globals) = (search.catalog, search.globals);
+        let found = Box::pin(search.run(source)).await?;
         let resource = &found.key.resource;
         let definition = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");
         let definition = ObjectKey::new(definition, None, resource.to_string());
@@ -210,32 +225,6 @@ impl UndeleteArgs {
             );
         }
         Ok(found)
-    }
-
-    /// What the state of this restore goes by: the same command, from the same backup into the same cluster, goes on with one that
-    /// was cut off.
-    fn state_of(&self, found: &Found, job: &Job<'_>) -> (String, String) {
-        let place = match &self.bucket {
-            Some(_) => found.store.describe(),
-            None => format!("the server in {}", job.globals.namespace),
-        };
-        (format!("{place} {} {}", found.backup.metadata.uid, job.cluster.url()), self.state_name(&found.key))
-    }
-
-    /// With all that makes it another restore of the same object.
-    fn state_name(&self, key: &ObjectKey) -> String {
-        let mut name = format!("{}-{}", hex::encode(key.digest()), String::from(self.existing_resource_policy.clone()));
-        match (self.with_owned, self.restore_owner_references) {
-            (true, _) => name.push_str("-owned"),
-            (false, true) => name.push_str("-owners"),
-            (false, false) => {}
-        }
-        let recreated: BTreeSet<&String> = self.allow_recreate.iter().collect();
-        if !recreated.is_empty() {
-            let hash = hex::encode(entry_hash(json!(recreated).to_string().as_bytes()));
-            name.push_str(&format!("-recreate-{}", &hash[..12]));
-        }
-        name
     }
 
     /// Whether it is to be done: the user says so, before or now. Without a terminal nobody can be asked.
@@ -303,44 +292,5 @@ impl UndeleteArgs {
             writeln!(out, "Needed by these, and left as they are where they exist: {}", first_names(&names))?;
         }
         write_volumes(&mut out, &plan.end)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    #[command(no_binary_name = true)]
-    struct Line {
-        #[command(flatten)]
-        args: UndeleteArgs,
-    }
-
-    #[test]
-    fn another_restore_of_the_object_has_another_state() {
-        let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "a");
-        let name = |line: &str| {
-            let line = format!("cm/a{line}");
-            Line::try_parse_from(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}")).args.state_name(&key)
-        };
-        let others = [
-            "",
-            " --existing-resource-policy none",
-            " --with-owned",
-            " --restore-owner-references",
-            " --allow-recreate statefulsets",
-            " --allow-recreate statefulsets --allow-recreate widgets",
-        ];
-        let names: BTreeSet<String> = others.iter().map(|line| name(line)).collect();
-        assert_eq!(names.len(), others.len(), "{names:?}");
-        for same in ["--confirm", "--show-secrets -o json", "--existing-resource-policy update"] {
-            assert_eq!(name(&format!(" {same}")), name(""), "{same}");
-        }
-        // Owners come back with what is owned.
-        assert_eq!(name(" --with-owned --restore-owner-references"), name(" --with-owned"));
-        let two = " --allow-recreate widgets --allow-recreate statefulsets --allow-recreate widgets";
-        assert_eq!(name(two), name(others[5]));
     }
 }

@@ -78,7 +78,7 @@ impl BackupArgs {
         if self.dry_run {
             return self.preview(asked, globals, cluster, store).await;
         }
-        let state = State::open("backup", &store.describe(), &self.name, clock()())?;
+        let state = State::open("backup", &store.describe(), &self.name, Content::new(clock()()))?;
         let request =
             Request { backup: self.backup(asked, globals, &state.content), settings: self.settings(globals)? };
         let mut env = self.env(globals, cluster, store);

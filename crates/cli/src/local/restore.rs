@@ -100,7 +100,7 @@ impl RestoreArgs {
         }
         // By the cluster's clock, so that it compares with the creation times of objects.
         let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
-        let state = State::open("restore", &store.describe(), &self.name, now)?;
+        let state = State::open("restore", &store.describe(), &self.name, Content::new(now))?;
         let request =
             Request { restore: self.restore(globals, &state.content, &backup)?, settings: self.settings(globals)? };
         carry_out(&request, self.env(globals, cluster, store), (state, Until::Ended), self.output).await

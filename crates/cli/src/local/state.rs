@@ -29,31 +29,44 @@ pub(crate) struct Content {
     pub(crate) uid: String,
     /// When it was first begun.
     pub(crate) started: jiff::Timestamp,
+    /// The backup that a restore takes its objects from, where the command alone does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) backup: Option<OfBackup>,
+}
+
+/// A backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OfBackup {
+    pub(crate) name: String,
+    pub(crate) uid: String,
 }
 
 impl Content {
     /// Of an operation that begins now.
     pub(crate) fn new(now: jiff::Timestamp) -> Self {
-        Self { uid: uuid::Uuid::new_v4().to_string(), started: now }
+        Self { uid: uuid::Uuid::new_v4().to_string(), started: now, backup: None }
     }
 }
 
 impl State {
-    /// The state of an operation of this kind and name on this bucket; a new one, begun now, when there is none. It is
-    /// on disk when this returns.
+    /// The state of an operation of this kind and name on this bucket; this new one when there is none. It is on disk when this
+    /// returns.
     ///
     /// # Errors
     /// When the folder or file cannot be used, or the same operation is under way in another process.
-    pub(crate) fn open(kind: &str, bucket: &str, name: &str, now: jiff::Timestamp) -> Result<Self> {
-        Self::open_in(&folder_of(kind), bucket, name, now)
+    pub(crate) fn open(kind: &str, bucket: &str, name: &str, new: Content) -> Result<Self> {
+        Self::open_in(&folder_of(kind), bucket, name, new)
     }
 
-    /// Whether an operation was begun that has not ended.
-    pub(crate) fn is_kept(kind: &str, bucket: &str, name: &str) -> bool {
-        path_in(&folder_of(kind), bucket, name).exists()
+    /// What is remembered of an operation that was begun and has not ended.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn kept(kind: &str, bucket: &str, name: &str) -> Result<Option<Content>> {
+        content(&path_in(&folder_of(kind), bucket, name))
     }
 
-    fn open_in(folder: &Path, bucket: &str, name: &str, now: jiff::Timestamp) -> Result<Self> {
+    fn open_in(folder: &Path, bucket: &str, name: &str, new: Content) -> Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -62,15 +75,11 @@ impl State {
             .with_context(|| format!("make {}", folder.display()))?;
         let path = path_in(folder, bucket, name);
         let lock = lock(&path.with_extension("lock"))?;
-        let reading = || format!("read {}", path.display());
-        if let Some(bytes) = read(&path).with_context(reading)? {
-            // The file is replaced whole; what is not ours is not to be thrown away.
-            let content = serde_json::from_slice(&bytes).with_context(reading)?;
+        if let Some(content) = content(&path)? {
             return Ok(Self { path, content, is_new: false, _lock: lock });
         }
-        let content = Content::new(now);
-        replace(&path, &serde_json::to_vec(&content)?).with_context(|| format!("write {}", path.display()))?;
-        Ok(Self { path, content, is_new: true, _lock: lock })
+        replace(&path, &serde_json::to_vec(&new)?).with_context(|| format!("write {}", path.display()))?;
+        Ok(Self { path, content: new, is_new: true, _lock: lock })
     }
 
     /// The notes of the operation.
@@ -93,6 +102,13 @@ impl State {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// What a file of state holds. It is replaced whole; what is not ours is not to be thrown away.
+fn content(path: &Path) -> Result<Option<Content>> {
+    let reading = || format!("read {}", path.display());
+    let Some(bytes) = read(path).with_context(reading)? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).with_context(reading)
 }
 
 /// Where the state of operations of a kind lies.
@@ -226,7 +242,8 @@ mod tests {
     fn the_same_command_finds_its_state_until_it_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let open = |bucket: &str| {
-            State::open_in(&folder.path().join("backup"), bucket, "nightly", jiff::Timestamp::now()).unwrap()
+            let new = Content::new(jiff::Timestamp::now());
+            State::open_in(&folder.path().join("backup"), bucket, "nightly", new).unwrap()
         };
         let first = open("/a").content;
         assert_eq!(open("/a").content, first);
@@ -238,7 +255,7 @@ mod tests {
     #[test]
     fn one_process_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || State::open_in(folder.path(), "/a", "nightly", jiff::Timestamp::now());
+        let open = || State::open_in(folder.path(), "/a", "nightly", Content::new(jiff::Timestamp::now()));
         let held = open().unwrap();
         let refused = open().unwrap_err().to_string();
         assert!(refused.starts_with("the same command is already running on this machine"), "{refused}");
@@ -256,7 +273,7 @@ mod tests {
     #[tokio::test]
     async fn notes_stay_until_the_end() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || State::open_in(folder.path(), "/a", "back", jiff::Timestamp::now()).unwrap();
+        let open = || State::open_in(folder.path(), "/a", "back", Content::new(jiff::Timestamp::now())).unwrap();
         let state = open();
         assert!(state.is_new);
         assert_eq!(state.records().read("checkpoint").await, Ok(None));

@@ -3,6 +3,7 @@
 use super::wanted::{Held, Wanted};
 use crate::errors;
 use crate::globals::Globals;
+use crate::local::state::OfBackup;
 use crate::opened::{Opened, copied, copy_volume_files, open, open_rows, rows_of};
 use crate::resource;
 use crate::resource::download::{ArchiveDownload, FromServerArgs};
@@ -24,6 +25,37 @@ pub(super) enum Place<'a> {
     Bucket(Store),
     /// Behind a server, which is asked like this.
     Server(&'a FromServerArgs),
+}
+
+impl Place<'_> {
+    /// It, for people, and for what goes by it.
+    pub(super) fn describe(&self, globals: &Globals) -> String {
+        match self {
+            Self::Bucket(store) => store.describe(),
+            Self::Server(_) => format!("the server in {}", globals.namespace),
+        }
+    }
+}
+
+/// The backup that an object is taken from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source<'a> {
+    /// The newest one that has it.
+    Newest,
+    /// The one of this name.
+    Named(&'a str),
+    /// The one from which an undelete was cut off.
+    Kept(&'a OfBackup),
+}
+
+/// Backups to look through.
+#[derive(Debug)]
+struct Candidates {
+    backups: Vec<Backup>,
+    /// Those that cannot be read, with the reason.
+    passed_over: Vec<String>,
+    /// Whether it is one, and no other one will do.
+    is_chosen: bool,
 }
 
 /// What is looked for, and where.
@@ -74,15 +106,12 @@ impl Search<'_> {
     /// # Errors
     /// When none has it: the backups that were looked through. When the backup cannot be read; of several, those are passed over,
     /// with a warning, or refused with `only_newest`.
-    pub(super) async fn run(self, from: Option<&str>) -> Result<Found> {
-        let (backups, mut passed_over) = match from {
-            Some(name) => (vec![self.named(name).await?], Vec::new()),
-            None => self.newest_first().await?,
-        };
+    pub(super) async fn run(self, source: Source<'_>) -> Result<Found> {
+        let Candidates { backups, mut passed_over, is_chosen } = self.candidates(source).await?;
         let (mut looked, mut sought, mut newest) = (Vec::new(), None, None);
         for backup in backups {
             let look = match Box::pin(self.look(&backup)).await {
-                Err(e) if from.is_none() => {
+                Err(e) if !is_chosen => {
                     passed_over.push(format!("{}: {}", backup.metadata.name, chain(e.as_ref())));
                     continue;
                 }
@@ -99,7 +128,10 @@ impl Search<'_> {
                         backup.metadata.name
                     ),
                     Held::Yes(key) => {
-                        warn_of(&passed_over);
+                        if !passed_over.is_empty() {
+                            let told = some(&passed_over, NAMED, "; ");
+                            errors::warn(Some(&format!("warning: not looked through: {told}")));
+                        }
                         return Self::found(key, backup, *candidate).await;
                     }
                     Held::No(key) => sought = Some(key),
@@ -116,7 +148,7 @@ impl Search<'_> {
             || !self.catalog.failures.is_empty()
             || !types_named(self.wanted.word(), self.catalog.all()).is_empty();
         let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
-        let text = missing(&what, &looked, &passed_over);
+        let text = missing(&what, &looked, &some(&passed_over, NAMED, "; "));
         if is_type_known {
             bail!(text);
         }
@@ -160,14 +192,49 @@ impl Search<'_> {
         Ok(backup)
     }
 
-    /// All finished backups, and those that cannot be read, with the reason.
-    async fn newest_first(&self) -> Result<(Vec<Backup>, Vec<String>)> {
+    async fn candidates(&self, source: Source<'_>) -> Result<Candidates> {
+        let one = |backup: Backup| Candidates { backups: vec![backup], passed_over: Vec::new(), is_chosen: true };
+        if let Source::Named(name) = source {
+            return Ok(one(self.named(name).await?));
+        }
         let usable = match &self.place {
             Place::Bucket(store) => store.usable_backups().await?,
             Place::Server(_) => of_cluster(resource::client(self.globals).await?.list("").await?),
         };
-        let unreadable = usable.unreadable.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-        Ok((newest_first(usable), unreadable))
+        let kept = match source {
+            Source::Kept(of) => self.kept(of, &usable)?,
+            Source::Named(_) | Source::Newest => None,
+        };
+        if let Some(backup) = kept {
+            return Ok(one(backup));
+        }
+        let passed_over = usable.unreadable.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        Ok(Candidates { backups: newest_first(usable), passed_over, is_chosen: false })
+    }
+
+    /// The backup from which an undelete was cut off; `None` when it is not there any more. Either is said.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn kept(&self, of: &OfBackup, usable: &UsableBackups) -> Result<Option<Backup>> {
+        let name = &of.name;
+        if let Some((_, why)) = usable.unreadable.iter().find(|(unreadable, _)| unreadable == name) {
+            bail!(
+                "an undelete of {} from the backup {name} was cut off, and that backup cannot be read: {why}. The same command goes on \
+                 when it can be; --from takes another one",
+                self.wanted
+            );
+        }
+        let mut backups = usable.oldest_first.iter().map(|(_, backup)| backup);
+        let found = backups.find(|backup| backup.metadata.uid == of.uid && backup.metadata.name == *name);
+        errors::warn(Some(&match found {
+            Some(backup) => format!(
+                "Going on with the undelete that was cut off, from the backup {}; --from takes another one.",
+                named_with_time(backup)
+            ),
+            None => format!("The backup {name}, from which an undelete was cut off, is not there any more."),
+        }));
+        Ok(found.cloned())
     }
 
     /// Looks at the names of the objects in a backup, and opens it when the object may be among them: names are few bytes, and the
@@ -218,7 +285,7 @@ fn named_with_time(backup: &Backup) -> String {
 }
 
 /// That no backup has the object.
-fn missing(what: &str, looked: &[String], passed_over: &[String]) -> String {
+fn missing(what: &str, looked: &[String], passed_over: &str) -> String {
     let mut text = match looked.len() {
         0 => format!("no backup that has ended could be looked through for {what}"),
         1 => format!("the backup {} does not have {what}", looked[0]),
@@ -230,7 +297,7 @@ fn missing(what: &str, looked: &[String], passed_over: &[String]) -> String {
         }
     };
     if !passed_over.is_empty() {
-        text.push_str(&format!("; not looked through: {}", some(passed_over, NAMED, "; ")));
+        text.push_str(&format!("; not looked through: {passed_over}"));
     }
     text
 }
@@ -239,13 +306,6 @@ fn missing(what: &str, looked: &[String], passed_over: &[String]) -> String {
 pub(super) fn some(names: &[String], most: usize, between: &str) -> String {
     let shown = names[..names.len().min(most)].join(between);
     if names.len() > most { format!("{shown} and {} more", names.len() - most) } else { shown }
-}
-
-/// That backups were passed over, which may be newer.
-fn warn_of(passed_over: &[String]) {
-    if !passed_over.is_empty() {
-        errors::warn(Some(&format!("warning: not looked through: {}", some(passed_over, NAMED, "; "))));
-    }
 }
 
 #[cfg(test)]
@@ -277,19 +337,19 @@ mod tests {
     #[test]
     fn what_was_looked_through_is_named() {
         let names = |count: usize| (0..count).map(|n| format!("b{n}")).collect::<Vec<_>>();
-        let broken = ["x: the index is damaged".to_owned()];
+        let broken = "x: the index is damaged";
         for (looked, passed_over, expected) in [
-            (names(0), &[][..], "no backup that has ended could be looked through for cm/a".to_owned()),
-            (names(1), &[], "the backup b0 does not have cm/a".to_owned()),
+            (names(0), "", "no backup that has ended could be looked through for cm/a".to_owned()),
+            (names(1), "", "the backup b0 does not have cm/a".to_owned()),
             (
                 names(2),
-                &broken,
+                broken,
                 "none of 2 backups has cm/a; looked through, the newest first: b0, b1; not looked through: x: the index is damaged"
                     .to_owned(),
             ),
             (
                 names(22),
-                &[],
+                "",
                 format!(
                     "none of 22 backups has cm/a; looked through, the newest first: {} and 2 more",
                     names(20).join(", ")

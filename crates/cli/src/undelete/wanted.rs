@@ -51,6 +51,16 @@ impl Wanted {
         &self.word
     }
 
+    /// What it is in this cluster, however the user calls the type; as it was asked for, where the cluster does not say.
+    pub(super) fn identity(&self, catalog: &Catalog) -> String {
+        let named = types_named(&self.word, catalog.all());
+        let types: Vec<GroupResource> = named.iter().map(|found| found.group_resource()).collect();
+        let resource = one_of(&self.word, &self.name, &types).ok().flatten();
+        let found = resource.and_then(|resource| named.into_iter().find(|found| found.group_resource() == resource));
+        let key = found.and_then(|found| self.key(found.group_resource(), found.namespaced).ok());
+        key.map_or_else(|| self.to_string(), |key| key.to_string())
+    }
+
     /// Looks for it in a backup. Words that the cluster knows count too: short names of types whose definition the backup lacks. Which type
     /// is meant does not depend on what the backup holds: one without Services does not make another `service` of a word.
     ///
@@ -102,6 +112,8 @@ impl std::fmt::Display for Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_object::ApiResource;
+    use std::sync::Arc;
 
     fn wanted(given: Option<&str>) -> Wanted {
         Wanted {
@@ -116,6 +128,16 @@ mod tests {
     fn it_is_told_as_it_was_asked_for() {
         assert_eq!(wanted(None).to_string(), "cm/a (in the namespace default, if it is in one)");
         assert_eq!(wanted(Some("shop")).to_string(), "cm/a (in the namespace shop, if it is in one)");
+    }
+
+    #[test]
+    fn it_is_the_same_object_however_its_type_is_called() {
+        let maps =
+            ApiResource { short_names: vec!["cm".to_owned()], ..ApiResource::new("", "v1", "configmaps", "ConfigMap") };
+        let catalog = Catalog::new(vec![Arc::new(maps)], vec![]);
+        let identity = |word: &str| Wanted { word: word.to_owned(), ..wanted(Some("shop")) }.identity(&catalog);
+        assert_eq!(["cm", "configmap", "ConfigMaps"].map(identity), ["configmaps/shop/a"; 3].map(str::to_owned));
+        assert_eq!(identity("kettle"), "kettle/a (in the namespace shop, if it is in one)");
     }
 
     #[test]

@@ -493,11 +493,16 @@ fn what_was_cut_off_goes_on_although_all_objects_are_there() {
     proxy.no_victim();
     proxy.script(Vec::new());
     assert_eq!(field("page", "{.metadata.ownerReferences}"), "");
+    // This one has the half of it.
+    assert_eq!(bed.local(&["backup", "second"]).code, 0);
     let again = run(&mut command());
     assert!(again.code == 0 && again.out.contains("unchanged configmaps/shop/page"), "{again:?}");
+    let goes_on = "Going on with the undelete that was cut off, from the backup first of ";
+    assert!(again.err.contains(goes_on) && again.out.contains("is in the backup \"first\" of "), "{again:?}");
     assert_eq!(field("page", "{.metadata.ownerReferences[*].uid}"), field("menu", "{.metadata.uid}"));
     let done = run(&mut command());
     assert!(done.code == 0 && done.err.contains("it is there as in the backup"), "{done:?}");
+    assert!(!done.err.contains("cut off") && done.out.contains("is in the backup \"second\" of "), "{done:?}");
 }
 
 /// A kubeconfig of the cluster for an account with this token.

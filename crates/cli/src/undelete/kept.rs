@@ -1,0 +1,139 @@
+//! What is remembered of an undelete that was cut off, so that the same command goes on with it.
+
+use crate::local::state::{Content, OfBackup, State};
+use anyhow::Result;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{Backup, ExistingResourcePolicy};
+use lifeboat_archive::tarball::entry_hash;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// The kind of state that it is.
+const KIND: &str = "undelete";
+
+/// For how long the same command means to go on, after it was begun first: later the object was perhaps lost once more.
+const GOES_ON_FOR: SignedDuration = SignedDuration::from_hours(24);
+
+/// Where the state of an undelete lies, and the one that is kept there.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// The backups and the cluster.
+    place: String,
+    /// The object, and all that makes it another restore of it.
+    name: String,
+    content: Option<Content>,
+}
+
+/// What makes an undelete of an object another one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner<'a> {
+    pub(super) policy: &'a ExistingResourcePolicy,
+    pub(super) with_owned: bool,
+    pub(super) with_owners: bool,
+    pub(super) allow_recreate: &'a [String],
+}
+
+impl Kept {
+    /// Looks for the state of an undelete of an object, by its place and name.
+    ///
+    /// # Errors
+    /// When there is one that cannot be read.
+    pub(super) fn find(place: String, name: String, now: Timestamp) -> Result<Self> {
+        let content = State::kept(KIND, &place, &name)?.filter(|content| goes_on(content, now));
+        Ok(Self { place, name, content })
+    }
+
+    /// The backup from which it is taken.
+    pub(super) fn backup(&self) -> Option<&OfBackup> {
+        self.content.as_ref()?.backup.as_ref()
+    }
+
+    /// Whether this backup is that one.
+    pub(super) fn is_of(&self, backup: &Backup) -> bool {
+        self.backup().is_some_and(|kept| *kept == of(backup))
+    }
+
+    /// The state of an undelete from this backup, which goes on with what is kept of one from the same.
+    ///
+    /// # Errors
+    /// As [`State::open`].
+    pub(super) fn open(&self, backup: &Backup, now: Timestamp) -> Result<State> {
+        let begin = || {
+            let content = Content { backup: Some(of(backup)), ..Content::new(now) };
+            State::open(KIND, &self.place, &self.name, content)
+        };
+        let state = begin()?;
+        if self.is_of(backup) || state.is_new {
+            return Ok(state);
+        }
+        state.forget();
+        begin()
+    }
+}
+
+fn of(backup: &Backup) -> OfBackup {
+    OfBackup { name: backup.metadata.name.clone(), uid: backup.metadata.uid.clone() }
+}
+
+fn goes_on(content: &Content, now: Timestamp) -> bool {
+    content.backup.is_some() && now.duration_since(content.started) < GOES_ON_FOR
+}
+
+/// What an undelete of an object goes by, with all that makes it another one.
+pub(super) fn name(object: &str, manner: Manner<'_>) -> String {
+    let Manner { policy, with_owned, with_owners, allow_recreate } = manner;
+    let mut name = format!("{}-{}", hash(object), String::from(policy.clone()));
+    match (with_owned, with_owners) {
+        (true, _) => name.push_str("-owned"),
+        (false, true) => name.push_str("-owners"),
+        (false, false) => {}
+    }
+    let recreated: BTreeSet<&String> = allow_recreate.iter().collect();
+    if !recreated.is_empty() {
+        name.push_str(&format!("-recreate-{}", hash(&json!(recreated).to_string())));
+    }
+    name
+}
+
+fn hash(text: &str) -> String {
+    hex::encode(entry_hash(text.as_bytes()))[..12].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_restore_of_the_object_has_another_state() {
+        let types = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let (none, one, two) = (vec![], types(&["statefulsets"]), types(&["statefulsets", "widgets"]));
+        let (update, leave) = (ExistingResourcePolicy::Update, ExistingResourcePolicy::None);
+        let plain = Manner { policy: &update, with_owned: false, with_owners: false, allow_recreate: &none };
+        let others = [
+            plain,
+            Manner { policy: &leave, ..plain },
+            Manner { with_owned: true, ..plain },
+            Manner { with_owners: true, ..plain },
+            Manner { allow_recreate: &one, ..plain },
+            Manner { allow_recreate: &two, ..plain },
+        ];
+        let of = |manner: Manner<'_>| name("configmaps/shop/a", manner);
+        let names: BTreeSet<String> = others.into_iter().chain([plain]).map(of).collect();
+        assert_eq!(names.len(), others.len(), "{names:?}");
+        assert_ne!(of(plain), name("configmaps/shop/b", plain));
+        // Owners come back with what is owned.
+        assert_eq!(of(Manner { with_owned: true, with_owners: true, ..plain }), of(others[2]));
+        let same = types(&["widgets", "statefulsets", "widgets"]);
+        assert_eq!(of(Manner { allow_recreate: &same, ..plain }), of(others[5]));
+    }
+
+    #[test]
+    fn the_same_command_goes_on_for_a_day() {
+        let began: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let backup = Some(OfBackup { name: "b".to_owned(), uid: "u".to_owned() });
+        let content = Content { backup, ..Content::new(began) };
+        let after = |seconds: i64| goes_on(&content, began + SignedDuration::from_secs(seconds));
+        assert_eq!((after(0), after(86_399), after(86_400)), (true, true, false));
+        assert!(!goes_on(&Content::new(began), began));
+    }
+}
