@@ -6,17 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 
-/// Prints progress on standard error until dropped by the caller's `select!`: one changing line on a terminal, a line
-/// every few seconds elsewhere.
+/// Prints progress on standard error until dropped by the caller's `select!`.
 pub(crate) async fn show(what: &str, progress: Arc<Progress>) {
+    let began = Instant::now();
+    tell(|| format!("{what}: {}", describe(&progress, began.elapsed()))).await;
+}
+
+/// Prints what is being done on standard error until dropped by the caller's `select!`: one changing line on a terminal, a line
+/// every few seconds elsewhere.
+pub(crate) async fn tell(what: impl Fn() -> String) {
     let terminal = std::io::stderr().is_terminal();
     let mut tick = interval(if terminal { Duration::from_millis(200) } else { Duration::from_secs(5) });
     // The first tick comes at once.
     tick.tick().await;
-    let began = Instant::now();
     loop {
         tick.tick().await;
-        let line = format!("{what}: {}", describe(&progress, began.elapsed()));
+        let line = what();
         let mut out = std::io::stderr().lock();
         // A closed terminal is no reason to stop the operation.
         let _ = if terminal { write!(out, "\r\x1b[2K{line}") } else { writeln!(out, "{line}") };

@@ -4,6 +4,7 @@ mod find;
 mod job;
 mod kept;
 mod selection;
+mod silence;
 mod wanted;
 
 use crate::bucket_url::{self, Purpose};

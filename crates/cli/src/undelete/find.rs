@@ -1,10 +1,12 @@
 //! Looks for an object in one backup after the other, the newest first.
 
+use super::silence::Silence;
 use super::wanted::{Held, Wanted};
 use crate::errors;
 use crate::globals::Globals;
 use crate::local::state::OfBackup;
 use crate::opened::{Opened, copied, copy_volume_files, open, open_rows, rows_of};
+use crate::progress;
 use crate::resource;
 use crate::resource::download::{ArchiveDownload, FromServerArgs};
 use anyhow::{Context, Result, bail};
@@ -14,6 +16,7 @@ use lifeboat_object::{Catalog, ObjectKey, chain, types_named};
 use lifeboat_restore::check_source;
 use lifeboat_store::{ArchiveRows, BackupSummary, Store, UsableBackups};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
 /// Backups that are named before the rest is only counted.
@@ -33,6 +36,22 @@ impl Place<'_> {
         match self {
             Self::Bucket(store) => store.describe(),
             Self::Server(_) => format!("the server in {}", globals.namespace),
+        }
+    }
+
+    /// After how many failures in a row nothing more is expected. A server was waited for long.
+    fn patience(&self) -> usize {
+        match self {
+            Self::Bucket(_) => 3,
+            Self::Server(_) => 1,
+        }
+    }
+
+    /// Where a backup lies that fails with others there.
+    fn location<'b>(&self, backup: &'b Backup) -> &'b str {
+        match self {
+            Self::Bucket(_) => "",
+            Self::Server(_) => &backup.spec.storage_location,
         }
     }
 }
@@ -107,10 +126,36 @@ impl Search<'_> {
     /// When none has it: the backups that were looked through. When the backup cannot be read; of several, those are passed over,
     /// with a warning, or refused with `only_newest`.
     pub(super) async fn run(self, source: Source<'_>) -> Result<Found> {
-        let Candidates { backups, mut passed_over, is_chosen } = self.candidates(source).await?;
+        let candidates = self.candidates(source).await?;
+        if candidates.backups.len() < 2 {
+            return Box::pin(self.look_through(candidates, |_| {})).await;
+        }
+        let current = Mutex::new(String::new());
+        let look = |what: String| *current.lock().unwrap_or_else(PoisonError::into_inner) = what;
+        let found = tokio::select! {
+            found = Box::pin(self.look_through(candidates, look)) => found,
+            () = progress::tell(|| current.lock().unwrap_or_else(PoisonError::into_inner).clone()) => {
+                unreachable!("it is told until the end")
+            }
+        };
+        progress::clear();
+        found
+    }
+
+    /// Finds the object in the first of these backups that has it. `begins` is told of each.
+    async fn look_through(&self, candidates: Candidates, begins: impl Fn(String)) -> Result<Found> {
+        let Candidates { backups, mut passed_over, is_chosen } = candidates;
         let (mut looked, mut sought, mut newest) = (Vec::new(), None, None);
-        for backup in backups {
-            let look = match Box::pin(self.look(&backup)).await {
+        let (mut silence, count) = (Silence::after(self.place.patience()), backups.len());
+        for (number, backup) in (1..).zip(backups) {
+            let location = self.place.location(&backup);
+            if silence.skips(location) {
+                continue;
+            }
+            begins(format!("looking through backup {number} of {count}: {}", named_with_time(&backup)));
+            let look = Box::pin(self.look(&backup)).await;
+            silence.note(location, &look);
+            let look = match look {
                 Err(e) if !is_chosen => {
                     passed_over.push(format!("{}: {}", backup.metadata.name, chain(e.as_ref())));
                     continue;
@@ -124,12 +169,12 @@ impl Search<'_> {
                         "{key} is in {}, but backups that may be newer could not be looked through: {}. Nothing was restored; say by \
                          --from {} that it is the one, or try again when they can be read",
                         named_with_time(&backup),
-                        some(&passed_over, NAMED, "; "),
+                        told(&passed_over, &silence),
                         backup.metadata.name
                     ),
                     Held::Yes(key) => {
                         if !passed_over.is_empty() {
-                            let told = some(&passed_over, NAMED, "; ");
+                            let told = told(&passed_over, &silence);
                             errors::warn(Some(&format!("warning: not looked through: {told}")));
                         }
                         return Self::found(key, backup, *candidate).await;
@@ -148,7 +193,10 @@ impl Search<'_> {
             || !self.catalog.failures.is_empty()
             || !types_named(self.wanted.word(), self.catalog.all()).is_empty();
         let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
-        let text = missing(&what, &looked, &some(&passed_over, NAMED, "; "));
+        let mut text = missing(&what, &looked, &told(&passed_over, &silence));
+        if silence.has_any() && matches!(self.place, Place::Server(_)) {
+            text.push_str(". With --bucket the backups are looked through without the server");
+        }
         if is_type_known {
             bail!(text);
         }
@@ -306,6 +354,13 @@ fn missing(what: &str, looked: &[String], passed_over: &str) -> String {
 pub(super) fn some(names: &[String], most: usize, between: &str) -> String {
     let shown = names[..names.len().min(most)].join(between);
     if names.len() > most { format!("{shown} and {} more", names.len() - most) } else { shown }
+}
+
+/// The backups that were passed over.
+fn told(passed_over: &[String], silence: &Silence) -> String {
+    // Those for which nobody was asked are many.
+    let named = (!passed_over.is_empty()).then(|| some(passed_over, NAMED, "; "));
+    named.into_iter().chain(silence.told()).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

@@ -547,7 +547,7 @@ fn who_may_edit_a_namespace_brings_its_objects_back() {
 #[test]
 fn an_object_comes_back_through_the_server() {
     let ground = Ground::start();
-    let _server = ground.server("one");
+    let server = ground.server("one");
     ground.directory("default", &json!({"default": true}));
     ground.until("backupstoragelocation", "default", "Available");
     ground.many("shop", 3);
@@ -566,4 +566,16 @@ fn an_object_comes_back_through_the_server() {
     assert_eq!(ground.maps("shop"), before);
     let none = client.fails("undelete configmap/none --object-namespace shop");
     assert!(none.contains("none of 2 backups has configmap/none") && none.contains("second of "), "{none}");
+
+    // Nobody answers: that is waited for once.
+    drop(server);
+    let requests = || {
+        let all = ground.bed.kubectl(&["get", "downloadrequests", "--namespace=velero", "--output=name"]);
+        all.lines().map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let before = requests();
+    let away = client.fails("undelete configmap/none --object-namespace shop --timeout 1s");
+    assert_eq!(requests().difference(&before).count(), 1, "{away}");
+    let skipped = "1 more in the storage location \"default\", for which the server was not asked any more";
+    assert!(away.contains("second: ") && away.contains(skipped) && away.contains("--bucket"), "{away}");
 }
