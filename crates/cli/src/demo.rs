@@ -3,7 +3,7 @@
 mod application;
 mod snapshot;
 
-use crate::local::journal::{clock, print_results};
+use crate::from_here::journal::{clock, print_results};
 use crate::sandbox::{options, write_kubeconfig};
 use anyhow::{Context, Result, bail};
 use clap::Args;

@@ -1,14 +1,9 @@
 //! `lifeboat local`: everything from here, nothing in the cluster.
 
 mod backup;
-pub(crate) mod carry_out;
 mod describe;
-pub(crate) mod document;
-pub(crate) mod journal;
 mod list;
-mod pending;
 mod restore;
-pub(crate) mod state;
 mod verify;
 
 use crate::contents::LocalContentsArgs;

@@ -18,6 +18,7 @@ mod difference;
 mod errors;
 mod exit_code;
 mod flags;
+mod from_here;
 mod globals;
 mod helper;
 mod history;

@@ -7,8 +7,8 @@ mod plugins;
 pub(crate) mod providers;
 
 use crate::flags;
+use crate::from_here::journal::clock;
 use crate::globals::Globals;
-use crate::local::journal::clock;
 use crate::output::Output;
 use crate::program::VERSION;
 use crate::sandbox::terminated;

@@ -10,14 +10,15 @@ mod wanted;
 use crate::bucket_url::{self, Purpose};
 use crate::confirm::confirmed;
 use crate::exit_code::INTERRUPTED;
+use crate::from_here::carry_out::{Until, carry_out};
+use crate::from_here::journal::{clock, exit_code, print_results};
 use crate::globals::Globals;
-use crate::local::carry_out::{Until, carry_out};
-use crate::local::journal::{clock, exit_code, print_results};
 use crate::object_name::ObjectArgs;
-use crate::opened::ScratchArgs;
+use crate::opened::{ScratchArgs, until_interrupted};
 use crate::output::{Output, print_resource};
 use crate::preview::{item_text, write_volumes};
 use crate::resource::download::FromServerArgs;
+use crate::sandbox::terminated;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -130,10 +131,8 @@ impl UndeleteArgs {
             let owned = owned.with_context(|| format!("look for what {} owned in {}", found.key, found.what))?;
             anyhow::Ok((found, owned))
         };
-        let (found, owned) = tokio::select! {
-            found = finding => found?,
-            _ = tokio::signal::ctrl_c() => bail!("interrupted before the object was found: nothing was restored"),
-        };
+        let (found, owned) =
+            until_interrupted(finding, "interrupted before the object was found: nothing was restored").await?;
         let job = Job {
             globals,
             cluster,
@@ -243,10 +242,11 @@ impl UndeleteArgs {
                 "nothing was restored, because nobody could be asked: the same command with --confirm restores it, and with --dry-run it only says what it would do"
             );
         }
+        let interrupted = terminated()?;
         let asking = tokio::task::spawn_blocking(confirmed);
         let answer = tokio::select! {
             answer = asking => answer.context("ask")??,
-            _ = tokio::signal::ctrl_c() => {
+            () = interrupted => {
                 // A thread still waits for an answer, and nothing else is under way.
                 let _ = std::fs::remove_dir_all(folder.path());
                 let _ = writeln!(std::io::stderr(), "\nNothing was restored.");

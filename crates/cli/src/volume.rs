@@ -1,9 +1,9 @@
 //! `lifeboat volume`: is my volume safe, and how?
 
 use crate::exit_code::PARTIALLY_FAILED;
+use crate::from_here::document::document;
+use crate::from_here::journal::{clock, print_results, watched};
 use crate::globals::Globals;
-use crate::local::document::document;
-use crate::local::journal::{clock, print_results, watched};
 use crate::output::{Output, print_resource};
 use crate::preview::{volume_name, volume_value};
 use crate::spec::BackupSpecArgs;

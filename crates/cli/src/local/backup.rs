@@ -1,11 +1,11 @@
 //! `lifeboat local backup`.
 
-use super::document::document;
-use super::journal::{clock, print_results, watched};
-use super::pending::end_backup;
-use super::state::{Content, State};
 use crate::bucket_url::{self, EmptyFolders, Purpose};
 use crate::exit_code::PARTIALLY_FAILED;
+use crate::from_here::document::document;
+use crate::from_here::journal::{clock, print_results, watched};
+use crate::from_here::pending::end_backup;
+use crate::from_here::state::{Content, State};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::output::print_resource;

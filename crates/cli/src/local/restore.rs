@@ -1,11 +1,11 @@
 //! `lifeboat local restore`.
 
-use super::carry_out::{Until, carry_out};
-use super::document::document;
-use super::journal::clock;
-use super::state::{Content, State};
 use crate::bucket_url::{self, Purpose};
 use crate::flags::{self, Optional};
+use crate::from_here::carry_out::{Until, carry_out};
+use crate::from_here::document::document;
+use crate::from_here::journal::clock;
+use crate::from_here::state::{Content, State};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::preview::{PlanFiles, Show, Validate, print_restore};

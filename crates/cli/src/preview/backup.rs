@@ -1,7 +1,7 @@
 //! The preview of a backup.
 
 use super::left_out::print_left_out;
-use crate::local::journal::{exit_code, print_results};
+use crate::from_here::journal::{exit_code, print_results};
 use crate::output::Output;
 use anyhow::Result;
 use lifeboat_backup::{Preview, PreviewedVolume};

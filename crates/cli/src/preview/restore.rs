@@ -3,8 +3,8 @@
 use super::item::{item_text, says_more};
 use super::left_out::print_left_out;
 use super::plan::{KeptPlan, PlanFiles};
+use crate::from_here::journal::{exit_code, print_results, watched};
 use crate::globals::Globals;
-use crate::local::journal::{exit_code, print_results, watched};
 use crate::output::Output;
 use anyhow::{Context, Result};
 use lifeboat_api::RestoreSpec;

@@ -3,8 +3,8 @@
 
 use super::missing;
 use super::server_plan::print_plan;
+use crate::from_here::journal::{clock, watched};
 use crate::globals::Globals;
-use crate::local::journal::{clock, watched};
 use crate::output::Output;
 use crate::preview::{PlanFiles, Show, Validate, print_backup, print_restore};
 use crate::server::providers::StorageProviders;

@@ -3,8 +3,8 @@
 use super::silence::Silence;
 use super::wanted::{Held, Wanted};
 use crate::errors;
+use crate::from_here::state::OfBackup;
 use crate::globals::Globals;
-use crate::local::state::OfBackup;
 use crate::opened::{Opened, copied, copy_volume_files, open, open_rows, rows_of};
 use crate::progress;
 use crate::resource;

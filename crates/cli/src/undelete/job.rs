@@ -1,9 +1,9 @@
 //! The restore that brings objects back: what it would do, and doing it.
 
 use super::selection::Selection;
+use crate::from_here::journal::{clock, watched};
+use crate::from_here::state::Content;
 use crate::globals::Globals;
-use crate::local::journal::{clock, watched};
-use crate::local::state::Content;
 use anyhow::{Result, bail};
 use lifeboat_action::Actions;
 use lifeboat_api::{ExistingResourcePolicy, Restore, Time};

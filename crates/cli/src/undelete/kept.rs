@@ -1,6 +1,6 @@
 //! What is remembered of an undelete that was cut off, so that the same command goes on with it.
 
-use crate::local::state::{Content, OfBackup, State};
+use crate::from_here::state::{Content, OfBackup, State};
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, ExistingResourcePolicy};

@@ -1,6 +1,7 @@
 //! What every local operation needs: its clock, its way out, and its messages for people.
 
 use crate::exit_code::{INTERRUPTED, PARTIALLY_FAILED};
+use crate::sandbox::terminated;
 use lifeboat_object::Results;
 use lifeboat_operation::Clock;
 use lifeboat_operation::Progress;
@@ -19,22 +20,21 @@ pub(crate) fn clock() -> Clock {
     Arc::new(jiff::Timestamp::now)
 }
 
-/// Cancels at the first Ctrl-C or SIGTERM; a second one kills as usual.
+/// Cancels at the first Ctrl-C or SIGTERM, and ends the process at the second one.
 async fn on_signal(cancel: CancellationToken) {
-    let terminate = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => signal.recv().await,
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate => {}
-    }
+    signalled().await;
     cancel.cancel();
     let _ = writeln!(std::io::stderr(), "\nstopping; again to stop at once");
-    let _ = tokio::signal::ctrl_c().await;
+    signalled().await;
     std::process::exit(INTERRUPTED);
+}
+
+/// Ctrl-C or SIGTERM; never, where neither can be listened for.
+async fn signalled() {
+    match terminated() {
+        Ok(signal) => signal.await,
+        Err(_) => std::future::pending().await,
+    }
 }
 
 /// Runs an operation to its end with its progress shown; the first signal cancels it.

@@ -17,7 +17,7 @@ fn anew(operation: &Operation) -> Operation {
 
 /// Waits for the operations that a backup has begun, such as snapshots that are not ready yet, and ends it. The same command again
 /// goes on where this was cut off.
-pub(super) async fn end_backup(
+pub(crate) async fn end_backup(
     outcome: &mut lifeboat_backup::Outcome,
     env: &lifeboat_backup::Env,
 ) -> anyhow::Result<()> {
@@ -48,7 +48,7 @@ pub(super) async fn end_backup(
 
 /// Waits for the operations that a restore has begun and for the volumes of its claims, at most `patience` for these, and ends it. The
 /// same command again goes on where this was cut off.
-pub(super) async fn end_restore(
+pub(crate) async fn end_restore(
     outcome: &mut lifeboat_restore::Outcome,
     patience: Duration,
     env: &lifeboat_restore::Env,
