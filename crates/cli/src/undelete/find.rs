@@ -292,7 +292,7 @@ impl Search<'_> {
         match &self.place {
             Place::Bucket(store) => {
                 let rows = rows_of(store, backup, self.globals, self.folder).await?;
-                if !self.may_be_in(&rows) {
+                if !self.wanted.may_be_in(rows.rows(), self.catalog) {
                     return Ok(Look::Lacks(Some(rows)));
                 }
                 let opened = open_rows(store, backup.clone(), rows, self.folder).await?;
@@ -301,7 +301,7 @@ impl Search<'_> {
             Place::Server(args) => {
                 let download = args.archive_of(name, self.globals).await?;
                 if let Some(list) = download.resource_list().await?
-                    && !self.wanted.may_be_among(list.values().flatten())
+                    && !self.wanted.may_be_among(&list, self.catalog)
                 {
                     return Ok(Look::Lacks(None));
                 }
@@ -311,10 +311,6 @@ impl Search<'_> {
                 Ok(Look::MayHave(Box::new(Candidate { store, opened, copy: Some((folder, download)) })))
             }
         }
-    }
-
-    fn may_be_in(&self, rows: &ArchiveRows) -> bool {
-        rows.rows().any(|row| self.wanted.may_be(row.namespace(), &row.name))
     }
 }
 

@@ -3,10 +3,12 @@
 use crate::object_name::{ObjectArgs, check_namespace};
 use crate::object_type::one_of;
 use anyhow::{Result, bail};
+use lifeboat_archive::index::Row;
 use lifeboat_browse::BackupStore;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey, types_named};
 use lifeboat_restore::is_restorable;
 use lifeboat_sandbox::ObjectStore;
+use std::collections::BTreeMap;
 
 /// What a user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,16 +78,32 @@ impl Wanted {
         Ok(if backup.has(&key) { Held::Yes(key) } else { Held::No(key) })
     }
 
-    /// Whether one of these names, `NAMESPACE/NAME` or `NAME`, may be its.
-    pub(super) fn may_be_among<'a>(&self, mut names: impl Iterator<Item = &'a String>) -> bool {
+    /// Whether it may be in a list of names, `NAMESPACE/NAME` or `NAME`, by version and kind. Where the cluster knows the word, objects of
+    /// other kinds are not meant.
+    pub(super) fn may_be_among(&self, list: &BTreeMap<String, Vec<String>>, catalog: &Catalog) -> bool {
+        let named = types_named(&self.word, catalog.all());
+        let is_kind = |version_and_kind: &str| {
+            let kind = version_and_kind.rsplit('/').next();
+            named.is_empty() || named.iter().any(|found| Some(&*found.kind) == kind)
+        };
+        let mut names = list.iter().filter(|(kind, _)| is_kind(kind)).flat_map(|(_, names)| names);
         names.any(|name| match name.split_once('/') {
             Some((namespace, name)) => self.may_be(Some(namespace), name),
             None => self.may_be(None, name),
         })
     }
 
+    /// Whether it may be one of these rows: the same for what an index holds.
+    pub(super) fn may_be_in<'a>(&self, mut rows: impl Iterator<Item = &'a Row>, catalog: &Catalog) -> bool {
+        let named = types_named(&self.word, catalog.all());
+        let is_type = |resource: &GroupResource| {
+            named.is_empty() || named.iter().any(|found| found.resource == resource.resource)
+        };
+        rows.any(|row| self.may_be(row.namespace(), &row.name) && is_type(&row.resource))
+    }
+
     /// Whether an object of this name, in this namespace if it is in one, may be it.
-    pub(super) fn may_be(&self, namespace: Option<&str>, name: &str) -> bool {
+    fn may_be(&self, namespace: Option<&str>, name: &str) -> bool {
         name == self.name && namespace.is_none_or(|namespace| namespace == self.namespace())
     }
 
@@ -154,14 +172,40 @@ mod tests {
         assert_eq!(key(None, "nodes", false), Err("nodes are never restored: every cluster has its own".to_owned()));
     }
 
+    fn row(resource: &str, name: &str) -> Row {
+        let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+        Row {
+            resource: Arc::new(resource.parse().unwrap()),
+            version: "v1".into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            preferred: true,
+            member: 0,
+            offset: 0,
+            length: 0,
+            hash: [0; 16],
+        }
+    }
+
     #[test]
     fn a_list_of_names_may_have_it() {
         let wanted = wanted(Some("shop"));
-        let among = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            wanted.may_be_among(names.iter())
-        };
-        assert!(among(&["b", "shop/a"]) && among(&["a"]));
-        assert!(!among(&["default/a", "shop/ab", "shop"]));
+        let maps =
+            ApiResource { short_names: vec!["cm".to_owned()], ..ApiResource::new("", "v1", "configmaps", "ConfigMap") };
+        let (knows, nothing) = (Catalog::new(vec![Arc::new(maps)], vec![]), Catalog::default());
+        for (kind, resource, names, expected) in [
+            ("v1/ConfigMap", "configmaps", &["b", "shop/a"][..], [true, true]),
+            ("v1/ConfigMap", "configmaps", &["a"], [true, true]),
+            ("v1/ConfigMap", "configmaps", &["default/a", "shop/ab", "shop"], [false, false]),
+            // Where the cluster does not know the word, any type may be meant.
+            ("apps/v1/Deployment", "deployments.apps", &["shop/a"], [false, true]),
+        ] {
+            let list = BTreeMap::from([(kind.to_owned(), names.iter().map(|name| (*name).to_owned()).collect())]);
+            let rows: Vec<Row> = names.iter().map(|name| row(resource, name)).collect();
+            for (catalog, expected) in [&knows, &nothing].into_iter().zip(expected) {
+                assert_eq!(wanted.may_be_among(&list, catalog), expected, "{kind} {names:?}");
+                assert_eq!(wanted.may_be_in(rows.iter(), catalog), expected, "{resource} {names:?}");
+            }
+        }
     }
 }

@@ -70,6 +70,7 @@ mod tea;
 mod traces;
 mod unchanged;
 mod undelete;
+mod undelete_shown;
 mod unknown_fields;
 mod upstream;
 mod waits;

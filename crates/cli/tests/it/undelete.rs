@@ -4,13 +4,13 @@ use crate::faults::namespace;
 use crate::ground::Ground;
 use crate::shop;
 use crate::snapshot::{self, Snapshot};
-use crate::support::{Bed, Client, Run, Sandbox, eventually, local, ok, run, with_object};
+use crate::support::{Bed, Client, Sandbox, eventually, local, ok, run, with_object};
 use crate::tea::{Tea, undelete};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule, Seen};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -146,126 +146,6 @@ fn an_archive_that_does_not_have_it_is_not_opened() {
     }
     let spoiled = tea.undelete("cm/menu --object-namespace tea --dry-run");
     assert!(spoiled.err.contains("not looked through: second: "), "{spoiled:?}");
-}
-
-#[test]
-fn nothing_is_done_before_somebody_has_seen_what() {
-    let tea = Tea::saved();
-    for (object, patch) in [("cm/menu", r#"{"data":{"of":"never"}}"#), ("secret/key", r#"{"data":{"k":"b3RoZXI="}}"#)] {
-        tea.kubectl(&["patch", object, "-n", "tea", "--type=merge", "-p", patch]);
-    }
-    let line = "cm/menu --object-namespace tea";
-    let seen = "update    configmaps/tea/menu\n            /data/of: \"never\" -> \"today\"\n";
-    let dry = tea.undelete(&format!("{line} --dry-run"));
-    assert!(dry.code == 0 && dry.out.ends_with(seen), "{dry:?}");
-    // There is no terminal to ask on.
-    let unasked = tea.undelete(line);
-    assert!(unasked.code == 1 && unasked.out.ends_with(seen) && unasked.err.contains("--confirm"), "{unasked:?}");
-    let plan = tea.undelete(&format!("{line} --dry-run -o json"));
-    let plan: Value = serde_json::from_str(&plan.out).expect("JSON");
-    assert_eq!(
-        (&plan["backup"], &plan["object"]),
-        (&json!("first"), &json!({"type": "configmaps", "namespace": "tea", "name": "menu"}))
-    );
-    let differences = json!([{"path": "/data/of", "inCluster": "never", "inBackup": "today"}]);
-    let item = &plan["items"][0];
-    assert_eq!((&item["action"], &item["differences"]), (&json!("update"), &differences), "{plan}");
-    let stays = tea.undelete(&format!("{line} --existing-resource-policy none --confirm"));
-    assert!(stays.code == 1 && stays.out.contains("conflict  configmaps/tea/menu"), "{stays:?}");
-    let would_stay = tea.undelete(&format!("{line} --existing-resource-policy none --dry-run"));
-    assert!(would_stay.code == 3 && would_stay.out == stays.out, "{would_stay:?}");
-    assert_eq!(tea.get("cm/menu")["data"]["of"], "never");
-    tea.restored(line);
-    assert_eq!(tea.get("cm/menu")["data"]["of"], "today");
-
-    let hidden = tea.undelete("secret/key --object-namespace tea --dry-run");
-    assert!(hidden.out.contains("(hidden)") && !hidden.out.contains("c2VjcmV0"), "{hidden:?}");
-    let shown = tea.undelete("secret/key --object-namespace tea --dry-run --show-secrets");
-    assert!(shown.out.contains("c2VjcmV0"), "{shown:?}");
-}
-
-#[test]
-fn with_an_output_format_one_document_is_printed() {
-    let tea = Tea::saved();
-    let document = |flags: &str, code: i32| {
-        let run = tea.undelete(&format!("cm/menu --object-namespace tea -o json{flags}"));
-        assert_eq!(run.code, code, "{flags}: {run:?}");
-        let document: Value = serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{flags}: {e}: {run:?}"));
-        (document, run.err)
-    };
-    let (there, told) = document(" --confirm", 0);
-    assert_eq!(there["items"][0]["action"], "unchanged", "{there}");
-    assert!(told.contains("it is there as in the backup"), "{told}");
-    tea.kubectl(&["patch", "cm/menu", "-n", "tea", "--type=merge", "-p", r#"{"data":{"of":"never"}}"#]);
-    let (unasked, told) = document("", 1);
-    assert_eq!(unasked["items"][0]["action"], "update", "{unasked}");
-    assert!(told.contains("-o prints the plan and does not ask"), "{told}");
-    let (stays, told) = document(" --confirm --existing-resource-policy none", 1);
-    assert_eq!(stays["items"][0]["action"], "conflict", "{stays}");
-    let why =
-        "nothing would come back of configmaps/tea/menu: configmaps/tea/menu is there, differs, and stays as it is";
-    assert!(told.contains(why), "{told}");
-    let (restore, _) = document(" --confirm", 0);
-    assert_eq!((&restore["kind"], &restore["status"]["phase"]), (&json!("Restore"), &json!("Completed")), "{restore}");
-}
-
-/// The command on a terminal.
-fn terminal(tea: &Tea, line: &str) -> Command {
-    let bucket = tea.folder.path().join("bucket");
-    let line = format!("{} {line} --bucket {}", env!("CARGO_BIN_EXE_lifeboat"), bucket.display());
-    let mut command = Command::new("script");
-    command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
-    command.env("KUBECONFIG", tea.sandbox.kubeconfig()).env("XDG_STATE_HOME", tea.folder.path().join("state"));
-    command
-}
-
-/// What the command does there, when the user types this.
-fn on_a_terminal(tea: &Tea, typed: &str) -> Run {
-    let answer = tea.folder.path().join("answer");
-    std::fs::write(&answer, typed).expect("write");
-    let mut command = terminal(tea, "undelete cm/menu --object-namespace tea");
-    let output = command.stdin(File::open(answer).expect("a file")).output().expect("the command");
-    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    Run { code: output.status.code().unwrap_or(-1), out, err }
-}
-
-#[test]
-fn on_a_terminal_the_user_is_asked() {
-    let tea = Tea::saved();
-    tea.lose("cm/menu");
-    for typed in ["n\n", "what?\nn\n"] {
-        let no = on_a_terminal(&tea, typed);
-        assert!(no.code == 0 && no.out.contains("Nothing was restored."), "{no:?}");
-        assert!(tea.get("cm/menu").is_null());
-    }
-    let yes = on_a_terminal(&tea, "y\n");
-    assert!(yes.code == 0 && yes.out.contains("create    configmaps/tea/menu"), "{yes:?}");
-    assert!(tea.get("cm/menu").is_object());
-}
-
-#[test]
-fn what_somebody_makes_while_the_question_stands_is_not_overwritten() {
-    let tea = Tea::saved();
-    tea.lose("cm/menu");
-    let mut command = terminal(&tea, "undelete cm/menu --object-namespace tea");
-    let mut asking = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the command");
-    let (mut out, mut read) = (asking.stdout.take().expect("its output"), Vec::new());
-    while !String::from_utf8_lossy(&read).contains("(Y/N)?") {
-        let mut byte = [0];
-        assert_eq!(out.read(&mut byte).expect("read"), 1, "it asks: {}", String::from_utf8_lossy(&read));
-        read.extend(byte);
-    }
-    assert!(String::from_utf8_lossy(&read).contains("create    configmaps/tea/menu"));
-    tea.kubectl(&["create", "configmap", "menu", "--namespace=tea", "--from-literal=of=never"]);
-    asking.stdin.take().expect("its input").write_all(b"y\n").expect("answer");
-    let mut told = String::new();
-    out.read_to_string(&mut told).expect("read");
-    assert_eq!(asking.wait().expect("its end").code(), Some(1), "{told}");
-    assert!(told.contains("nothing was restored, because the cluster has changed since the plan was made"), "{told}");
-    assert_eq!(tea.get("cm/menu")["data"]["of"], "never");
-    // Neither the bucket nor this machine remembers it.
-    let left = |folder: &str| std::fs::read_dir(tea.folder.path().join(folder)).into_iter().flatten().count();
-    assert_eq!((left("bucket/restores"), left("state/lifeboat/undelete")), (0, 0));
 }
 
 #[test]
