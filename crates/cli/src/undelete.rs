@@ -47,7 +47,7 @@ pub(crate) struct UndeleteArgs {
     /// The namespace of the object; otherwise that of the kubeconfig's context. Objects that are in none take no namespace
     #[arg(long, value_name = "NAMESPACE")]
     pub(crate) object_namespace: Option<String>,
-    /// The backup to take it from; otherwise the newest one that has it
+    /// The backup to take it from; otherwise that of the same command that was cut off, or the newest one that has it
     #[arg(long, value_name = "BACKUP")]
     from: Option<String>,
     /// Where the backups lie: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…; otherwise the server is

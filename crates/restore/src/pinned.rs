@@ -405,9 +405,11 @@ mod tests {
     async fn what_comes_along_without_being_selected_is_in_the_plan_and_is_made_by_it() {
         let (pod, claim) = ("/api/v1/namespaces/shop/pods/web", "/api/v1/namespaces/shop/persistentvolumeclaims/data");
         let mounted = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}});
+        let bound = json!({"spec": {"volumeName": "disk"}, "status": {"phase": "Bound"}});
         let objects = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
-            object_in("v1", "PersistentVolumeClaim", "data", &json!({})),
+            object_in("v1", "PersistentVolume", "disk", &json!({"metadata": {"namespace": null}})),
+            object_in("v1", "PersistentVolumeClaim", "data", &bound),
             object_in("v1", "PersistentVolumeClaim", "other", &json!({})),
             object_in(
                 "v1",
@@ -426,7 +428,8 @@ mod tests {
         while let Some(item) = items.recv().await {
             planned.push((item.key.to_string(), item.planned.word()));
         }
-        let expected = ["namespaces/shop", "persistentvolumeclaims/shop/data", "pods/shop/web"];
+        let expected =
+            ["persistentvolumes/disk", "namespaces/shop", "persistentvolumeclaims/shop/data", "pods/shop/web"];
         assert_eq!(planned, expected.map(|key| (key.to_owned(), PlanWord::Create)));
         // The namespace and the other claim have no such label.
         let left_out: Vec<_> =
@@ -438,7 +441,8 @@ mod tests {
         ground.request.restore.spec.plan_digest = planned_now(&ground).await;
         let outcome = ground.run_again().await.unwrap();
         assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), Vec::<&str>::new());
-        assert!(ground.at(pod).is_some() && ground.at(claim).is_some());
+        let made = [pod, claim, "/api/v1/persistentvolumes/disk"].map(|path| ground.at(path).is_some());
+        assert_eq!(made, [true; 3]);
         assert_eq!(ground.at("/api/v1/namespaces/shop/persistentvolumeclaims/other"), None);
     }
 

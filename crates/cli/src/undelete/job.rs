@@ -18,8 +18,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tokio::sync::mpsc;
 
-/// How often what objects need is looked for anew: what they need may need something too.
-const ROUNDS: usize = 8;
 /// Objects of a preview on their way.
 const WAITING: usize = 64;
 
@@ -75,14 +73,14 @@ pub(super) enum Outlook {
 impl Job<'_> {
     /// What would be done for an object and what it owned, and for what these need.
     pub(super) async fn plan(&self, asked: &ObjectKey, owned: BTreeSet<ObjectKey>) -> Result<Plan> {
-        let wanted = Selection::of(owned.into_iter().chain([asked.clone()]).collect());
+        let mut selection = Selection::of(owned.into_iter().chain([asked.clone()]).collect());
         let content = Content::new(clock()());
-        let preview = async |selection: &Selection| {
-            let previewed = self.preview(selection, &content).await?;
-            let needed = previewed.items.iter().flat_map(|item| item.needs.iter().cloned()).collect();
-            Ok((previewed, needed))
-        };
-        let (Previewed { mut items, mut end, digest }, selection) = with_needs(wanted, preview).await?;
+        let mut previewed = self.preview(&selection, &content).await?;
+        // What they need comes along in any case. It is chosen too, so that what becomes of its data is told.
+        if selection.add(previewed.items.iter().flat_map(|item| &item.needs)) {
+            previewed = self.preview(&selection, &content).await?;
+        }
+        let Previewed { mut items, mut end, digest } = previewed;
         items.retain(|item| is_told(item, &selection));
         // That all other objects of the backup are left out goes without saying.
         end.left_out.clear();
@@ -148,27 +146,6 @@ impl Job<'_> {
         let operation = Operation::new(clock(), &subject, self.scratch.clone());
         Env { cluster: self.cluster.clone(), store: self.store.clone(), actions: Actions::default(), operation }
     }
-}
-
-/// Adds to a selection what its objects need, what these need in turn, and so on. `plan` gives the plan of a selection, and what its
-/// objects need; that of the whole is returned.
-///
-/// # Errors
-/// Those of `plan`. When there is no end of it.
-async fn with_needs<T>(
-    mut selection: Selection,
-    mut plan: impl AsyncFnMut(&Selection) -> Result<(T, Vec<ObjectKey>)>,
-) -> Result<(T, Selection)> {
-    for _ in 0..ROUNDS {
-        let (planned, needed) = plan(&selection).await?;
-        if !selection.add(&needed) {
-            return Ok((planned, selection));
-        }
-    }
-    bail!(
-        "nothing was restored, because what the object needs would need others, and these others again, {ROUNDS} times and more: \
-         restore its namespace instead"
-    )
 }
 
 /// Whether an object belongs into what is told. Beside those that are chosen, a restore looks at data of volumes that Velero has moved,
@@ -322,27 +299,6 @@ mod tests {
         assert_eq!(reasons(&[("a", skip.clone()), ("b", refused), ("along", skip)], &[]), both);
         assert_eq!(reasons(&[], &["the archive is damaged"]), ["the archive is damaged"]);
         assert_eq!(reasons(&[], &[]), ["the restore would pass it over without a reason"]);
-    }
-
-    #[tokio::test]
-    async fn what_others_need_is_planned_with_them_or_nothing_is() {
-        let of = |count: usize| (0..=count).map(|n| key("configmaps", &n.to_string())).collect::<Vec<_>>();
-        // Each needs the next one.
-        let planned = async |depth: usize| {
-            let mut selected = 0;
-            let plan = async |_: &Selection| {
-                selected += 1;
-                Ok((selected, of(selected.min(depth))))
-            };
-            with_needs(Selection::of([key("configmaps", "0")].into()), plan).await
-        };
-        for depth in 0..ROUNDS {
-            let (rounds, selection) = planned(depth).await.unwrap();
-            assert_eq!(rounds, depth + 1);
-            assert!(of(depth)[1..].iter().all(|key| selection.comes_along(key)), "{depth}");
-        }
-        let told = planned(ROUNDS).await.unwrap_err().to_string();
-        assert!(told.ends_with("8 times and more: restore its namespace instead"), "{told}");
     }
 
     #[test]
