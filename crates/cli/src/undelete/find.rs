@@ -175,6 +175,7 @@ impl Search<'_> {
                     Held::Yes(key) => {
                         if !passed_over.is_empty() {
                             let told = told(&passed_over, &silence);
+                            progress::clear();
                             errors::warn(Some(&format!("warning: not looked through: {told}")));
                         }
                         return Self::found(key, backup, *candidate).await;
