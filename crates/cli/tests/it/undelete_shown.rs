@@ -144,3 +144,19 @@ fn a_signal_ends_the_question() {
     assert_eq!(asking.wait().expect("its end").code(), Some(130));
     assert!(tea.get("cm/menu").is_null());
 }
+
+#[test]
+fn where_the_bucket_takes_no_files_nothing_is_restored() {
+    let tea = Tea::saved();
+    tea.lose("cm/menu");
+    let restores = tea.folder.path().join("bucket/restores");
+    std::fs::write(&restores, "no folder").expect("write");
+    let line = "cm/menu --object-namespace tea --confirm";
+    let refused = tea.undelete(line);
+    assert!(refused.code == 1 && refused.err.contains("restores/undelete-"), "{refused:?}");
+    assert!(tea.get("cm/menu").is_null());
+    std::fs::remove_file(&restores).expect("remove");
+    let again = tea.undelete(line);
+    assert!(again.code == 0 && !again.err.contains("cut off"), "{again:?}");
+    assert!(tea.get("cm/menu").is_object());
+}
