@@ -54,15 +54,16 @@ impl Needed {
             return Ok(vec![item]);
         }
         let namespace = ObjectKey::new(GroupResource::new("", "namespaces"), None, source.as_str());
-        self.is_not_left_out(&namespace).await?;
+        if let Some(row) = self.mapping.find(&namespace) {
+            let body = self.reader.load(row).await?;
+            self.is_not_left_out(&namespace, &body);
+        }
         Ok(vec![found, item])
     }
 
     /// Takes an object of the backup out of what is left out: something needs it.
-    pub(crate) async fn is_not_left_out(&mut self, key: &ObjectKey) -> Result<(), StoreError> {
-        let Some(row) = self.mapping.find(key) else { return Ok(()) };
-        let body = self.reader.load(row).await?;
-        let head = Head::parse(&body).unwrap_or_default();
+    pub(crate) fn is_not_left_out(&mut self, key: &ObjectKey, body: &[u8]) {
+        let head = Head::parse(body).unwrap_or_default();
         let facts = RestoredFacts {
             resource: &key.resource,
             kind: head.kind.as_deref(),
@@ -70,7 +71,7 @@ impl Needed {
             name: &key.name,
             labels: Some(&head.labels),
         };
-        let Err(reason) = self.mapping.filter.includes_item(facts) else { return Ok(()) };
+        let Err(reason) = self.mapping.filter.includes_item(facts) else { return };
         let left_out = (key.resource.clone(), reason);
         if let Some(count) = self.left_out.get_mut(&left_out) {
             *count -= 1;
@@ -78,6 +79,5 @@ impl Needed {
                 self.left_out.remove(&left_out);
             }
         }
-        Ok(())
     }
 }

@@ -175,10 +175,7 @@ impl Previewer {
         while let Some(item) = previews.next().await {
             self.env.operation.progress.finished(1);
             let Some((source, item)) = item.map_err(RestoreError::Store)? else { continue };
-            let along = self.along(&item.needs).await?;
-            for (source, _) in &along {
-                needed.is_not_left_out(source).await?;
-            }
+            let along = self.along(&item.needs, needed).await?;
             for (source, item) in along.into_iter().chain([(source, item)]) {
                 for item in needed.with(&source, item).await? {
                     if out.send(item).await.is_err() {
@@ -192,11 +189,16 @@ impl Previewer {
 
     /// The objects among these that the restore does not select and brings back all the same, by their keys in the backup, and those
     /// that they need in turn. Each comes once, behind those that it needs.
-    async fn along(&self, needs: &[ObjectKey]) -> Result<Vec<(ObjectKey, PreviewItem)>, RestoreError> {
+    async fn along(
+        &self,
+        needs: &[ObjectKey],
+        needed: &mut Needed,
+    ) -> Result<Vec<(ObjectKey, PreviewItem)>, RestoreError> {
         let (mut open, mut out) = (needs.to_vec(), Vec::new());
         while let Some(key) = open.pop() {
             let Some(row) = self.mapping.find(&key).filter(|row| self.told.begin(*row)) else { continue };
             let body = self.reader.load(row).await?;
+            needed.is_not_left_out(&key, &body);
             let item = self.one(Source { row, key: key.clone(), body, exists: false }, Seen::Unknown).await;
             open.extend(item.needs.iter().cloned());
             out.push((key, item));
