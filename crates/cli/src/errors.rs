@@ -1,7 +1,7 @@
 //! Prints errors and ends with the right code.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use lifeboat_object::chain;
+use lifeboat_object::{chain, printable};
 use std::process::ExitCode;
 
 /// Prints the whole chain in one line; every cause is said once.
@@ -10,8 +10,13 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
         return ExitCode::FAILURE;
     }
-    say(&format!("An error occurred: {}\n", chain(error.as_ref())));
+    say(&line_of(error));
     ExitCode::FAILURE
+}
+
+/// One line, whatever an error quotes of what others have named.
+fn line_of(error: &anyhow::Error) -> String {
+    format!("An error occurred: {}\n", printable(chain(error.as_ref())))
 }
 
 fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
@@ -29,10 +34,10 @@ pub(crate) fn usage(error: &clap::Error, program: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints what the user should know before a command runs.
+/// Prints in one line what the user should know before a command runs, or while it does.
 pub(crate) fn warn(warning: Option<&str>) {
     if let Some(warning) = warning {
-        say(&format!("{warning}\n"));
+        say(&format!("{}\n", printable(warning)));
     }
 }
 
@@ -103,6 +108,14 @@ mod tests {
     fn causes_are_said_once() {
         let error = anyhow::anyhow!("it does not exist").context("cannot get \"a\": it does not exist").context("open");
         assert_eq!(chain(error.as_ref()), "open: cannot get \"a\": it does not exist");
+    }
+
+    #[test]
+    fn who_names_an_object_forges_no_error() {
+        let error =
+            anyhow::anyhow!("\"a\" is no object").context("read configmaps/shop/a\nAn error occurred: \u{1b}[2J");
+        let line = "An error occurred: read configmaps/shop/a\\nAn error occurred: \\u{1b}[2J: \"a\" is no object\n";
+        assert_eq!(line_of(&error), line);
     }
 
     #[test]

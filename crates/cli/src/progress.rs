@@ -1,5 +1,6 @@
 //! Shows how far an operation is.
 
+use lifeboat_object::printable;
 use lifeboat_operation::Progress;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub(crate) async fn tell(what: impl Fn() -> String) {
     tick.tick().await;
     loop {
         tick.tick().await;
-        let line = what();
+        let line = printable(what());
         let mut out = std::io::stderr().lock();
         // A closed terminal is no reason to stop the operation.
         let _ = if terminal { write!(out, "\r\x1b[2K{line}") } else { writeln!(out, "{line}") };

@@ -1,9 +1,10 @@
 //! `lifeboat sandbox`: an embedded Kubernetes API server to try things on.
 
 use crate::globals::Globals;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
+use lifeboat_select::RulesText;
 use serde_json::Value;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -98,8 +99,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Value>> {
     let mut out = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-        let documents: Vec<Value> =
-            serde_saphyr::from_multiple(&text).with_context(|| format!("read the manifest {}", file.display()))?;
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
+            .map_err(|e| anyhow!(RulesText::yaml_error(&e)))
+            .with_context(|| format!("read the manifest {}", file.display()))?;
         for document in documents {
             match document {
                 Value::Null => {}

@@ -4,6 +4,7 @@ mod find;
 mod job;
 mod kept;
 mod selection;
+mod shown;
 mod silence;
 mod wanted;
 
@@ -16,7 +17,6 @@ use crate::globals::Globals;
 use crate::object_name::ObjectArgs;
 use crate::opened::{ScratchArgs, until_interrupted};
 use crate::output::{Output, print_resource};
-use crate::preview::{item_text, write_volumes};
 use crate::resource::download::FromServerArgs;
 use crate::sandbox::terminated;
 use anyhow::{Context, Result, bail};
@@ -29,7 +29,7 @@ use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_browse::owned_by;
 use lifeboat_object::{GroupResource, ObjectKey, first_names};
 use lifeboat_restore::RestoreError;
-use serde_json::json;
+use shown::Shown;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -260,38 +260,17 @@ impl UndeleteArgs {
     }
 
     fn print(&self, found: &Found, plan: &Plan, colours: bool) -> Result<()> {
-        let shown = plan.items.iter().cloned().map(|mut item| {
-            if !self.show_secrets {
-                item.hide_secret_values();
-            }
-            item
-        });
         print_results(&plan.end.results);
-        if let Some(output) = self.output {
-            let items: Vec<_> = shown.map(|item| item.to_json()).collect();
-            let mut document = json!({"backup": found.backup.metadata.name, "object": found.key.to_json(), "items": items,
-                "needed": plan.along().into_iter().map(ObjectKey::to_json).collect::<Vec<_>>()});
-            let end = plan.end.to_json();
-            document["volumes"] = end["volumes"].clone();
-            document["results"] = end["results"].clone();
-            return print_resource(&document, output);
-        }
-        let mut out = std::io::stdout().lock();
-        let owned = match plan.selection.count() {
-            1 if self.with_owned => ", which owned nothing".to_owned(),
-            1 => String::new(),
-            2 => ", with 1 object that it owned".to_owned(),
-            count => format!(", with {} objects that it owned", count - 1),
+        let shown = Shown {
+            backup: &found.backup.metadata.name,
+            what: &found.what,
+            plan,
+            with_owned: self.with_owned,
+            secrets: self.show_secrets,
         };
-        writeln!(out, "{} is in {}{owned}.", found.key, found.what)?;
-        for item in shown {
-            write!(out, "{}", item_text(&item, colours))?;
+        match self.output {
+            Some(output) => print_resource(&shown.document(), output),
+            None => shown.write_text(&mut std::io::stdout().lock(), colours),
         }
-        let along = plan.along();
-        if !along.is_empty() {
-            let names: Vec<String> = along.iter().map(ToString::to_string).collect();
-            writeln!(out, "Needed by these, and left as they are where they exist: {}", first_names(&names))?;
-        }
-        write_volumes(&mut out, &plan.end)
     }
 }

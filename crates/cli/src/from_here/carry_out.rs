@@ -6,6 +6,7 @@ use super::state::State;
 use crate::exit_code::PARTIALLY_FAILED;
 use crate::output::{Output, print_resource};
 use lifeboat_api::RestorePhase;
+use lifeboat_object::printable;
 use lifeboat_restore::{Env, Outcome, Request};
 use std::io::Write;
 use std::process::ExitCode;
@@ -74,7 +75,7 @@ fn report_break(outcome: &Outcome, output: Option<Output>) -> anyhow::Result<()>
     print_results(&outcome.results);
     let is_said = |why: &&String| outcome.results.errors.messages().any(|said| said == why.as_str());
     for unstored in outcome.unstored.iter().filter(|why| !is_said(why)) {
-        let _ = writeln!(std::io::stderr(), "error: {unstored}");
+        let _ = writeln!(std::io::stderr(), "error: {}", printable(unstored));
     }
     match output {
         Some(output) => print_resource(&outcome.restore, output),

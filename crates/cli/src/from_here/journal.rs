@@ -2,7 +2,7 @@
 
 use crate::exit_code::{INTERRUPTED, PARTIALLY_FAILED};
 use crate::sandbox::terminated;
-use lifeboat_object::Results;
+use lifeboat_object::{Results, printable};
 use lifeboat_operation::Clock;
 use lifeboat_operation::Progress;
 use std::io::Write;
@@ -56,12 +56,12 @@ pub(crate) async fn watched<T>(
 /// Messages shown of each severity before the rest is only counted.
 const SHOWN: usize = 20;
 
-/// Prints warnings and errors on standard error.
+/// Prints warnings and errors on standard error, each in one line.
 pub(crate) fn print_results(results: &Results) {
     let mut out = std::io::stderr().lock();
     for (name, set) in [("warning", &results.warnings), ("error", &results.errors)] {
         for message in set.messages().take(SHOWN) {
-            let _ = writeln!(out, "{name}: {}", message.trim());
+            let _ = writeln!(out, "{name}: {}", printable(message.trim()));
         }
         if set.len() > SHOWN {
             let _ = writeln!(out, "… and {} more {name}s, all of them in the results file", set.len() - SHOWN);

@@ -1,7 +1,7 @@
 //! What is left out, and why.
 
 use anyhow::Result;
-use lifeboat_object::GroupResource;
+use lifeboat_object::{GroupResource, printable};
 use std::io::Write;
 
 /// A line for each type and reason.
@@ -10,7 +10,7 @@ pub(super) fn print_left_out<'a>(
     left_out: impl Iterator<Item = (&'a GroupResource, &'a str, u64)>,
 ) -> Result<()> {
     for (resource, reason, count) in left_out {
-        writeln!(out, "  {count} of {resource}: {reason}")?;
+        writeln!(out, "  {}", printable(format!("{count} of {resource}: {reason}")))?;
     }
     Ok(())
 }

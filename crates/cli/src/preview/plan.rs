@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::Args;
+use lifeboat_object::printable;
 use lifeboat_restore::{PlanChange, PlanDigest, PlanFile, PlanLine, PlanWord, PreviewItem};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -130,6 +131,7 @@ impl EndedPlan {
         writeln!(out, "It is another plan than {before}:")?;
         for PlanChange { object, before, now } in changes {
             let [before, now] = [before, now].map(|word| word.map_or("(absent)", PlanWord::as_str));
+            let object = printable(object);
             match before == now {
                 true => writeln!(out, "  {object}: {now}, but the object or what it becomes is another one")?,
                 false => writeln!(out, "  {object}: {before} -> {now}")?,

@@ -8,7 +8,7 @@ use crate::globals::Globals;
 use crate::output::Output;
 use anyhow::{Context, Result};
 use lifeboat_api::RestoreSpec;
-use lifeboat_object::{GroupResource, Results};
+use lifeboat_object::{GroupResource, Results, printable};
 use lifeboat_restore::{Env, PlanWord, PreviewEnd, PreviewItem, Request};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -244,7 +244,7 @@ pub(crate) fn write_volumes(out: &mut impl Write, end: &PreviewEnd) -> Result<()
     for volume in &end.volumes {
         let names = [&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name];
         let name = names.into_iter().filter(|name| !name.is_empty()).map(String::as_str).collect::<Vec<_>>().join("/");
-        writeln!(out, "  {name}: {}", volume.message)?;
+        writeln!(out, "  {}", printable(format!("{name}: {}", volume.message)))?;
     }
     Ok(())
 }
@@ -261,7 +261,7 @@ fn write_table(out: impl Write, counts: &BTreeMap<GroupResource, Counts>) -> Res
     writeln!(out, "TYPE\t{}", head.join("\t").to_uppercase())?;
     for (resource, counts) in counts {
         let counts: Vec<String> = shown.iter().map(|word| count(counts, *word).to_string()).collect();
-        writeln!(out, "{resource}\t{}", counts.join("\t"))?;
+        writeln!(out, "{}\t{}", printable(resource), counts.join("\t"))?;
     }
     Ok(out.flush()?)
 }
@@ -270,6 +270,7 @@ fn write_table(out: impl Write, counts: &BTreeMap<GroupResource, Counts>) -> Res
 mod tests {
     use super::*;
     use clap::Parser;
+    use lifeboat_archive::volume_info::RestoreVolumeInfo;
     use lifeboat_object::ObjectKey;
     use lifeboat_restore::Planned;
 
@@ -315,6 +316,50 @@ mod tests {
                 "TYPE              CREATE  UPDATE  RECREATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
                 "configmaps        300000  0       5         1          2     3         0",
                 "deployments.apps  0       1       0         0          0     0         0"
+            ]
+        );
+    }
+
+    #[test]
+    fn who_names_an_object_makes_no_lines() {
+        let types = GroupResource::new("example.com", "a\u{1b}[2J");
+        let key = ObjectKey::new(types.clone(), Some("shop"), "b\nupdate    secrets/shop/c");
+        let mut item = PreviewItem::of(key, Planned::Skip("d\re".to_owned()));
+        item.warnings.push("f\ng".to_owned());
+        let volume = RestoreVolumeInfo {
+            pvc_namespace: "shop".to_owned(),
+            pvc_name: "h\ni".to_owned(),
+            message: "j\u{9b}k".to_owned(),
+            ..RestoreVolumeInfo::default()
+        };
+        let left_out = BTreeMap::from([((types, "l\nm".to_owned()), 2)]);
+        let end = PreviewEnd { left_out, volumes: vec![volume], results: Results::default() };
+        let mut out = Vec::new();
+        let spec = RestoreSpec::default();
+        let mut printer = RestorePrinter::to(&mut out, Show::default(), &PlanFiles::default(), &spec).unwrap();
+        printer.item(item).unwrap();
+        printer.end(&end).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let plan = lines.last().unwrap();
+        assert!(plan.starts_with("Plan: sha256:"), "{plan}");
+        assert_eq!(
+            lines[..lines.len() - 1],
+            [
+                "TYPE                    CREATE  UPDATE  RECREATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
+                r"a\u{1b}[2J.example.com  0       0       0         0          1     0         0",
+                "",
+                r"skip      a\u{1b}[2J.example.com/shop/b\nupdate    secrets/shop/c: d\re",
+                r"            warning: f\ng",
+                "",
+                "Left out:",
+                r"  2 of a\u{1b}[2J.example.com: l\nm",
+                "",
+                "Volumes:",
+                r"  shop/h\ni: j\u{9b}k",
+                "",
+                "Would create 0 objects, update 0, leave 0 that are as in the backup and 0 that differ, skip 1; 0 cannot be restored. \
+                 Nothing was written."
             ]
         );
     }

@@ -1,6 +1,6 @@
 //! A spec in a file, for what has no flags.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use lifeboat_select::RulesText;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,7 +47,7 @@ pub(crate) fn overlaid<S: Serialize + DeserializeOwned>(file: &S, flags: &S, no_
 }
 
 fn parse<S: DeserializeOwned>(text: &str, kind: &str) -> anyhow::Result<S> {
-    let mut found: Value = serde_saphyr::from_str(text)?;
+    let mut found: Value = serde_saphyr::from_str(text).map_err(|e| anyhow!(RulesText::yaml_error(&e)))?;
     if let Some(is) = found.get("kind") {
         if is != kind {
             bail!("it holds a {}, and a {kind} is wanted", is.as_str().unwrap_or("resource without a kind"));
@@ -130,7 +130,8 @@ mod tests {
             assert_eq!(parse::<BackupSpec>(text, "Backup").unwrap_err().to_string(), expected, "{text}");
         }
         for text in ["ttl: [5h]", "a: 1\na: 2", "{", ""] {
-            assert!(parse::<BackupSpec>(text, "Backup").is_err(), "{text}");
+            let error = parse::<BackupSpec>(text, "Backup").unwrap_err().to_string();
+            assert_eq!(error.lines().count(), 1, "{text}: {error}");
         }
         let containers = "hooks: {resources: [{name: a, postHooks: [{init: {initContainers: [{anything: 1}]}}]}]}";
         assert!(parse::<RestoreSpec>(containers, "Restore").is_ok(), "containers are of any form");

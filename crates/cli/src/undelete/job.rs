@@ -47,9 +47,9 @@ pub(super) struct Plan {
     pub(super) end: PreviewEnd,
     pub(super) selection: Selection,
     /// The object that the user asks for.
-    asked: ObjectKey,
+    pub(super) asked: ObjectKey,
     /// The digest of the plan, to which the restore is held.
-    digest: String,
+    pub(super) digest: String,
 }
 
 /// What a preview says.

@@ -1,12 +1,13 @@
 //! Archives that are damaged or made to do harm are refused before anything is changed in the cluster.
 
 use crate::support::{Run, Sandbox, run};
+use crate::tea::undelete;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lifeboat_archive::gzip::unpack;
 use lifeboat_archive::tarball::entry_hash;
 use lifeboat_testbed::Binaries;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -191,4 +192,37 @@ fn hostile_archives_change_nothing() {
     std::fs::write(&tarball, good).expect("write");
     let run = local(&sandbox, folder.path(), &["restore", "r", "--from-backup", "one"]);
     assert_eq!(run.code, 0, "{run:?}");
+}
+
+#[test]
+fn names_in_an_archive_drive_no_terminal() {
+    let sandbox = Sandbox::start(MANIFEST);
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = local(&sandbox, folder.path(), &["backup", "one"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let map = |name: &str, metadata: Value| {
+        let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        map["metadata"]["name"] = name.into();
+        map["metadata"]["namespace"] = "evil".into();
+        map.to_string().into_bytes()
+    };
+    let name = "a\u{1b}[2J\nb";
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "first", "uid": "u"}]);
+    let bytes = archive(|builder| {
+        object(builder, "evil/first", &map("first", json!({"uid": "u"})));
+        object(builder, &format!("evil/{name}"), &map(name, json!({"ownerReferences": owner})));
+    });
+    let backup = folder.path().join("bucket/backups/one");
+    std::fs::write(backup.join("one.tar.gz"), bytes).expect("write");
+    std::fs::remove_file(backup.join("one-index.json.gz")).expect("the index");
+    let line = "cm/first --object-namespace evil --with-owned --dry-run";
+    for run in [
+        local(&sandbox, folder.path(), &["restore", "r", "--from-backup", "one", "--dry-run", "--details"]),
+        undelete(&sandbox.kubeconfig(), folder.path(), line),
+    ] {
+        let told = |text: &str| text.split('\n').any(|line| line.contains(char::is_control));
+        assert!(!told(&run.out) && !told(&run.err), "{run:?}");
+        let lines: Vec<&str> = run.out.lines().filter(|line| line.contains("2J")).collect();
+        assert_eq!((run.code, lines), (0, vec![r"create    configmaps/evil/a\u{1b}[2J\nb"]), "{run:?}");
+    }
 }
