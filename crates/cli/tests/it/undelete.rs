@@ -149,6 +149,31 @@ fn an_archive_that_does_not_have_it_is_not_opened() {
 }
 
 #[test]
+fn unasked_no_older_backup_is_taken_for_one_that_cannot_be_read() {
+    let tea = Tea::saved();
+    tea.back_up("second");
+    tea.lose("cm/menu");
+    let file = |end: &str| tea.folder.path().join(format!("bucket/backups/second/second{end}"));
+    std::fs::remove_file(file("-index.json.gz")).expect("the index");
+    spoil(&file(".tar.gz"));
+    let line = "cm/menu --object-namespace tea";
+    let refused = tea.undelete(&format!("{line} --confirm"));
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""), "{refused:?}");
+    for part in [
+        "An error occurred: configmaps/tea/menu is in first of ",
+        ", but backups that may be newer could not be looked through: second: ",
+        ". Nothing was restored; say by --from first that it is the one, or try again when they can be read\n",
+    ] {
+        assert!(refused.err.contains(part), "{refused:?} does not say {part:?}");
+    }
+    assert!(tea.get("cm/menu").is_null());
+    let shown = tea.undelete(&format!("{line} --confirm --dry-run"));
+    assert!(shown.code == 0 && shown.err.contains("warning: not looked through: second: "), "{shown:?}");
+    tea.restored(&format!("{line} --from first"));
+    assert_eq!(tea.get("cm/menu")["data"]["of"], "today");
+}
+
+#[test]
 fn a_name_is_no_pattern() {
     let tea = Tea::saved();
     tea.lose("clusterrole/tea:a*b");
