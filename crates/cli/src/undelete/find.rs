@@ -1,6 +1,6 @@
 //! Looks for an object in one backup after the other, the newest first.
 
-use super::silence::Silence;
+use super::silence::{Asked, Silence};
 use super::wanted::{Held, Wanted};
 use crate::errors;
 use crate::from_here::state::OfBackup;
@@ -47,11 +47,11 @@ impl Place<'_> {
         }
     }
 
-    /// Where a backup lies that fails with others there.
-    fn location<'b>(&self, backup: &'b Backup) -> &'b str {
+    /// Who is asked for a backup.
+    fn asked(&self, backup: &Backup) -> Asked {
         match self {
-            Self::Bucket(_) => "",
-            Self::Server(_) => &backup.spec.storage_location,
+            Self::Bucket(_) => Asked::Bucket,
+            Self::Server(_) => Asked::Location(backup.spec.storage_location.clone()),
         }
     }
 }
@@ -148,13 +148,13 @@ impl Search<'_> {
         let (mut looked, mut sought, mut newest) = (Vec::new(), None, None);
         let (mut silence, count) = (Silence::after(self.place.patience()), backups.len());
         for (number, backup) in (1..).zip(backups) {
-            let location = self.place.location(&backup);
-            if silence.skips(location) {
+            let asked = self.place.asked(&backup);
+            if silence.skips(&asked) {
                 continue;
             }
             begins(format!("looking through backup {number} of {count}: {}", named_with_time(&backup)));
             let look = Box::pin(self.look(&backup)).await;
-            silence.note(location, &look);
+            silence.note(asked, &look);
             let look = match look {
                 Err(e) if !is_chosen => {
                     passed_over.push(format!("{}: {}", backup.metadata.name, chain(e.as_ref())));
@@ -195,7 +195,7 @@ impl Search<'_> {
             || !types_named(self.wanted.word(), self.catalog.all()).is_empty();
         let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
         let mut text = missing(&what, &looked, &told(&passed_over, &silence));
-        if silence.has_any() && matches!(self.place, Place::Server(_)) {
+        if silence.is_silent_now() && matches!(self.place, Place::Server(_)) {
             text.push_str(". With --bucket the backups are looked through without the server");
         }
         if is_type_known {

@@ -5,15 +5,24 @@ use lifeboat_cluster::ClusterError;
 use lifeboat_store::StoreError;
 use std::collections::BTreeMap;
 
-/// Storage locations of which nothing comes, by name.
+/// Whom a search asks for backups: those of the same fail together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Asked {
+    /// The bucket that the user names.
+    Bucket,
+    /// The storage location of this name of a server; empty, where the backup names none.
+    Location(String),
+}
+
+/// Who gives nothing.
 #[derive(Debug)]
 pub(super) struct Silence {
-    /// After how many failures in a row a location is given up.
+    /// After how many failures in a row one is given up.
     patience: usize,
     /// Failures in a row.
-    failed: BTreeMap<String, usize>,
+    failed: BTreeMap<Asked, usize>,
     /// Backups for which nobody was asked.
-    skipped: BTreeMap<String, usize>,
+    skipped: BTreeMap<Asked, usize>,
 }
 
 impl Silence {
@@ -21,36 +30,37 @@ impl Silence {
         Self { patience, failed: BTreeMap::new(), skipped: BTreeMap::new() }
     }
 
-    /// Whether a backup of this location is not asked for; it is counted then.
-    pub(super) fn skips(&mut self, location: &str) -> bool {
-        let is_given_up = self.failed.get(location).is_some_and(|failed| *failed >= self.patience);
+    /// Whether these are not asked for a backup; it is counted then.
+    pub(super) fn skips(&mut self, asked: &Asked) -> bool {
+        let is_given_up = self.failed.get(asked).is_some_and(|failed| *failed >= self.patience);
         if is_given_up {
-            *self.skipped.entry(location.to_owned()).or_default() += 1;
+            *self.skipped.entry(asked.clone()).or_default() += 1;
         }
         is_given_up
     }
 
-    /// Takes what came of a backup of this location.
-    pub(super) fn note<T>(&mut self, location: &str, came: &anyhow::Result<T>) {
+    /// Takes what came of a backup that they were asked for.
+    pub(super) fn note<T>(&mut self, asked: Asked, came: &anyhow::Result<T>) {
         match came {
-            Err(e) if is_silent(e) => *self.failed.entry(location.to_owned()).or_default() += 1,
-            _ => drop(self.failed.remove(location)),
+            Err(e) if is_silent(e) => *self.failed.entry(asked).or_default() += 1,
+            _ => drop(self.failed.remove(&asked)),
         }
     }
 
-    /// Whether somebody did not answer.
-    pub(super) fn has_any(&self) -> bool {
+    /// Whether anybody did not answer when asked last.
+    pub(super) fn is_silent_now(&self) -> bool {
         !self.failed.is_empty()
     }
 
     /// The backups for which nobody was asked, for people.
     pub(super) fn told(&self) -> impl Iterator<Item = String> {
-        self.skipped.iter().map(|(location, count)| match location.as_str() {
-            "" => format!("{count} more, for which the bucket was not asked any more"),
-            location => {
-                format!(
-                    "{count} more in the storage location {location:?}, for which the server was not asked any more"
-                )
+        self.skipped.iter().map(|(asked, count)| match asked {
+            Asked::Bucket => format!("{count} more, for which the bucket was not asked any more"),
+            Asked::Location(name) if name.is_empty() => {
+                format!("{count} more that name no storage location, for which the server was not asked any more")
+            }
+            Asked::Location(name) => {
+                format!("{count} more in the storage location {name:?}, for which the server was not asked any more")
             }
         })
     }
@@ -68,6 +78,7 @@ fn is_silent(error: &anyhow::Error) -> bool {
 mod tests {
     use super::*;
     use anyhow::{Context, Result, anyhow};
+    use lifeboat_bucket::{BucketError, ErrorKind};
 
     fn no_url() -> Result<()> {
         Err(ArtifactError::NoUrl { what: "the list".to_owned() }).context("get the list")
@@ -76,19 +87,50 @@ mod tests {
     #[test]
     fn where_nobody_answers_no_more_backups_are_asked_for() {
         let mut silence = Silence::after(2);
-        for (location, came, skips) in [
+        let location = |name: &str| Asked::Location(name.to_owned());
+        for (name, came, skips) in [
             ("a", no_url(), false),
             ("a", Err(anyhow!("the index is damaged")), false),
             ("a", no_url(), false),
             ("a", no_url(), true),
             ("b", no_url(), false),
-            ("", Ok(()), false),
+            ("", no_url(), false),
+            ("", no_url(), true),
         ] {
-            silence.note(location, &came);
-            assert_eq!(silence.skips(location), skips, "{location}: {came:?}");
+            silence.note(location(name), &came);
+            assert_eq!(silence.skips(&location(name)), skips, "{name}: {came:?}");
         }
-        assert!(silence.skips("a"));
-        let told = "2 more in the storage location \"a\", for which the server was not asked any more";
-        assert_eq!(silence.told().collect::<Vec<_>>(), [told]);
+        assert!(silence.skips(&location("a")));
+        assert_eq!(
+            silence.told().collect::<Vec<_>>(),
+            [
+                "1 more that name no storage location, for which the server was not asked any more",
+                "2 more in the storage location \"a\", for which the server was not asked any more"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_bucket_that_fails_three_times_in_a_row_is_not_asked_any_more() {
+        let fails = || -> Result<()> {
+            let (key, store) = ("backups/a".to_owned(), "a bucket".to_owned());
+            let message = "connection refused".to_owned();
+            let why = BucketError { kind: ErrorKind::Transient, operation: "get", key, store, message, source: None };
+            Err(StoreError::from(why)).context("read the index")
+        };
+        let mut silence = Silence::after(3);
+        for (came, is_silent_now, skips) in [
+            (fails(), true, false),
+            (fails(), true, false),
+            (Ok(()), false, false),
+            (fails(), true, false),
+            (fails(), true, false),
+            (fails(), true, true),
+        ] {
+            silence.note(Asked::Bucket, &came);
+            assert_eq!((silence.is_silent_now(), silence.skips(&Asked::Bucket)), (is_silent_now, skips), "{came:?}");
+        }
+        assert!(silence.skips(&Asked::Bucket));
+        assert_eq!(silence.told().collect::<Vec<_>>(), ["2 more, for which the bucket was not asked any more"]);
     }
 }
