@@ -10,8 +10,9 @@ mod wanted;
 
 use crate::bucket_url::{self, Purpose};
 use crate::confirm::confirmed;
+use crate::errors;
 use crate::exit_code::INTERRUPTED;
-use crate::from_here::carry_out::{Until, carry_out};
+use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
 use crate::from_here::journal::{clock, exit_code, print_results};
 use crate::globals::Globals;
 use crate::object_name::ObjectArgs;
@@ -27,8 +28,7 @@ use job::{Job, Outlook, Plan};
 use kept::{Kept, Manner};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_browse::owned_by;
-use lifeboat_object::{GroupResource, ObjectKey, first_names};
-use lifeboat_restore::RestoreError;
+use lifeboat_object::{GroupResource, ObjectKey, chain, first_names};
 use shown::Shown;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -180,22 +180,21 @@ impl UndeleteArgs {
             return Ok(ExitCode::SUCCESS);
         }
         let state = kept.open(&found.backup, job.cluster.time().await?.unwrap_or_else(jiff::Timestamp::now))?;
-        let is_new = state.is_new;
         let request = job.request_of(&plan, &state.content)?;
         let restore = &request.restore.metadata.name;
-        let carried = Box::pin(carry_out(&request, job.env(restore), (state, Until::Completed), self.output)).await;
-        match carried {
-            Err(e) if matches!(e.downcast_ref::<RestoreError>(), Some(RestoreError::PlanChanged { .. })) => {
-                if is_new {
-                    // It has stored what it would do now, and nobody asks for that.
-                    let _ = job.store.delete_restore(restore).await;
+        let run = Run { state, until: Until::Completed, output: self.output };
+        match Box::pin(carry_out(&request, job.env(restore), run)).await? {
+            Carried::Done(code) => Ok(code),
+            Carried::Refused { was_new, .. } => {
+                // It has stored what it would do now, and nobody asks for that.
+                if was_new && let Err(e) = job.store.delete_restore(restore).await {
+                    errors::warn(Some(&format!("warning: the files of the restore {restore} stay: {}", chain(&e))));
                 }
                 bail!(
                     "nothing was restored, because the cluster has changed since the plan was made: the same command again shows what it \
                      would do now"
                 )
             }
-            carried => carried,
         }
     }
 

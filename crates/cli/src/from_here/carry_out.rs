@@ -7,7 +7,7 @@ use crate::exit_code::PARTIALLY_FAILED;
 use crate::output::{Output, print_resource};
 use lifeboat_api::RestorePhase;
 use lifeboat_object::printable;
-use lifeboat_restore::{Env, Outcome, Request};
+use lifeboat_restore::{Env, Outcome, Request, RestoreError};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,26 +21,46 @@ pub(crate) enum Until {
     Completed,
 }
 
-/// Runs a restore whose name, UID and time are those of `state`, which is forgotten then: before, the same command again goes on with it.
+/// How a restore is run from here.
+pub(crate) struct Run {
+    /// Its name, UID and time are those of the restore.
+    pub(crate) state: State,
+    pub(crate) until: Until,
+    /// How the restore is printed.
+    pub(crate) output: Option<Output>,
+}
+
+/// What came of a restore.
+pub(crate) enum Carried {
+    /// It has ended, well or only in part.
+    Done(ExitCode),
+    /// It is held to a plan and would do something else now, so that nothing was written to the cluster.
+    Refused {
+        /// Whether this run has begun it. Its state is forgotten then, and its files in the bucket are left.
+        was_new: bool,
+        why: RestoreError,
+    },
+}
+
+/// Runs a restore, whose state is forgotten then: before, the same command again goes on with it.
 ///
 /// # Errors
 /// What kept it from beginning or ending.
-pub(crate) async fn carry_out(
-    request: &Request,
-    mut env: Env,
-    (state, until): (State, Until),
-    output: Option<Output>,
-) -> anyhow::Result<ExitCode> {
+pub(crate) async fn carry_out(request: &Request, mut env: Env, run: Run) -> anyhow::Result<Carried> {
+    let Run { state, until, output } = run;
     env.operation.records = Arc::new(state.records());
     let operation = lifeboat_restore::run(request, &env);
     let mut outcome = match watched("restore", &env.operation.progress, &env.operation.cancel, operation).await {
         Err(e) => {
             // One that is held to a plan notes that it begins before it writes anything.
-            let is_pinned = !request.restore.spec.plan_digest.is_empty();
+            let (is_pinned, was_new) = (!request.restore.spec.plan_digest.is_empty(), state.is_new);
             if is_pinned && env.operation.records.keys().await.is_ok_and(|noted| noted.is_empty()) {
                 state.forget_if_new();
             }
-            return Err(e.into());
+            return match e {
+                why @ RestoreError::PlanChanged { .. } => Ok(Carried::Refused { was_new, why }),
+                e => Err(e.into()),
+            };
         }
         Ok(outcome) => outcome,
     };
@@ -67,7 +87,7 @@ pub(crate) async fn carry_out(
     } else {
         let _ = writeln!(std::io::stderr(), "The same command again goes on with what is not done.");
     }
-    report(&outcome, output)
+    Ok(Carried::Done(report(&outcome, output)?))
 }
 
 /// Says what a restore has done until it broke off: the files that say so may not be stored.

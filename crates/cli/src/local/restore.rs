@@ -2,7 +2,7 @@
 
 use crate::bucket_url::{self, Purpose};
 use crate::flags::{self, Optional};
-use crate::from_here::carry_out::{Until, carry_out};
+use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
 use crate::from_here::document::document;
 use crate::from_here::journal::clock;
 use crate::from_here::state::{Content, State};
@@ -103,7 +103,12 @@ impl RestoreArgs {
         let state = State::open("restore", &store.describe(), &self.name, Content::new(now))?;
         let request =
             Request { restore: self.restore(globals, &state.content, &backup)?, settings: self.settings(globals)? };
-        carry_out(&request, self.env(globals, cluster, store), (state, Until::Ended), self.output).await
+        let run = Run { state, until: Until::Ended, output: self.output };
+        match carry_out(&request, self.env(globals, cluster, store), run).await? {
+            Carried::Done(code) => Ok(code),
+            // Its files in the bucket stay: the error says where the plan is.
+            Carried::Refused { why, .. } => Err(why.into()),
+        }
     }
 
     /// The name of the backup to restore from.
