@@ -3,6 +3,7 @@
 mod find;
 mod job;
 mod kept;
+mod next;
 mod selection;
 mod shown;
 mod silence;
@@ -14,6 +15,7 @@ use crate::errors;
 use crate::exit_code::INTERRUPTED;
 use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
 use crate::from_here::journal::{clock, exit_code, print_results};
+use crate::from_here::state::State;
 use crate::globals::Globals;
 use crate::object_name::ObjectArgs;
 use crate::opened::{ScratchArgs, until_interrupted};
@@ -23,21 +25,19 @@ use crate::sandbox::terminated;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use find::{Found, Place, Search, Source, some};
-use job::{Job, Outlook, Plan};
+use find::{Found, Place, Search, Source};
+use job::{Job, Plan};
 use kept::{Kept, Manner};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_browse::owned_by;
-use lifeboat_object::{GroupResource, ObjectKey, chain, first_names};
+use lifeboat_object::{GroupResource, ObjectKey, chain};
+use next::Next;
 use shown::Shown;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use tempfile::TempDir;
 use wanted::Wanted;
-
-/// Reasons that are told before the rest is only counted.
-const NAMED: usize = 10;
 
 /// `lifeboat undelete TYPE/NAME [--object-namespace NAMESPACE] [--from BACKUP] [--bucket URL]`.
 #[derive(Debug, Args)]
@@ -125,12 +125,7 @@ impl UndeleteArgs {
         };
         let only_newest = self.confirm && !self.dry_run;
         let search = Search { wanted: &wanted, place, only_newest, catalog: &catalog, globals, folder: folder.path() };
-        let finding = async {
-            let found = Box::pin(self.find(search, source)).await?;
-            let owned = if self.with_owned { owned_by(&found.contents, &found.key).await } else { Ok(BTreeSet::new()) };
-            let owned = owned.with_context(|| format!("look for what {} owned in {}", found.key, found.what))?;
-            anyhow::Ok((found, owned))
-        };
+        let finding = self.find(search, source);
         let (found, owned) =
             until_interrupted(finding, "interrupted before the object was found: nothing was restored").await?;
         let job = Job {
@@ -145,42 +140,34 @@ impl UndeleteArgs {
             scratch: folder.path().to_path_buf(),
         };
         let plan = Box::pin(job.plan(&found.key, owned)).await?;
-        let outlook = plan.outlook();
-        let changed: Vec<String> = plan.changed_along(&job.policy).iter().map(ToString::to_string).collect();
-        // One that was cut off has perhaps something left to do with objects that are there.
-        let has_work = outlook == Outlook::Writes || kept.is_of(&found.backup);
-        let is_restored = !self.dry_run && changed.is_empty() && has_work;
+        let next = plan.next(&job.policy, self.dry_run, kept.is_of(&found.backup));
         // With -o one document is printed: the plan, or the Restore that comes of it.
-        if self.output.is_none() || !self.confirm || !is_restored {
+        if self.output.is_none() || !self.confirm || next != Next::Restore {
             self.print(&found, &plan, globals.colour())?;
         }
-        if !changed.is_empty() {
-            bail!(
-                "nothing was restored, because what others need would be changed too, being of a type of what was asked for: {}. Undelete \
-                 it by itself first, or leave it as it is with --existing-resource-policy none",
-                first_names(&changed)
-            );
+        match next {
+            Next::Refuse(why) => bail!(why),
+            Next::End { is_well } => Ok(exit_code(is_well)),
+            Next::NothingToDo => {
+                let owners = if job.with_owners {
+                    "; owners are given to objects that come back, and were not compared"
+                } else {
+                    ""
+                };
+                let _ = writeln!(std::io::stderr(), "Nothing is to be done: it is there as in the backup{owners}.");
+                Ok(ExitCode::SUCCESS)
+            }
+            Next::Restore if self.is_confirmed(&folder).await? => {
+                let now = job.cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
+                Box::pin(self.carry_out(&job, &plan, kept.open(&found.backup, now)?)).await
+            }
+            Next::Restore => Ok(ExitCode::SUCCESS),
         }
-        if self.dry_run {
-            return Ok(exit_code(plan.is_well() && outlook != Outlook::Nothing));
-        }
-        if !is_restored && outlook == Outlook::IsThere {
-            let owners = if job.with_owners {
-                "; owners are given to objects that come back, and were not compared"
-            } else {
-                ""
-            };
-            let _ = writeln!(std::io::stderr(), "Nothing is to be done: it is there as in the backup{owners}.");
-            return Ok(ExitCode::SUCCESS);
-        }
-        if !is_restored {
-            bail!("nothing would come back of {}: {}", found.key, some(&plan.reasons(), NAMED, "; "));
-        }
-        if !self.is_confirmed(&folder).await? {
-            return Ok(ExitCode::SUCCESS);
-        }
-        let state = kept.open(&found.backup, job.cluster.time().await?.unwrap_or_else(jiff::Timestamp::now))?;
-        let request = job.request_of(&plan, &state.content)?;
+    }
+
+    /// Restores what is in the plan.
+    async fn carry_out(&self, job: &Job<'_>, plan: &Plan, state: State) -> Result<ExitCode> {
+        let request = job.request_of(plan, &state.content)?;
         let restore = &request.restore.metadata.name;
         let run = Run { state, until: Until::Completed, output: self.output };
         match Box::pin(carry_out(&request, job.env(restore), run)).await? {
@@ -207,7 +194,8 @@ impl UndeleteArgs {
         }
     }
 
-    async fn find(&self, search: Search<'_>, source: Source<'_>) -> Result<Found> {
+    /// The object, and what it owned where that is wanted.
+    async fn find(&self, search: Search<'_>, source: Source<'_>) -> Result<(Found, BTreeSet<ObjectKey>)> {
         let (catalog, globals) = (search.catalog, search.globals);
         let found = Box::pin(search.run(source)).await?;
         let resource = &found.key.resource;
@@ -223,7 +211,9 @@ impl UndeleteArgs {
                 found.backup.metadata.name
             );
         }
-        Ok(found)
+        let owned = if self.with_owned { owned_by(&found.contents, &found.key).await } else { Ok(BTreeSet::new()) };
+        let owned = owned.with_context(|| format!("look for what {} owned in {}", found.key, found.what))?;
+        Ok((found, owned))
     }
 
     /// Whether it is to be done: the user says so, before or now. Without a terminal nobody can be asked.
