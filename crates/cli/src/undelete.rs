@@ -7,6 +7,7 @@ mod next;
 mod selection;
 mod shown;
 mod silence;
+mod told;
 mod wanted;
 
 use crate::bucket_url::{self, Purpose};

@@ -1,6 +1,8 @@
 //! Looks for an object in one backup after the other, the newest first.
 
+use super::kept::backup_of;
 use super::silence::{Asked, Silence};
+use super::told::{missing, named_with_time, perhaps_not_the_newest, skipped_text};
 use super::wanted::{Held, Wanted};
 use crate::errors;
 use crate::from_here::state::OfBackup;
@@ -18,9 +20,6 @@ use lifeboat_store::{ArchiveRows, BackupSummary, Store, UsableBackups};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
-
-/// Backups that are named before the rest is only counted.
-const NAMED: usize = 20;
 
 /// Where backups lie.
 pub(super) enum Place<'a> {
@@ -119,6 +118,31 @@ enum Look {
     Lacks(Option<ArchiveRows>),
 }
 
+/// What was seen on the way through backups.
+struct Seen {
+    /// Those that were looked through, as they are told.
+    looked: Vec<String>,
+    /// Those that cannot be read, with the reason.
+    passed_over: Vec<String>,
+    silence: Silence,
+    /// Under which key the object would be in one that was opened and does not have it.
+    sought: Option<ObjectKey>,
+    /// The newest one in a bucket whose names say that it does not have it, and what is in it.
+    newest: Option<(Backup, ArchiveRows)>,
+}
+
+impl Seen {
+    /// Nothing yet, and without those that are passed over from the beginning.
+    fn without(passed_over: Vec<String>, patience: usize) -> Self {
+        Self { looked: Vec::new(), passed_over, silence: Silence::after(patience), sought: None, newest: None }
+    }
+
+    /// The backups that were not looked through.
+    fn skipped_text(&self) -> String {
+        skipped_text(&self.passed_over, &self.silence)
+    }
+}
+
 impl Search<'_> {
     /// Finds the object in the backup of this name, or in the newest one that has it.
     ///
@@ -144,67 +168,84 @@ impl Search<'_> {
 
     /// Finds the object in the first of these backups that has it. `begins` is told of each.
     async fn look_through(&self, candidates: Candidates, begins: impl Fn(String)) -> Result<Found> {
-        let Candidates { backups, mut passed_over, is_chosen } = candidates;
-        let (mut looked, mut sought, mut newest) = (Vec::new(), None, None);
-        let (mut silence, count) = (Silence::after(self.place.patience()), backups.len());
+        let Candidates { backups, passed_over, is_chosen } = candidates;
+        let mut seen = Seen::without(passed_over, self.place.patience());
+        let count = backups.len();
         for (number, backup) in (1..).zip(backups) {
             let asked = self.place.asked(&backup);
-            if silence.skips(&asked) {
+            if seen.silence.skips(&asked) {
                 continue;
             }
             begins(format!("looking through backup {number} of {count}: {}", named_with_time(&backup)));
             let look = Box::pin(self.look(&backup)).await;
-            silence.note(asked, &look);
+            seen.silence.note(asked, &look);
             let look = match look {
                 Err(e) if !is_chosen => {
-                    passed_over.push(format!("{}: {}", backup.metadata.name, chain(e.as_ref())));
+                    seen.passed_over.push(format!("{}: {}", backup.metadata.name, chain(e.as_ref())));
                     continue;
                 }
                 look => look?,
             };
-            looked.push(named_with_time(&backup));
+            seen.looked.push(named_with_time(&backup));
             match look {
                 Look::MayHave(candidate) => match self.wanted.held_by(&candidate.opened.store, self.catalog)? {
-                    Held::Yes(key) if self.only_newest && !passed_over.is_empty() => bail!(
-                        "{key} is in {}, but backups that may be newer could not be looked through: {}. Nothing was restored; say by \
-                         --from {} that it is the one, or try again when they can be read",
-                        named_with_time(&backup),
-                        told(&passed_over, &silence),
-                        backup.metadata.name
-                    ),
                     Held::Yes(key) => {
-                        if !passed_over.is_empty() {
-                            let told = told(&passed_over, &silence);
-                            progress::clear();
-                            errors::warn(Some(&format!("warning: not looked through: {told}")));
-                        }
+                        self.accept(&key, &backup, &seen)?;
                         return Self::found(key, backup, *candidate).await;
                     }
-                    Held::No(key) => sought = Some(key),
+                    Held::No(key) => seen.sought = Some(key),
                     Held::NoType => {}
                 },
-                Look::Lacks(rows) => newest = newest.or_else(|| rows.map(|rows| (backup, rows))),
+                Look::Lacks(rows) => seen.newest = seen.newest.or_else(|| rows.map(|rows| (backup, rows))),
             }
         }
-        if let (None, Some((backup, rows))) = (&sought, newest) {
-            sought = Box::pin(self.key_in(backup, rows)).await?;
+        let text = Box::pin(self.missing(seen)).await?;
+        bail!(text)
+    }
+
+    /// Takes the object from this backup, and warns of those that could not be looked through before.
+    ///
+    /// # Errors
+    /// With `only_newest`, when there are any.
+    fn accept(&self, key: &ObjectKey, backup: &Backup, seen: &Seen) -> Result<()> {
+        if seen.passed_over.is_empty() {
+            return Ok(());
         }
+        let skipped = seen.skipped_text();
+        if self.only_newest {
+            bail!(perhaps_not_the_newest(key, backup, &skipped));
+        }
+        progress::clear();
+        errors::warn(Some(&format!("warning: not looked through: {skipped}")));
+        Ok(())
+    }
+
+    /// That no backup has the object.
+    ///
+    /// # Errors
+    /// As [`Search::key_in`].
+    async fn missing(&self, seen: Seen) -> Result<String> {
+        let skipped = seen.skipped_text();
+        let sought = match (seen.sought, seen.newest) {
+            (None, Some((backup, rows))) => Box::pin(self.key_in(backup, rows)).await?,
+            (sought, _) => sought,
+        };
         // Of what could not be discovered nothing is known.
         let is_type_known = sought.is_some()
             || !self.catalog.failures.is_empty()
             || !types_named(self.wanted.word(), self.catalog.all()).is_empty();
         let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
-        let mut text = missing(&what, &looked, &told(&passed_over, &silence));
-        if silence.is_silent_now() && matches!(self.place, Place::Server(_)) {
+        let mut text = missing(&what, &seen.looked, &skipped);
+        if seen.silence.is_silent_now() && matches!(self.place, Place::Server(_)) {
             text.push_str(". With --bucket the backups are looked through without the server");
         }
         if is_type_known {
-            bail!(text);
+            return Ok(text);
         }
-        bail!(
+        Ok(format!(
             "the cluster has no type that is called {:?} (`kubectl api-resources` lists those it has), and {text}",
             self.wanted.word()
-        )
+        ))
     }
 
     /// Under which key the object would be in a backup that does not have it. Without one it is told as it was asked for.
@@ -250,40 +291,15 @@ impl Search<'_> {
             Place::Bucket(store) => store.usable_backups().await?,
             Place::Server(_) => of_cluster(resource::client(self.globals).await?.list("").await?),
         };
-        let kept = match source {
-            Source::Kept(of) => self.kept(of, &usable)?,
-            Source::Named(_) | Source::Newest => None,
-        };
-        if let Some(backup) = kept {
-            return Ok(one(backup));
+        if let Source::Kept(of) = source {
+            let (backup, said) = backup_of(of, &usable, self.wanted).map_err(anyhow::Error::msg)?;
+            errors::warn(Some(&said));
+            if let Some(backup) = backup {
+                return Ok(one(backup.clone()));
+            }
         }
         let passed_over = usable.unreadable.iter().map(|(name, why)| format!("{name}: {why}")).collect();
         Ok(Candidates { backups: newest_first(usable), passed_over, is_chosen: false })
-    }
-
-    /// The backup from which an undelete was cut off; `None` when it is not there any more. Either is said.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    fn kept(&self, of: &OfBackup, usable: &UsableBackups) -> Result<Option<Backup>> {
-        let name = &of.name;
-        if let Some((_, why)) = usable.unreadable.iter().find(|(unreadable, _)| unreadable == name) {
-            bail!(
-                "an undelete of {} from the backup {name} was cut off, and that backup cannot be read: {why}. The same command goes on \
-                 when it can be; --from takes another one",
-                self.wanted
-            );
-        }
-        let mut backups = usable.oldest_first.iter().map(|(_, backup)| backup);
-        let found = backups.find(|backup| backup.metadata.uid == of.uid && backup.metadata.name == *name);
-        errors::warn(Some(&match found {
-            Some(backup) => format!(
-                "Going on with the undelete that was cut off, from the backup {}; --from takes another one.",
-                named_with_time(backup)
-            ),
-            None => format!("The backup {name}, from which an undelete was cut off, is not there any more."),
-        }));
-        Ok(found.cloned())
     }
 
     /// Looks at the names of the objects in a backup, and opens it when the object may be among them: names are few bytes, and the
@@ -324,42 +340,6 @@ fn newest_first(usable: UsableBackups) -> Vec<Backup> {
     usable.oldest_first.into_iter().rev().map(|(_, backup)| backup).collect()
 }
 
-fn named_with_time(backup: &Backup) -> String {
-    let of = backup.status.start_timestamp.map_or_else(String::new, |time| format!(" of {time}"));
-    format!("{}{of}", backup.metadata.name)
-}
-
-/// That no backup has the object.
-fn missing(what: &str, looked: &[String], passed_over: &str) -> String {
-    let mut text = match looked.len() {
-        0 => format!("no backup that has ended could be looked through for {what}"),
-        1 => format!("the backup {} does not have {what}", looked[0]),
-        count => {
-            format!(
-                "none of {count} backups has {what}; looked through, the newest first: {}",
-                some(looked, NAMED, ", ")
-            )
-        }
-    };
-    if !passed_over.is_empty() {
-        text.push_str(&format!("; not looked through: {passed_over}"));
-    }
-    text
-}
-
-/// The first names, `most` of them, and how many more there are.
-pub(super) fn some(names: &[String], most: usize, between: &str) -> String {
-    let shown = names[..names.len().min(most)].join(between);
-    if names.len() > most { format!("{shown} and {} more", names.len() - most) } else { shown }
-}
-
-/// The backups that were passed over.
-fn told(passed_over: &[String], silence: &Silence) -> String {
-    // Those for which nobody was asked are many.
-    let named = (!passed_over.is_empty()).then(|| some(passed_over, NAMED, "; "));
-    named.into_iter().chain(silence.told()).collect::<Vec<_>>().join("; ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -384,31 +364,5 @@ mod tests {
         ];
         let names: Vec<String> = newest_first(of_cluster(all)).iter().map(named_with_time).collect();
         assert_eq!(names, ["b of 1970-01-01T00:00:03Z", "e of 1970-01-01T00:00:02Z", "a of 1970-01-01T00:00:01Z"]);
-    }
-
-    #[test]
-    fn what_was_looked_through_is_named() {
-        let names = |count: usize| (0..count).map(|n| format!("b{n}")).collect::<Vec<_>>();
-        let broken = "x: the index is damaged";
-        for (looked, passed_over, expected) in [
-            (names(0), "", "no backup that has ended could be looked through for cm/a".to_owned()),
-            (names(1), "", "the backup b0 does not have cm/a".to_owned()),
-            (
-                names(2),
-                broken,
-                "none of 2 backups has cm/a; looked through, the newest first: b0, b1; not looked through: x: the index is damaged"
-                    .to_owned(),
-            ),
-            (
-                names(22),
-                "",
-                format!(
-                    "none of 22 backups has cm/a; looked through, the newest first: {} and 2 more",
-                    names(20).join(", ")
-                ),
-            ),
-        ] {
-            assert_eq!(missing("cm/a", &looked, passed_over), expected);
-        }
     }
 }

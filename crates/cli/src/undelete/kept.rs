@@ -1,12 +1,15 @@
 //! What is remembered of an undelete that was cut off, so that the same command goes on with it.
 
+use super::told::{cut_off, going_on, gone};
 use crate::from_here::state::{Content, OfBackup, State};
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, ExistingResourcePolicy};
 use lifeboat_archive::tarball::entry_hash;
+use lifeboat_store::UsableBackups;
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 /// The kind of state that it is.
 const KIND: &str = "undelete";
@@ -69,6 +72,23 @@ impl Kept {
         state.forget();
         begin()
     }
+}
+
+/// The backup from which an undelete was cut off, when it is still there, and what is said of it.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn backup_of<'a>(
+    kept: &OfBackup,
+    usable: &'a UsableBackups,
+    wanted: &impl Display,
+) -> Result<(Option<&'a Backup>, String), String> {
+    let name = &kept.name;
+    if let Some((_, why)) = usable.unreadable.iter().find(|(unreadable, _)| unreadable == name) {
+        return Err(cut_off(wanted, name, why));
+    }
+    let found = usable.oldest_first.iter().map(|(_, backup)| backup).find(|backup| of(backup) == *kept);
+    Ok((found, found.map_or_else(|| gone(name), going_on)))
 }
 
 fn of(backup: &Backup) -> OfBackup {
@@ -135,5 +155,37 @@ mod tests {
         let after = |seconds: i64| goes_on(&content, began + SignedDuration::from_secs(seconds));
         assert_eq!((after(0), after(86_399), after(86_400)), (true, true, false));
         assert!(!goes_on(&Content::new(began), began));
+    }
+
+    #[test]
+    fn the_backup_of_an_undelete_that_was_cut_off_is_taken_or_its_lack_is_said() {
+        let backup = |name: &str, uid: &str| {
+            let mut backup = Backup::default();
+            backup.metadata.name = name.to_owned();
+            backup.metadata.uid = uid.to_owned();
+            (name.to_owned(), backup)
+        };
+        let usable = UsableBackups {
+            oldest_first: vec![backup("a", "u"), backup("b", "u")],
+            left_out: 0,
+            unreadable: vec![("c".to_owned(), "it is torn".to_owned())],
+        };
+        let gone = |name: &str| {
+            let said = format!("The backup {name}, from which an undelete was cut off, is not there any more.");
+            Ok((None, said))
+        };
+        let going_on = "Going on with the undelete that was cut off, from the backup b; --from takes another one.";
+        let unreadable = "an undelete of cm/a from the backup c was cut off, and that backup cannot be read: it is torn. The same command \
+                          goes on when it can be; --from takes another one";
+        for (name, uid, expected) in [
+            ("b", "u", Ok((Some(&usable.oldest_first[1].1), going_on.to_owned()))),
+            // Another backup was made under its name.
+            ("b", "other", gone("b")),
+            ("d", "u", gone("d")),
+            ("c", "u", Err(unreadable.to_owned())),
+        ] {
+            let kept = OfBackup { name: name.to_owned(), uid: uid.to_owned() };
+            assert_eq!(backup_of(&kept, &usable, &"cm/a"), expected, "{name} {uid}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What an undelete does when its plan is known. Pure.
 
-use super::find::some;
 use super::job::{Outlook, Plan};
+use super::told::some;
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_object::first_names;
 
