@@ -6,13 +6,13 @@ use crate::errors;
 use crate::exit_code::{Answer, answered};
 use crate::globals::Globals;
 use crate::object_name::{ObjectArgs, check_namespace};
-use crate::object_type::one_of;
+use crate::object_type::meant;
 use crate::opened::{self, ScratchArgs, until_interrupted};
 use crate::output::{Output, print_resource};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_browse::{Happening, History, HistoryEvent, HistoryOptions, types_of_backups};
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, printable};
+use lifeboat_object::{ApiResource, ObjectKey, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -80,14 +80,13 @@ impl HistoryArgs {
     /// The object that is meant, by the types that its word names. `flag` says in which namespace an object is.
     fn key(&self, types: &[Arc<ApiResource>], flag: &str) -> Result<ObjectKey> {
         let (word, name) = self.object.type_and_name()?;
-        let names: Vec<GroupResource> = types.iter().map(|found| found.group_resource()).collect();
-        let Some(resource) = one_of(word, name, &names)? else {
+        let Some(found) = meant(word, name, types)? else {
             bail!(
                 "no type is called {word:?} in the newest backups: write a custom type with its plural and group, such as widgets.example.com; \
                  other names are known only if the newest backup has its definition"
             );
         };
-        let is_namespaced = types.iter().any(|found| found.namespaced && found.group_resource() == resource);
+        let (resource, is_namespaced) = (found.group_resource(), found.namespaced);
         let namespace = self.object_namespace.as_deref();
         check_namespace(&resource, is_namespaced, namespace)?;
         if is_namespaced && namespace.is_none() {
@@ -182,6 +181,7 @@ fn document(key: &ObjectKey, history: &History) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_object::GroupResource;
 
     fn history() -> History {
         let event = |backup: &str, backups: usize, event: Happening| HistoryEvent {

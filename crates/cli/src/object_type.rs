@@ -1,8 +1,9 @@
 //! The type of one object that a user names.
 
 use anyhow::{Result, bail};
-use lifeboat_object::GroupResource;
+use lifeboat_object::{ApiResource, GroupResource};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The one of these types that `word` means in `word/name`; `None` when there are none.
 ///
@@ -21,6 +22,21 @@ pub(crate) fn one_of(word: &str, name: &str, types: &[GroupResource]) -> Result<
     Ok(types.first().cloned())
 }
 
+/// The same for types of which more is known than their names.
+///
+/// # Errors
+/// As [`one_of`].
+pub(crate) fn meant<'a>(
+    word: &str,
+    name: &str,
+    types: impl IntoIterator<Item = &'a Arc<ApiResource>>,
+) -> Result<Option<&'a ApiResource>> {
+    let types: Vec<&ApiResource> = types.into_iter().map(Arc::as_ref).collect();
+    let names: Vec<GroupResource> = types.iter().map(|found| found.group_resource()).collect();
+    let resource = one_of(word, name, &names)?;
+    Ok(resource.and_then(|resource| types.into_iter().find(|found| found.group_resource() == resource)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,5 +52,17 @@ mod tests {
         assert_eq!(one_of(&["services.serving.knative.dev", "services"]), Ok(Some("services".parse().unwrap())));
         let told = "\"cluster\" may be any of clusters.a.io, clusters.b.io: write the type with its group, such as clusters.a.io/a";
         assert_eq!(one_of(&["clusters.b.io", "clusters.a.io"]), Err(told.to_owned()));
+    }
+
+    #[test]
+    fn the_type_that_is_meant_is_found_among_those_that_are_called_so() {
+        let types = [
+            ApiResource::new("serving.knative.dev", "v1", "services", "Service"),
+            ApiResource::new("", "v1", "services", "Service"),
+        ];
+        let types = types.map(Arc::new);
+        assert_eq!(meant("service", "a", &types).unwrap(), Some(&*types[1]));
+        assert_eq!(meant("service", "a", &types[..1]).unwrap(), Some(&*types[0]));
+        assert_eq!(meant("service", "a", []).unwrap(), None);
     }
 }

@@ -113,12 +113,13 @@ impl UndeleteArgs {
         let cluster = globals.connect().await?;
         let wanted = Wanted::parse(&self.object, self.object_namespace.as_deref(), cluster.default_namespace())?;
         let catalog = cluster.discover().await?;
+        let wanted = wanted.served_by(&catalog);
         let place = match &self.bucket {
             Some(url) => Place::Bucket(bucket_url::open(url, Purpose::Read, globals.patience()).await?),
             None => Place::Server(&self.server),
         };
         let at = format!("{} {}", place.describe(globals), cluster.url());
-        let kept = Kept::find(at, kept::name(&wanted.identity(&catalog), self.manner()), clock()())?;
+        let kept = Kept::find(at, kept::name(&wanted.identity(), self.manner()), clock()())?;
         let source = match (&self.from, kept.backup()) {
             (Some(name), _) => Source::Named(name),
             (None, Some(backup)) => Source::Kept(backup),

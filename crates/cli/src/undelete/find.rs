@@ -14,7 +14,7 @@ use crate::resource::download::{ArchiveDownload, FromServerArgs};
 use anyhow::{Context, Result, bail};
 use lifeboat_api::Backup;
 use lifeboat_browse::BackupStore;
-use lifeboat_object::{Catalog, ObjectKey, chain, types_named};
+use lifeboat_object::{Catalog, ObjectKey, chain};
 use lifeboat_restore::check_source;
 use lifeboat_store::{ArchiveRows, BackupSummary, Store, UsableBackups};
 use std::path::Path;
@@ -231,9 +231,7 @@ impl Search<'_> {
             (sought, _) => sought,
         };
         // Of what could not be discovered nothing is known.
-        let is_type_known = sought.is_some()
-            || !self.catalog.failures.is_empty()
-            || !types_named(self.wanted.word(), self.catalog.all()).is_empty();
+        let is_type_known = sought.is_some() || !self.catalog.failures.is_empty() || self.wanted.is_served();
         let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
         let mut text = missing(&what, &seen.looked, &skipped);
         if seen.silence.is_silent_now() && matches!(self.place, Place::Server(_)) {
@@ -309,7 +307,7 @@ impl Search<'_> {
         match &self.place {
             Place::Bucket(store) => {
                 let rows = rows_of(store, backup, self.globals, self.folder).await?;
-                if !self.wanted.may_be_in(rows.rows(), self.catalog) {
+                if !self.wanted.may_be_in(rows.rows()) {
                     return Ok(Look::Lacks(Some(rows)));
                 }
                 let opened = open_rows(store, backup.clone(), rows, self.folder).await?;
@@ -318,7 +316,7 @@ impl Search<'_> {
             Place::Server(args) => {
                 let download = args.archive_of(name, self.globals).await?;
                 if let Some(list) = download.resource_list().await?
-                    && !self.wanted.may_be_among(&list, self.catalog)
+                    && !self.wanted.may_be_among(&list)
                 {
                     return Ok(Look::Lacks(None));
                 }

@@ -1,14 +1,15 @@
 //! The object that a user asks for, in the words of one backup.
 
 use crate::object_name::{ObjectArgs, check_namespace};
-use crate::object_type::one_of;
+use crate::object_type::meant;
 use anyhow::{Result, bail};
 use lifeboat_archive::index::Row;
 use lifeboat_browse::BackupStore;
-use lifeboat_object::{Catalog, GroupResource, ObjectKey, types_named};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, types_named};
 use lifeboat_restore::is_restorable;
 use lifeboat_sandbox::ObjectStore;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(super) struct Wanted {
     given: Option<String>,
     /// The namespace when the user names none.
     otherwise: String,
+    /// The types of the cluster that are called so.
+    served: Vec<Arc<ApiResource>>,
 }
 
 /// Whether a backup has it.
@@ -45,7 +48,19 @@ impl Wanted {
             name: name.to_owned(),
             given: given.map(str::to_owned),
             otherwise: otherwise.to_owned(),
+            served: Vec::new(),
         })
+    }
+
+    /// The same, with what the cluster says of its type.
+    pub(super) fn served_by(self, catalog: &Catalog) -> Self {
+        let served = types_named(&self.word, catalog.all()).into_iter().cloned().collect();
+        Self { served, ..self }
+    }
+
+    /// Whether the cluster has a type that is called so.
+    pub(super) fn is_served(&self) -> bool {
+        !self.served.is_empty()
     }
 
     /// How the user names the type.
@@ -54,11 +69,8 @@ impl Wanted {
     }
 
     /// What it is in this cluster, however the user calls the type; as it was asked for, where the cluster does not say.
-    pub(super) fn identity(&self, catalog: &Catalog) -> String {
-        let named = types_named(&self.word, catalog.all());
-        let types: Vec<GroupResource> = named.iter().map(|found| found.group_resource()).collect();
-        let resource = one_of(&self.word, &self.name, &types).ok().flatten();
-        let found = resource.and_then(|resource| named.into_iter().find(|found| found.group_resource() == resource));
+    pub(super) fn identity(&self) -> String {
+        let found = meant(&self.word, &self.name, &self.served).ok().flatten();
         let key = found.and_then(|found| self.key(found.group_resource(), found.namespaced).ok());
         key.map_or_else(|| self.to_string(), |key| key.to_string())
     }
@@ -71,20 +83,17 @@ impl Wanted {
     pub(super) fn held_by(&self, backup: &BackupStore, catalog: &Catalog) -> Result<Held> {
         let served = backup.types();
         let named = types_named(&self.word, served.all().chain(catalog.all()));
-        let types: Vec<GroupResource> = named.iter().map(|found| found.group_resource()).collect();
-        let Some(resource) = one_of(&self.word, &self.name, &types)? else { return Ok(Held::NoType) };
-        let of_type = named.iter().find(|found| found.group_resource() == resource);
-        let key = self.key(resource, of_type.is_some_and(|found| found.namespaced))?;
+        let Some(found) = meant(&self.word, &self.name, named)? else { return Ok(Held::NoType) };
+        let key = self.key(found.group_resource(), found.namespaced)?;
         Ok(if backup.has(&key) { Held::Yes(key) } else { Held::No(key) })
     }
 
     /// Whether it may be in a list of names, `NAMESPACE/NAME` or `NAME`, by version and kind. Where the cluster knows the word, objects of
     /// other kinds are not meant.
-    pub(super) fn may_be_among(&self, list: &BTreeMap<String, Vec<String>>, catalog: &Catalog) -> bool {
-        let named = types_named(&self.word, catalog.all());
+    pub(super) fn may_be_among(&self, list: &BTreeMap<String, Vec<String>>) -> bool {
         let is_kind = |version_and_kind: &str| {
             let kind = version_and_kind.rsplit('/').next();
-            named.is_empty() || named.iter().any(|found| Some(&*found.kind) == kind)
+            !self.is_served() || self.served.iter().any(|found| Some(&*found.kind) == kind)
         };
         let mut names = list.iter().filter(|(kind, _)| is_kind(kind)).flat_map(|(_, names)| names);
         names.any(|name| match name.split_once('/') {
@@ -94,10 +103,9 @@ impl Wanted {
     }
 
     /// Whether it may be one of these rows: the same for what an index holds.
-    pub(super) fn may_be_in<'a>(&self, mut rows: impl Iterator<Item = &'a Row>, catalog: &Catalog) -> bool {
-        let named = types_named(&self.word, catalog.all());
+    pub(super) fn may_be_in<'a>(&self, mut rows: impl Iterator<Item = &'a Row>) -> bool {
         let is_type = |resource: &GroupResource| {
-            named.is_empty() || named.iter().any(|found| found.resource == resource.resource)
+            !self.is_served() || self.served.iter().any(|found| found.resource == resource.resource)
         };
         rows.any(|row| self.may_be(row.namespace(), &row.name) && is_type(&row.resource))
     }
@@ -130,8 +138,6 @@ impl std::fmt::Display for Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_object::ApiResource;
-    use std::sync::Arc;
 
     fn wanted(given: Option<&str>) -> Wanted {
         Wanted {
@@ -139,6 +145,7 @@ mod tests {
             name: "a".to_owned(),
             given: given.map(str::to_owned),
             otherwise: "default".to_owned(),
+            served: Vec::new(),
         }
     }
 
@@ -153,7 +160,8 @@ mod tests {
         let maps =
             ApiResource { short_names: vec!["cm".to_owned()], ..ApiResource::new("", "v1", "configmaps", "ConfigMap") };
         let catalog = Catalog::new(vec![Arc::new(maps)], vec![]);
-        let identity = |word: &str| Wanted { word: word.to_owned(), ..wanted(Some("shop")) }.identity(&catalog);
+        let identity =
+            |word: &str| Wanted { word: word.to_owned(), ..wanted(Some("shop")) }.served_by(&catalog).identity();
         assert_eq!(["cm", "configmap", "ConfigMaps"].map(identity), ["configmaps/shop/a"; 3].map(str::to_owned));
         assert_eq!(identity("kettle"), "kettle/a (in the namespace shop, if it is in one)");
     }
@@ -189,7 +197,6 @@ mod tests {
 
     #[test]
     fn a_list_of_names_may_have_it() {
-        let wanted = wanted(Some("shop"));
         let maps =
             ApiResource { short_names: vec!["cm".to_owned()], ..ApiResource::new("", "v1", "configmaps", "ConfigMap") };
         let (knows, nothing) = (Catalog::new(vec![Arc::new(maps)], vec![]), Catalog::default());
@@ -203,8 +210,9 @@ mod tests {
             let list = BTreeMap::from([(kind.to_owned(), names.iter().map(|name| (*name).to_owned()).collect())]);
             let rows: Vec<Row> = names.iter().map(|name| row(resource, name)).collect();
             for (catalog, expected) in [&knows, &nothing].into_iter().zip(expected) {
-                assert_eq!(wanted.may_be_among(&list, catalog), expected, "{kind} {names:?}");
-                assert_eq!(wanted.may_be_in(rows.iter(), catalog), expected, "{resource} {names:?}");
+                let wanted = wanted(Some("shop")).served_by(catalog);
+                assert_eq!(wanted.may_be_among(&list), expected, "{kind} {names:?}");
+                assert_eq!(wanted.may_be_in(rows.iter()), expected, "{resource} {names:?}");
             }
         }
     }
