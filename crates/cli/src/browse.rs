@@ -3,7 +3,8 @@
 use crate::globals::Globals;
 use crate::opened::{self, Opened, ScratchArgs, until_interrupted};
 use crate::resource::download::FromServerArgs;
-use crate::sandbox::{self, terminated, write_kubeconfig};
+use crate::sandbox::{self, write_kubeconfig};
+use crate::signals::terminated;
 use anyhow::{Context, Result};
 use clap::Args;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};

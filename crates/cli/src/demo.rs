@@ -3,7 +3,8 @@
 mod application;
 mod snapshot;
 
-use crate::from_here::journal::{clock, print_results};
+use crate::clock::clock;
+use crate::results::print_results;
 use crate::sandbox::{options, write_kubeconfig};
 use anyhow::{Context, Result, bail};
 use clap::Args;

@@ -1,7 +1,7 @@
 //! The other programs of Velero's image (cli-and-install.md 1.1). In the image they are names of this one.
 
 use crate::errors::report;
-use crate::sandbox::terminated;
+use crate::signals::terminated;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::path::Path;

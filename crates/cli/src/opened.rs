@@ -4,7 +4,7 @@ use crate::bucket_url::{self, Purpose};
 use crate::errors;
 use crate::globals::Globals;
 use crate::resource::download::{ArchiveDownload, FromServerArgs};
-use crate::sandbox::terminated;
+use crate::signals::terminated;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::{Backup, DownloadTargetKind};

@@ -1,14 +1,32 @@
 //! Shows how far an operation is.
 
+use crate::signals::on_signal;
 use lifeboat_object::printable;
 use lifeboat_operation::Progress;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
+use tokio_util::sync::CancellationToken;
+
+/// Runs an operation to its end with its progress shown; the first signal cancels it.
+pub(crate) async fn watched<T>(
+    what: &str,
+    progress: &Arc<Progress>,
+    cancel: &CancellationToken,
+    operation: impl Future<Output = T>,
+) -> T {
+    let outcome = tokio::select! {
+        outcome = operation => outcome,
+        () = show(what, Arc::clone(progress)) => unreachable!("progress is shown until the end"),
+        () = on_signal(cancel.clone()) => unreachable!("the process has ended"),
+    };
+    clear();
+    outcome
+}
 
 /// Prints progress on standard error until dropped by the caller's `select!`.
-pub(crate) async fn show(what: &str, progress: Arc<Progress>) {
+async fn show(what: &str, progress: Arc<Progress>) {
     let began = Instant::now();
     tell(|| format!("{what}: {}", describe(&progress, began.elapsed()))).await;
 }

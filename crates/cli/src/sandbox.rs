@@ -1,6 +1,7 @@
 //! `lifeboat sandbox`: an embedded Kubernetes API server to try things on.
 
 use crate::globals::Globals;
+use crate::signals::terminated;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
@@ -51,19 +52,6 @@ impl SandboxArgs {
         sandbox.shutdown().await;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// SIGTERM or Ctrl-C; listened for from now on.
-pub(crate) fn terminated() -> Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }
 
 /// Whole or not at all, readable by the owner alone: it holds a token.

@@ -6,12 +6,12 @@ mod logrus;
 mod plugins;
 pub(crate) mod providers;
 
+use crate::clock::clock;
 use crate::flags;
-use crate::from_here::journal::clock;
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::program::VERSION;
-use crate::sandbox::terminated;
+use crate::signals::terminated;
 use crate::traces::Traces;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, value_parser};

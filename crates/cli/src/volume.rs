@@ -1,11 +1,13 @@
 //! `lifeboat volume`: is my volume safe, and how?
 
+use crate::clock::clock;
 use crate::exit_code::PARTIALLY_FAILED;
 use crate::from_here::document::document;
-use crate::from_here::journal::{clock, print_results, watched};
 use crate::globals::Globals;
 use crate::output::{Output, print_resource};
 use crate::preview::{volume_name, volume_value};
+use crate::progress::watched;
+use crate::results::print_results;
 use crate::spec::BackupSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};

@@ -1,10 +1,11 @@
 //! Runs a restore from here to its end, and says what came of it.
 
-use super::journal::{print_results, watched};
 use super::pending::end_restore;
 use super::state::State;
 use crate::exit_code::PARTIALLY_FAILED;
 use crate::output::{Output, print_resource};
+use crate::progress::watched;
+use crate::results::print_results;
 use lifeboat_api::RestorePhase;
 use lifeboat_object::printable;
 use lifeboat_restore::{Env, Outcome, Request, RestoreError};

@@ -1,6 +1,6 @@
 //! Waits for what a local backup or restore has begun: without a server nobody else does.
 
-use super::journal::watched;
+use crate::progress::watched;
 use lifeboat_api::{BackupPhase, Duration, RestorePhase};
 use lifeboat_operation::Operation;
 use std::sync::Arc;

@@ -1,15 +1,17 @@
 //! `lifeboat local backup`.
 
 use crate::bucket_url::{self, EmptyFolders, Purpose};
+use crate::clock::clock;
 use crate::exit_code::PARTIALLY_FAILED;
 use crate::from_here::document::document;
-use crate::from_here::journal::{clock, print_results, watched};
 use crate::from_here::pending::end_backup;
 use crate::from_here::state::{Content, State};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::output::print_resource;
 use crate::preview::print_backup;
+use crate::progress::watched;
+use crate::results::print_results;
 use crate::spec::{BackupSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;

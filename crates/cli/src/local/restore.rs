@@ -1,10 +1,10 @@
 //! `lifeboat local restore`.
 
 use crate::bucket_url::{self, Purpose};
+use crate::clock::clock;
 use crate::flags::{self, Optional};
 use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
 use crate::from_here::document::document;
-use crate::from_here::journal::clock;
 use crate::from_here::state::{Content, State};
 use crate::globals::Globals;
 use crate::output::Output;

@@ -1,8 +1,8 @@
 //! The preview of a backup.
 
 use super::left_out::print_left_out;
-use crate::from_here::journal::{exit_code, print_results};
 use crate::output::Output;
+use crate::results::{exit_code, print_results};
 use anyhow::Result;
 use lifeboat_backup::{Preview, PreviewedVolume};
 use lifeboat_object::GroupResource;

@@ -3,9 +3,10 @@
 use super::item::{item_text, says_more};
 use super::left_out::print_left_out;
 use super::plan::{KeptPlan, PlanFiles};
-use crate::from_here::journal::{exit_code, print_results, watched};
 use crate::globals::Globals;
 use crate::output::Output;
+use crate::progress::watched;
+use crate::results::{exit_code, print_results};
 use anyhow::{Context, Result};
 use lifeboat_api::RestoreSpec;
 use lifeboat_object::{GroupResource, Results, printable};

@@ -3,10 +3,11 @@
 
 use super::missing;
 use super::server_plan::print_plan;
-use crate::from_here::journal::{clock, watched};
+use crate::clock::clock;
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::preview::{PlanFiles, Show, Validate, print_backup, print_restore};
+use crate::progress::watched;
 use crate::server::providers::StorageProviders;
 use anyhow::{Context, Result, bail};
 use clap::Args;

@@ -1,9 +1,10 @@
 //! The restore that brings objects back: what it would do, and doing it.
 
 use super::selection::Selection;
-use crate::from_here::journal::{clock, watched};
+use crate::clock::clock;
 use crate::from_here::state::Content;
 use crate::globals::Globals;
+use crate::progress::watched;
 use anyhow::{Result, bail};
 use lifeboat_action::Actions;
 use lifeboat_api::{ExistingResourcePolicy, Restore, Time};
