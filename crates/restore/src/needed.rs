@@ -22,6 +22,7 @@ pub(crate) struct Needed {
     namespaces: Arc<TargetNamespaces>,
     /// Target namespaces that were looked for.
     known: HashSet<String>,
+    /// What is left out, without the objects that were [taken out](Self::take_out_of_left_out).
     left_out: LeftOut,
 }
 
@@ -53,16 +54,16 @@ impl Needed {
         if found.planned == Planned::Unchanged {
             return Ok(vec![item]);
         }
-        let namespace = ObjectKey::new(GroupResource::new("", "namespaces"), None, source.as_str());
+        let namespace = ObjectKey::new(GroupResource::namespaces(), None, source.as_str());
         if let Some(row) = self.mapping.find(&namespace) {
             let body = self.reader.load(row).await?;
-            self.is_not_left_out(&namespace, &body);
+            self.take_out_of_left_out(&namespace, &body);
         }
         Ok(vec![found, item])
     }
 
     /// Takes an object of the backup out of what is left out: something needs it.
-    pub(crate) fn is_not_left_out(&mut self, key: &ObjectKey, body: &[u8]) {
+    pub(crate) fn take_out_of_left_out(&mut self, key: &ObjectKey, body: &[u8]) {
         let head = Head::parse(body).unwrap_or_default();
         let facts = RestoredFacts {
             resource: &key.resource,

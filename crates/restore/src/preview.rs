@@ -198,7 +198,7 @@ impl Previewer {
         while let Some(key) = open.pop() {
             let Some(row) = self.mapping.find(&key).filter(|row| self.told.begin(*row)) else { continue };
             let body = self.reader.load(row).await?;
-            needed.is_not_left_out(&key, &body);
+            needed.take_out_of_left_out(&key, &body);
             let item = self.one(Source { row, key: key.clone(), body, exists: false }, Seen::Unknown).await;
             open.extend(item.needs.iter().cloned());
             out.push((key, item));
