@@ -204,10 +204,10 @@ impl Namespaces {
             || async {
                 match env.cluster.create(&self.resource, None, name, wanted()).await {
                     Ok(_) => Ok(Some(true)),
-                    Err(e) if e.is_already_exists() || is_terminating(&e) || is_forbidden(&e) => {
+                    Err(e) if e.is_already_exists() || is_terminating(&e) || e.is_forbidden() => {
                         let found = match env.cluster.get(&self.resource, None, name).await {
                             // Who may make no namespaces needs none that is there.
-                            Ok(None) | Err(_) if is_forbidden(&e) => return Err(e),
+                            Ok(None) | Err(_) if e.is_forbidden() => return Err(e),
                             found => found?,
                         };
                         let found = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
@@ -276,10 +276,6 @@ fn with_cost(why: &str, objects: u64) -> String {
         1 => format!("{why}; 1 object in it was not restored"),
         _ => format!("{why}; {objects} objects in it were not restored"),
     }
-}
-
-fn is_forbidden(error: &ClusterError) -> bool {
-    error.status().is_some_and(|status| status.code == 403)
 }
 
 fn is_terminating(error: &ClusterError) -> bool {

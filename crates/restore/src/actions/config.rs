@@ -63,7 +63,7 @@ async fn data(cluster: &Cluster, namespace: &str, action: &str) -> Result<BTreeM
             }
             Ok(None) => break,
             Err(e) if e.is_not_found() => break,
-            Err(e) if e.status().is_some_and(|s| s.code == 403) => {
+            Err(e) if e.is_forbidden() => {
                 tracing::warn!(action, error = %e, "the action is not configured: its configuration may not be read");
                 break;
             }

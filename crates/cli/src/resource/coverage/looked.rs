@@ -52,15 +52,10 @@ pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
     Ok(Inventory { lists, namespaces, namespaces_are_hidden })
 }
 
-/// Whether who looks is known, and may not do this.
-pub(super) fn is_forbidden(error: &ClusterError) -> bool {
-    error.status().is_some_and(|status| status.code == 403)
-}
-
 /// `None` for what who looks may not list.
 fn unless_forbidden<T>(listed: Result<T, ClusterError>, without: &'static str) -> Result<Option<T>> {
     match listed {
-        Err(e) if is_forbidden(&e) => Ok(None),
+        Err(e) if e.is_forbidden() => Ok(None),
         listed => listed.map(Some).context(without),
     }
 }

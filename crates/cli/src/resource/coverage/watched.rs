@@ -1,6 +1,6 @@
 //! What `lifeboat status --watch` shows, kept up to date by watches.
 
-use super::looked::{Asking, View, WITHOUT_CLAIMS, WITHOUT_NAMESPACES, claims_of_volumes, is_forbidden};
+use super::looked::{Asking, View, WITHOUT_CLAIMS, WITHOUT_NAMESPACES, claims_of_volumes};
 use anyhow::{Result, bail};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Restore, Schedule};
 use lifeboat_client::{Client, Object, api_resource};
@@ -287,7 +287,7 @@ impl<T: Send + 'static> Followed<T> {
                     mirror = self.mirrored.clone().start();
                     continue;
                 }
-                Err(e) if is_forbidden(&e) && self.without.is_some() => Ok(Change::Forbidden),
+                Err(e) if e.is_forbidden() && self.without.is_some() => Ok(Change::Forbidden),
                 Err(e) => Err(chain(&e)),
                 Ok(seen) => {
                     if matches!(seen, Seen::All(_)) {
