@@ -176,7 +176,7 @@ mod tests {
         let role = ObjectKey::new(GroupResource::new("rbac.authorization.k8s.io", "roles"), Some("n"), "a:b");
         let key = "restores/r/replaced/roles.rbac.authorization.k8s.io/namespaces/n/a:b/u-1.json.gz";
         assert_eq!(replaced_key("r", &role, "u-1"), key);
-        let namespace = ObjectKey::new(GroupResource::new("", "namespaces"), None, "n");
+        let namespace = ObjectKey::new(GroupResource::namespaces(), None, "n");
         assert_eq!(note_key("b", "snapshot-1"), "backups/b/lifeboat-snapshot-1.json");
         let note = |key| note_of("b", key);
         assert_eq!(note("backups/b/lifeboat-snapshot-1.json"), Some("snapshot-1"));

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn members_may_complete_in_any_order() {
         let pods = GroupResource::new("", "pods");
-        let crds = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");
+        let crds = GroupResource::definitions();
         let mut first = Segment::default();
         first.push_version(7);
         first

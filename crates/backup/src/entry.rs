@@ -110,7 +110,7 @@ mod tests {
         #[test]
         fn both_lanes_give_the_same_json(of_its_type in of_its_type(), spec in json(), status in json()) {
             let body = format!(r#"{{{of_its_type}"metadata":{{"name":"a","namespace":"n"}},"spec":{spec},"status":{status}}}"#);
-            let resource = ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+            let resource = ApiResource::persistent_volume_claims();
             let item = Item::parse(Arc::new(resource), body.into()).unwrap();
             let parsed: Value = serde_json::from_slice(&item.body).unwrap();
             let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();

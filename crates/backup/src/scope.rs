@@ -100,7 +100,7 @@ pub(crate) async fn read_namespaces(
     env: &Env,
 ) -> Result<Vec<Namespace>, BackupError> {
     let resource = catalog
-        .find(&GroupResource::new("", "namespaces"))
+        .find(&GroupResource::namespaces())
         .ok_or_else(|| BackupError::NoNamespaces(env.cluster.url().to_owned()))?;
     match list(resource, env).await {
         Ok(namespaces) => Ok(namespaces),
@@ -166,7 +166,7 @@ fn namespace(item: Item) -> Namespace {
 /// A cluster of one namespace, which serves these types too.
 #[cfg(test)]
 pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Actions) -> Arc<Scope> {
-    let resource = Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace"));
+    let resource = Arc::new(ApiResource::namespaces());
     let item = Item::parse(Arc::clone(&resource), r#"{"metadata":{"name":"a"}}"#.into()).unwrap();
     let facts = NamespaceFacts { name: "a".into(), labels: BTreeMap::new(), active: true };
     let served = std::iter::once(resource).chain(more.into_iter().map(Arc::new)).collect();

@@ -38,7 +38,7 @@ pub fn namespace_to_protect(meta: ObjectMeta, own: &str) -> Option<NamespaceInve
 /// When they cannot be listed.
 pub async fn namespaces_to_protect(cluster: &Cluster, own: &str) -> Result<Vec<NamespaceInventory>, ClusterError> {
     let mut found = Vec::new();
-    let resource = ApiResource::new("", "v1", "namespaces", "Namespace");
+    let resource = ApiResource::namespaces();
     let take = |meta: ObjectMeta| found.extend(namespace_to_protect(meta, own));
     cluster.each_metadata(&resource, None, "", take).await?;
     Ok(found)

@@ -11,10 +11,6 @@ pub(crate) fn deployments() -> ApiResource {
     ApiResource::new("apps", "v1", "deployments", "Deployment")
 }
 
-pub(crate) fn namespaces() -> ApiResource {
-    cluster_wide(ApiResource::new("", "v1", "namespaces", "Namespace"))
-}
-
 pub(crate) fn definitions() -> ApiResource {
     let kind = "CustomResourceDefinition";
     cluster_wide(ApiResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions", kind))

@@ -8,13 +8,14 @@ use crate::clock::Clock;
 use crate::elsewhere::elsewhere;
 use crate::error::RemovalError;
 use crate::gone::until_gone;
-use crate::kinds::{definitions, deployments, namespaces, rbac};
+use crate::kinds::{definitions, deployments, rbac};
 use crate::names::{DEPLOYMENT, cluster_name, component_selector, is_component};
 use crate::read::{get, list, name};
 use crate::release::release;
 use crate::state::{State, state, warning};
 use crate::step::{Step, Tell};
 use lifeboat_cluster::{Cluster, ClusterError};
+use lifeboat_object::ApiResource;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -35,7 +36,7 @@ impl<'a> Removal<'a> {
     /// [`RemovalError::NotInstalled`] when there is nothing, and failures to read.
     pub async fn find(cluster: &'a Cluster, namespace: &'a str) -> Result<Self, RemovalError> {
         let others = elsewhere(cluster, namespace).await?;
-        let found = get(cluster, &namespaces(), None, namespace).await?;
+        let found = get(cluster, &ApiResource::namespaces(), None, namespace).await?;
         let installed = match &found {
             None => binding(cluster, namespace).await?.is_some() || role(cluster, namespace).await?.is_some(),
             Some(_) => {
@@ -80,9 +81,9 @@ impl<'a> Removal<'a> {
     }
 
     async fn delete_namespace(&self, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
-        self.cluster.delete(&namespaces(), None, self.namespace).await?;
+        self.cluster.delete(&ApiResource::namespaces(), None, self.namespace).await?;
         tell(Step::NamespaceGoes(self.namespace)).map_err(RemovalError::Tell)?;
-        until_gone(self.cluster, &namespaces(), None, self.namespace).await
+        until_gone(self.cluster, &ApiResource::namespaces(), None, self.namespace).await
     }
 
     /// Deletes the definitions, unless another installation still uses them: its objects would go with them.

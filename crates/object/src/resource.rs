@@ -124,6 +124,18 @@ impl ApiResource {
         }
     }
 
+    /// The namespaces themselves.
+    #[must_use]
+    pub fn namespaces() -> Self {
+        Self { namespaced: false, ..Self::new("", "v1", "namespaces", "Namespace") }
+    }
+
+    /// The claims of persistent volumes.
+    #[must_use]
+    pub fn persistent_volume_claims() -> Self {
+        Self::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+    }
+
     /// The group-resource, version left out.
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {

@@ -74,8 +74,7 @@ impl Lookout<'_> {
             *places.entry(((*row.resource).clone(), target.map(str::to_owned))).or_default() += 1;
         }
         // Namespaces have a way of their own.
-        let namespaces = GroupResource::new("", "namespaces");
-        places.retain(|(resource, _), count| *count >= WORTH_A_LIST && *resource != namespaces);
+        places.retain(|(resource, _), count| *count >= WORTH_A_LIST && !resource.is_namespaces());
         places
     }
 

@@ -74,7 +74,7 @@ impl NeededNamespaces {
 
     /// A namespace as the backup has it. compat: one that cannot be parsed counts as missing.
     async fn in_backup(&self, name: &str) -> Result<Option<Value>, StoreError> {
-        let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
+        let key = ObjectKey::new(GroupResource::namespaces(), None, name);
         let Some(row) = self.mapping.find(&key) else { return Ok(None) };
         Ok(serde_json::from_slice(&self.reader.load_to_restore(row).await?).ok())
     }

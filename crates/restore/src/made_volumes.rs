@@ -157,7 +157,7 @@ impl Types {
     fn new() -> Self {
         let of_cluster = |resource: ApiResource| ApiResource { namespaced: false, ..resource };
         Self {
-            claims: Arc::new(ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")),
+            claims: Arc::new(ApiResource::persistent_volume_claims()),
             volumes: of_cluster(ApiResource::new("", "v1", "persistentvolumes", "PersistentVolume")),
             classes: of_cluster(ApiResource::new("storage.k8s.io", "v1", "storageclasses", "StorageClass")),
             snapshots: ApiResource::new("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot"),

@@ -166,7 +166,7 @@ impl Namespaces {
     /// The state of a namespace that the plan does not say is made; `None` when it may be.
     async fn held(&self, name: &str, env: &Env) -> Option<State> {
         let pinned = self.pinned.as_ref()?;
-        let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
+        let key = ObjectKey::new(GroupResource::namespaces(), None, name);
         let refusal = pinned.allows(&key, Change::Create, &Value::Null).err()?;
         Some(match env.cluster.get(&self.resource, None, name).await {
             Ok(found) => {
@@ -325,7 +325,7 @@ mod tests {
             actions: Actions::default(),
             operation: Operation::new(Arc::new(|| Timestamp::UNIX_EPOCH), "restore=velero/r", std::env::temp_dir()),
         };
-        let resource = Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace"));
+        let resource = Arc::new(ApiResource::namespaces());
         (Namespaces::new(resource, Duration::from_secs(60), None, None), env)
     }
 

@@ -280,14 +280,14 @@ async fn goes_with_claim(volume: &Value, env: &Env) -> Result<Option<&'static st
     if name.is_empty() {
         return Ok(None);
     }
-    let claims = ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+    let claims = ApiResource::persistent_volume_claims();
     let Some(claim) = get(&claims, Some(namespace), name, env).await? else {
         return Ok(Some("was of a claim that is gone"));
     };
     if Leaving::of(&claim).is_some() {
         return Ok(Some("is of a claim that is being deleted"));
     }
-    let namespaces = cluster_scoped("namespaces", "Namespace");
+    let namespaces = ApiResource::namespaces();
     let namespace = get(&namespaces, None, namespace, env).await?;
     let goes = namespace.is_none_or(|namespace| Leaving::of(&namespace).is_some());
     Ok(goes.then_some("is of a claim whose namespace is being deleted"))

@@ -88,7 +88,7 @@ impl PreviewItem {
 
     /// Hides what Secrets hold, where the item is about one: that it differs is seen, not what it is.
     pub fn hide_secret_values(&mut self) {
-        if self.key.resource.group.is_empty() && self.key.resource.resource == "secrets" {
+        if self.key.resource.is_secrets() {
             if let Some(differences) = self.planned.differences_mut() {
                 lifeboat_patch::hide_secret_values(differences);
             }

@@ -168,7 +168,7 @@ async fn remove_extras(
     let rows = reached.done.iter().filter(|one| one.action != Action::Failed);
     let keys = rows.filter_map(|one| Some(mapping.target_of(&mapping.archive.row(one.row)?.key())));
     let made = namespaces.iter().filter(|(_, action)| *action == Action::Created);
-    let made = made.map(|(name, _)| ObjectKey::new(GroupResource::new("", "namespaces"), None, name.as_str()));
+    let made = made.map(|(name, _)| ObjectKey::new(GroupResource::namespaces(), None, name.as_str()));
     let written = keys.chain(made).map(|key| key.digest()).collect();
     let (missing, errors) = (pinned.not_written(&written), journal.close().errors);
     if missing > 0 || errors > 0 || reached.not_looked_at > 0 {
@@ -242,8 +242,7 @@ async fn levels(
 /// Objects that an earlier run has restored because others need them, and that no turn of their own leads to.
 fn done_before(archive: &Archive, begun: &Begun, checkpoint: &Checkpoint) -> Vec<Done> {
     // Namespaces have a list of their own.
-    let namespaces = GroupResource::new("", "namespaces");
-    let rows = archive.rows().enumerate().filter(|(_, row)| *row.resource != namespaces);
+    let rows = archive.rows().enumerate().filter(|(_, row)| !row.resource.is_namespaces());
     let done = rows.filter_map(|(row, _)| Some(Done { row, action: checkpoint.done(row)? }));
     done.filter(|one| begun.begin(one.row)).collect()
 }

@@ -73,5 +73,5 @@ impl TargetNamespaces {
 }
 
 fn key(name: &str) -> ObjectKey {
-    ObjectKey::new(GroupResource::new("", "namespaces"), None, name)
+    ObjectKey::new(GroupResource::namespaces(), None, name)
 }

@@ -188,7 +188,7 @@ impl Walk {
     /// # Errors
     /// The cluster serves none.
     pub(crate) fn namespaces(&self) -> Result<Arc<ApiResource>, RestoreError> {
-        let found = self.catalog.find(&GroupResource::new("", "namespaces")).cloned();
+        let found = self.catalog.find(&GroupResource::namespaces()).cloned();
         found.ok_or_else(|| RestoreError::NoNamespaces(self.env.cluster.url().to_owned()))
     }
 

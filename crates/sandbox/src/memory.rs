@@ -460,8 +460,7 @@ mod tests {
     #[tokio::test]
     async fn a_definition_brings_and_takes_its_type_and_objects() {
         let store = store(100).await;
-        let definition =
-            ObjectKey::new(GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions"), None, "w.e.com");
+        let definition = ObjectKey::new(GroupResource::definitions(), None, "w.e.com");
         let crd = json!({"metadata": {"uid": "crd"}, "spec": {"group": "e.com", "scope": "Namespaced",
             "names": {"plural": "w", "kind": "W"}, "versions": [{"name": "v1", "served": true}]}});
         let made = store.insert(&definition, &crd).await.unwrap();

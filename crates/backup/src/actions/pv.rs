@@ -163,7 +163,7 @@ mod tests {
     use std::sync::Arc;
 
     fn item(claim: &Value) -> Item {
-        let resource = ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+        let resource = ApiResource::persistent_volume_claims();
         Item::parse(Arc::new(resource), claim.to_string().into()).unwrap()
     }
 

@@ -123,7 +123,7 @@ mod tests {
     use std::sync::Arc;
 
     fn of(claim: &Value) -> Claim {
-        let resource = ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+        let resource = ApiResource::persistent_volume_claims();
         Claim::of(&Item::parse(Arc::new(resource), claim.to_string().into()).unwrap())
     }
 

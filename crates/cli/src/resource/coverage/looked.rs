@@ -39,7 +39,10 @@ pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
         async { unless_forbidden(namespaces_to_protect(&client.cluster, &client.namespace).await, WITHOUT_NAMESPACES) },
         async {
             let take = |meta: ObjectMeta| *claims.entry(meta.namespace).or_default() += 1;
-            unless_forbidden(client.cluster.each_metadata(&claims_of_volumes(), None, "", take).await, WITHOUT_CLAIMS)
+            unless_forbidden(
+                client.cluster.each_metadata(&ApiResource::persistent_volume_claims(), None, "", take).await,
+                WITHOUT_CLAIMS,
+            )
         },
     )?;
     let namespaces_are_hidden = namespaces.is_none();
@@ -58,10 +61,6 @@ fn unless_forbidden<T>(listed: Result<T, ClusterError>, without: &'static str) -
         Err(e) if e.is_forbidden() => Ok(None),
         listed => listed.map(Some).context(without),
     }
-}
-
-pub(super) fn claims_of_volumes() -> ApiResource {
-    ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 }
 
 /// What the status is made of.

@@ -1,6 +1,6 @@
 //! What `lifeboat status --watch` shows, kept up to date by watches.
 
-use super::looked::{Asking, View, WITHOUT_CLAIMS, WITHOUT_NAMESPACES, claims_of_volumes};
+use super::looked::{Asking, View, WITHOUT_CLAIMS, WITHOUT_NAMESPACES};
 use anyhow::{Result, bail};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Restore, Schedule};
 use lifeboat_client::{Client, Object, api_resource};
@@ -218,9 +218,9 @@ fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sender<News>) ->
     });
     following
         .own::<Restore>(|known, change| change.apply(&mut known.inventory.lists.restores, |one| &one.metadata.name));
-    let namespaces = ApiResource::new("", "v1", "namespaces", "Namespace");
+    let namespaces = ApiResource::namespaces();
     following.metadata(namespaces, WITHOUT_NAMESPACES, Known::see_namespaces);
-    following.metadata(claims_of_volumes(), WITHOUT_CLAIMS, Known::see_claims);
+    following.metadata(ApiResource::persistent_volume_claims(), WITHOUT_CLAIMS, Known::see_claims);
     let unknown = following.unknown;
     Known { own: client.namespace.clone(), unknown, ..Known::default() }
 }
