@@ -214,6 +214,7 @@ fn who_may_not_list_the_namespaces_sees_the_rest() {
     command.args(["status", "--timeout=1s"]).env("KUBECONFIG", watched.folder.path().join("through"));
     let run = run(&mut command);
     assert_eq!((run.code, run.err.as_str()), (2, ""), "{run:?}");
-    let next = "`kubectl auth can-i list namespaces` says when you may, or let somebody who may run `lifeboat status`";
+    let next = "ask for the right to list the namespaces of the cluster (`kubectl auth can-i list namespaces` tells whether you have it), or have \
+         somebody run `lifeboat status` who has it";
     assert!(run.out.ends_with(&format!("! {hidden}\n    next: {next}\n")), "{}", run.out);
 }

@@ -173,7 +173,10 @@ impl Notes<'_> {
         let program = self.program;
         self.add(
             format!("you may not list {what}, so nobody knows {consequence}"),
-            format!("`kubectl auth can-i list {type_of_it}` says when you may, or let somebody who may run `{program} status`"),
+            format!(
+                "ask for the right to list {what} (`kubectl auth can-i list {type_of_it}` tells whether you have it), or have somebody run \
+                 `{program} status` who has it"
+            ),
         );
     }
 }

@@ -271,7 +271,8 @@ fn what_may_not_be_listed_is_told_and_the_rest_is_known() {
             what: "you may not list the namespaces of the cluster, so nobody knows which of them are not protected"
                 .into(),
             next:
-                "`kubectl auth can-i list namespaces` says when you may, or let somebody who may run `lifeboat status`"
+                "ask for the right to list the namespaces of the cluster (`kubectl auth can-i list namespaces` tells whether you have it), or have \
+                 somebody run `lifeboat status` who has it"
                     .into(),
         }]
     );
