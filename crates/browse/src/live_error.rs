@@ -34,6 +34,12 @@ pub enum LiveError {
         /// Which group does not answer, and why.
         why: String,
     },
+    /// The task that lists a type has broken.
+    #[error("{} are not compared to the end: the task that lists them has broken", printable(.resource))]
+    Worker {
+        /// The type.
+        resource: GroupResource,
+    },
     /// What the cluster has listed is no object.
     #[error("{} are not compared to the end: the cluster has listed something that cannot be read", printable(.resource))]
     Object {
@@ -60,8 +66,25 @@ impl LiveError {
             Self::List { resource, source } => {
                 source.status().is_some_and(|status| status.code != 401).then_some(resource)
             }
-            Self::Unknown { resource, .. } | Self::Object { resource, .. } => Some(resource),
+            Self::Unknown { resource, .. } | Self::Worker { resource } | Self::Object { resource, .. } => {
+                Some(resource)
+            }
             Self::Archive(_) | Self::Cluster(_) | Self::Filter(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_breaks_concerns_the_type_that_it_lists() {
+        let pods = GroupResource::new("", "pods");
+        let broken = LiveError::Worker { resource: pods.clone() };
+        assert_eq!(broken.to_string(), "pods are not compared to the end: the task that lists them has broken");
+        assert_eq!((broken.resource(), broken.is_forbidden()), (Some(&pods), false));
+        let archive = LiveError::from(StoreError::Worker("reading the index"));
+        assert_eq!(archive.resource(), None);
     }
 }

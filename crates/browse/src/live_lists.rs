@@ -4,7 +4,6 @@ use crate::live_error::LiveError;
 use bytes::Bytes;
 use lifeboat_cluster::{ClusterError, List};
 use lifeboat_object::GroupResource;
-use lifeboat_store::StoreError;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
@@ -18,9 +17,9 @@ pub(crate) struct Lists {
     /// Those that are not begun, in their order.
     waiting: std::vec::IntoIter<List>,
     /// Those that wait for their answer, each a task, so that its time does not pass while nobody looks after it.
-    begun: JoinSet<(usize, Begun)>,
+    begun: JoinSet<(usize, Answered)>,
     /// Those that have one, by their numbers.
-    ready: BTreeMap<usize, Begun>,
+    ready: BTreeMap<usize, Answered>,
     /// The numbers of the next one to begin, and of the next one whose turn it is.
     next: usize,
     turn: usize,
@@ -28,8 +27,12 @@ pub(crate) struct Lists {
     current: Option<List>,
 }
 
-/// A list, and the first objects that it has brought.
-type Begun = (List, Result<Option<Vec<Bytes>>, ClusterError>);
+/// A list that has had its first answer.
+struct Answered {
+    list: List,
+    /// The first objects that it has brought; `None` when there are none.
+    first: Result<Option<Vec<Bytes>>, ClusterError>,
+}
 
 impl Lists {
     pub(crate) fn new(resource: GroupResource, lists: Vec<List>) -> Self {
@@ -50,7 +53,7 @@ impl Lists {
                     objects
                 }
                 None => {
-                    let Some((list, first)) = self.next_list().await? else { return Ok(None) };
+                    let Some(Answered { list, first }) = self.next_list().await? else { return Ok(None) };
                     self.current = Some(list);
                     first
                 }
@@ -63,7 +66,7 @@ impl Lists {
     }
 
     /// The list whose turn it is; `None` when there are no more.
-    async fn next_list(&mut self) -> Result<Option<Begun>, LiveError> {
+    async fn next_list(&mut self) -> Result<Option<Answered>, LiveError> {
         while self.next < self.turn + AT_ONCE
             && let Some(mut list) = self.waiting.next()
         {
@@ -71,17 +74,17 @@ impl Lists {
             self.next += 1;
             self.begun.spawn(async move {
                 let first = list.next().await;
-                (number, (list, first))
+                (number, Answered { list, first })
             });
         }
         loop {
-            if let Some(begun) = self.ready.remove(&self.turn) {
+            if let Some(answered) = self.ready.remove(&self.turn) {
                 self.turn += 1;
-                return Ok(Some(begun));
+                return Ok(Some(answered));
             }
             match self.begun.join_next().await {
-                Some(Ok((number, begun))) => drop(self.ready.insert(number, begun)),
-                Some(Err(_)) => return Err(StoreError::Worker("listing the cluster").into()),
+                Some(Ok((number, answered))) => drop(self.ready.insert(number, answered)),
+                Some(Err(_)) => return Err(LiveError::Worker { resource: self.resource.clone() }),
                 None => return Ok(None),
             }
         }
