@@ -1,4 +1,5 @@
-//! Files that are kept on this machine, so that what is in a bucket is read once: a folder that never holds more than it may.
+//! Files that are kept on this machine, so that what is in a bucket is read once: a folder that holds no more than it may
+//! as far as a process knows. Each counts what it has found and written itself, so that several at once may hold more together.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -7,9 +8,15 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tempfile::NamedTempFile;
 
 /// What a file counts at least: a disk gives it no less.
 const LEAST: u64 = 4 << 10;
+/// How the name of a file begins that is being written.
+const NEW: &str = ".new-";
+/// After this long a file that is still being written is taken for one whose process has died.
+const WRITING: Duration = Duration::from_secs(3600);
 
 /// The folder. What cannot be read in it counts as absent.
 #[derive(Clone, Debug)]
@@ -27,7 +34,7 @@ pub(crate) struct KeptFiles {
 struct Held {
     is_known: bool,
     bytes: u64,
-    /// Files that nobody has asked for since, with what each counts.
+    /// Files that this process has not asked for so far, with what each counts.
     idle: BTreeMap<String, u64>,
     /// Those that were read or written since. They stay: who goes through more than the folder can hold finds a part of it again the next
     /// time, where each new file in place of the oldest one would leave nothing of what is asked for first.
@@ -50,8 +57,8 @@ impl KeptFiles {
         (digest == hex::encode(Sha256::digest(&content))).then(|| (words.to_owned(), content))
     }
 
-    /// Keeps a file, behind a line with these words and the digest of the content. Files that nobody has asked for go for it; where they are
-    /// not enough, it is not kept.
+    /// Keeps a file, behind a line with these words and the digest of the content. Files that this process has not asked for so far go for it,
+    /// in the order of their names; where they are not enough, it is not kept.
     ///
     /// # Errors
     /// When the folder cannot be used.
@@ -73,8 +80,7 @@ impl KeptFiles {
             remove(&self.folder.join(&idle))?;
             held.forget(&idle);
         }
-        // A temporary file is for its owner alone.
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)?;
+        let mut file = new_file(&self.folder)?;
         file.write_all(line.as_bytes())?;
         file.write_all(content)?;
         file.persist(self.folder.join(name))?;
@@ -89,16 +95,26 @@ impl KeptFiles {
 }
 
 impl Held {
-    /// Looks at what the folder holds beside the files that are known to be used.
+    /// Looks at what the folder holds beside the files that are known to be used, and removes what processes that died were writing.
     fn look_through(&mut self, folder: &Path, suffixes: &[&str]) -> io::Result<()> {
+        // The time by the clock that the other files have theirs from.
+        let now = new_file(folder)?.as_file().metadata()?.modified()?;
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
             let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| suffixes.iter().any(|end| name.ends_with(end))) else {
-                continue;
-            };
+            let Some(name) = name.to_str() else { continue };
             // Another process may have removed it.
             let Ok(metadata) = entry.metadata() else { continue };
+            if name.starts_with(NEW) {
+                let since = metadata.modified().ok().and_then(|at| now.duration_since(at).ok());
+                if since.is_some_and(|since| since > WRITING) {
+                    remove(&entry.path())?;
+                }
+                continue;
+            }
+            if !suffixes.iter().any(|end| name.ends_with(end)) {
+                continue;
+            }
             if !self.used.contains_key(name) {
                 let size = counted(metadata.len());
                 self.bytes += size;
@@ -122,6 +138,11 @@ impl Held {
 
 fn counted(size: u64) -> u64 {
     size.max(LEAST)
+}
+
+/// A file for its owner alone, which is gone when it is dropped.
+fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new().prefix(NEW).tempfile_in(folder)
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -196,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_nobody_asks_for_go_for_others() {
+    fn files_that_a_command_has_not_asked_for_go_for_others() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("notes.txt"), vec![0; 100_000]).unwrap();
         assert_eq!(pass(&files(folder.path(), 3), 0..3), 0);
@@ -211,6 +232,17 @@ mod tests {
         assert_eq!(pass(&files, [1, 6].into_iter()), 2);
         files.keep("large.kept", "kept/v1", &vec![0; 2 * 4096]).unwrap();
         assert_eq!(names(folder.path()), ["001.kept", "005.kept", "006.kept", "notes.txt"]);
+    }
+
+    #[test]
+    fn what_a_process_was_writing_that_has_died_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, age) in [(".new-dead", 3_601), (".new-alive", 3_000), ("notes.txt", 10_000)] {
+            let file = std::fs::File::create(folder.path().join(name)).unwrap();
+            file.set_modified(file.metadata().unwrap().modified().unwrap() - Duration::from_secs(age)).unwrap();
+        }
+        pass(&files(folder.path(), 3), 0..1);
+        assert_eq!(names(folder.path()), [".new-alive", "000.kept", "notes.txt"]);
     }
 
     #[test]
