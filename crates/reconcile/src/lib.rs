@@ -13,5 +13,5 @@ mod tasks;
 
 pub use backoff::Failure;
 pub use lead::{Candidate, Leadership, LeaseTimes, LostLease};
-pub use mirror::{Mirror, Mirrored, Seen};
+pub use mirror::{Lost, Mirror, Mirrored, Seen};
 pub use tasks::{Died, Running, TaskKey, Tasks};

@@ -42,6 +42,17 @@ pub enum Seen {
     Deleted(Bytes),
 }
 
+/// What a mirror could not do; the message is that of the request.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    /// List the objects.
+    #[error(transparent)]
+    List(ClusterError),
+    /// Watch the objects that it has listed.
+    #[error(transparent)]
+    Watch(ClusterError),
+}
+
 /// A running mirror: ask for [`Mirror::next`] without end.
 #[derive(Debug)]
 pub struct Mirror {
@@ -146,8 +157,8 @@ impl Mirror {
     /// nothing, but a request that was made is made again.
     ///
     /// # Errors
-    /// [`ClusterError`]: what has failed. The next call tries it again, after a pause that grows with each failure.
-    pub async fn next(&mut self) -> Result<Seen, ClusterError> {
+    /// [`Lost`]: what has failed. The next call tries it again, after a pause that grows with each failure.
+    pub async fn next(&mut self) -> Result<Seen, Lost> {
         loop {
             if let Some(pause) = self.pause {
                 sleep(pause).await;
@@ -157,8 +168,8 @@ impl Mirror {
                 Ok(Some(seen)) => return Ok(seen),
                 Ok(None) => {}
                 Err(e) => {
-                    self.at = match std::mem::replace(&mut self.at, At::List) {
-                        At::Watch(from) | At::Watching(_, from) if !e.is_expired() => At::Watch(from),
+                    self.at = match (std::mem::replace(&mut self.at, At::List), &e) {
+                        (At::Watch(from) | At::Watching(_, from), Lost::Watch(e)) if !e.is_expired() => At::Watch(from),
                         _ => At::List,
                     };
                     self.pause = self.pauses.next();
@@ -168,26 +179,26 @@ impl Mirror {
         }
     }
 
-    /// Makes the next call give all objects again.
+    /// Makes the next call give all objects again, after the pause that follows a failure.
     pub fn list_anew(&mut self) {
         self.at = At::List;
     }
 
-    async fn step(&mut self) -> Result<Option<Seen>, ClusterError> {
+    async fn step(&mut self) -> Result<Option<Seen>, Lost> {
         match &mut self.at {
             At::List => {
-                let (all, revision) = self.of.list().await?;
+                let (all, revision) = self.of.list().await.map_err(Lost::List)?;
                 self.at = At::Watch(revision);
                 Ok(Some(Seen::All(all)))
             }
             At::Watch(from) => {
                 let from = from.clone();
-                let watch = self.of.watch(from.clone()).await?;
+                let watch = self.of.watch(from.clone()).await.map_err(Lost::Watch)?;
                 self.at = At::Watching(Box::new(watch), from);
                 Ok(None)
             }
             At::Watching(watch, revision) => {
-                let seen = match watch.next().await? {
+                let seen = match watch.next().await.map_err(Lost::Watch)? {
                     None => {
                         // The server has ended it as agreed.
                         self.pauses = pauses();
@@ -275,7 +286,8 @@ mod tests {
             seen.push(match mirror.next().await {
                 Ok(Seen::All(all)) => format!("all: {}", all.iter().map(name).collect::<String>()),
                 Ok(changed) => format!("{changed:?}"),
-                Err(e) => e.verb.to_owned(),
+                Err(Lost::List(e)) => format!("list: {e}"),
+                Err(Lost::Watch(_)) => "watch".to_owned(),
             });
             if wants_anew {
                 mirror.list_anew();

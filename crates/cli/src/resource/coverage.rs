@@ -1,6 +1,9 @@
 //! `lifeboat status`: what is protected and what is not, on one screen.
 
+mod follow;
+mod known;
 mod looked;
+mod rhythm;
 mod screen;
 mod watched;
 
@@ -34,7 +37,7 @@ pub(crate) struct StatusArgs {
     output: Optional<Format>,
 }
 
-/// How long a request may take that follows the cluster: what is shown meanwhile is taken to be so still.
+/// How long a request may take that follows the cluster. Until it has failed, what was seen last is shown.
 const FOLLOWING: lifeboat_api::Duration = lifeboat_api::Duration::from_secs(15);
 
 impl StatusArgs {

@@ -1,0 +1,154 @@
+//! Follows what the status shows of the cluster: by watches, by lists where it may not be watched, and by questions to the server.
+
+use super::known::{Change, Known, News, Read, TakeIn};
+use super::looked::{Asking, WITHOUT_CLAIMS, WITHOUT_NAMESPACES};
+use super::rhythm::pause;
+use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Restore, Schedule};
+use lifeboat_client::{Client, Object, api_resource};
+use lifeboat_cluster::metadata_of;
+use lifeboat_object::{ApiResource, chain};
+use lifeboat_reconcile::{Lost, Mirrored, Seen};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+/// Between two lists of what may be listed and not watched, at least.
+const LOOK: Duration = Duration::from_secs(5);
+/// After a list that has failed, or has brought what cannot be read, at least.
+const BROKEN: Duration = Duration::from_secs(1);
+/// After a list that is refused, of what is not needed for all else.
+const REFUSED: Duration = Duration::from_secs(30);
+/// Between two questions to the server, each of which is an object of the cluster.
+const ASK: Duration = Duration::from_secs(30);
+
+/// Begins to follow all that is shown of the cluster; nothing of it is known yet.
+pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sender<News>) -> Known {
+    let mut following = Following { client, tasks, news, unknown: BTreeMap::new() };
+    following.own::<Backup>(|known, change| change.apply(&mut known.inventory.lists.backups, |one| &one.metadata.name));
+    following
+        .own::<Schedule>(|known, change| change.apply(&mut known.inventory.lists.schedules, |one| &one.metadata.name));
+    following.own::<DeleteBackupRequest>(|known, change| {
+        change.apply(&mut known.inventory.lists.requests, |one| &one.metadata.name);
+    });
+    following.own::<BackupStorageLocation>(|known, change| {
+        change.apply(&mut known.inventory.lists.locations, |one| &one.metadata.name);
+    });
+    following
+        .own::<Restore>(|known, change| change.apply(&mut known.inventory.lists.restores, |one| &one.metadata.name));
+    let namespaces = ApiResource::namespaces();
+    following.metadata(namespaces, WITHOUT_NAMESPACES, Known::see_namespaces);
+    following.metadata(ApiResource::persistent_volume_claims(), WITHOUT_CLAIMS, Known::see_claims);
+    let unknown = following.unknown;
+    Known::new(client.namespace.clone(), unknown)
+}
+
+/// Begins to follow types.
+struct Following<'a> {
+    client: &'a Client,
+    tasks: &'a mut JoinSet<()>,
+    news: &'a mpsc::Sender<News>,
+    unknown: BTreeMap<String, Option<String>>,
+}
+
+impl Following<'_> {
+    /// Follows a type of ours in the namespace of the server.
+    fn own<T: Object>(&mut self, take: fn(&mut Known, Change<T>)) {
+        let (resource, namespace) = (api_resource::<T>(), Some(self.client.namespace.clone()));
+        let cluster = self.client.cluster.clone();
+        let mirrored = Mirrored { cluster, resource, namespace, metadata_only: false };
+        self.follow(Followed { mirrored, without: None, read: |body| serde_json::from_slice(body), take });
+    }
+
+    /// Follows the metadata of all objects of a type; `without` says what is missed without them.
+    fn metadata(&mut self, resource: ApiResource, without: &'static str, take: fn(&mut Known, Change<ObjectMeta>)) {
+        let (cluster, resource) = (self.client.cluster.clone(), Arc::new(resource));
+        let mirrored = Mirrored { cluster, resource, namespace: None, metadata_only: true };
+        self.follow(Followed { mirrored, without: Some(without), read: metadata_of, take });
+    }
+
+    fn follow<T: Send + 'static>(&mut self, followed: Followed<T>) {
+        self.unknown.insert(followed.kind(), None);
+        self.tasks.spawn(followed.follow(self.news.clone()));
+    }
+}
+
+/// A type that is followed.
+struct Followed<T> {
+    mirrored: Mirrored,
+    /// What is missed without its objects, where they are not needed for all else.
+    without: Option<&'static str>,
+    read: Read<T>,
+    take: fn(&mut Known, Change<T>),
+}
+
+impl<T: Send + 'static> Followed<T> {
+    fn kind(&self) -> String {
+        self.mirrored.resource.resource.clone()
+    }
+
+    /// Tells what becomes of the objects, until nobody listens.
+    async fn follow(self, news: mpsc::Sender<News>) {
+        let mut mirror = self.mirrored.clone().start();
+        let mut listing = Duration::ZERO;
+        loop {
+            let begun = Instant::now();
+            let told = match mirror.next().await {
+                // The next list says whether something is wrong, and if not, all that was missed. It comes after the pause of the mirror, which
+                // grows as long as watches fail.
+                Err(Lost::Watch(e)) if !e.is_denied() => {
+                    mirror.list_anew();
+                    continue;
+                }
+                // It may be listed, and not be watched: the lists have a pause of their own, which does not grow.
+                Err(Lost::Watch(_)) => {
+                    sleep(pause(LOOK, listing)).await;
+                    mirror = self.mirrored.clone().start();
+                    continue;
+                }
+                Err(Lost::List(e)) if e.is_forbidden() && self.without.is_some() => Ok(Change::Forbidden),
+                Err(Lost::List(e)) => Err(chain(&e)),
+                Ok(seen) => {
+                    if matches!(seen, Seen::All(_)) {
+                        listing = begun.elapsed();
+                    }
+                    let change = Change::of(&seen, self.read);
+                    change.map_err(|e| format!("one of the {} cannot be read: {e}", self.kind()))
+                }
+            };
+            let again = match &told {
+                Ok(Change::Forbidden) => Some(REFUSED),
+                Err(_) => Some(pause(BROKEN, listing)),
+                Ok(_) => None,
+            };
+            if news.send(self.news(told)).await.is_err() {
+                return;
+            }
+            if let Some(again) = again {
+                mirror.list_anew();
+                sleep(again).await;
+            }
+        }
+    }
+
+    fn news(&self, told: Result<Change<T>, String>) -> News {
+        let take = self.take;
+        let told = match told {
+            Ok(change) => Ok(Box::new(move |known: &mut Known| take(known, change)) as TakeIn),
+            Err(why) => Err(self.without.map_or_else(|| why.clone(), |without| format!("{without}: {why}"))),
+        };
+        News::Objects(self.kind(), told)
+    }
+}
+
+/// Asks the server again and again, until nobody listens.
+pub(super) async fn ask(asking: Asking, news: mpsc::Sender<News>) {
+    loop {
+        if news.send(News::Server(asking.ask().await)).await.is_err() {
+            return;
+        }
+        sleep(ASK).await;
+    }
+}

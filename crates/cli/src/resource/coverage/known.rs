@@ -1,0 +1,214 @@
+//! What is known of the cluster while the status is watched, and what there is new to know. Pure.
+
+use super::looked::View;
+use lifeboat_api::ObjectMeta;
+use lifeboat_control::{Inventory, namespace_to_protect};
+use lifeboat_reconcile::Seen;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of the cluster.
+#[derive(Default)]
+pub(super) struct Known {
+    /// The namespace of the server.
+    own: String,
+    pub(super) inventory: Inventory,
+    /// The names of the claims of each namespace; `None` when they may not be listed.
+    claims: Option<BTreeMap<String, BTreeSet<String>>>,
+    server: Option<Result<String, String>>,
+    /// Types that are not known now; with the reason, unless they are just being read.
+    unknown: BTreeMap<String, Option<String>>,
+}
+
+/// Takes in what has changed.
+pub(super) type TakeIn = Box<dyn FnOnce(&mut Known) + Send>;
+
+/// What there is new to know.
+pub(super) enum News {
+    /// Of the objects of this type: what changes it, or why they cannot be read.
+    Objects(String, Result<TakeIn, String>),
+    /// Of the server: its version, or why that is not known.
+    Server(Result<String, String>),
+}
+
+impl Known {
+    /// Before anything was read. `own` is the namespace of the server, `unknown` are the types that are being read.
+    pub(super) fn new(own: String, unknown: BTreeMap<String, Option<String>>) -> Self {
+        Self { own, unknown, ..Self::default() }
+    }
+
+    pub(super) fn take(&mut self, news: News) {
+        match news {
+            News::Server(answer) => self.server = Some(answer),
+            News::Objects(kind, Ok(change)) => {
+                self.unknown.remove(&kind);
+                change(self);
+            }
+            News::Objects(kind, Err(why)) => drop(self.unknown.insert(kind, Some(why))),
+        }
+    }
+
+    /// What is to be shown; `None` as long as all is just being read.
+    pub(super) fn shown(&mut self) -> Option<Result<View<'_>, String>> {
+        if let Some(why) = self.unknown.values().flatten().next() {
+            return Some(Err(why.clone()));
+        }
+        let server = self.server.as_ref().filter(|_| self.unknown.is_empty())?;
+        for one in &mut self.inventory.namespaces {
+            let of = |claims: &BTreeMap<_, BTreeSet<String>>| claims.get(&one.facts.name).map_or(0, BTreeSet::len);
+            one.claims = self.claims.as_ref().map(|claims| of(claims) as u64);
+        }
+        Some(Ok(View { inventory: &self.inventory, server }))
+    }
+
+    pub(super) fn see_namespaces(&mut self, change: Change<ObjectMeta>) {
+        let namespaces = &mut self.inventory.namespaces;
+        self.inventory.namespaces_are_hidden = matches!(change, Change::Forbidden);
+        match change {
+            Change::Forbidden => namespaces.clear(),
+            Change::All(all) => {
+                *namespaces = all.into_iter().filter_map(|one| namespace_to_protect(one, &self.own)).collect();
+            }
+            Change::Is(one) => {
+                namespaces.retain(|known| known.facts.name != one.name);
+                namespaces.extend(namespace_to_protect(one, &self.own));
+            }
+            Change::Gone(one) => namespaces.retain(|known| known.facts.name != one.name),
+        }
+    }
+
+    pub(super) fn see_claims(&mut self, change: Change<ObjectMeta>) {
+        let add = |claims: &mut BTreeMap<String, BTreeSet<String>>, one: ObjectMeta| {
+            claims.entry(one.namespace).or_default().insert(one.name);
+        };
+        if let Change::Forbidden = change {
+            self.claims = None;
+            return;
+        }
+        let known = self.claims.get_or_insert_default();
+        match change {
+            Change::Forbidden => {}
+            Change::All(all) => {
+                known.clear();
+                all.into_iter().for_each(|one| add(known, one));
+            }
+            Change::Is(one) => add(known, one),
+            Change::Gone(one) => {
+                if let Some(claims) = known.get_mut(&one.namespace) {
+                    claims.remove(&one.name);
+                }
+            }
+        }
+    }
+}
+
+/// What was seen of the objects of a type.
+pub(super) enum Change<T> {
+    /// All that there are.
+    All(Vec<T>),
+    /// One that is new, or is like this now.
+    Is(T),
+    /// One that is gone.
+    Gone(T),
+    /// They may not be listed.
+    Forbidden,
+}
+
+/// Reads an object out of its JSON.
+pub(super) type Read<T> = fn(&[u8]) -> serde_json::Result<T>;
+
+impl<T> Change<T> {
+    pub(super) fn of(seen: &Seen, read: Read<T>) -> serde_json::Result<Self> {
+        match seen {
+            Seen::All(bodies) => bodies.iter().map(|body| read(body)).collect::<Result<_, _>>().map(Self::All),
+            Seen::Applied(body) => read(body).map(Self::Is),
+            Seen::Deleted(body) => read(body).map(Self::Gone),
+        }
+    }
+
+    /// Brings a list up to date that is in the order of the names.
+    pub(super) fn apply(self, all: &mut Vec<T>, name: fn(&T) -> &str) {
+        let find = |all: &[T], one: &T| all.binary_search_by(|known| name(known).cmp(name(one)));
+        match self {
+            Self::All(mut seen) => {
+                // A list may hand one out twice.
+                seen.sort_by(|a, b| name(a).cmp(name(b)));
+                seen.dedup_by(|a, b| name(a) == name(b));
+                *all = seen;
+            }
+            Self::Is(one) => match find(all, &one) {
+                Ok(at) => all[at] = one,
+                Err(at) => all.insert(at, one),
+            },
+            Self::Gone(one) => {
+                if let Ok(at) = find(all, &one) {
+                    all.remove(at);
+                }
+            }
+            Self::Forbidden => all.clear(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_stays_in_the_order_of_names_whatever_changes() {
+        let mut all = Vec::new();
+        let mut seen = Vec::new();
+        for change in [
+            Change::All(vec!["c1", "a1", "c1"]),
+            Change::Is("b1"),
+            Change::Is("c2"),
+            Change::Gone("a1"),
+            Change::Gone("d1"),
+            Change::All(vec!["e1"]),
+        ] {
+            change.apply(&mut all, |one| &one[..1]);
+            seen.push(all.join(" "));
+        }
+        assert_eq!(seen, ["a1 c1", "a1 b1 c1", "a1 b1 c2", "b1 c2", "b1 c2", "e1"]);
+    }
+
+    fn object(namespace: &str, name: &str) -> ObjectMeta {
+        ObjectMeta { namespace: namespace.to_owned(), name: name.to_owned(), ..ObjectMeta::default() }
+    }
+
+    #[test]
+    fn nothing_is_shown_until_all_is_known_and_what_cannot_be_read_is_told() {
+        let mut known = Known { own: "velero".to_owned(), ..Known::default() };
+        known.unknown = [("namespaces".to_owned(), None), ("persistentvolumeclaims".to_owned(), None)].into();
+        let objects = |kind: &str, change: fn(&mut Known)| News::Objects(kind.to_owned(), Ok(Box::new(change)));
+        let shown = |known: &mut Known| {
+            let claims = |view: View<'_>| {
+                let all = view.inventory.namespaces.iter();
+                all.map(|one| format!("{} {:?}", one.facts.name, one.claims)).collect::<Vec<_>>().join(", ")
+            };
+            known.shown().map(|shown| shown.map_or_else(|why| why, claims))
+        };
+        known.take(News::Server(Ok("v1".to_owned())));
+        known.take(objects("namespaces", |known| {
+            known.see_namespaces(Change::All(["velero", "shop", "web"].map(|name| object("", name)).into()));
+        }));
+        assert_eq!(shown(&mut known), None);
+        known.take(objects("persistentvolumeclaims", |known| {
+            known.see_claims(Change::All(
+                [("shop", "a"), ("shop", "b"), ("web", "a")].map(|(n, c)| object(n, c)).into(),
+            ));
+        }));
+        assert_eq!(shown(&mut known).as_deref(), Some("shop Some(2), web Some(1)"));
+        known.take(objects("persistentvolumeclaims", |known| known.see_claims(Change::Gone(object("shop", "b")))));
+        known.take(objects("namespaces", |known| known.see_namespaces(Change::Gone(object("", "web")))));
+        assert_eq!(shown(&mut known).as_deref(), Some("shop Some(1)"));
+        known.take(News::Objects("namespaces".to_owned(), Err("no route".to_owned())));
+        assert_eq!(shown(&mut known).as_deref(), Some("no route"));
+        known.take(objects("namespaces", |known| known.see_namespaces(Change::Is(object("", "new")))));
+        assert_eq!(shown(&mut known).as_deref(), Some("shop Some(1), new Some(0)"));
+        known.take(objects("persistentvolumeclaims", |known| known.see_claims(Change::Forbidden)));
+        assert_eq!(shown(&mut known).as_deref(), Some("shop None, new None"));
+        known.take(objects("namespaces", |known| known.see_namespaces(Change::Forbidden)));
+        assert!(known.inventory.namespaces_are_hidden);
+        assert_eq!(shown(&mut known).as_deref(), Some(""));
+    }
+}
