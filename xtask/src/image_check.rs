@@ -193,7 +193,7 @@ fn check_program(architecture: Architecture, source: &Source, image: &Image) -> 
         Ok(said)
     };
     let version = call(&["version", "--client-only"])?;
-    for word in [env!("CARGO_PKG_VERSION"), source.commit.as_deref().unwrap_or_default()] {
+    for word in [Some(env!("CARGO_PKG_VERSION")), source.commit.as_deref()].into_iter().flatten() {
         ensure!(version.contains(word), "lifeboat version does not say {word}:\n{version}");
     }
     call(&["demo"]).map(drop)
