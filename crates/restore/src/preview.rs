@@ -78,11 +78,12 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     let mut needed = Needed::new(Arc::clone(&mapping), reader, Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
     let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
-    let (defined, told) = (HashSet::new(), Begun::new(walk.archive.rows().len()));
+    let (defined, has_turn) = (HashSet::new(), Begun::new(walk.archive.rows().len()));
     for one in walk.levels.iter().flat_map(|level| &level.items) {
-        told.begin(one.row);
+        has_turn.begin(one.row);
     }
-    let mut previewer = Previewer { mapping, maker, namespaces, reader, env: env.clone(), defined, told, asks_server };
+    let mut previewer =
+        Previewer { mapping, maker, namespaces, reader, env: env.clone(), defined, has_turn, asks_server };
     for level in std::mem::take(&mut walk.levels) {
         if env.operation.cancel.is_cancelled() || out.is_closed() {
             break;
@@ -119,7 +120,7 @@ struct Previewer {
     /// Types that the restore would define itself.
     defined: HashSet<String>,
     /// Objects that have a turn of their own, or have come along with another one.
-    told: Begun,
+    has_turn: Begun,
     /// Whether the API server is asked about each write.
     asks_server: bool,
 }
@@ -194,16 +195,28 @@ impl Previewer {
         needs: &[ObjectKey],
         needed: &mut Needed,
     ) -> Result<Vec<(ObjectKey, PreviewItem)>, RestoreError> {
-        let (mut open, mut out) = (needs.to_vec(), Vec::new());
-        while let Some(key) = open.pop() {
-            let Some(row) = self.mapping.find(&key).filter(|row| self.told.begin(*row)) else { continue };
+        enum Step {
+            Look(ObjectKey),
+            Tell(ObjectKey, Box<PreviewItem>),
+        }
+        let look = |needs: &[ObjectKey]| needs.iter().rev().cloned().map(Step::Look).collect::<Vec<_>>();
+        let (mut open, mut out) = (look(needs), Vec::new());
+        while let Some(step) = open.pop() {
+            let key = match step {
+                Step::Look(key) => key,
+                Step::Tell(key, item) => {
+                    out.push((key, *item));
+                    continue;
+                }
+            };
+            let Some(row) = self.mapping.find(&key).filter(|row| self.has_turn.begin(*row)) else { continue };
             let body = self.reader.load(row).await?;
             needed.take_out_of_left_out(&key, &body);
             let item = self.one(Source { row, key: key.clone(), body, exists: false }, Seen::Unknown).await;
-            open.extend(item.needs.iter().cloned());
-            out.push((key, item));
+            let needs = look(&item.needs);
+            open.push(Step::Tell(key, Box::new(item)));
+            open.extend(needs);
         }
-        out.reverse();
         Ok(out)
     }
 
@@ -475,6 +488,37 @@ resourceModifierRules:
         assert_eq!((item.errors.len(), item.warnings.len()), (1, 1), "{item:?}");
         assert!(item.errors[0].starts_with("rule 2: "), "{item:?}");
         assert!(item.warnings[0].starts_with("rule 1: the cluster does not say how lists of ConfigMap"), "{item:?}");
+    }
+
+    #[tokio::test]
+    async fn what_comes_along_comes_once_and_behind_all_that_it_needs() {
+        let key = |name: &str| ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), name);
+        let action = Scripted::new(move |item, _| {
+            let needs: &[&str] = match item["metadata"]["name"].as_str() {
+                Some("a") => &["b", "c"],
+                Some("b") => &["c", "d"],
+                Some("c") => &["b"],
+                _ => &[],
+            };
+            let additional_items = needs.iter().map(|name| key(name)).collect();
+            Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
+        });
+        let mut selected = config_map("a");
+        selected["metadata"]["labels"] = json!({"app": "web"});
+        let objects = [selected, config_map("b"), config_map("c"), config_map("d"), config_map("e")];
+        let mut ground = Ground::new(&objects, &Arc::new(action.pure())).await;
+        let labels = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
+        ground.request.restore.spec.label_selector = Some(labels);
+        let (sender, mut items) = mpsc::channel(16);
+        preview(&ground.request, &ground.env, sender).await.unwrap();
+        let mut told = Vec::new();
+        while let Some(item) = items.recv().await {
+            told.push(item.key.to_string());
+        }
+        // The first that is told brings its namespace with it. What needs itself, over others, comes when it is met.
+        let expected =
+            ["namespaces/shop", "configmaps/shop/c", "configmaps/shop/d", "configmaps/shop/b", "configmaps/shop/a"];
+        assert_eq!(told, expected);
     }
 
     #[test]

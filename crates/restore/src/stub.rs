@@ -49,6 +49,7 @@ type Told = Box<dyn Fn(&str, usize) -> Progress + Send + Sync>;
 /// An action on ConfigMaps, unless another scope is given, that does as it is told.
 pub(crate) struct Scripted {
     scope: ActionScope,
+    is_pure: bool,
     execute: Box<dyn Fn(Value, usize) -> Executed + Send + Sync>,
     ready: Vec<Result<bool, ActionError>>,
     ready_after: Option<&'static str>,
@@ -67,6 +68,7 @@ impl Scripted {
     pub(crate) fn new(execute: impl Fn(Value, usize) -> Executed + Send + Sync + 'static) -> Self {
         Self {
             scope: ActionScope::resources(&["configmaps"]),
+            is_pure: false,
             execute: Box::new(execute),
             ready: vec![Ok(true)],
             ready_after: None,
@@ -81,6 +83,11 @@ impl Scripted {
     /// The same one, that says this of an operation of which it was asked so often before.
     pub(crate) fn progressing(self, progress: impl Fn(&str, usize) -> Progress + Send + Sync + 'static) -> Self {
         Self { progress: Box::new(progress), ..self }
+    }
+
+    /// The same one, which previews may ask too.
+    pub(crate) fn pure(self) -> Self {
+        Self { is_pure: true, ..self }
     }
 
     /// The same one, for these objects.
@@ -135,6 +142,10 @@ impl RestoreItemAction for Scripted {
         let before = self.asked().iter().filter(|asked| **asked == name).count();
         self.asked.lock().unwrap().push(name);
         (self.execute)(input.item, before)
+    }
+
+    fn is_pure(&self) -> bool {
+        self.is_pure
     }
 
     async fn are_additional_items_ready(&self, items: &[ObjectKey], _: &Restore) -> Result<bool, ActionError> {
