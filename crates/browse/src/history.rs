@@ -55,13 +55,13 @@ impl History {
     /// Whether some backup could not be read.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
-        self.events.iter().any(|event| matches!(event.event, Happening::Unreadable(_) | Happening::NotCompared(_)))
+        self.events.iter().any(|event| matches!(event.happening, Happening::Unreadable(_) | Happening::NotCompared(_)))
     }
 
     /// Whether some backup has the object.
     #[must_use]
     pub fn has_object(&self) -> bool {
-        self.events.iter().any(|event| matches!(event.event, Happening::Present | Happening::Appeared))
+        self.events.iter().any(|event| matches!(event.happening, Happening::Present | Happening::Appeared))
     }
 }
 
@@ -86,10 +86,13 @@ struct State {
 enum Source {
     /// What was kept of it was not looked for.
     Rows(Box<ArchiveRows>),
-    /// Nothing was kept of it, or what stands for it.
-    Kept(Option<Summary>, Box<ArchiveRows>),
+    /// What was kept of it was looked for, and it was not the object itself: what stands for it, or nothing.
+    LookedFor {
+        summary: Option<Summary>,
+        rows: Box<ArchiveRows>,
+    },
     Read(Box<Value>),
-    /// Reading has failed.
+    /// Nothing is at hand: reading it goes on, or has failed.
     Lost,
 }
 
@@ -108,8 +111,8 @@ impl State {
                 };
                 match kept.and_then(|kept| ObjectState::decode(&kept)) {
                     Some(ObjectState::Whole(object)) => Source::Read(Box::new(object)),
-                    Some(ObjectState::Summary(summary)) => Source::Kept(Some(summary), rows),
-                    None => Source::Kept(None, rows),
+                    Some(ObjectState::Summary(summary)) => Source::LookedFor { summary: Some(summary), rows },
+                    None => Source::LookedFor { summary: None, rows },
                 }
             }
             source => source,
@@ -119,7 +122,7 @@ impl State {
     /// What stands for the object, as far as it is known without reading it.
     fn summary(&self) -> Option<Summary> {
         match &self.source {
-            Source::Kept(summary, _) => summary.clone(),
+            Source::LookedFor { summary, .. } => summary.clone(),
             Source::Read(object) => Some(Summary::of((**object).clone())),
             Source::Rows(_) | Source::Lost => None,
         }
@@ -205,7 +208,7 @@ impl Reader<'_> {
                 state.source = Source::Read(read);
                 return Ok(value);
             }
-            Source::Rows(rows) | Source::Kept(_, rows) => rows,
+            Source::Rows(rows) | Source::LookedFor { rows, .. } => rows,
             Source::Lost => Box::new(self.rows(&state.backup).await?),
         };
         let cache = rows.cache().cloned();

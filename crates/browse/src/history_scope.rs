@@ -67,11 +67,11 @@ impl HistoryScope {
             None if Self::asks_for_labels(record) => Some("the backup has a label selector".to_owned()),
             _ => None,
         };
-        Lack::Lacks(doubt.or_else(|| scope.doubt().map(told)))
+        Lack::Lacks(doubt.or_else(|| scope.doubt().map(words_of)))
     }
 }
 
-fn told(doubt: Doubt) -> String {
+fn words_of(doubt: Doubt) -> String {
     match doubt {
         Doubt::Policies => "the backup has resource policies".to_owned(),
         Doubt::Phase(phase) => format!("the backup is {}", phase.map_or("of an unknown phase", BackupPhase::as_str)),

@@ -83,7 +83,7 @@ impl LivePlan {
         namespaces: &[NamespaceFacts],
     ) -> Result<(Self, Vec<LiveType>), SelectorError> {
         let backup = BackupScope::of(saved.record, catalog, namespaces)?;
-        let mut plan = Self { notes: backup.doubt().map(told).into_iter().collect(), backup };
+        let mut plan = Self { notes: backup.doubt().map(note_of).into_iter().collect(), backup };
         let mut types = plan.held(saved.rows, scope, catalog);
         plan.add_collected(&mut types, scope, catalog);
         plan.notes = plan.notes.into_iter().map(printable).collect();
@@ -164,7 +164,7 @@ impl LivePlan {
                 (false, false) => Vec::new(),
             };
         }
-        match self.backup.filter().namespaces().to_list() {
+        match self.backup.places_to_list() {
             NamespaceScope::Names(included) if api.namespaced => {
                 let held = rows.of_type(&resource).iter().map(|number| rows.place(*number).0);
                 let names: BTreeSet<&str> = included.iter().map(String::as_str).chain(held).collect();
@@ -197,7 +197,7 @@ impl LivePlan {
 }
 
 /// What a doubt means for the comparison.
-fn told(doubt: Doubt) -> String {
+fn note_of(doubt: Doubt) -> String {
     match doubt {
         Doubt::Policies => {
             let text = "the backup has resource policies, which may have left objects out: objects that only the cluster \

@@ -22,7 +22,8 @@ pub(crate) enum ObjectState {
     Summary(Summary),
 }
 
-/// What stands for an object that is not kept itself: a Secret, or one that is large. It says whether two states differ, and not where.
+/// What stands for an object that is not kept itself: a Secret, or one that is large. It can say that two states do not differ,
+/// and neither that they do nor where.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Summary {
     pub(crate) uid: String,

@@ -38,7 +38,7 @@ pub struct HistoryEvent {
     /// How many backups show it.
     pub backups: usize,
     /// What they show.
-    pub event: Happening,
+    pub happening: Happening,
 }
 
 /// What happened to an object.
@@ -77,8 +77,8 @@ pub(crate) struct Timeline {
 impl Timeline {
     /// Adds what the next backup says.
     pub(crate) fn add(&mut self, backup: &str, time: Option<Time>, look: Look) {
-        let event = self.event(look);
-        match &event {
+        let happening = self.happening(look);
+        match &happening {
             Happening::Present
             | Happening::Appeared
             | Happening::Changed(_)
@@ -89,21 +89,28 @@ impl Timeline {
             Happening::NotInScope(_) | Happening::Unreadable(_) => {}
         }
         let is_more = |last: &&mut HistoryEvent| {
-            matches!(event, Happening::Same | Happening::Absent(_) | Happening::NotInScope(_)) && last.event == event
+            matches!(happening, Happening::Same | Happening::Absent(_) | Happening::NotInScope(_))
+                && last.happening == happening
         };
         if let Some(last) = self.events.last_mut().filter(is_more) {
             last.backups += 1;
             backup.clone_into(&mut last.last);
             return;
         }
-        self.events.push(HistoryEvent { backup: backup.to_owned(), time, last: backup.to_owned(), backups: 1, event });
+        self.events.push(HistoryEvent {
+            backup: backup.to_owned(),
+            time,
+            last: backup.to_owned(),
+            backups: 1,
+            happening,
+        });
     }
 
     pub(crate) fn events(self) -> Vec<HistoryEvent> {
         self.events
     }
 
-    fn event(&self, look: Look) -> Happening {
+    fn happening(&self, look: Look) -> Happening {
         match (look, self.is_there) {
             (Look::First, None) => Happening::Present,
             (Look::First, Some(_)) => Happening::Appeared,
@@ -146,7 +153,7 @@ mod tests {
         for event in &events {
             assert_eq!(event.last.parse::<usize>().unwrap(), first(event) + event.backups - 1);
         }
-        events.into_iter().map(|event| (first(&event), event.backups, event.event)).collect()
+        events.into_iter().map(|event| (first(&event), event.backups, event.happening)).collect()
     }
 
     #[test]

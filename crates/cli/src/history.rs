@@ -99,15 +99,15 @@ impl HistoryArgs {
 /// Hides the values of a Secret.
 fn hide(history: &mut History) {
     for event in &mut history.events {
-        if let Happening::Changed(differences) | Happening::MadeAgain(differences) = &mut event.event {
+        if let Happening::Changed(differences) | Happening::MadeAgain(differences) = &mut event.happening {
             hide_secret_values(differences);
         }
     }
 }
 
 /// What an event is called, the reason that belongs to it, and where the object differs.
-fn parts(event: &Happening) -> (&'static str, Option<&str>, &[Difference]) {
-    match event {
+fn parts(happening: &Happening) -> (&'static str, Option<&str>, &[Difference]) {
+    match happening {
         Happening::Present => ("present", None, &[]),
         Happening::Appeared => ("appeared", None, &[]),
         Happening::Changed(differences) => ("changed", None, differences),
@@ -126,10 +126,10 @@ fn text(key: &ObjectKey, history: &History, colours: bool) -> String {
     let width = history.events.iter().map(|event| printable(&event.backup).chars().count()).max().unwrap_or_default();
     let mut text = format!("{}\n", printable(key));
     for event in &history.events {
-        let HistoryEvent { backup, time, last, backups, event } = event;
+        let HistoryEvent { backup, time, last, backups, happening } = event;
         let [backup, last] = [backup, last].map(printable);
         let time = time.map_or_else(|| "-".to_owned(), |time| time.to_string());
-        let (word, reason, differences) = parts(event);
+        let (word, reason, differences) = parts(happening);
         let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
         let count = match backups {
             1 => String::new(),
@@ -155,7 +155,7 @@ fn json_word(word: &str) -> &str {
 
 fn document(key: &ObjectKey, history: &History) -> Value {
     let events = history.events.iter().map(|event| {
-        let (word, reason, differences) = parts(&event.event);
+        let (word, reason, differences) = parts(&event.happening);
         let mut document = json!({"event": json_word(word), "backup": event.backup});
         if let Some(time) = event.time {
             document["time"] = time.to_string().into();
@@ -184,12 +184,12 @@ mod tests {
     use lifeboat_object::GroupResource;
 
     fn history() -> History {
-        let event = |backup: &str, backups: usize, event: Happening| HistoryEvent {
+        let event = |backup: &str, backups: usize, happening: Happening| HistoryEvent {
             backup: backup.to_owned(),
             time: Some(lifeboat_api::Time::new("2026-11-24T02:00:00Z".parse().unwrap())),
             last: format!("{backup}-last"),
             backups,
-            event,
+            happening,
         };
         let difference = Difference { path: "/data/a".to_owned(), left: Some(json!("1")), right: None };
         let undated = HistoryEvent { time: None, ..event("odd", 1, Happening::Unreadable("it is torn".to_owned())) };

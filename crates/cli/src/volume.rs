@@ -56,7 +56,7 @@ impl VolumeCommand {
 impl ExplainArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if self.claim.is_some() && self.object_namespace.is_none() {
-            bail!("a claim is in a namespace: say which by --object-namespace");
+            bail!("a claim is in a namespace: say which by {}", globals.program.object_namespace_flag());
         }
         let mut backup = Backup::default();
         self.spec.apply(&mut backup);

@@ -21,8 +21,8 @@ const REFUSED: Duration = Duration::from_secs(600);
 /// that its label keeps out of backups. Its claims are not counted.
 #[must_use]
 pub fn namespace_to_protect(meta: ObjectMeta, own: &str) -> Option<NamespaceInventory> {
-    let is_ours = SYSTEM.contains(&meta.name.as_str()) || meta.name == own;
-    if is_ours || meta.deletion_timestamp.is_some() || is_kept_out(&meta.labels) {
+    let is_of_system = SYSTEM.contains(&meta.name.as_str()) || meta.name == own;
+    if is_of_system || meta.deletion_timestamp.is_some() || is_kept_out(&meta.labels) {
         return None;
     }
     Some(NamespaceInventory {

@@ -3,7 +3,7 @@
 
 use crate::backup::{BackupFilter, ObjectFacts};
 use crate::kept_out::is_kept_out;
-use crate::namespace::NamespaceFacts;
+use crate::namespace::{NamespaceFacts, NamespaceScope};
 use crate::selector::SelectorError;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog};
@@ -46,10 +46,10 @@ impl BackupScope {
         self.doubt
     }
 
-    /// Its filters.
+    /// Where it looks for objects that are in namespaces.
     #[must_use]
-    pub fn filter(&self) -> &BackupFilter {
-        &self.filter
+    pub fn places_to_list(&self) -> NamespaceScope {
+        self.filter.namespaces().to_list()
     }
 
     /// Whether it looks for objects of a type.

@@ -43,7 +43,7 @@ async fn history_of(store: &Store, key: &ObjectKey, options: &HistoryOptions) ->
 }
 
 fn told(history: &History) -> Vec<(&str, usize, Happening)> {
-    history.events.iter().map(|event| (event.backup.as_str(), event.backups, event.event.clone())).collect()
+    history.events.iter().map(|event| (event.backup.as_str(), event.backups, event.happening.clone())).collect()
 }
 
 fn changed(from: &str, to: &str) -> Happening {
@@ -214,7 +214,7 @@ async fn a_backup_that_may_leave_the_object_out_by_its_labels_says_when_they_can
     })
     .await;
     let history = history_of(&store, &settings(), &plain()).await;
-    let Happening::Vanished(Some(doubt)) = &history.events[1].event else { panic!("{history:?}") };
+    let Happening::Vanished(Some(doubt)) = &history.events[1].happening else { panic!("{history:?}") };
     let expected = "the backup has a label selector; the labels in b-0 cannot be read: ";
     assert_eq!(doubt.get(..expected.len()), Some(expected), "{doubt}");
 }
@@ -245,7 +245,7 @@ async fn archives_without_index_are_read_once_and_again_when_they_are_written_ag
     let (folder, bucket) = of_velero();
     let store = Store::new(Arc::new(bucket.clone()));
     let kept = tempfile::tempdir().unwrap();
-    let cache = kept.path().join("indexes");
+    let cache = kept.path().join("archives");
     let options = HistoryOptions { open: options(), cache: Some(ArchiveCache::new(cache.clone())) };
     let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("app1"), "settings");
     let expected = [("one-ns", 1, Happening::Present), ("selector", 3, Happening::Same)];

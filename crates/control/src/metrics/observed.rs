@@ -66,7 +66,7 @@ impl Metrics {
         let backups: BTreeSet<&str> = world.backups.iter().map(|backup| backup.metadata.name.as_str()).collect();
         let is_shown =
             |schedule: &str, backup: &str| is_there(schedule) && (backup.is_empty() || backups.contains(backup));
-        self.csi().into_iter().for_each(|counter| remove_absent_backups(counter, is_shown));
+        self.csi().into_iter().for_each(|counter| remove_absent_series(counter, is_shown));
         self.observe_unprotected(world, is_there);
         world.locations.iter().for_each(|location| self.observe_location(location));
         remove_absent(&self.backup_last_success, |schedule| last.contains_key(schedule));
@@ -107,7 +107,7 @@ impl Metrics {
 }
 
 /// Takes away the series of schedules and backups that are gone.
-fn remove_absent_backups(counter: &IntCounterVec, is_shown: impl Fn(&str, &str) -> bool) {
+fn remove_absent_series(counter: &IntCounterVec, is_shown: impl Fn(&str, &str) -> bool) {
     for family in counter.collect() {
         for metric in family.get_metric() {
             let value = |name: &str| metric.get_label().iter().find(|l| l.name() == name).map_or("", LabelPair::value);
