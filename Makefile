@@ -38,7 +38,7 @@ bench-large: ## the same with 300,000 objects, about half an hour and 6 GB of me
 image: ## the container image for amd64 and arm64 as one file, without a container engine; ARGS="--architecture arm64" for one
 	cargo xtask image $(ARGS)
 
-image-check: ## the image made twice, compared, looked into and run; ARGS="--profile dev" to try it
+image-check: ## the image made twice, compared, looked into and run, in an hour or more, and as root where qemu is missing; ARGS="--profile dev" to try it
 	cargo xtask image-check $(ARGS)
 
 deploy: ## what of deploy/ is made of the objects of `install`: the base of kustomize, definitions and smaller rights of the chart
