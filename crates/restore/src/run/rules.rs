@@ -337,3 +337,16 @@ async fn where_few_are_selected_nothing_is_read_of_those_that_their_names_leave_
     ground.run_again().await.unwrap();
     assert_eq!(ground.made(), ["a"]);
 }
+
+#[tokio::test]
+async fn where_few_are_selected_a_claim_goes_by_its_volume_that_is_not() {
+    let spec = json!({"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"name": "data", "namespace": "shop"}});
+    let volume = object("v1", "PersistentVolume", "disk", &json!({"metadata": {"namespace": null}, "spec": spec}));
+    let claim = object("v1", "PersistentVolumeClaim", "data", &json!({"spec": {"volumeName": "disk"}}));
+    let mut ground = ground(&[volume, claim]).await;
+    ground.request.restore.spec.included_resources = vec!["persistentvolumeclaims".to_owned()];
+    ground.request.settings.reads_selected_only = true;
+    ground.run().await.unwrap();
+    let made = ground.at("/api/v1/namespaces/shop/persistentvolumeclaims/data").unwrap();
+    assert_eq!(made["spec"].get("volumeName"), None, "it gets a new volume");
+}
