@@ -34,7 +34,7 @@ pub fn coverage(inventory: &Inventory, zone: &TimeZone, now: Timestamp, program:
         locations: lists.locations.iter().map(location).collect(),
         schedules: lists.schedules.iter().map(|one| schedule(one, &newest, zone)).collect(),
         running: running(lists),
-        namespaces: namespaces(&good, lists.schedules.iter(), &inventory.namespaces, now),
+        namespaces: namespaces(&good, lists.schedules.iter(), inventory.namespaces.as_deref().unwrap_or_default(), now),
         attention: Vec::new(),
     };
     coverage.attention = attention::attention(inventory, &coverage, now, program);

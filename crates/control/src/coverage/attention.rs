@@ -162,13 +162,13 @@ impl Notes<'_> {
 
     /// What who looks may not list.
     fn hidden(&mut self, inventory: &Inventory) {
-        let (what, consequence, type_of_it) = if inventory.namespaces_are_hidden {
-            ("the namespaces of the cluster", "which of them are not protected", "namespaces")
-        } else if inventory.namespaces.iter().any(|one| one.claims.is_none()) {
-            let claims = "persistentvolumeclaims --all-namespaces";
-            ("the persistent volume claims of all namespaces", "whose volumes are not protected", claims)
-        } else {
-            return;
+        let (what, consequence, type_of_it) = match &inventory.namespaces {
+            None => ("the namespaces of the cluster", "which of them are not protected", "namespaces"),
+            Some(namespaces) if namespaces.iter().any(|one| one.claims.is_none()) => {
+                let claims = "persistentvolumeclaims --all-namespaces";
+                ("the persistent volume claims of all namespaces", "whose volumes are not protected", claims)
+            }
+            Some(_) => return,
         };
         let program = self.program;
         self.add(

@@ -12,10 +12,8 @@ use serde::Serialize;
 pub struct Inventory {
     /// The resources.
     pub lists: Lists,
-    /// The namespaces of the cluster that are to be protected.
-    pub namespaces: Vec<NamespaceInventory>,
-    /// Whether who looks may not list them, so that none are known.
-    pub namespaces_are_hidden: bool,
+    /// The namespaces of the cluster that are to be protected; `None` when who looks may not list them.
+    pub namespaces: Option<Vec<NamespaceInventory>>,
 }
 
 /// A namespace of the cluster.

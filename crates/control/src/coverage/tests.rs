@@ -43,7 +43,7 @@ fn well() -> Inventory {
         ..Lists::default()
     };
     let namespaces = vec![namespace("shop", "2026-01-01T00:00:00Z", 2), namespace("web", "2026-01-01T00:00:00Z", 0)];
-    Inventory { lists, namespaces, namespaces_are_hidden: false }
+    Inventory { lists, namespaces: Some(namespaces) }
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_namespace_is_in_a_backup_of_all_of_it_that_is_good_and_not_older() {
         read("Backup", "partly", &shop(), &partly),
         read("Backup", "by-hand", &shop(), &completed("2026-11-22T09:00:00Z")),
     ]);
-    inventory.namespaces.push(namespace("new", "2026-11-22T04:00:00Z", 1));
+    inventory.namespaces.as_mut().unwrap().push(namespace("new", "2026-11-22T04:00:00Z", 1));
     let found = covered(&inventory);
     let last: Vec<(&str, Option<&str>)> = found
         .namespaces
@@ -259,11 +259,10 @@ fn what_needs_attention_is_said_with_the_next_step() {
 fn what_may_not_be_listed_is_told_and_the_rest_is_known() {
     let mut inventory = well();
     inventory.lists.schedules.clear();
-    inventory.namespaces.iter_mut().for_each(|one| one.claims = None);
+    inventory.namespaces.iter_mut().flatten().for_each(|one| one.claims = None);
     let claims = "you may not list the persistent volume claims of all namespaces, so nobody knows whose volumes are not protected";
     assert_eq!(texts(&covered(&inventory)), ["no schedule saves shop, web", claims]);
-    inventory.namespaces.clear();
-    inventory.namespaces_are_hidden = true;
+    inventory.namespaces = None;
     let found = covered(&inventory);
     assert_eq!(
         found.attention,
@@ -282,7 +281,11 @@ fn what_may_not_be_listed_is_told_and_the_rest_is_known() {
 fn of_many_namespaces_the_first_are_named_and_the_command_has_them_all() {
     let mut inventory = well();
     inventory.lists.schedules[0].spec.template.included_namespaces = vec!["web".into()];
-    inventory.namespaces.extend((0..7).map(|n| namespace(&format!("n{n}"), "2026-01-01T00:00:00Z", 1)));
+    inventory
+        .namespaces
+        .as_mut()
+        .unwrap()
+        .extend((0..7).map(|n| namespace(&format!("n{n}"), "2026-01-01T00:00:00Z", 1)));
     let found = covered(&inventory);
     assert_eq!(texts(&found), ["no schedule saves n0, n1, n2, n3, n4 and 3 more (9 claims of volumes)"]);
     let command =

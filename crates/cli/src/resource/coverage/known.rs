@@ -53,7 +53,7 @@ impl Known {
             return Some(Err(why.clone()));
         }
         let server = self.server.as_ref().filter(|_| self.unknown.is_empty())?;
-        for one in &mut self.inventory.namespaces {
+        for one in self.inventory.namespaces.iter_mut().flatten() {
             let of = |claims: &BTreeMap<_, BTreeSet<String>>| claims.get(&one.facts.name).map_or(0, BTreeSet::len);
             one.claims = self.claims.as_ref().map(|claims| of(claims) as u64);
         }
@@ -61,10 +61,13 @@ impl Known {
     }
 
     pub(super) fn see_namespaces(&mut self, change: Change<ObjectMeta>) {
-        let namespaces = &mut self.inventory.namespaces;
-        self.inventory.namespaces_are_hidden = matches!(change, Change::Forbidden);
+        if let Change::Forbidden = change {
+            self.inventory.namespaces = None;
+            return;
+        }
+        let namespaces = self.inventory.namespaces.get_or_insert_default();
         match change {
-            Change::Forbidden => namespaces.clear(),
+            Change::Forbidden => {}
             Change::All(all) => {
                 *namespaces = all.into_iter().filter_map(|one| namespace_to_protect(one, &self.own)).collect();
             }
@@ -182,7 +185,7 @@ mod tests {
         let objects = |kind: &str, change: fn(&mut Known)| News::Objects(kind.to_owned(), Ok(Box::new(change)));
         let shown = |known: &mut Known| {
             let claims = |view: View<'_>| {
-                let all = view.inventory.namespaces.iter();
+                let all = view.inventory.namespaces.iter().flatten();
                 all.map(|one| format!("{} {:?}", one.facts.name, one.claims)).collect::<Vec<_>>().join(", ")
             };
             known.shown().map(|shown| shown.map_or_else(|why| why, claims))
@@ -208,7 +211,7 @@ mod tests {
         known.take(objects("persistentvolumeclaims", |known| known.see_claims(Change::Forbidden)));
         assert_eq!(shown(&mut known).as_deref(), Some("shop None, new None"));
         known.take(objects("namespaces", |known| known.see_namespaces(Change::Forbidden)));
-        assert!(known.inventory.namespaces_are_hidden);
+        assert!(known.inventory.namespaces.is_none());
         assert_eq!(shown(&mut known).as_deref(), Some(""));
     }
 }

@@ -34,7 +34,7 @@ impl Asking {
 /// Reads all that the status tells of the cluster.
 pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
     let mut claims = BTreeMap::<String, u64>::new();
-    let (lists, namespaces, counted) = tokio::try_join!(
+    let (lists, mut namespaces, counted) = tokio::try_join!(
         lists(client),
         async { unless_forbidden(namespaces_to_protect(&client.cluster, &client.namespace).await, WITHOUT_NAMESPACES) },
         async {
@@ -45,14 +45,12 @@ pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
             )
         },
     )?;
-    let namespaces_are_hidden = namespaces.is_none();
-    let mut namespaces = namespaces.unwrap_or_default();
     if counted.is_some() {
-        for one in &mut namespaces {
+        for one in namespaces.iter_mut().flatten() {
             one.claims = Some(claims.get(&one.facts.name).copied().unwrap_or_default());
         }
     }
-    Ok(Inventory { lists, namespaces, namespaces_are_hidden })
+    Ok(Inventory { lists, namespaces })
 }
 
 /// `None` for what who looks may not list.
