@@ -183,6 +183,11 @@ impl Metrics {
         if known.contains(schedule) { schedule } else { "" }
     }
 
+    /// Whether what is said of the last backup of a schedule is said of this one: the schedule is there, or there never was one.
+    fn is_shown(&self, backup: &Backup) -> bool {
+        self.of_backup(backup) == schedule_of(backup)
+    }
+
     fn of_backup<'b>(&self, backup: &'b Backup) -> &'b str {
         self.counted_for(schedule_of(backup))
     }
@@ -201,7 +206,9 @@ impl Metrics {
     pub(crate) fn backup_refused(&self, backup: &Backup) {
         let schedule = [self.of_backup(backup)];
         self.backup_invalid.with_label_values(&schedule).inc();
-        self.backup_last_status.with_label_values(&schedule).set(0.0);
+        if self.is_shown(backup) {
+            self.backup_last_status.with_label_values(&schedule).set(0.0);
+        }
     }
 
     /// The walk of a backup has ended; what it has begun may go on. Called once a backup.
@@ -237,27 +244,31 @@ impl Metrics {
             _ => &self.backup_failure,
         };
         ends.with_label_values(&schedule).inc();
-        let is_good = status.phase == Some(BackupPhase::Completed);
-        self.backup_last_status.with_label_values(&schedule).set(if is_good { 1.0 } else { 0.0 });
         if let (Some(start), Some(end)) = (status.start_timestamp, status.completion_timestamp) {
             let seconds = end.timestamp().duration_since(start.timestamp()).as_secs_f64();
             self.backup_duration.with_label_values(&schedule).observe(seconds.max(0.0));
         }
+        if status.warnings > 0 {
+            self.backup_warning.with_label_values(&schedule).inc();
+        }
+        self.snapshots_end(backup);
         if let Some(size) = size {
             self.backup_archived(backup, size);
         }
-        self.snapshots_end(backup);
-        let items = status.progress.as_ref().map_or(0, |progress| progress.total_items);
-        self.backup_items.with_label_values(&schedule).set(items as f64);
-        self.backup_item_errors.with_label_values(&schedule).set(status.errors as f64);
-        if status.warnings > 0 {
-            self.backup_warning.with_label_values(&schedule).inc();
+        if self.is_shown(backup) {
+            let is_good = status.phase == Some(BackupPhase::Completed);
+            self.backup_last_status.with_label_values(&schedule).set(if is_good { 1.0 } else { 0.0 });
+            let items = status.progress.as_ref().map_or(0, |progress| progress.total_items);
+            self.backup_items.with_label_values(&schedule).set(items as f64);
+            self.backup_item_errors.with_label_values(&schedule).set(status.errors as f64);
         }
     }
 
     /// The archive of a backup has this many bytes.
     pub(crate) fn backup_archived(&self, backup: &Backup, size: u64) {
-        self.backup_size.with_label_values(&[self.of_backup(backup)]).set(size as f64);
+        if self.is_shown(backup) {
+            self.backup_size.with_label_values(&[schedule_of(backup)]).set(size as f64);
+        }
     }
 
     pub(crate) fn deletion_begins(&self, backup: &Backup) {

@@ -263,7 +263,15 @@ fn what_ends_after_its_schedule_is_gone_counts_for_none() {
     world.backups.put(backup.clone());
     let see = || metrics.observe(&world, &TimeZone::UTC, Timestamp::UNIX_EPOCH);
     see();
+    let of_last = || {
+        ["last_status", "tarball_size_bytes", "items_total", "items_errors"]
+            .map(|what| lines(&metrics, &format!("velero_backup_{what}{{schedule=\"\"}}")))
+    };
+    let before = of_last();
     metrics.backup_ends(&backup, Some(4096));
+    backup.status.phase = Some(BackupPhase::FailedValidation);
+    metrics.backup_refused(&backup);
+    assert_eq!(of_last(), before, "the last one without a schedule is another backup");
     let mut restore = Restore::default();
     (restore.spec.schedule_name, restore.status.phase) = ("daily".into(), Some(RestorePhase::Completed));
     metrics.restore_begins(&restore);
