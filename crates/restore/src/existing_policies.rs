@@ -100,7 +100,7 @@ impl ExistingPolicies {
     }
 
     /// Names of types in the policies that neither the cluster nor the backup knows: nothing is ever done because of them.
-    pub(crate) fn unknown(spec: &RestoreSpec, catalog: &Catalog, in_backup: &BTreeSet<GroupResource>) -> Vec<String> {
+    pub(crate) fn unknown(spec: &RestoreSpec, catalog: &Catalog, in_backup: &BTreeSet<&GroupResource>) -> Vec<String> {
         let overrides = spec.existing_resource_policy_overrides.iter();
         let names = overrides.flat_map(|entry| entry.included_resources.iter().chain(&entry.excluded_resources));
         let is_known = |name: &str| {
@@ -277,7 +277,8 @@ mod tests {
                 "allowRecreate: volumesnapshots.snapshot.storage.k8s.io are never deleted to be made anew",
             ]
         );
-        let in_backup = BTreeSet::from([GroupResource::new("new.example.com", "gadgets")]);
+        let gadgets = GroupResource::new("new.example.com", "gadgets");
+        let in_backup = BTreeSet::from([&gadgets]);
         let spec = self::spec(json!({
             "existingResourcePolicyOverrides": [{"policy": "none", "includedResources": ["secrets", "screts", "*"]}],
             "allowRecreate": ["gadgets.new.example.com", "gadgets", "ws"],

@@ -124,6 +124,14 @@ impl Pinned {
         self.objects.contains_key(&key.digest())
     }
 
+    /// Whether this plan, which was made for this run and not for one that was cut off, found an object that is not as in the backup. Whoever
+    /// made it, somebody has changed it since.
+    pub(crate) fn found_changed(&self, key: &ObjectKey) -> bool {
+        let is_other = |word: &PlanWord| matches!(word, PlanWord::Update | PlanWord::Recreate | PlanWord::Conflict);
+        !self.is_resumed
+            && self.objects.get(&key.digest()).is_some_and(|lines| lines.iter().any(|(word, _)| is_other(word)))
+    }
+
     /// Remembers that an object is being deleted, to be made anew: it is to be made also when that takes several attempts.
     pub(crate) fn deletes(&self, key: &ObjectKey) {
         lock(&self.deleted).insert(key.digest());
@@ -235,6 +243,7 @@ mod tests {
     use crate::stub::{Ground, Scripted, config_map, object as object_in};
     use bytes::Bytes;
     use lifeboat_action::RestoreItemOutput;
+    use lifeboat_api::ExistingResourcePolicy;
     use lifeboat_operation::Records;
     use serde_json::json;
     use std::collections::{BTreeMap, BTreeSet};
@@ -462,6 +471,30 @@ mod tests {
         let outcome = ground.run_again().await.unwrap();
         assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), Vec::<&str>::new());
         assert_eq!(ground.made(), ["a", "b", "b"]);
+    }
+
+    #[tokio::test]
+    async fn what_an_earlier_run_made_and_somebody_changed_is_treated_as_the_plan_says() {
+        for (policy, plan, then) in [
+            (ExistingResourcePolicy::Update, "update 1, unchanged 2", "b"),
+            (ExistingResourcePolicy::Recreate, "recreate 1, unchanged 2", "b"),
+            (ExistingResourcePolicy::None, "unchanged 2, conflict 1", "changed"),
+        ] {
+            let mut ground = ground().await;
+            ground.request.settings.looks_again = true;
+            ground.request.restore.spec.existing_resource_policy = policy.clone();
+            ground.request.restore.spec.plan_digest = planned_now(&ground).await;
+            ground.run_again().await.unwrap();
+            ground.change("b", |object| object["data"]["k"] = json!("changed"));
+            let Err(RestoreError::PlanChanged { now, counts, .. }) = ground.run_again().await else {
+                panic!("another plan")
+            };
+            assert_eq!(counts, plan, "{policy:?}");
+            ground.request.restore.spec.plan_digest = now;
+            let outcome = ground.run_again().await.unwrap();
+            assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), Vec::<&str>::new());
+            assert_eq!(ground.config_map("b").unwrap()["data"]["k"], then, "{policy:?}");
+        }
     }
 
     /// The plan that is stored, as text.

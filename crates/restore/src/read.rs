@@ -130,11 +130,6 @@ impl Kinds {
         }
     }
 
-    /// The types of which something was read.
-    pub(crate) fn types(&self) -> BTreeSet<GroupResource> {
-        self.0.keys().map(|resource| GroupResource::clone(resource)).collect()
-    }
-
     /// Those of an object; `None` when none of its type and version was read.
     pub(crate) fn of(&self, row: &Row) -> Option<(&str, &str)> {
         let (api_version, kind) = self.0.get(&row.resource)?.get(&row.version)?;

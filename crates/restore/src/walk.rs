@@ -114,7 +114,8 @@ impl Walk {
         for warning in filter.warnings() {
             env.operation.journal.warn(&Place::Velero, warning.as_str());
         }
-        let types = contents.kinds.types();
+        // Also those of which nothing is read.
+        let types: BTreeSet<&GroupResource> = archive.rows().map(|row| &*row.resource).collect();
         for name in ExistingPolicies::unknown(&restore.spec, &catalog, &types) {
             let text =
                 format!("{name} in the policies for existing resources is no type of the cluster or of the backup");

@@ -97,7 +97,8 @@ impl Writer {
             match self.env.cluster.get(&target.resource, namespace, name).await {
                 Ok(Some(body)) => {
                     let existing = staying(&body)?;
-                    if self.is_resumed && self.is_ours(source, &existing) {
+                    let was_changed = self.pinned.as_ref().is_some_and(|pinned| pinned.found_changed(key));
+                    if self.is_resumed && !was_changed && self.is_ours(source, &existing) {
                         self.after_create(&target, &existing).await;
                         return Ok(Action::Created);
                     }
