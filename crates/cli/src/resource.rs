@@ -8,7 +8,7 @@ pub(crate) mod coverage;
 pub(crate) mod describe;
 pub(crate) mod download;
 pub(crate) mod expiry;
-mod fetch;
+pub(crate) mod fetch;
 mod hold;
 mod keep;
 pub(crate) mod location;

@@ -110,6 +110,12 @@ impl UndeleteArgs {
     }
 
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if self.bucket.is_none() && self.existing_resource_policy == ExistingResourcePolicy::Recreate {
+            bail!(
+                "--existing-resource-policy recreate stores what it deletes in the bucket first, and the server lets this command read \
+                 there alone: name the bucket by --bucket"
+            );
+        }
         let folder = self.scratch.folder()?;
         let cluster = globals.connect().await?;
         let wanted = Wanted::parse(&self.object, self.object_namespace.as_deref(), cluster.default_namespace())?;
@@ -123,7 +129,7 @@ impl UndeleteArgs {
         let kept = Kept::find(at, kept::name(&wanted.identity(), self.manner()), clock()())?;
         let source = match (&self.from, kept.backup()) {
             (Some(name), _) => Source::Named(name),
-            (None, Some(backup)) => Source::Kept(backup),
+            (None, Some(backup)) => Source::Kept { backup, has_ended: kept.has_ended() },
             (None, None) => Source::Newest,
         };
         let only_newest = self.confirm && !self.dry_run;
@@ -161,7 +167,9 @@ impl UndeleteArgs {
                 Ok(ExitCode::SUCCESS)
             }
             Next::Restore if self.is_confirmed(&folder).await? => {
-                let now = job.cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
+                let time = async { anyhow::Ok(job.cluster.time().await?) };
+                let now = until_interrupted(time, "interrupted: nothing was restored").await?;
+                let now = now.unwrap_or_else(jiff::Timestamp::now);
                 Box::pin(self.carry_out(&job, &plan, kept.open(&found.backup, now)?)).await
             }
             Next::Restore => Ok(ExitCode::SUCCESS),

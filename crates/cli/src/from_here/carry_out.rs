@@ -86,6 +86,7 @@ pub(crate) async fn carry_out(request: &Request, mut env: Env, run: Run) -> anyh
     if until == Until::Ended || outcome.restore.status.phase == Some(RestorePhase::Completed) {
         state.forget();
     } else {
+        state.end_with_something_left()?;
         let _ = writeln!(std::io::stderr(), "The same command again goes on with what is not done.");
     }
     Ok(Carried::Done(report(&outcome, output)?))

@@ -32,6 +32,9 @@ pub(crate) struct Content {
     /// The backup that a restore takes its objects from, where the command alone does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) backup: Option<OfBackup>,
+    /// Whether it has come to an end, with something that was not done. A run that goes on with it begins without this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) has_ended: bool,
 }
 
 /// A backup.
@@ -44,7 +47,7 @@ pub(crate) struct OfBackup {
 impl Content {
     /// Of an operation that begins now.
     pub(crate) fn new(now: jiff::Timestamp) -> Self {
-        Self { uid: uuid::Uuid::new_v4().to_string(), started: now, backup: None }
+        Self { uid: uuid::Uuid::new_v4().to_string(), started: now, backup: None, has_ended: false }
     }
 }
 
@@ -75,11 +78,27 @@ impl State {
             .with_context(|| format!("make {}", folder.display()))?;
         let path = path_in(folder, bucket, name);
         let lock = lock(&path.with_extension("lock"))?;
-        if let Some(content) = content(&path)? {
-            return Ok(Self { path, content, is_new: false, _lock: lock });
+        let kept = content(&path)?;
+        let (is_new, content) = (kept.is_none(), kept.unwrap_or(new));
+        let mut state = Self { path, content, is_new, _lock: lock };
+        if is_new || state.content.has_ended {
+            state.write(false)?;
         }
-        replace(&path, &serde_json::to_vec(&new)?).with_context(|| format!("write {}", path.display()))?;
-        Ok(Self { path, content: new, is_new: true, _lock: lock })
+        Ok(state)
+    }
+
+    fn write(&mut self, has_ended: bool) -> Result<()> {
+        self.content.has_ended = has_ended;
+        replace(&self.path, &serde_json::to_vec(&self.content)?)
+            .with_context(|| format!("write {}", self.path.display()))
+    }
+
+    /// Notes that the operation has ended and has not done everything, so that the same command may go on with it.
+    ///
+    /// # Errors
+    /// When the file cannot be written: the operation is then one that was cut off.
+    pub(crate) fn end_with_something_left(mut self) -> Result<()> {
+        self.write(true)
     }
 
     /// The notes of the operation.
@@ -283,6 +302,11 @@ mod tests {
         let state = open();
         assert_eq!(state.records().read("checkpoint").await, Ok(Some(half)));
         assert!(!state.is_new);
+        state.end_with_something_left().unwrap();
+        assert!(content(&path_in(folder.path(), "/a", "back")).unwrap().unwrap().has_ended);
+        let state = open();
+        assert_eq!((state.is_new, state.content.has_ended), (false, false));
+        assert!(!content(&state.path).unwrap().unwrap().has_ended, "it goes on");
         state.forget_if_new();
         open().forget();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

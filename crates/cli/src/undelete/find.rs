@@ -63,7 +63,11 @@ pub(super) enum Source<'a> {
     /// The one of this name.
     Named(&'a str),
     /// The one from which an undelete was cut off.
-    Kept(&'a OfBackup),
+    Kept {
+        backup: &'a OfBackup,
+        /// Whether it was not cut off, and has ended with errors.
+        has_ended: bool,
+    },
 }
 
 /// Backups to look through.
@@ -289,8 +293,9 @@ impl Search<'_> {
             Place::Bucket(store) => store.usable_backups().await?,
             Place::Server(_) => of_cluster(resource::client(self.globals).await?.list("").await?),
         };
-        if let Source::Kept(of) = source {
-            let (backup, said) = backup_of(of, &usable, self.wanted).map_err(anyhow::Error::msg)?;
+        if let Source::Kept { backup, has_ended } = source {
+            let kept = (backup, has_ended);
+            let (backup, said) = backup_of(kept, &usable, self.wanted).map_err(anyhow::Error::msg)?;
             errors::warn(Some(&said));
             if let Some(backup) = backup {
                 return Ok(one(backup.clone()));

@@ -1,8 +1,8 @@
-//! What is remembered of an undelete that was cut off, so that the same command goes on with it.
+//! What is remembered of an undelete that was cut off, or has ended with errors, so that the same command goes on with it.
 
-use super::told::{cut_off, going_on, gone};
+use super::told::{cut_off, going_on, gone, newer};
 use crate::from_here::state::{Content, OfBackup, State};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, ExistingResourcePolicy};
 use lifeboat_archive::tarball::entry_hash;
@@ -42,13 +42,21 @@ impl Kept {
     /// # Errors
     /// When there is one that cannot be read.
     pub(super) fn find(place: String, name: String, now: Timestamp) -> Result<Self> {
-        let content = State::kept(KIND, &place, &name)?.filter(|content| goes_on(content, now));
+        let content = State::kept(KIND, &place, &name).context(
+            "what is remembered of this undelete is no more of use: remove the file that is named here to begin anew",
+        )?;
+        let content = content.filter(|content| goes_on(content, now));
         Ok(Self { place, name, content })
     }
 
     /// The backup from which it is taken.
     pub(super) fn backup(&self) -> Option<&OfBackup> {
         self.content.as_ref()?.backup.as_ref()
+    }
+
+    /// Whether it has come to an end, though not to a good one.
+    pub(super) fn has_ended(&self) -> bool {
+        self.content.as_ref().is_some_and(|content| content.has_ended)
     }
 
     /// Whether this backup is that one.
@@ -74,12 +82,13 @@ impl Kept {
     }
 }
 
-/// The backup from which an undelete was cut off, when it is still there, and what is said of it.
+/// The backup with which the same command goes on, when it is still there, and what is said of it. An undelete that was cut off goes on
+/// with its own. One that `has_ended` has perhaps done what was wanted, so that a newer backup says more.
 ///
 /// # Errors
 /// When it cannot be read.
 pub(super) fn backup_of<'a>(
-    kept: &OfBackup,
+    (kept, has_ended): (&OfBackup, bool),
     usable: &'a UsableBackups,
     wanted: &impl Display,
 ) -> Result<(Option<&'a Backup>, String), String> {
@@ -88,7 +97,13 @@ pub(super) fn backup_of<'a>(
         return Err(cut_off(wanted, name, why));
     }
     let found = usable.oldest_first.iter().map(|(_, backup)| backup).find(|backup| of(backup) == *kept);
-    Ok((found, found.map_or_else(|| gone(name), going_on)))
+    Ok(match found {
+        None => (None, gone(name)),
+        Some(found) if has_ended && usable.oldest_first.last().is_some_and(|(_, last)| of(last) != *kept) => {
+            (None, newer(found))
+        }
+        Some(found) => (Some(found), going_on(found, has_ended)),
+    })
 }
 
 fn of(backup: &Backup) -> OfBackup {
@@ -177,15 +192,23 @@ mod tests {
         let going_on = "Going on with the undelete that was cut off, from the backup b; --from takes another one.";
         let unreadable = "an undelete of cm/a from the backup c was cut off, and that backup cannot be read: it is torn. The same command \
                           goes on when it can be; --from takes another one";
-        for (name, uid, expected) in [
-            ("b", "u", Ok((Some(&usable.oldest_first[1].1), going_on.to_owned()))),
+        let ended =
+            "Going on with the undelete that has ended with errors, from the backup b; --from takes another one.";
+        let newer = "An undelete from the backup a has ended with errors, and there are newer backups: the newest one that has the object is \
+                     taken; --from a goes on with that one.";
+        let backups = &usable.oldest_first;
+        for (name, uid, has_ended, expected) in [
+            ("b", "u", false, Ok((Some(&backups[1].1), going_on.to_owned()))),
+            ("b", "u", true, Ok((Some(&backups[1].1), ended.to_owned()))),
+            ("a", "u", false, Ok((Some(&backups[0].1), going_on.replace("backup b", "backup a")))),
+            ("a", "u", true, Ok((None, newer.to_owned()))),
             // Another backup was made under its name.
-            ("b", "other", gone("b")),
-            ("d", "u", gone("d")),
-            ("c", "u", Err(unreadable.to_owned())),
+            ("b", "other", false, gone("b")),
+            ("d", "u", true, gone("d")),
+            ("c", "u", false, Err(unreadable.to_owned())),
         ] {
             let kept = OfBackup { name: name.to_owned(), uid: uid.to_owned() };
-            assert_eq!(backup_of(&kept, &usable, &"cm/a"), expected, "{name} {uid}");
+            assert_eq!(backup_of((&kept, has_ended), &usable, &"cm/a"), expected, "{name} {uid} {has_ended}");
         }
     }
 }

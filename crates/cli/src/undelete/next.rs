@@ -39,7 +39,7 @@ impl Plan {
         match self.outlook() {
             outlook if is_dry_run => Next::End { is_well: self.is_well() && outlook != Outlook::Nothing },
             Outlook::Writes => Next::Restore,
-            _ if goes_on => Next::Restore,
+            Outlook::IsThere if goes_on => Next::Restore,
             Outlook::IsThere => Next::NothingToDo,
             Outlook::Nothing => {
                 let why = some(&self.reasons(), NAMED, "; ");
@@ -100,7 +100,7 @@ mod tests {
                 &update,
                 [Next::NothingToDo, well.clone(), Next::Restore],
             ),
-            (plan(skip(), Planned::Unchanged, &[]), &update, [nothing(), unwell.clone(), Next::Restore]),
+            (plan(skip(), Planned::Unchanged, &[]), &update, [nothing(), unwell.clone(), nothing()]),
             (plan(Planned::Create, differs(), &[]), &update, [changed.clone(), changed.clone(), changed]),
             (plan(Planned::Create, differs(), &[]), &none, [Next::Restore, well, Next::Restore]),
         ] {

@@ -1,6 +1,7 @@
 //! Where nobody answers: a search does not wait for each backup there. Pure.
 
 use crate::resource::artifact::ArtifactError;
+use crate::resource::fetch::FetchError;
 use lifeboat_cluster::ClusterError;
 use lifeboat_store::StoreError;
 use std::collections::BTreeMap;
@@ -69,7 +70,15 @@ impl Silence {
 /// Whether an error says that nobody answers, so that the next backup would wait for as long.
 fn is_silent(error: &anyhow::Error) -> bool {
     let of_server = error.downcast_ref::<ArtifactError>();
-    of_server.is_some_and(|e| matches!(e, ArtifactError::NoUrl { .. } | ArtifactError::Cluster(_)))
+    let is_silent = |e: &ArtifactError| {
+        matches!(
+            e,
+            ArtifactError::NoUrl { .. }
+                | ArtifactError::Cluster(_)
+                | ArtifactError::Fetch(FetchError::Unreachable { .. })
+        )
+    };
+    of_server.is_some_and(is_silent)
         || error.downcast_ref::<ClusterError>().is_some()
         || error.downcast_ref::<StoreError>().is_some_and(StoreError::can_pass)
 }
@@ -108,6 +117,22 @@ mod tests {
                 "2 more in the storage location \"a\", for which the server was not asked any more"
             ]
         );
+    }
+
+    #[test]
+    fn a_bucket_that_cannot_be_reached_from_here_is_silent() {
+        let (server, why) = ("s3.example.com:443".to_owned(), "no route".to_owned());
+        let far: Result<()> =
+            Err(ArtifactError::Fetch(FetchError::Unreachable { server, why })).context("get the list");
+        let answered: Result<()> =
+            Err(ArtifactError::Fetch(FetchError::Answered { status: 403, body: "no".to_owned() }))
+                .context("get the list");
+        let mut silence = Silence::after(1);
+        let asked = || Asked::Location("a".to_owned());
+        silence.note(asked(), &answered);
+        assert!(!silence.skips(&asked()));
+        silence.note(asked(), &far);
+        assert!(silence.skips(&asked()));
     }
 
     #[test]

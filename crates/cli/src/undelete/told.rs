@@ -55,11 +55,22 @@ pub(super) fn perhaps_not_the_newest(key: &ObjectKey, backup: &Backup, skipped: 
     )
 }
 
-/// That an undelete goes on that was cut off.
-pub(super) fn going_on(backup: &Backup) -> String {
+/// That an undelete goes on that was cut off, or `has_ended` with errors.
+pub(super) fn going_on(backup: &Backup, has_ended: bool) -> String {
+    let how = if has_ended { "has ended with errors" } else { "was cut off" };
     format!(
-        "Going on with the undelete that was cut off, from the backup {}; --from takes another one.",
+        "Going on with the undelete that {how}, from the backup {}; --from takes another one.",
         named_with_time(backup)
+    )
+}
+
+/// That an undelete has ended with errors, and does not go on by itself.
+pub(super) fn newer(backup: &Backup) -> String {
+    format!(
+        "An undelete from the backup {} has ended with errors, and there are newer backups: the newest one that has the object is taken; \
+         --from {} goes on with that one.",
+        named_with_time(backup),
+        backup.metadata.name
     )
 }
 

@@ -92,14 +92,21 @@ impl<T: Send + 'static> Followed<T> {
     /// Tells what becomes of the objects, until nobody listens.
     async fn follow(self, news: mpsc::Sender<News>) {
         let mut mirror = self.mirrored.clone().start();
-        let mut listing = Duration::ZERO;
+        // The time of the last list; one that comes after a failure begins with a pause of the mirror.
+        let (mut listing, mut has_failed) = (Duration::ZERO, false);
+        let mut watches_lost = 0;
         loop {
             let begun = Instant::now();
             let told = match mirror.next().await {
                 // The next list says whether something is wrong, and if not, all that was missed. It comes after the pause of the mirror, which
-                // grows as long as watches fail.
+                // grows as long as watches fail; and where none holds, lists are as rare as where nothing may be watched.
                 Err(Lost::Watch(e)) if !e.is_denied() => {
+                    watches_lost += 1;
+                    if watches_lost > 1 {
+                        sleep(pause(LOOK, listing)).await;
+                    }
                     mirror.list_anew();
+                    has_failed = true;
                     continue;
                 }
                 // It may be listed, and not be watched: the lists have a pause of their own, which does not grow.
@@ -109,10 +116,15 @@ impl<T: Send + 'static> Followed<T> {
                     continue;
                 }
                 Err(Lost::List(e)) if e.is_forbidden() && self.without.is_some() => Ok(Change::Forbidden),
-                Err(Lost::List(e)) => Err(chain(&e)),
+                Err(Lost::List(e)) => {
+                    has_failed = true;
+                    Err(chain(&e))
+                }
                 Ok(seen) => {
-                    if matches!(seen, Seen::All(_)) {
-                        listing = begun.elapsed();
+                    match seen {
+                        Seen::All(_) if !has_failed => listing = begun.elapsed(),
+                        Seen::All(_) => has_failed = false,
+                        Seen::Applied(_) | Seen::Deleted(_) => watches_lost = 0,
                     }
                     let change = Change::of(&seen, self.read);
                     change.map_err(|e| format!("one of the {} cannot be read: {e}", self.kind()))
