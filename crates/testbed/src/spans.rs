@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
-use tracing::subscriber::DefaultGuard;
-use tracing::{Metadata, Subscriber};
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
@@ -26,10 +26,15 @@ struct Noted {
     made: Vec<String>,
 }
 
+/// As long as a process has only one dispatcher, the thread that comes to a kind of span first is asked whether anybody wants such, for all
+/// threads and for ever; and that may be the thread of a test that notes nothing. With a second one all dispatchers are asked.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+
 impl Spans {
     /// Notes spans from now on. Those of other threads are not seen: a runtime of one thread has none.
     #[must_use]
     pub fn note(target: &'static str) -> Self {
+        LazyLock::force(&SECOND);
         let noted = Arc::<Mutex<Noted>>::default();
         let noting = Noting { target, noted: Arc::clone(&noted) };
         let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(noting));
