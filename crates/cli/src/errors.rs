@@ -4,19 +4,22 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use lifeboat_object::{chain, printable};
 use std::process::ExitCode;
 
-/// Prints the whole chain in one line; every cause is said once.
+/// Prints the whole chain; every cause is said once.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     // The program that reads our output, such as `head`, has seen enough: the user need not read of an error.
     if error.chain().any(is_broken_pipe) {
         return ExitCode::FAILURE;
     }
-    say(&line_of(error));
+    say(&text_of(error));
     ExitCode::FAILURE
 }
 
-/// One line, whatever an error quotes of what others have named.
-fn line_of(error: &anyhow::Error) -> String {
-    format!("An error occurred: {}\n", printable(chain(error.as_ref())))
+/// What is said of an error. Some have several lines, as Velero's have; no line drives the terminal, whatever it quotes of what others have
+/// named.
+fn text_of(error: &anyhow::Error) -> String {
+    let text = chain(error.as_ref());
+    let lines: Vec<String> = text.lines().map(printable).collect();
+    format!("An error occurred: {}\n", lines.join("\n"))
 }
 
 fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
@@ -111,11 +114,10 @@ mod tests {
     }
 
     #[test]
-    fn who_names_an_object_forges_no_error() {
-        let error =
-            anyhow::anyhow!("\"a\" is no object").context("read configmaps/shop/a\nAn error occurred: \u{1b}[2J");
-        let line = "An error occurred: read configmaps/shop/a\\nAn error occurred: \\u{1b}[2J: \"a\" is no object\n";
-        assert_eq!(line_of(&error), line);
+    fn who_names_an_object_drives_no_terminal() {
+        let error = anyhow::anyhow!("\"a\" is no object").context("two lines:\n  read configmaps/shop/a\u{1b}[2J");
+        let text = "An error occurred: two lines:\n  read configmaps/shop/a\\u{1b}[2J: \"a\" is no object\n";
+        assert_eq!(text_of(&error), text);
     }
 
     #[test]
