@@ -4,6 +4,7 @@
 use super::missing;
 use super::server_plan::print_plan;
 use crate::clock::clock;
+use crate::errors;
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::preview::{PlanFiles, Show, Validate, print_backup, print_restore};
@@ -14,12 +15,14 @@ use clap::Args;
 use lifeboat_action::Actions;
 use lifeboat_api::newest_of_schedule;
 use lifeboat_api::{Backup, BackupStorageLocation, Restore, label_value, well_known};
+use lifeboat_bucket::Memory;
 use lifeboat_client::Client;
 use lifeboat_control::open_location;
 use lifeboat_operation::Operation;
 use lifeboat_store::Store;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// How the preview of a restore is shown.
 #[derive(Debug, Args)]
@@ -94,7 +97,16 @@ pub(super) async fn preview_backup(
     globals: &Globals,
     output: Option<Output>,
 ) -> Result<ExitCode> {
-    let store = store(&backup.spec.storage_location, client, globals).await?;
+    let location = location(&backup.spec.storage_location, client).await?;
+    let store = match open(&location, client, globals).await {
+        Ok(store) => store,
+        // The server writes there, and a plan needs no more of it than the names of its backups.
+        Err(why) => {
+            let name = &backup.metadata.name;
+            errors::warn(Some(&format!("warning: {why:#}, so it is not known whether a backup {name} lies there")));
+            Store::new(Arc::new(Memory::default()))
+        }
+    };
     let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
     let (cluster, operation) = (client.cluster.clone(), Operation::new(clock(), &subject, std::env::temp_dir()));
     let env = lifeboat_backup::Env { cluster, store, actions: Actions::default(), operation };
@@ -122,22 +134,30 @@ async fn source(restore: &Restore, client: &Client) -> Result<Backup> {
 }
 
 /// What lies in a storage location, or in the default one when none is named.
-async fn store(location: &str, client: &Client, globals: &Globals) -> Result<Store> {
+async fn store(name: &str, client: &Client, globals: &Globals) -> Result<Store> {
+    open(&location(name, client).await?, client, globals).await
+}
+
+/// The storage location of this name, or the default one when none is named.
+async fn location(location: &str, client: &Client) -> Result<BackupStorageLocation> {
     let found = if location.is_empty() {
         let locations: Vec<BackupStorageLocation> = client.list("").await?;
         locations.into_iter().find(|location| location.spec.default)
     } else {
         client.get::<BackupStorageLocation>(location).await?
     };
-    let Some(found) = found else {
-        if location.is_empty() {
-            bail!("no storage location is the default one: name one");
-        }
-        return Err(missing::<BackupStorageLocation>(location));
-    };
+    match found {
+        Some(found) => Ok(found),
+        None if location.is_empty() => bail!("no storage location is the default one: name one"),
+        None => Err(missing::<BackupStorageLocation>(location)),
+    }
+}
+
+/// What lies in this storage location.
+async fn open(found: &BackupStorageLocation, client: &Client, globals: &Globals) -> Result<Store> {
     // Whatever the user may read on this machine.
     let providers = StorageProviders::new(Some(Path::new("/")), globals.patience())?;
-    let bucket = open_location(client, &providers, &found).await.map_err(|why| {
+    let bucket = open_location(client, &providers, found).await.map_err(|why| {
         anyhow::anyhow!("the storage location {:?} cannot be read from here: {why}", found.metadata.name)
     })?;
     Ok(Store::new(bucket).with_patience(globals.patience()))

@@ -34,6 +34,15 @@ fn a_plan_says_what_a_restore_of_the_server_would_do_and_nothing_is_made() {
     ground.until("backupstoragelocation", "main", "Available");
     let space = "--include-namespaces shop --storage-location main";
     let planned = lifeboat(&ground, &format!("backup create b {space} --dry-run"));
+    // The server has a volume there.
+    let spec =
+        json!({"provider": "lifeboat.io/directory", "objectStorage": {"bucket": "b"}, "config": {"path": "/nowhere"}});
+    ground.velero("BackupStorageLocation", "volume", &spec);
+    let elsewhere = lifeboat(&ground, "backup create b --include-namespaces shop --storage-location volume --dry-run");
+    assert_eq!((elsewhere.code, &elsewhere.out), (0, &planned.out), "{elsewhere:?}");
+    let warning = "warning: the storage location \"volume\" cannot be read from here: ";
+    let unknown = ", so it is not known whether a backup b lies there\n";
+    assert!(elsewhere.err.starts_with(warning) && elsewhere.err.contains(unknown), "{elsewhere:?}");
     assert_eq!(planned.code, 0, "{planned:?}");
     assert!(planned.out.contains("Nothing was written."), "{planned:?}");
     assert!(ground.get("backup", "b").is_null());
