@@ -30,9 +30,20 @@ fn on_this_node(api_server: &str) -> Value {
 fn install(place: &Place, flags: &[&str]) {
     let installed = place.lifeboat(&[&["install", "--image=testbed.local/busybox:1"], flags].concat());
     assert_eq!(installed.code, 0, "{installed:?}");
+    run_on_this_node(place);
+}
+
+/// Lets an installed server run on this node, and waits until its location can be used.
+fn run_on_this_node(place: &Place) {
     let patch = on_this_node(place.ground.bed.plane.url()).to_string();
     place.ground.bed.kubectl(&["patch", "deployment", "velero", "-n", &place.own, "-p", &patch]);
     until_it_serves(place);
+}
+
+/// The `config` of a location in the S3 server.
+fn s3_config(place: &Place) -> Value {
+    let s3 = &place.ground.s3;
+    json!({"region": s3.region(), "s3ForcePathStyle": "true", "s3Url": s3.endpoint()})
 }
 
 /// Waits until the server runs, and its location can be used.
@@ -168,11 +179,10 @@ fn an_installed_server_is_reached_through_its_pod() {
 fn a_chart_installs_a_server_and_leaves_the_backups_when_it_is_uninstalled() {
     let place = Place::start("chart");
     let (ground, folder) = (&place.ground, place.ground.directories.path());
-    let config = json!({"region": ground.s3.region(), "s3ForcePathStyle": "true", "s3Url": ground.s3.endpoint()});
     let values = json!({
         "image": {"repository": "testbed.local/busybox", "tag": "1"},
         "configuration": {"backupStorageLocation": [{"name": "default", "provider": "aws", "bucket": "server",
-            "prefix": "by-chart", "default": true, "config": config}]},
+            "prefix": "by-chart", "default": true, "config": s3_config(&place)}]},
         "snapshotsEnabled": false,
         // The Job that does it finds no program in the image of this node.
         "upgradeCRDs": false,
@@ -191,9 +201,7 @@ fn a_chart_installs_a_server_and_leaves_the_backups_when_it_is_uninstalled() {
     };
     let chart = deploy("helm/lifeboat").display().to_string();
     release(&["install", "velero", &chart, "--values=values.yaml", "--set-file", &credentials]);
-    let patch = on_this_node(ground.bed.plane.url()).to_string();
-    ground.bed.kubectl(&["patch", "deployment", "velero", "-n", &place.own, "-p", &patch]);
-    until_it_serves(&place);
+    run_on_this_node(&place);
     saves_and_restores(&place, "by-chart");
     release(&["uninstall", "velero", "--wait", "--timeout=90s"]);
     assert_eq!(ground.get_in(&place.own, "deployment", "velero"), Value::Null);
@@ -218,15 +226,12 @@ fn an_overlay_of_the_kustomize_base_installs_a_server() {
         "metadata": {"name": "default", "namespace": "velero", "labels": {"component": "velero"}},
         "spec": {"provider": "aws", "default": true, "objectStorage": {"bucket": "server", "prefix": "by-kustomize"},
             "credential": {"name": "cloud-credentials", "key": "cloud"},
-            "config": {"region": ground.s3.region(), "s3ForcePathStyle": "true", "s3Url": ground.s3.endpoint()}}});
+            "config": s3_config(&place)}});
     std::fs::write(folder.join("s3/location.yaml"), location.to_string()).expect("write");
     let mut on_node = on_this_node(ground.bed.plane.url());
-    on_node.as_object_mut().expect("an object").extend(
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "velero", "namespace": "velero"}})
-            .as_object()
-            .cloned()
-            .unwrap_or_default(),
-    );
+    on_node["apiVersion"] = json!("apps/v1");
+    on_node["kind"] = json!("Deployment");
+    on_node["metadata"] = json!({"name": "velero", "namespace": "velero"});
     let own = json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
         "resources": ["../s3"], "namespace": place.own,
         "images": [{"name": "lifeboat/lifeboat", "newName": "testbed.local/busybox", "newTag": "1"}],
