@@ -2,7 +2,7 @@
 
 use crate::faults::{config_maps, namespace};
 use crate::ground::Ground;
-use crate::support::{Bed, gunzip_json, with_object};
+use crate::support::{Bed, gunzip_json, until_types_are_served, with_object};
 use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -85,7 +85,7 @@ fn a_definition_that_is_never_established_is_named_and_the_rest_is_restored() {
     let ground = Ground::start();
     ground.create(&namespace("shop"));
     ground.create(&gadgets("gadgets"));
-    ground.bed.kubectl(&["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"]);
+    until_types_are_served(&ground.bed.plane.kubectl(), &[]);
     for name in ["left", "right"] {
         let mut gadget = in_shop("Gadget", name);
         gadget["apiVersion"] = json!("example.com/v1");

@@ -1,7 +1,7 @@
 //! Where servers are tested: a cluster with the definitions, buckets, and processes that can be killed.
 
 use crate::faults::{config_maps, namespace};
-use crate::support::{Bed, comes_to_be, eventually, spawn_logged, with_object};
+use crate::support::{Bed, comes_to_be, eventually, spawn_logged, until_types_are_served, with_object};
 use lifeboat_testbed::{Kubectl, S3Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,8 +69,7 @@ impl Ground {
         bed.kubectl(&["create", "namespace", own]);
         // Those of others may be on their way out while a test of the node takes them away.
         let names: Vec<&str> = definitions.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
-        let established = ["wait", "--for=condition=Established", "customresourcedefinitions", "--timeout=30s"];
-        bed.kubectl(&[&established[..], &names[..]].concat());
+        until_types_are_served(&kubectl, &names);
         let s3 = S3Server::start().expect("an S3 server");
         s3.make_bucket(BUCKET).expect("a bucket");
         let ground = Self { bed, s3, directories: tempfile::tempdir().expect("a folder") };

@@ -2,7 +2,7 @@
 
 use crate::faults::namespace;
 use crate::ground::Ground;
-use crate::support::{Bed, comes_to_be, gunzip, with_object};
+use crate::support::{Bed, comes_to_be, gunzip, until_types_are_served, with_object};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn serve(bed: &Bed, definitions: &[(&str, &[&str])]) {
     for (plural, versions) in definitions {
         with_object(&bed.plane.kubectl(), &["create"], &definition(plural, versions)).expect("a definition");
     }
-    bed.kubectl(&["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"]);
+    until_types_are_served(&bed.plane.kubectl(), &[]);
     for (plural, versions) in definitions {
         let all = || bed.plane.kubectl().try_run(&["get", "--raw", &format!("/apis/{plural}.example.com")]);
         assert!(comes_to_be(|| all().is_ok_and(|text| versions.iter().all(|v| text.contains(v)))), "{plural}");

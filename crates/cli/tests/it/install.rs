@@ -7,7 +7,7 @@ mod kustomize;
 mod over;
 
 use crate::faults::{config_maps, namespace};
-use crate::support::{Bed, Run, comes_to_be, eventually, run, spawn_logged, with_object};
+use crate::support::{Bed, Run, comes_to_be, eventually, run, spawn_logged, until_types_are_served, with_object};
 use lifeboat_testbed::{Kubectl, Proxy, S3Server};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -309,7 +309,7 @@ fn the_smaller_rights_are_enough_and_are_smaller() {
     let ground = Ground::start();
     let own = "rescue";
     ground.create(&application());
-    ground.bed.kubectl(&["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"]);
+    until_types_are_served(&ground.bed.plane.kubectl(), &[]);
     let gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "spec": {"size": 1},
         "metadata": {"name": "g", "namespace": "shop", "annotations": {"velero.io/restore-status": "true"}}});
     ground.create(&gadget);

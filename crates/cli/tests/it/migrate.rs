@@ -1,7 +1,7 @@
 //! From Velero to Lifeboat and back.
 
 use crate::ground::{BUCKET, Ground};
-use crate::support::{Run, eventually, run, with_object};
+use crate::support::{Run, eventually, run, until_types_are_served, with_object};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,7 @@ pub(crate) fn point_at_bucket(ground: &Ground, prefix: &str) {
 fn velero_definitions(ground: &Ground) {
     let folder = fixture("api/tests/golden/crds").display().to_string();
     ground.bed.kubectl(&["replace", "-f", &folder]);
-    let established = ["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"];
-    ground.bed.kubectl(&established);
+    until_types_are_served(&ground.bed.plane.kubectl(), &[]);
 }
 
 /// What `migrate check` says, a line each.

@@ -2,7 +2,7 @@
 
 use crate::faults::namespace;
 use crate::ground::Ground;
-use crate::support::{Run, gunzip_json, run};
+use crate::support::{Run, gunzip_json, run, until_types_are_served};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -101,7 +101,7 @@ fn assert_told(results: &Value, space: &str) {
 fn rules_change_objects_on_their_way_back() {
     let ground = Ground::start();
     ground.create(&widgets());
-    ground.bed.kubectl(&["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"]);
+    until_types_are_served(&ground.bed.plane.kubectl(), &[]);
     ground.create(&namespace("shop"));
     application().iter().for_each(|object| ground.create(object));
     let files = ground.directory("d", &json!({"default": true}));

@@ -1,6 +1,6 @@
 //! Numbers come back digit for digit.
 
-use crate::support::{Bed, with_object};
+use crate::support::{Bed, until_types_are_served, with_object};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -51,7 +51,7 @@ fn every_number_comes_back_digit_for_digit() {
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
                 {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
     with_object(&kubectl, &["create"], &definition).expect("a definition");
-    bed.kubectl(&["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"]);
+    until_types_are_served(&kubectl, &[]);
     bed.kubectl(&["create", "namespace", "numbers"]);
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects()});
     with_object(&kubectl, &["create"], &list).expect("objects");

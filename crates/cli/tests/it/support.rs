@@ -241,6 +241,22 @@ pub(crate) fn with_object(kubectl: &Kubectl, args: &[&str], object: &Value) -> a
     kubectl.try_run(&[args, &["--filename", &path]].concat())
 }
 
+/// Waits until definitions are established, all of the cluster where none is named, and until objects of their types can be asked
+/// for: for a moment after the first an API server may still answer that it does not know the type.
+pub(crate) fn until_types_are_served(kubectl: &Kubectl, definitions: &[&str]) {
+    let established = ["wait", "--for=condition=Established", "customresourcedefinitions", "--timeout=30s"];
+    let which = if definitions.is_empty() { &["--all"][..] } else { definitions };
+    ok(kubectl, &[&established[..], which].concat());
+    let names = if definitions.is_empty() {
+        let all = ok(kubectl, &["get", "customresourcedefinitions", "--output=jsonpath={.items[*].metadata.name}"]);
+        all.split_whitespace().collect::<Vec<_>>().join(",")
+    } else {
+        definitions.join(",")
+    };
+    let one_of_each = ["get", &names, "--all-namespaces", "--chunk-size=1", "--output=name"];
+    eventually(&names, || kubectl.try_run(&one_of_each).is_ok());
+}
+
 /// The content of a file that is compressed with gzip.
 pub(crate) fn gunzip(path: &Path) -> Vec<u8> {
     let bytes = std::fs::read(path).expect("a file");

@@ -2,7 +2,7 @@
 
 use super::driver::recorded;
 use super::place::Place;
-use crate::support::{comes_to_be, eventually};
+use crate::support::{comes_to_be, eventually, until_types_are_served};
 use lifeboat_testbed::{DRIVER, NODE_STATE};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -436,8 +436,7 @@ fn where_the_cluster_serves_no_groups_their_claims_come_back_all_the_same() {
         object
     };
     definitions.iter().for_each(|definition| place.ground.create(&bare(definition)));
-    let established = ["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"];
-    place.ground.bed.kubectl(&established);
+    until_types_are_served(&place.ground.bed.plane.kubectl(), &[]);
     place.ground.create(&bare(&classes));
     let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
     assert_eq!(deleted.code, 0, "{deleted:?}");
