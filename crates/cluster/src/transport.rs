@@ -27,6 +27,13 @@ use tower::{BoxError, Layer, Service, ServiceExt};
 
 /// How long a connection and its TLS handshake may take.
 const CONNECT: Duration = Duration::from_secs(10);
+/// After so long without a word, the other end of a connection is asked whether it is there: a watch may say nothing for minutes,
+/// and one whose connection was lost in silence would show what was as what is.
+const QUIET: Duration = Duration::from_secs(15);
+/// Between two such questions.
+const PROBE: Duration = Duration::from_secs(5);
+/// So many without an answer, and the connection has failed: half a minute after the last word.
+const PROBES: u32 = 3;
 /// Bytes read from a socket at once.
 const SOCKET_READ: usize = 128 << 10;
 /// Connections kept for the next request; as many as writes are ever in flight.
@@ -52,12 +59,7 @@ pub(crate) fn client(config: kube::Config) -> Result<kube::Client, kube::Error> 
     if config.proxy_url.is_some() {
         return kube::Client::try_from(config);
     }
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT));
-    tcp.set_keepalive(Some(Duration::from_secs(30)));
-    let connector = config.rustls_https_connector_with_connector(Buffered(tcp))?;
+    let connector = config.rustls_https_connector_with_connector(Buffered(tcp()))?;
     let transport = Transport { connector, idle: Arc::default() };
     let headers = config.extra_headers_layer()?.layer(transport);
     let base = config.base_uri_layer();
@@ -67,6 +69,17 @@ pub(crate) fn client(config: kube::Config) -> Result<kube::Client, kube::Error> 
         }
         None => kube::Client::new(base.layer(headers), config.default_namespace),
     })
+}
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_keepalive(Some(QUIET));
+    tcp.set_keepalive_interval(Some(PROBE));
+    tcp.set_keepalive_retries(Some(PROBES));
+    tcp
 }
 
 /// Opens TCP connections that are read in large pieces.
@@ -294,5 +307,22 @@ impl HttpBody for Answer {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::SockRef;
+
+    #[tokio::test]
+    async fn a_connection_that_is_lost_in_silence_fails_after_half_a_minute() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let uri = format!("https://{}", server.local_addr().unwrap()).parse::<Uri>().unwrap();
+        let stream = tcp().oneshot(uri).await.unwrap().into_inner();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        let (quiet, probe) = (socket.tcp_keepalive_time().unwrap(), socket.tcp_keepalive_interval().unwrap());
+        assert_eq!(quiet + probe * socket.tcp_keepalive_retries().unwrap(), Duration::from_secs(30));
     }
 }

@@ -3,7 +3,7 @@
 use super::follow::{ask, begin};
 use super::looked::{Asking, View};
 use super::rhythm::Rhythm;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use lifeboat_client::Client;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -28,7 +28,15 @@ pub(super) async fn watch(
     tasks.spawn(ask(asking, sender));
     let mut rhythm = Rhythm::begin(Instant::now());
     loop {
-        match timeout_at(rhythm.latest(Instant::now()), news.recv()).await {
+        let heard = tokio::select! {
+            heard = timeout_at(rhythm.latest(Instant::now()), news.recv()) => heard,
+            // What one of them follows would be shown as it was for ever.
+            Some(ended) = tasks.join_next() => {
+                ended.context("follow the cluster")?;
+                bail!("one of the watches of the cluster has ended");
+            }
+        };
+        match heard {
             Ok(Some(one)) => known.take(one),
             Ok(None) => bail!("the watches of the cluster have ended"),
             Err(_) => {}
