@@ -1,9 +1,10 @@
 //! `lifeboat browse`: kubectl on a backup.
 
 use crate::globals::Globals;
-use crate::opened::{self, Opened, ScratchArgs, until_interrupted};
+use crate::opened::{self, Opened, until_interrupted};
 use crate::resource::download::FromServerArgs;
 use crate::sandbox::{self, write_kubeconfig};
+use crate::scratch::ScratchArgs;
 use crate::signals::terminated;
 use anyhow::{Context, Result};
 use clap::Args;

@@ -6,8 +6,9 @@ mod objects;
 
 use crate::globals::Globals;
 use crate::object_namespace::ObjectNamespace;
-use crate::opened::{self, Opened, ScratchArgs, until_interrupted};
+use crate::opened::{self, Opened, until_interrupted};
 use crate::resource::download::FromServerArgs;
+use crate::scratch::ScratchArgs;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use lifeboat_browse::BackupStore;

@@ -42,6 +42,7 @@ mod progress;
 mod resource;
 mod results;
 mod sandbox;
+mod scratch;
 mod server;
 mod signals;
 mod spec;

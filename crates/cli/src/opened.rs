@@ -6,24 +6,14 @@ use crate::globals::Globals;
 use crate::resource::download::{ArchiveDownload, FromServerArgs};
 use crate::signals::terminated;
 use anyhow::{Context, Result, bail};
-use clap::Args;
 use lifeboat_api::{Backup, DownloadTargetKind};
 use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_browse::BackupStore;
 use lifeboat_bucket::Directory;
 use lifeboat_store::{Archive, ArchiveRows, OpenOptions, Store, StoreError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use tempfile::TempDir;
-
-/// Where copies of archives may lie.
-#[derive(Debug, Args)]
-pub(crate) struct ScratchArgs {
-    /// A folder for the temporary copy of an archive that the server sends or that has no index
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) scratch: Option<PathBuf>,
-}
 
 /// A backup that is open for reading.
 pub(crate) struct Opened {
@@ -31,15 +21,6 @@ pub(crate) struct Opened {
     pub(crate) record: Backup,
     /// The backup for people: its name and when it was made.
     pub(crate) what: String,
-}
-
-impl ScratchArgs {
-    /// A folder for what goes at the end, for its owner alone.
-    pub(crate) fn folder(&self) -> Result<TempDir> {
-        let place = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        let folder = tempfile::Builder::new().prefix("lifeboat-").tempdir_in(&place);
-        folder.with_context(|| format!("make a temporary folder in {}: look at --scratch", place.display()))
-    }
 }
 
 /// Does this, unless Ctrl-C or SIGTERM ends it before: then what has been copied goes, as at every end. `otherwise` says what that means.

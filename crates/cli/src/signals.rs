@@ -1,6 +1,7 @@
 //! What Ctrl-C and SIGTERM end.
 
 use crate::exit_code::INTERRUPTED;
+use crate::scratch::end_at_once;
 use anyhow::{Context, Result};
 use std::io::Write;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +25,7 @@ pub(crate) async fn on_signal(cancel: CancellationToken) {
     cancel.cancel();
     let _ = writeln!(std::io::stderr(), "\nstopping; again to stop at once");
     signalled().await;
-    std::process::exit(INTERRUPTED);
+    end_at_once(INTERRUPTED);
 }
 
 /// Ctrl-C or SIGTERM; never, where neither can be listened for.

@@ -19,10 +19,11 @@ use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
 use crate::from_here::state::State;
 use crate::globals::Globals;
 use crate::object_name::ObjectArgs;
-use crate::opened::{ScratchArgs, until_interrupted};
+use crate::opened::until_interrupted;
 use crate::output::{Output, print_resource};
 use crate::resource::download::FromServerArgs;
 use crate::results::{exit_code, print_results};
+use crate::scratch::{ScratchArgs, end_at_once};
 use crate::signals::terminated;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -38,7 +39,6 @@ use shown::Shown;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use tempfile::TempDir;
 use wanted::Wanted;
 
 /// `lifeboat undelete TYPE/NAME [--object-namespace NAMESPACE] [--from BACKUP] [--bucket URL]`.
@@ -166,7 +166,7 @@ impl UndeleteArgs {
                 let _ = writeln!(std::io::stderr(), "Nothing is to be done: it is there as in the backup{owners}.");
                 Ok(ExitCode::SUCCESS)
             }
-            Next::Restore if self.is_confirmed(&folder).await? => {
+            Next::Restore if self.is_confirmed().await? => {
                 let time = async { anyhow::Ok(job.cluster.time().await?) };
                 let now = until_interrupted(time, "interrupted: nothing was restored").await?;
                 let now = now.unwrap_or_else(jiff::Timestamp::now);
@@ -228,7 +228,7 @@ impl UndeleteArgs {
     }
 
     /// Whether it is to be done: the user says so, before or now. Without a terminal nobody can be asked.
-    async fn is_confirmed(&self, folder: &TempDir) -> Result<bool> {
+    async fn is_confirmed(&self) -> Result<bool> {
         if self.confirm {
             return Ok(true);
         }
@@ -248,9 +248,8 @@ impl UndeleteArgs {
             answer = asking => answer.context("ask")??,
             () = interrupted => {
                 // A thread still waits for an answer, and nothing else is under way.
-                let _ = std::fs::remove_dir_all(folder.path());
                 let _ = writeln!(std::io::stderr(), "\nNothing was restored.");
-                std::process::exit(INTERRUPTED);
+                end_at_once(INTERRUPTED);
             }
         };
         if !answer {

@@ -13,9 +13,10 @@ use lifeboat_archive::{ObjectPath, ReadLimits};
 use lifeboat_bucket::{BlobStore, BucketError, ByteStream, ObjectInfo, collect};
 use lifeboat_object::Head;
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Seek;
 use std::ops::Range;
 use std::sync::Arc;
-use tempfile::NamedTempFile;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// Neighbouring members are fetched together up to this many bytes.
@@ -39,7 +40,7 @@ enum Source {
     /// The archive in the bucket.
     Bucket(Store),
     /// A copy: as it is, where the bucket reads objects only from their beginning; in our seekable form, when it has no index.
-    Scratch(NamedTempFile),
+    Scratch(File),
 }
 
 /// One object read.
@@ -160,15 +161,15 @@ impl Store {
     /// Copies an archive into scratch space and opens the copy.
     async fn open_copy(&self, name: &str, stream: ByteStream, options: &OpenOptions) -> Result<Archive, StoreError> {
         let key = BackupFile::Tarball.key(name);
-        let (copy, size) = copied(stream, &key, options).await?;
+        let (mut copy, size) = copied(stream, &key, options).await?;
         let index = if options.ignore_index { None } else { self.fitting_index(name, size, options.limits).await? };
         let (index, copy) = match index {
             Some(index) => (index, copy),
             None => {
                 let scratch = |source| StoreError::Scratch { place: options.scratch.display().to_string(), source };
-                let file = copy.reopen().map_err(scratch)?;
+                copy.rewind().map_err(scratch)?;
                 let Transcoded { index, copy, .. } =
-                    transcode(Content::of_file(file, size).pieces(&key), &key, options).await?;
+                    transcode(Content::of_file(copy, size).pieces(&key), &key, options).await?;
                 (index, copy)
             }
         };
@@ -372,10 +373,10 @@ pub(crate) fn checked_head(key: &str, row: &Row, body: &[u8]) -> Result<Head, St
     Ok(head)
 }
 
-fn read_range(file: &NamedTempFile, range: &Range<u64>) -> std::io::Result<Bytes> {
+fn read_range(file: &File, range: &Range<u64>) -> std::io::Result<Bytes> {
     use std::os::unix::fs::FileExt;
     let mut out = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
-    file.as_file().read_exact_at(&mut out, range.start)?;
+    file.read_exact_at(&mut out, range.start)?;
     Ok(out.into())
 }
 

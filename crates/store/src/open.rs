@@ -10,7 +10,8 @@ use std::path::PathBuf;
 pub struct OpenOptions {
     /// Bounds on the archive.
     pub limits: ReadLimits,
-    /// Where a copy of an archive without index may be kept while it is open.
+    /// Where a copy of an archive without index may be kept while it is open. It has no name there, and goes with this process however
+    /// that ends.
     pub scratch: PathBuf,
     /// Read the archive as if it had no index.
     pub ignore_index: bool,

@@ -8,8 +8,8 @@ use lifeboat_archive::index::{Index, IndexError};
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_archive::{ArchivePath, ObjectPath, ReadError, TarReader};
 use lifeboat_bucket::ByteStream;
+use std::fs::File;
 use std::io::{self, Read, Write};
-use tempfile::NamedTempFile;
 
 /// Compression of a copy that is thrown away soon.
 const LEVEL: u32 = 1;
@@ -19,7 +19,7 @@ pub(crate) struct Transcoded {
     pub(crate) index: Index,
     /// The index as it is written into files.
     pub(crate) index_file: Vec<u8>,
-    pub(crate) copy: NamedTempFile,
+    pub(crate) copy: File,
 }
 
 /// Reads the whole archive once, checks every entry, and writes the copy.
@@ -36,11 +36,7 @@ pub(crate) async fn transcode(stream: ByteStream, key: &str, options: &OpenOptio
 }
 
 /// Copies an archive as it is; gives its size too. One that is larger packed than it may be unpacked is refused.
-pub(crate) async fn copied(
-    stream: ByteStream,
-    key: &str,
-    options: &OpenOptions,
-) -> Result<(NamedTempFile, u64), StoreError> {
+pub(crate) async fn copied(stream: ByteStream, key: &str, options: &OpenOptions) -> Result<(File, u64), StoreError> {
     let (owned, options) = (key.to_owned(), options.clone());
     let write = move |reader: PieceReader| {
         let scratch = |source| StoreError::Scratch { place: options.scratch.display().to_string(), source };
@@ -60,9 +56,10 @@ pub(crate) async fn copied(
     }
 }
 
-fn new_file(options: &OpenOptions) -> Result<NamedTempFile, StoreError> {
-    let file = tempfile::Builder::new().prefix("lifeboat-").tempfile_in(&options.scratch);
-    file.map_err(|source| StoreError::Scratch { place: options.scratch.display().to_string(), source })
+/// A file without a name: it holds Secrets, and goes with this process however that ends.
+fn new_file(options: &OpenOptions) -> Result<File, StoreError> {
+    tempfile::tempfile_in(&options.scratch)
+        .map_err(|source| StoreError::Scratch { place: options.scratch.display().to_string(), source })
 }
 
 fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<Transcoded, StoreError> {
