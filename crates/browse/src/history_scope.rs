@@ -4,7 +4,7 @@ use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, ObjectKey};
 use lifeboat_sandbox::Types;
 use lifeboat_select::{BackupScope, Doubt, NamespaceFacts};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// An object, and the types by which filters of backups are understood.
@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub(crate) struct HistoryScope {
     namespace: Option<String>,
     api: Arc<ApiResource>,
+    /// Whether nothing is known of its type but the plural.
+    is_custom: bool,
     catalog: Catalog,
 }
 
@@ -28,6 +30,7 @@ impl HistoryScope {
     pub(crate) fn new(key: &ObjectKey) -> Self {
         let mut types: Vec<Arc<ApiResource>> = Types::default().all().cloned().collect();
         let known = types.iter().find(|api| api.preferred && api.group_resource() == key.resource).cloned();
+        let is_custom = known.is_none();
         let api = known.unwrap_or_else(|| {
             let of_key = ApiResource {
                 namespaced: key.namespace.is_some(),
@@ -39,7 +42,7 @@ impl HistoryScope {
         });
         // A namespace is what it lies in itself.
         let namespace = key.namespace.clone().or_else(|| key.resource.is_namespaces().then(|| key.name.clone()));
-        Self { namespace, api, catalog: Catalog::new(types, Vec::new()) }
+        Self { namespace, api, is_custom, catalog: Catalog::new(types, Vec::new()) }
     }
 
     /// Whether it takes the labels of an object to know whether this backup would have it.
@@ -57,17 +60,50 @@ impl HistoryScope {
         if !scope.includes_place(namespace) {
             return Lack::NotInScope("its namespace is not included");
         }
-        if let Err(why) = scope.collects(&self.api) {
+        let words = self.words_that_may_mean_it(record, &facts, &scope);
+        if let Err(why) = scope.collects(&self.api)
+            && words.is_empty()
+        {
             return Lack::NotInScope(why);
         }
-        let doubt = match labels {
+        let of_labels = match labels {
             Some(labels) if !scope.selects(labels) => {
                 return Lack::NotInScope("its labels do not match the selector of the backup");
             }
             None if Self::asks_for_labels(record) => Some("the backup has a label selector".to_owned()),
             _ => None,
         };
-        Lack::Lacks(doubt.or_else(|| scope.doubt().map(words_of)))
+        let of_words = (!words.is_empty()).then(|| {
+            let words: Vec<String> = words.into_iter().collect();
+            format!("the filters of the backup name types that are not known here: {}", words.join(", "))
+        });
+        Lack::Lacks(of_words.or(of_labels).or_else(|| scope.doubt().map(words_of)))
+    }
+
+    /// Names in the filters that may be the singular or a short name of the type, and then decide whether the backup has looked for it: the
+    /// cluster that was backed up knew them, and here nothing is known of a custom type but its plural.
+    fn words_that_may_mean_it(
+        &self,
+        record: &Backup,
+        namespaces: &[NamespaceFacts],
+        scope: &BackupScope,
+    ) -> BTreeSet<String> {
+        let is_collected = scope.collects(&self.api).is_ok();
+        let decides = |word: &&String| {
+            let scope = BackupScope::of(record, &self.catalog_with(word), namespaces);
+            scope.is_ok_and(|scope| scope.collects(&self.api).is_ok() != is_collected)
+        };
+        let unresolved = if self.is_custom { scope.unresolved() } else { &[] };
+        unresolved.iter().filter(decides).cloned().collect()
+    }
+
+    /// The types, if this word named the custom one, as far as its group allows that.
+    fn catalog_with(&self, word: &str) -> Catalog {
+        let word = word.to_lowercase();
+        let short_name = word.split_once('.').map_or(&*word, |(name, _)| name).to_owned();
+        let called = Arc::new(ApiResource { short_names: vec![short_name], ..(*self.api).clone() });
+        let others = self.catalog.all().filter(|api| !Arc::ptr_eq(api, &self.api)).cloned();
+        Catalog::new(others.chain([called]).collect(), Vec::new())
     }
 }
 
@@ -135,6 +171,63 @@ mod tests {
             ),
             restricted
         );
+    }
+
+    #[test]
+    fn names_that_may_be_those_of_a_custom_type_are_a_doubt_where_they_decide() {
+        let custom = scope("example.com", "widgets", Some("shop"));
+        let of_cluster = scope("example.com", "fleets", None);
+        let built_in = scope("apps", "deployments", Some("shop"));
+        let doubt = |words: &str| {
+            Lack::Lacks(Some(format!("the filters of the backup name types that are not known here: {words}")))
+        };
+        let gone = || Lack::Lacks(None);
+        let excluded = || Lack::NotInScope("excluded by excludedResources");
+        let not_included = || Lack::NotInScope("not in includedResources");
+        for (scope, included, excludes, expected) in [
+            (&custom, &[][..], &["wd"][..], doubt("wd")),
+            (&custom, &[], &["Widget", "deploy"], doubt("Widget")),
+            (&custom, &[], &["wd.example", "wd.example.com"], doubt("wd.example, wd.example.com")),
+            (&custom, &[], &["gadgets.example.org", "gadgets*"], gone()),
+            (&custom, &[], &["widgets", "wd"], excluded()),
+            (&custom, &["wd"], &[], doubt("wd")),
+            (&custom, &["wd", "pods"], &["widgets"], excluded()),
+            (&custom, &["wd"], &["wd"], not_included()),
+            (&custom, &["wd", "widgets"], &[], gone()),
+            (&custom, &["gadgets.example.org", "pods"], &[], not_included()),
+            (&custom, &["widgets"], &["gd"], doubt("gd")),
+            (&of_cluster, &[], &["fl"], doubt("fl")),
+            (&of_cluster, &["fl"], &[], doubt("fl")),
+            (&built_in, &[], &["wd"], gone()),
+            (&built_in, &["wd"], &[], not_included()),
+        ] {
+            let record = record(|record| {
+                record.spec.included_resources = list(included);
+                record.spec.excluded_resources = list(excludes);
+            });
+            assert_eq!(scope.lack(&record, None), expected, "{scope:?} {included:?} {excludes:?}");
+        }
+        let single = record(|record| {
+            record.spec.included_namespace_scoped_resources = list(&["wd", "deploy"]);
+            record.spec.excluded_cluster_scoped_resources = list(&["fl"]);
+        });
+        assert_eq!(custom.lack(&single, None), doubt("wd"));
+        let filtered = "cluster-scoped, not in includedClusterScopedResources, and the backup has filters";
+        assert_eq!(of_cluster.lack(&single, None), Lack::NotInScope(filtered));
+        assert_eq!(built_in.lack(&single, None), gone());
+        // What leaves the object out in any case is told as before.
+        let elsewhere = record(|record| {
+            record.spec.excluded_resources = list(&["wd"]);
+            record.spec.included_namespaces = list(&["other"]);
+        });
+        assert_eq!(custom.lack(&elsewhere, None), Lack::NotInScope("its namespace is not included"));
+        let selected = record(|record| {
+            record.spec.included_resources = list(&["wd"]);
+            record.spec.label_selector = Some(lifeboat_select::parse_selector("a=b").unwrap());
+        });
+        let other = Lack::NotInScope("its labels do not match the selector of the backup");
+        assert_eq!(custom.lack(&selected, Some(&BTreeMap::new())), other);
+        assert_eq!(custom.lack(&selected, None), doubt("wd"));
     }
 
     #[test]

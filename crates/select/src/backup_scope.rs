@@ -60,6 +60,12 @@ impl BackupScope {
         self.filter.collects(resource)
     }
 
+    /// Names of types in its filters that the cluster does not know, and that are no patterns.
+    #[must_use]
+    pub fn unresolved(&self) -> &[String] {
+        self.filter.unresolved()
+    }
+
     /// Whether it looks into a place: a namespace, or none for objects of the cluster as a whole.
     #[must_use]
     pub fn includes_place(&self, namespace: Option<&str>) -> bool {
