@@ -157,8 +157,8 @@ impl<'a> LiveDiff<'a> {
         }
         let is_meant = if current.of_type.resource.is_namespaces() {
             let namespace = live_value(item);
-            let has_objects = self.filled.contains(&item.head.name);
-            facts(&namespace).is_some_and(|facts| self.plan.would_have_namespace(&current.of_type, &facts, has_objects))
+            let facts = facts(&namespace);
+            facts.is_some_and(|facts| self.plan.would_have_namespace(&current.of_type, &facts, &self.filled))
         } else {
             self.plan.would_have(&current.of_type, &item.resource, &item.head)
         };

@@ -6,7 +6,7 @@ use crate::rows::Rows;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, printable};
 use lifeboat_select::{
-    BackupScope, Doubt, NamespaceFacts, NamespaceScope, ObjectFacts, SelectorError, can_be_saved, cohabiting_name,
+    BackupScope, Doubt, NamespaceFacts, NamespaceScope, SelectorError, can_be_saved, cohabiting_name,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -176,18 +176,17 @@ impl LivePlan {
 
     /// Whether the backup, made now, would have looked for this object and saved it. Namespaces have a rule of their own.
     pub(crate) fn would_have(&self, of_type: &LiveType, api: &ApiResource, head: &Head) -> bool {
-        let facts = ObjectFacts {
-            resource: api,
-            namespace: head.namespace.as_deref(),
-            name: Some(&head.name),
-            labels: &head.labels,
-        };
-        self.knows_additions() && of_type.is_collected && self.backup.would_have(facts, head.deleting)
+        self.knows_additions() && of_type.is_collected && self.backup.would_have(api, head)
     }
 
-    /// Whether the backup, made now, would have this namespace, in which there are objects that it would have, or not.
-    pub(crate) fn would_have_namespace(&self, of_type: &LiveType, facts: &NamespaceFacts, has_objects: bool) -> bool {
-        self.knows_additions() && of_type.is_collected && self.backup.would_have_namespace(facts, has_objects)
+    /// Whether the backup, made now, would have this namespace. `filled` are those in which there are objects that it would have.
+    pub(crate) fn would_have_namespace(
+        &self,
+        of_type: &LiveType,
+        facts: &NamespaceFacts,
+        filled: &BTreeSet<String>,
+    ) -> bool {
+        self.knows_additions() && of_type.is_collected && self.backup.would_have_namespace(facts, filled)
     }
 
     /// Whether it is known what the backup lacks: nothing is told as added otherwise.

@@ -6,8 +6,8 @@ use crate::kept_out::is_kept_out;
 use crate::namespace::{NamespaceFacts, NamespaceScope};
 use crate::selector::SelectorError;
 use lifeboat_api::{Backup, BackupPhase};
-use lifeboat_object::{ApiResource, Catalog};
-use std::collections::BTreeMap;
+use lifeboat_object::{ApiResource, Catalog, Head};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which objects a backup would have if it were made now.
 #[derive(Clone, Debug)]
@@ -84,16 +84,23 @@ impl BackupScope {
         self.includes_place(namespace) && self.selects(labels)
     }
 
-    /// Whether it would have an object of a type that it collects, which is being deleted or not.
+    /// Whether it would have an object of a type that it collects.
     #[must_use]
-    pub fn would_have(&self, object: ObjectFacts<'_>, deleting: bool) -> bool {
-        self.filter.includes_item(object, deleting).is_ok() && self.selects(object.labels)
+    pub fn would_have(&self, resource: &ApiResource, head: &Head) -> bool {
+        let object = ObjectFacts {
+            resource,
+            namespace: head.namespace.as_deref(),
+            name: Some(&head.name),
+            labels: &head.labels,
+        };
+        self.filter.includes_item(object, head.deleting).is_ok() && self.selects(&head.labels)
     }
 
-    /// Whether it would have the Namespace itself, in which there are objects that it would have, or not. The type must be collected.
+    /// Whether it would have the Namespace itself, provided that the type is collected. `filled` are the namespaces in which there are
+    /// objects that it would have.
     #[must_use]
-    pub fn would_have_namespace(&self, namespace: &NamespaceFacts, has_objects: bool) -> bool {
-        !is_kept_out(&namespace.labels) && self.filter.tracks_namespace(namespace, has_objects)
+    pub fn would_have_namespace(&self, namespace: &NamespaceFacts, filled: &BTreeSet<String>) -> bool {
+        !is_kept_out(&namespace.labels) && self.filter.tracks_namespace(namespace, filled.contains(&namespace.name))
     }
 }
 
@@ -141,12 +148,14 @@ mod tests {
             ("shop", &kept_out, false, false),
         ] {
             let labels = labels(pairs);
-            let facts = ObjectFacts { resource: &pods, namespace: Some(namespace), name: Some("a"), labels: &labels };
-            assert_eq!(of_shop.would_have(facts, deleting), expected, "{facts:?} {deleting}");
+            let (name, namespace) = ("a".to_owned(), Some(namespace.to_owned()));
+            let head = Head { name, namespace, labels, deleting, ..Head::default() };
+            assert_eq!(of_shop.would_have(&pods, &head), expected, "{head:?}");
         }
         let [shop, other] = ["shop", "other"].map(NamespaceFacts::named);
         let kept_out = NamespaceFacts { labels: labels(&kept_out), ..shop.clone() };
-        let would_have = |namespace: &NamespaceFacts| of_shop.would_have_namespace(namespace, true);
+        let filled = ["shop", "other"].map(str::to_owned).into();
+        let would_have = |namespace: &NamespaceFacts| of_shop.would_have_namespace(namespace, &filled);
         assert_eq!([&shop, &other, &kept_out].map(would_have), [true, false, false]);
     }
 
