@@ -102,8 +102,8 @@ fn pack(source: &Source, name: &str, mut programs: Vec<Program>) -> Result<Made>
         let authorities = std::fs::read(&authorities).with_context(|| format!("read {}", authorities.display()))?;
         let mut others = documentation(easiest)?;
         others.insert(AUTHORITIES.to_owned(), file(authorities));
-        let assemble = |program: &Program| assemble(program, &others, name, source);
-        Image::write_all(&programs.iter().map(assemble).collect::<Result<Vec<_>>>()?, &mut archive)
+        let assemble = |program: &Program| assemble(program, &others, source);
+        Image::write_all(name, &programs.iter().map(assemble).collect::<Result<Vec<_>>>()?, &mut archive)
     })?;
     Ok(Made { archive, programs })
 }
@@ -186,7 +186,7 @@ impl Options {
 }
 
 /// The image: one program under four names (cli-and-install.md 1.1), and what it needs of a file system.
-fn assemble(program: &Program, others: &BTreeMap<String, Entry>, name: &str, source: &Source) -> Result<Image> {
+fn assemble(program: &Program, others: &BTreeMap<String, Entry>, source: &Source) -> Result<Image> {
     let mut entries = others.clone();
     entries.insert(PROGRAM.to_owned(), Entry::File { mode: 0o755, content: program.content.clone() });
     for other in ["velero", "velero-helper", "velero-restore-helper"] {
@@ -209,7 +209,6 @@ fn assemble(program: &Program, others: &BTreeMap<String, Entry>, name: &str, sou
     let labels = labels.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned()))).collect();
     Ok(Image {
         entries,
-        name: name.to_owned(),
         architecture: program.architecture.name().to_owned(),
         variant: program.architecture.variant().map(str::to_owned),
         created,
@@ -239,7 +238,7 @@ mod tests {
         };
         let others = BTreeMap::from([(AUTHORITIES.to_owned(), file(b"PEM".to_vec()))]);
         let source = Source { commit: Some("abc".to_owned()), time: 1 };
-        let image = assemble(&program, &others, "a:1", &source).expect("a time");
+        let image = assemble(&program, &others, &source).expect("a time");
         let same: Vec<&str> = image
             .entries
             .iter()

@@ -2,7 +2,7 @@
 //! in it, so that the same input gives the same bytes. The archive also has Docker's `manifest.json`, because its classic
 //! image store reads no index.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
@@ -36,8 +36,6 @@ pub enum Entry {
 pub struct Image {
     /// By path, without the slash at the beginning.
     pub entries: BTreeMap<String, Entry>,
-    /// How container engines call it.
-    pub name: String,
     /// `amd64`.
     pub architecture: String,
     /// Which kind of the architecture: `v8`.
@@ -57,21 +55,21 @@ pub struct Image {
 const LAYOUT: &str = "application/vnd.oci.image";
 
 impl Image {
-    /// Writes the archive of one image.
+    /// Writes the archive of one image. Container engines will call it by this name.
     ///
     /// # Errors
     /// When it cannot be written, or an entry has no room in the archive's format.
-    pub fn write(&self, out: impl Write) -> Result<()> {
-        Self::write_all(std::slice::from_ref(self), out)
+    pub fn write(&self, name: &str, out: impl Write) -> Result<()> {
+        Self::write_all(name, std::slice::from_ref(self), out)
     }
 
-    /// Writes one archive with the images of several architectures, under the name of the first. Of several there is an index,
-    /// out of which container engines take that of their machine. An engine that reads Docker's `manifest.json` gets the first.
+    /// Writes one archive with the images of several architectures, under one name. Of several there is an index, out of which
+    /// container engines take that of their machine. An engine that reads Docker's `manifest.json` gets the first.
     ///
     /// # Errors
     /// When there is none, one cannot be written, or an entry has no room in the archive's format.
-    pub fn write_all(images: &[Self], out: impl Write) -> Result<()> {
-        let name = &images.first().context("an archive of no image")?.name;
+    pub fn write_all(name: &str, images: &[Self], out: impl Write) -> Result<()> {
+        ensure!(!images.is_empty(), "an archive of no image");
         let mut blobs = Vec::new();
         let mut listed = Vec::new();
         let mut for_docker = None;
@@ -255,7 +253,6 @@ mod tests {
                 ("c".to_owned(), Entry::Link("/a".to_owned())),
                 ("tmp".to_owned(), Entry::Directory { mode: 0o1777 }),
             ]),
-            name: "example.com/a:v1".to_owned(),
             architecture: "amd64".to_owned(),
             variant: None,
             created: "2024-12-31T23:59:59Z".to_owned(),
@@ -266,9 +263,11 @@ mod tests {
         }
     }
 
-    fn written(image: &Image) -> Vec<u8> {
+    const NAME: &str = "example.com/a:v1";
+
+    fn written(name: &str, image: &Image) -> Vec<u8> {
         let mut out = Vec::new();
-        image.write(&mut out).unwrap();
+        image.write(name, &mut out).unwrap();
         out
     }
 
@@ -291,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_an_image() {
-        let files = unpack(&written(&image()));
+        let files = unpack(&written(NAME, &image()));
         let read = |path: &str| -> Value { serde_json::from_slice(&files[path].2).unwrap() };
         assert_eq!(read("oci-layout"), json!({"imageLayoutVersion": "1.0.0"}));
         let index = read("index.json");
@@ -339,7 +338,7 @@ mod tests {
     fn images_of_several_architectures_are_in_an_index_under_one_name() {
         let other = Image { architecture: "arm64".to_owned(), variant: Some("v8".to_owned()), ..image() };
         let mut out = Vec::new();
-        Image::write_all(&[image(), other], &mut out).unwrap();
+        Image::write_all(NAME, &[image(), other], &mut out).unwrap();
         let files = unpack(&out);
         let read = |path: &str| -> Value { serde_json::from_slice(&files[path].2).unwrap() };
         let blob =
@@ -372,7 +371,7 @@ mod tests {
         let of_docker: Vec<Value> =
             docker.as_array().unwrap().iter().map(|image| read(image["Config"].as_str().unwrap())).collect();
         assert_eq!(of_docker, configs[..1], "the first alone");
-        assert!(Image::write_all(&[], Vec::new()).is_err());
+        assert!(Image::write_all(NAME, &[], Vec::new()).is_err());
     }
 
     #[test]
@@ -391,8 +390,7 @@ mod tests {
             [("example/a:v1", false), ("example.com/a:v1", true), ("localhost/a", true), ("a:v1", false)]
         {
             assert_eq!(has_host(name), full, "{name}");
-            let image = Image { name: name.to_owned(), ..image() };
-            let files = unpack(&written(&image));
+            let files = unpack(&written(name, &image()));
             let index: Value = serde_json::from_slice(&files["index.json"].2).unwrap();
             let annotation = &index["manifests"][0]["annotations"]["io.containerd.image.name"];
             assert_eq!(annotation.as_str(), full.then_some(name), "{name}");
@@ -401,9 +399,9 @@ mod tests {
 
     #[test]
     fn the_same_input_gives_the_same_bytes() {
-        assert_eq!(written(&image()), written(&image()));
+        assert_eq!(written(NAME, &image()), written(NAME, &image()));
         let mut other = image();
         other.user = "1".to_owned();
-        assert_ne!(written(&image()), written(&other));
+        assert_ne!(written(NAME, &image()), written(NAME, &other));
     }
 }

@@ -144,7 +144,6 @@ pub(crate) mod tests {
     pub(crate) fn written(program: &[u8]) -> Vec<u8> {
         let image = |architecture: &str| lifeboat_testbed::Image {
             entries: BTreeMap::from([("lifeboat".to_owned(), Entry::File { mode: 0o755, content: program.to_vec() })]),
-            name: "a:1".to_owned(),
             architecture: architecture.to_owned(),
             variant: None,
             created: "2024-12-31T23:59:59Z".to_owned(),
@@ -154,7 +153,7 @@ pub(crate) mod tests {
             labels: BTreeMap::new(),
         };
         let mut out = Vec::new();
-        lifeboat_testbed::Image::write_all(&[image("amd64"), image("arm64")], &mut out).expect("in memory");
+        lifeboat_testbed::Image::write_all("a:1", &[image("amd64"), image("arm64")], &mut out).expect("in memory");
         out
     }
 

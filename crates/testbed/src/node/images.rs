@@ -16,9 +16,8 @@ const BUSYBOX: &str = "testbed.local/busybox:1";
 /// Writes the images and gives their files.
 pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = busybox(Path::new("/usr/bin/busybox"))?;
-    let image = |name: &str, entrypoint: &[&str]| Image {
+    let image = |entrypoint: &[&str]| Image {
         entries: entries.clone(),
-        name: name.to_owned(),
         architecture: if std::env::consts::ARCH == "aarch64" { "arm64" } else { "amd64" }.to_owned(),
         variant: None,
         created: "1970-01-01T00:00:00Z".to_owned(),
@@ -28,11 +27,11 @@ pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>> {
         labels: BTreeMap::new(),
     };
     let images =
-        [("pause.tar", image(PAUSE, &["/bin/sleep", "2147483647"])), ("busybox.tar", image(BUSYBOX, &["/bin/sh"]))];
+        [("pause.tar", PAUSE, image(&["/bin/sleep", "2147483647"])), ("busybox.tar", BUSYBOX, image(&["/bin/sh"]))];
     let mut files = Vec::new();
-    for (name, image) in images {
-        let path = folder.join(name);
-        image.write(BufWriter::new(File::create(&path)?))?;
+    for (file, name, image) in images {
+        let path = folder.join(file);
+        image.write(name, BufWriter::new(File::create(&path)?))?;
         files.push(path);
     }
     Ok(files)
