@@ -32,7 +32,7 @@ mod terminal;
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
 pub use crates_io::{dashboard, program_of_crate};
-pub use debian::install_debian_packages;
+pub use debian::{DebianPackage, install_debian_packages};
 pub use ec2::Ec2Server;
 pub use helm::helm;
 pub use image::{Entry, Image, digest};

@@ -1,7 +1,7 @@
 //! The architectures that images are made for.
 
 use anyhow::{Context, Result, bail};
-use lifeboat_testbed::install_debian_packages;
+use lifeboat_testbed::{DebianPackage, install_debian_packages};
 use std::path::Path;
 use std::process::Command;
 
@@ -84,7 +84,7 @@ impl Architecture {
             Self::Amd64 => "/usr/bin/qemu-x86_64-static",
             Self::Arm64 => "/usr/bin/qemu-aarch64-static",
         };
-        install_debian_packages(&[("qemu-user-static", emulator)])
+        install_debian_packages(&[DebianPackage { name: "qemu-user-static", program: emulator }])
             .with_context(|| format!("a program for {} needs an emulator to run here", self.name()))?;
         let mut command = Command::new(emulator);
         command.args(["-0", name]).arg(program);

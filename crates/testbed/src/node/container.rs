@@ -2,23 +2,23 @@
 
 use super::images;
 use super::place::{ADDRESS, NODE_STATE, SOCKETS, log, run, until};
-use crate::debian::install_debian_packages;
+use crate::debian::{DebianPackage, install_debian_packages};
 use crate::process::Daemon;
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
 /// Debian's packages, and a program of each by which it is seen to be there.
-const PACKAGES: [(&str, &str); 9] = [
-    ("containerd", "/usr/bin/containerd"),
-    ("runc", "/usr/sbin/runc"),
-    ("containernetworking-plugins", "/usr/lib/cni/bridge"),
-    ("iptables", "/usr/sbin/iptables"),
-    ("conntrack", "/usr/sbin/conntrack"),
-    ("iproute2", "/usr/bin/ip"),
-    ("e2fsprogs", "/usr/sbin/mkfs.ext4"),
-    ("util-linux", "/usr/sbin/losetup"),
-    ("busybox", "/usr/bin/busybox"),
+const PACKAGES: [DebianPackage; 9] = [
+    DebianPackage { name: "containerd", program: "/usr/bin/containerd" },
+    DebianPackage { name: "runc", program: "/usr/sbin/runc" },
+    DebianPackage { name: "containernetworking-plugins", program: "/usr/lib/cni/bridge" },
+    DebianPackage { name: "iptables", program: "/usr/sbin/iptables" },
+    DebianPackage { name: "conntrack", program: "/usr/sbin/conntrack" },
+    DebianPackage { name: "iproute2", program: "/usr/bin/ip" },
+    DebianPackage { name: "e2fsprogs", program: "/usr/sbin/mkfs.ext4" },
+    DebianPackage { name: "util-linux", program: "/usr/sbin/losetup" },
+    DebianPackage { name: "busybox", program: "/usr/bin/busybox" },
 ];
 
 /// The network of pods: a bridge without a way out of the machine.
