@@ -5,7 +5,7 @@ use crate::image::architecture::Architecture;
 use crate::image::archive::{Archive, Image};
 use crate::image::compile::{PACKAGE, Place, Source, cargo_home};
 use crate::image::elf;
-use crate::image::sbom::{self, Crate, Name};
+use crate::image::sbom::{self, Crate, CrateVersion};
 use crate::image::{Made, Options, PROGRAM, SBOM, USER, difference, make};
 use crate::timed;
 use anyhow::{Context, Result, bail, ensure};
@@ -99,7 +99,7 @@ fn check_sbom(place: &Place, architecture: Architecture, image: &Image, made: &M
 }
 
 /// The crates that cargo takes for the program, with their features, as `cargo tree` resolves them.
-fn tree(place: &Place, architecture: Architecture) -> Result<BTreeMap<Name, BTreeSet<String>>> {
+fn tree(place: &Place, architecture: Architecture) -> Result<BTreeMap<CrateVersion, BTreeSet<String>>> {
     let mut command = place.cargo();
     command.args(["tree", "--locked", "--package", PACKAGE, "--edges", "normal,no-proc-macro", "--prefix", "none"]);
     command.args(["--target", architecture.target(), "--format", "{p}|{f}"]);
@@ -109,45 +109,45 @@ fn tree(place: &Place, architecture: Architecture) -> Result<BTreeMap<Name, BTre
 }
 
 /// A crate in a line such as `serde v1.0.0 (/a/path)|default,std (*)`.
-fn of_tree(line: &str) -> Result<(Name, BTreeSet<String>)> {
+fn of_tree(line: &str) -> Result<(CrateVersion, BTreeSet<String>)> {
     let wrong = || format!("cargo tree prints {line:?}");
     let (package, features) = line.trim_end_matches(" (*)").split_once('|').with_context(wrong)?;
     let mut words = package.split(' ');
     let name = words.next().with_context(wrong)?;
     let version = words.next().and_then(|word| word.strip_prefix('v')).with_context(wrong)?;
     let features = features.split(',').filter(|feature| !feature.is_empty()).map(str::to_owned).collect();
-    Ok(((name.to_owned(), version.to_owned()), features))
+    Ok((CrateVersion { name: name.to_owned(), version: version.to_owned() }, features))
 }
 
 /// What the list has to say of these crates, by `Cargo.lock` and `cargo metadata`.
 fn expected(
-    tree: &BTreeMap<Name, BTreeSet<String>>,
-    lock: &BTreeMap<Name, Option<String>>,
+    tree: &BTreeMap<CrateVersion, BTreeSet<String>>,
+    lock: &BTreeMap<CrateVersion, Option<String>>,
     metadata: &Value,
-) -> Result<BTreeMap<Name, Crate>> {
-    let license = |(name, version): &Name| {
+) -> Result<BTreeMap<CrateVersion, Crate>> {
+    let license = |of: &CrateVersion| {
         let mut packages = metadata["packages"].as_array().into_iter().flatten();
-        let package = packages.find(|package| package["name"] == **name && package["version"] == **version);
+        let package = packages.find(|package| package["name"] == *of.name && package["version"] == *of.version);
         package.and_then(|package| package["license"].as_str()).map(sbom::expression)
     };
-    let of = |(name, features): (&Name, &BTreeSet<String>)| -> Result<(Name, Crate)> {
-        let checksum = lock.get(name).with_context(|| format!("Cargo.lock has no {} {}", name.0, name.1))?;
-        let license = license(name).with_context(|| format!("{} {} has no license", name.0, name.1))?;
-        Ok((name.clone(), Crate { features: features.clone(), license, checksum: checksum.clone() }))
+    let expected = |(of, features): (&CrateVersion, &BTreeSet<String>)| -> Result<(CrateVersion, Crate)> {
+        let checksum = lock.get(of).with_context(|| format!("Cargo.lock has no {of}"))?;
+        let license = license(of).with_context(|| format!("{of} has no license"))?;
+        Ok((of.clone(), Crate { features: features.clone(), license, checksum: checksum.clone() }))
     };
-    tree.iter().map(of).collect()
+    tree.iter().map(expected).collect()
 }
 
 /// In which crates a list and cargo disagree, a line each.
-fn disagreements(list: &BTreeMap<Name, Crate>, cargo: &BTreeMap<Name, Crate>) -> Vec<String> {
-    let names: BTreeSet<&Name> = list.keys().chain(cargo.keys()).collect();
-    let line = |name: &Name| match (list.get(name), cargo.get(name)) {
+fn disagreements(list: &BTreeMap<CrateVersion, Crate>, cargo: &BTreeMap<CrateVersion, Crate>) -> Vec<String> {
+    let all: BTreeSet<&CrateVersion> = list.keys().chain(cargo.keys()).collect();
+    let line = |of: &CrateVersion| match (list.get(of), cargo.get(of)) {
         (Some(list), Some(cargo)) if list == cargo => None,
-        (Some(list), Some(cargo)) => Some(format!("{} {}: {list:?}, and cargo says {cargo:?}", name.0, name.1)),
-        (Some(_), None) => Some(format!("{} {} is not built by cargo", name.0, name.1)),
-        (None, _) => Some(format!("{} {} is missing", name.0, name.1)),
+        (Some(list), Some(cargo)) => Some(format!("{of}: {list:?}, and cargo says {cargo:?}")),
+        (Some(_), None) => Some(format!("{of} is not built by cargo")),
+        (None, _) => Some(format!("{of} is missing")),
     };
-    names.into_iter().filter_map(line).collect()
+    all.into_iter().filter_map(line).collect()
 }
 
 /// Both builds share cargo's folder and the cache, so that no comparison would find these in a program.
@@ -225,8 +225,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn name(name: &str) -> Name {
-        (name.to_owned(), "1.0.0".to_owned())
+    fn name(name: &str) -> CrateVersion {
+        CrateVersion { name: name.to_owned(), version: "1.0.0".to_owned() }
     }
 
     fn krate(license: &str) -> Crate {

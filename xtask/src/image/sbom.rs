@@ -7,9 +7,20 @@ use anyhow::{Context, Result, ensure};
 use lifeboat_testbed::digest;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-/// Name and version of a crate.
-pub(crate) type Name = (String, String);
+/// A version of a crate.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CrateVersion {
+    pub(crate) name: String,
+    pub(crate) version: String,
+}
+
+impl fmt::Display for CrateVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}
 
 /// What of a crate is in a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +71,7 @@ fn rustc(place: &Place) -> Result<String> {
 }
 
 /// The checksums in a `Cargo.lock`, by crate; `None` of a crate that comes from no registry.
-pub(crate) fn checksums(lock: &str) -> BTreeMap<Name, Option<String>> {
+pub(crate) fn checksums(lock: &str) -> BTreeMap<CrateVersion, Option<String>> {
     let mut out = BTreeMap::new();
     for package in lock.split("[[package]]").skip(1) {
         let value = |key: &str| {
@@ -69,7 +80,7 @@ pub(crate) fn checksums(lock: &str) -> BTreeMap<Name, Option<String>> {
             package.lines().find_map(of_key)
         };
         if let (Some(name), Some(version)) = (value("name"), value("version")) {
-            out.insert((name, version), value("checksum"));
+            out.insert(CrateVersion { name, version }, value("checksum"));
         }
     }
     out
@@ -78,7 +89,7 @@ pub(crate) fn checksums(lock: &str) -> BTreeMap<Name, Option<String>> {
 /// What the document is made from, besides what was compiled.
 struct Facts {
     metadata: Value,
-    checksums: BTreeMap<Name, Option<String>>,
+    checksums: BTreeMap<CrateVersion, Option<String>>,
     rustc: String,
 }
 
@@ -91,16 +102,15 @@ fn document(facts: &Facts, compiled: &BTreeMap<String, BTreeSet<String>>) -> Res
     let mut components = BTreeMap::new();
     for (id, features) in compiled {
         let package = packages.get(id).with_context(|| format!("cargo metadata has no package {id}"))?;
-        let name = (text(&package["name"]), text(&package["version"]));
-        let checksum =
-            facts.checksums.get(&name).with_context(|| format!("Cargo.lock has no {} {}", name.0, name.1))?;
-        let component = component(package, &name, features, checksum.as_deref());
+        let of = CrateVersion { name: text(&package["name"]), version: text(&package["version"]) };
+        let checksum = facts.checksums.get(&of).with_context(|| format!("Cargo.lock has no {of}"))?;
+        let component = component(package, &of, features, checksum.as_deref());
         references.insert(id.clone(), text(&component["bom-ref"]));
-        components.insert(name, component);
+        components.insert(of, component);
     }
     let mut program = {
-        let name = components.keys().find(|(name, _)| name == PACKAGE).cloned();
-        name.and_then(|name| components.remove(&name)).context("the program itself was not compiled")?
+        let of = components.keys().find(|of| of.name == PACKAGE).cloned();
+        of.and_then(|of| components.remove(&of)).context("the program itself was not compiled")?
     };
     program["type"] = json!("application");
     program["name"] = json!("lifeboat");
@@ -130,8 +140,8 @@ fn document(facts: &Facts, compiled: &BTreeMap<String, BTreeSet<String>>) -> Res
     }))
 }
 
-fn component(package: &Value, name: &Name, features: &BTreeSet<String>, checksum: Option<&str>) -> Value {
-    let (name, version) = name;
+fn component(package: &Value, of: &CrateVersion, features: &BTreeSet<String>, checksum: Option<&str>) -> Value {
+    let CrateVersion { name, version } = of;
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| out.insert(key.to_owned(), value);
     put("type", json!("library"));
@@ -192,7 +202,7 @@ pub(crate) fn expression(license: &str) -> String {
 }
 
 /// The crates that a document names, the program's own with them.
-pub(crate) fn crates(document: &Value) -> Result<BTreeMap<Name, Crate>> {
+pub(crate) fn crates(document: &Value) -> Result<BTreeMap<CrateVersion, Crate>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut out = BTreeMap::new();
@@ -203,15 +213,16 @@ pub(crate) fn crates(document: &Value) -> Result<BTreeMap<Name, Crate>> {
         if component["purl"].as_str().is_some_and(|purl| !purl.starts_with("pkg:cargo/")) {
             continue;
         }
-        let name = text(&component["name"]).zip(text(&component["version"]));
-        let name = name.with_context(|| format!("a component without name or version: {component}"))?;
+        let named = text(&component["name"]).zip(text(&component["version"]));
+        let (name, version) = named.with_context(|| format!("a component without name or version: {component}"))?;
+        let of = CrateVersion { name, version };
         let license = text(&component["licenses"][0]["expression"]);
         let is_feature = |property: &&Value| property["name"] == FEATURE;
         let properties = list(&component["properties"]);
         let features = properties.iter().filter(is_feature).filter_map(|property| text(&property["value"])).collect();
         let checksum = text(&component["hashes"][0]["content"]);
-        let license = license.with_context(|| format!("{} has no license", name.0))?;
-        let twice = out.insert(name, Crate { features, license, checksum });
+        let license = license.with_context(|| format!("{of} has no license"))?;
+        let twice = out.insert(of, Crate { features, license, checksum });
         ensure!(twice.is_none(), "a component is named twice: {component}");
     }
     Ok(out)
@@ -261,7 +272,7 @@ mod tests {
             license: license.to_owned(),
             checksum: checksum.map(str::to_owned),
         };
-        let name = |name: &str| (name.to_owned(), "1.0.0+b".to_owned());
+        let name = |name: &str| CrateVersion { name: name.to_owned(), version: "1.0.0+b".to_owned() };
         let expected = BTreeMap::from([
             (name(PACKAGE), krate(&[], "Apache-2.0", None)),
             (name("a"), krate(&["alloc", "std"], "MIT OR Apache-2.0", Some("aa"))),
