@@ -6,6 +6,7 @@ pub(crate) mod compile;
 pub(crate) mod difference;
 pub(crate) mod elf;
 pub(crate) mod sbom;
+mod tools;
 
 use crate::timed;
 use anyhow::{Context, Result, bail, ensure};
@@ -98,7 +99,7 @@ fn pack(source: &Source, name: &str, mut programs: Vec<Program>) -> Result<Made>
     timed("image", || {
         let easiest = Architecture::easiest(&of).context("an image without a program")?;
         let easiest = programs.iter().find(|program| program.architecture == easiest).context("no program to run")?;
-        let authorities = compile::certificates()?;
+        let authorities = tools::certificates()?;
         let authorities = std::fs::read(&authorities).with_context(|| format!("read {}", authorities.display()))?;
         let mut others = documentation(easiest)?;
         others.insert(AUTHORITIES.to_owned(), file(authorities));

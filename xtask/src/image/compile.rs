@@ -1,6 +1,7 @@
 //! Builds the program for other machines than this one, with nothing of this one in it.
 
 use super::architecture::Architecture;
+use super::tools;
 use crate::{cargo, run, timed};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -10,15 +11,6 @@ use std::process::{Command, Stdio};
 
 /// The package of the program. It is built alone, so that it has only the features that it asks for.
 pub(crate) const PACKAGE: &str = "lifeboat-cli";
-/// Version of what lets cargo build with zig.
-const ZIGBUILD: &str = "0.24.1";
-/// Version of the compiler of C parts, which is also the linker and has the C library.
-const ZIG: &str = "0.15.2";
-/// The C library of that version of zig.
-pub(crate) const MUSL: &str = "1.2.5";
-/// Version of the certificates of public authorities. Those of a machine may include authorities of its own.
-pub(crate) const CERTIFICATES: &str = "2026.10.19.post1";
-
 /// A tree of sources, and where it is built.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -93,9 +85,8 @@ pub(crate) fn compile(
 ) -> Result<BTreeMap<Architecture, Compiled>> {
     add_targets(architectures)?;
     let home = cargo_home()?;
-    let zigbuild = lifeboat_testbed::program_of_crate("cargo-zigbuild", ZIGBUILD)?;
-    let cache = lifeboat_testbed::cache_folder().join("tools");
-    let mut build = Command::new(zigbuild);
+    let cache = tools::folder();
+    let mut build = Command::new(tools::zigbuild()?);
     build.args(["zigbuild", "--locked", "--package", PACKAGE, "--bin", "lifeboat", "--profile", profile]);
     build.args(["--message-format", "json-render-diagnostics"]);
     for architecture in architectures {
@@ -106,7 +97,7 @@ pub(crate) fn compile(
         build.env(format!("CFLAGS_{}", architecture.target().replace('-', "_")), of_c.join(" "));
     }
     build.current_dir(&place.sources).env("CARGO_TARGET_DIR", &place.target).env("CARGO_INCREMENTAL", "0");
-    build.env("CARGO_ZIGBUILD_PYTHON_PATH", python()?).env("CARGO_ZIGBUILD_CACHE_DIR", &cache);
+    build.env("CARGO_ZIGBUILD_PYTHON_PATH", tools::python()?).env("CARGO_ZIGBUILD_CACHE_DIR", &cache);
     build.env("ZIG_GLOBAL_CACHE_DIR", cache.join("zig-cache"));
     build
         .env_remove("RUSTFLAGS")
@@ -125,19 +116,6 @@ pub(crate) fn compile(
     let messages = String::from_utf8(messages).context("the messages of cargo")?;
     let compiled = |architecture: &Architecture| Ok((*architecture, compiled(&messages, *architecture)?));
     architectures.iter().map(compiled).collect()
-}
-
-/// The file with the certificates of public authorities.
-pub(crate) fn certificates() -> Result<PathBuf> {
-    let output = Command::new(python()?).args(["-m", "certifi"]).output().context("run certifi")?;
-    ensure!(output.status.success(), "certifi: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout).context("the path of certifi")?.trim_end().into())
-}
-
-/// A Python that has zig and the certificates.
-fn python() -> Result<PathBuf> {
-    let folder = lifeboat_testbed::cache_folder().join("tools").join(format!("ziglang-{ZIG}-certifi-{CERTIFICATES}"));
-    lifeboat_testbed::with_python_packages(&folder, &[&format!("ziglang=={ZIG}"), &format!("certifi=={CERTIFICATES}")])
 }
 
 fn add_targets(architectures: &[Architecture]) -> Result<()> {

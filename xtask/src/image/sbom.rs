@@ -2,7 +2,8 @@
 //! and the certificates. There is nothing of the moment in it.
 
 use super::architecture::Architecture;
-use super::compile::{CERTIFICATES, Compiled, MUSL, PACKAGE, Place, Source};
+use super::compile::{Compiled, PACKAGE, Place, Source};
+use super::tools::{CERTIFICATES, MUSL};
 use anyhow::{Context, Result, ensure};
 use lifeboat_testbed::digest;
 use serde_json::{Map, Value, json};
