@@ -47,11 +47,11 @@ pub(crate) struct HistoryArgs {
 impl HistoryArgs {
     /// The exit code answers whether some backup has the object.
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let told = until_interrupted(self.told(globals), "interrupted before all backups were read: nothing is told");
-        Ok(answered(Box::pin(told).await))
+        let shown = until_interrupted(self.show(globals), "interrupted before all backups were read: nothing is told");
+        Ok(answered(Box::pin(shown).await))
     }
 
-    async fn told(&self, globals: &Globals) -> Result<Answer> {
+    async fn show(&self, globals: &Globals) -> Result<Answer> {
         let folder = self.scratch.folder()?;
         let options = HistoryOptions { open: opened::options(folder.path()), cache: globals.program.archives.clone() };
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;

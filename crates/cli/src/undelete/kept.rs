@@ -22,12 +22,12 @@ const GOES_ON_FOR: SignedDuration = SignedDuration::from_hours(24);
 pub(super) struct Kept {
     /// The backups and the cluster.
     place: String,
-    /// The object, and all that makes it another restore of it.
+    /// The object, and the manner in which it is asked for.
     name: String,
     content: Option<Content>,
 }
 
-/// What makes an undelete of an object another one.
+/// How an object is asked for: an undelete goes on only with what is kept of one that was asked for in the same manner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner<'a> {
     pub(super) policy: &'a ExistingResourcePolicy,

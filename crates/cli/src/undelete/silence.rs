@@ -54,7 +54,7 @@ impl Silence {
     }
 
     /// The backups for which nobody was asked, for people.
-    pub(super) fn told(&self) -> impl Iterator<Item = String> {
+    pub(super) fn skipped_texts(&self) -> impl Iterator<Item = String> {
         self.skipped.iter().map(|(asked, count)| match asked {
             Asked::Bucket => format!("{count} more, for which the bucket was not asked any more"),
             Asked::Location(name) if name.is_empty() => {
@@ -111,7 +111,7 @@ mod tests {
         }
         assert!(silence.skips(&location("a")));
         assert_eq!(
-            silence.told().collect::<Vec<_>>(),
+            silence.skipped_texts().collect::<Vec<_>>(),
             [
                 "1 more that name no storage location, for which the server was not asked any more",
                 "2 more in the storage location \"a\", for which the server was not asked any more"
@@ -156,6 +156,9 @@ mod tests {
             assert_eq!((silence.is_silent_now(), silence.skips(&Asked::Bucket)), (is_silent_now, skips), "{came:?}");
         }
         assert!(silence.skips(&Asked::Bucket));
-        assert_eq!(silence.told().collect::<Vec<_>>(), ["2 more, for which the bucket was not asked any more"]);
+        assert_eq!(
+            silence.skipped_texts().collect::<Vec<_>>(),
+            ["2 more, for which the bucket was not asked any more"]
+        );
     }
 }

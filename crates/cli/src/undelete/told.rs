@@ -24,7 +24,7 @@ pub(super) fn some(names: &[String], most: usize, between: &str) -> String {
 pub(super) fn skipped_text(passed_over: &[String], silence: &Silence) -> String {
     // Those for which nobody was asked are many.
     let named = (!passed_over.is_empty()).then(|| some(passed_over, NAMED, "; "));
-    named.into_iter().chain(silence.told()).collect::<Vec<_>>().join("; ")
+    named.into_iter().chain(silence.skipped_texts()).collect::<Vec<_>>().join("; ")
 }
 
 /// That no backup has the object.
