@@ -63,7 +63,7 @@ const TEST_EDGES: [(&str, &[&str]); 8] = [
     ("operation", &["archive"]),
     ("client", &["sandbox"]),
     ("backup", &["bucket", "sandbox"]),
-    ("restore", &["sandbox"]),
+    ("restore", &["bucket", "sandbox"]),
     ("control", &["sandbox"]),
     ("sandbox", &["cluster"]),
     ("browse", &["bucket"]),

@@ -20,8 +20,8 @@
 //!   that need them.
 //!
 //! A plan is what a preview gives out: `planned` (one object), `plan_line`, `plan_word` and `plan_file` (its lines), `pin` and
-//! `pinned` (a restore that is held to one), `extras`, `owned_claims` and `needed` (objects that the backup lacks), `same_target`
-//! (objects that would become one).
+//! `pinned` (a restore that is held to one), `extras`, `owned_claims` and `needed` (objects that the backup lacks), `along`
+//! (objects that come along with those that need them), `same_target` (objects that would become one).
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
@@ -29,6 +29,7 @@ mod action;
 mod actions;
 mod additional;
 mod ahead;
+mod along;
 mod apply;
 mod aside;
 mod attempt;

@@ -57,14 +57,13 @@ impl Needed {
         let namespace = ObjectKey::new(GroupResource::namespaces(), None, source.as_str());
         if let Some(row) = self.mapping.find(&namespace) {
             let body = self.reader.load(row).await?;
-            self.take_out_of_left_out(&namespace, &body);
+            self.take_out_of_left_out(&namespace, &Head::parse(&body).unwrap_or_default());
         }
         Ok(vec![found, item])
     }
 
     /// Takes an object of the backup out of what is left out: something needs it.
-    pub(crate) fn take_out_of_left_out(&mut self, key: &ObjectKey, body: &[u8]) {
-        let head = Head::parse(body).unwrap_or_default();
+    pub(crate) fn take_out_of_left_out(&mut self, key: &ObjectKey, head: &Head) {
         let facts = RestoredFacts {
             resource: &key.resource,
             kind: head.kind.as_deref(),

@@ -2,10 +2,11 @@
 
 use crate::action::Action;
 use crate::ahead::Glance;
+use crate::along::{Along, Told};
 use crate::apply::{Ask, Need, Unprepared};
 use crate::attempt::Source;
 use crate::begun::Begun;
-use crate::check::{LOOK_FOR, Seen};
+use crate::check::{LOOK_FOR, Presence, Seen};
 use crate::desired::{Desired, Maker};
 use crate::env::Env;
 use crate::existing::{Treatment, is_same_state};
@@ -27,13 +28,14 @@ use crate::request::{Request, check_source, prepare_preview};
 use crate::same_target::{SameTarget, taken};
 use crate::target_namespaces::TargetNamespaces;
 use crate::update;
-use crate::volume_fates::{FromNative, Told};
+use crate::volume_fates::{self, FromNative};
 use crate::walk::Walk;
-use futures::StreamExt;
+use futures::{Stream, TryStreamExt};
 use lifeboat_api::ExistingResourcePolicy;
+use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Results, chain};
-use lifeboat_store::StoreError;
+use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, Place, Results, chain};
+use lifeboat_store::{ArchiveItem, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
@@ -54,6 +56,8 @@ pub struct PreviewEnd {
 
 /// Reads of the cluster at once.
 const READS: usize = 16;
+/// Objects for which what comes along is read together. They wait for it in memory.
+const TOGETHER: usize = 64;
 
 /// Previews a restore: what `run` would do, object by object in its order, sent as it is found out. Nothing in the cluster or the
 /// bucket changes. What the cluster would say of an object itself (admission, quotas) is not known, unless
@@ -102,7 +106,7 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let made = |volume: &str| FromNative::Made(volume.to_owned());
-    let Told { records, warning } = walk.volumes.tell(&restore, |_| Some(Action::Created), made);
+    let volume_fates::Told { records, warning } = walk.volumes.tell(&restore, |_| Some(Action::Created), made);
     if let Some(warning) = warning {
         env.operation.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
     }
@@ -143,9 +147,31 @@ impl Previewer {
             // The name of a definition is that of its type.
             self.defined.extend(level.items.iter().filter_map(|one| Some(archive.row(one.row)?.name.to_string())));
         }
+        let rows = self.rows_to_read(level, &presence, out).await;
+        let look = |key: &ObjectKey, state| presence.look(&self.mapping.target_of(key), state);
+        let mut reading = JoinSet::new();
+        let mut previews = pin!(self.previews(rows, look, &mut reading));
+        let mut waiting = Vec::new();
+        while let Some(one) = previews.try_next().await.map_err(RestoreError::Store)? {
+            self.env.operation.progress.finished(1);
+            waiting.push(one.told);
+            let need = waiting.iter().any(|(_, item): &Told| !item.needs.is_empty());
+            if need && waiting.len() < TOGETHER {
+                continue;
+            }
+            self.tell(std::mem::take(&mut waiting), needed, out).await?;
+            if out.is_closed() {
+                return Ok(());
+            }
+        }
+        self.tell(waiting, needed, out).await
+    }
+
+    /// The rows of the objects of a level that are looked at one by one. Of the others it is told what becomes of them.
+    async fn rows_to_read(&self, level: Level, presence: &Presence, out: &mpsc::Sender<PreviewItem>) -> Vec<usize> {
         let mut rows = Vec::new();
         for one in level.items {
-            let Some(row) = archive.row(one.row) else { continue };
+            let Some(row) = self.mapping.archive.row(one.row) else { continue };
             let key = self.mapping.target_of(&row.key());
             let stays = self.maker.stays(&key, presence.look(&key, one.state));
             if stays && !self.namespaces.takes_along(&key).await {
@@ -157,28 +183,46 @@ impl Previewer {
                 rows.push(one.row);
             }
         }
-        let mut reading = JoinSet::new();
-        let contents = archive.read(rows, &mut reading);
+        rows
+    }
+
+    /// Previews the objects of these rows, several at once, in the order of the archive.
+    fn previews(
+        &self,
+        rows: Vec<usize>,
+        look: impl Fn(&ObjectKey, State) -> Seen,
+        reading: &mut JoinSet<()>,
+    ) -> impl Stream<Item = Result<Previewed, StoreError>> {
+        let archive = &self.mapping.archive;
+        let contents = archive.read(rows, reading);
         let items = futures::stream::try_unfold(contents, |mut contents| async {
             Ok::<_, StoreError>(contents.next().await?.map(|item| (item, contents)))
         });
-        let previews = items
-            .map(|item| async {
-                let item = item?;
-                let Some(row) = archive.row(item.row) else { return Ok(None) };
-                let key = row.key();
-                let seen = presence.look(&self.mapping.target_of(&key), State::of(&item.head));
-                let source = Source { row: item.row, key: key.clone(), body: item.body, exists: false };
-                Ok(Some((key, self.one(source, seen).await)))
-            })
-            .buffered(READS);
-        let mut previews = pin!(previews);
-        while let Some(item) = previews.next().await {
-            self.env.operation.progress.finished(1);
-            let Some((source, item)) = item.map_err(RestoreError::Store)? else { continue };
-            let along = self.along(&item.needs, needed).await?;
-            for (source, item) in along.into_iter().chain([(source, item)]) {
+        let previews = items.map_ok(move |ArchiveItem { row, head, body }| {
+            let key = archive.row(row).map(Row::key);
+            let seen = key.as_ref().map(|key| look(key, State::of(&head)));
+            async move {
+                let (Some(key), Some(seen)) = (key, seen) else { return Ok(None) };
+                let item = self.one(Source { row, key: key.clone(), body, exists: false }, seen).await;
+                Ok(Some(Previewed { row, head, told: (key, item) }))
+            }
+        });
+        previews.try_buffered(READS).try_filter_map(async |one| Ok(one))
+    }
+
+    /// Tells of these objects in their order, and of what comes along with each just before it.
+    async fn tell(
+        &self,
+        all: Vec<Told>,
+        needed: &mut Needed,
+        out: &mpsc::Sender<PreviewItem>,
+    ) -> Result<(), RestoreError> {
+        let mut along = self.along(&all, needed).await?;
+        for told in all {
+            let before = along.take(&told.1.needs, |key| self.mapping.find(key));
+            for (source, item) in before.into_iter().chain([told]) {
                 for item in needed.with(&source, item).await? {
+                    // It fails only when the receiver is gone, which wants no more then.
                     if out.send(item).await.is_err() {
                         return Ok(());
                     }
@@ -188,36 +232,26 @@ impl Previewer {
         Ok(())
     }
 
-    /// The objects among these that the restore does not select and brings back all the same, by their keys in the backup, and those
-    /// that they need in turn. Each comes once, behind those that it needs.
-    async fn along(
-        &self,
-        needs: &[ObjectKey],
-        needed: &mut Needed,
-    ) -> Result<Vec<(ObjectKey, PreviewItem)>, RestoreError> {
-        enum Step {
-            Look(ObjectKey),
-            Tell(ObjectKey, Box<PreviewItem>),
+    /// The objects that the restore does not select and brings back all the same, because these need them, and those that they need
+    /// in turn. The archive is read once for all that are as far from these: neighbours lie in the same member.
+    async fn along(&self, all: &[Told], needed: &mut Needed) -> Result<Along, RestoreError> {
+        let mut along = Along::default();
+        let mut rows: Vec<usize> = all.iter().flat_map(|(_, item)| self.begin(&item.needs)).collect();
+        while !rows.is_empty() {
+            let mut reading = JoinSet::new();
+            let mut previews = pin!(self.previews(std::mem::take(&mut rows), |_, _| Seen::Unknown, &mut reading));
+            while let Some(Previewed { row, head, told }) = previews.try_next().await.map_err(RestoreError::Store)? {
+                needed.take_out_of_left_out(&told.0, &head);
+                rows.extend(self.begin(&told.1.needs));
+                along.keep(row, told);
+            }
         }
-        let look = |needs: &[ObjectKey]| needs.iter().rev().cloned().map(Step::Look).collect::<Vec<_>>();
-        let (mut open, mut out) = (look(needs), Vec::new());
-        while let Some(step) = open.pop() {
-            let key = match step {
-                Step::Look(key) => key,
-                Step::Tell(key, item) => {
-                    out.push((key, *item));
-                    continue;
-                }
-            };
-            let Some(row) = self.mapping.find(&key).filter(|row| self.has_turn.begin(*row)) else { continue };
-            let body = self.reader.load(row).await?;
-            needed.take_out_of_left_out(&key, &body);
-            let item = self.one(Source { row, key: key.clone(), body, exists: false }, Seen::Unknown).await;
-            let needs = look(&item.needs);
-            open.push(Step::Tell(key, Box::new(item)));
-            open.extend(needs);
-        }
-        Ok(out)
+        Ok(along)
+    }
+
+    /// The rows of the objects among these that had no turn, and have come along with nothing. They have now.
+    fn begin(&self, needs: &[ObjectKey]) -> impl Iterator<Item = usize> {
+        needs.iter().filter_map(|key| self.mapping.find(key)).filter(|row| self.has_turn.begin(*row))
     }
 
     async fn one(&self, source: Source, seen: Seen) -> PreviewItem {
@@ -396,6 +430,13 @@ impl Previewer {
     }
 }
 
+/// What was found out about an object of the backup.
+struct Previewed {
+    row: usize,
+    head: Head,
+    told: Told,
+}
+
 /// What is said of an object beside what becomes of it.
 #[derive(Default)]
 struct Beside {
@@ -457,96 +498,4 @@ fn planned(treatment: &Treatment, desired: &Value, in_cluster: &Value) -> Planne
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stub::{Ground, Scripted, config_map};
-    use lifeboat_action::RestoreItemOutput;
-    use lifeboat_patch::Difference;
-    use lifeboat_select::RulesText;
-    use serde_json::json;
-
-    #[tokio::test]
-    async fn what_would_be_done_otherwise_than_was_asked_is_a_warning_of_its_object_and_no_error() {
-        let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
-        let mut ground = Ground::new(&[config_map("a")], &action).await;
-        let text = "version: v1
-resourceModifierRules:
-- conditions: {groupResource: configmaps}
-  strategicPatches: [{patchData: 'data: {k: new}'}]
-- conditions: {groupResource: configmaps}
-  patches: [{operation: remove, path: /data/gone}]
-";
-        let document = RulesText { source: "rules".to_owned(), text: text.to_owned() };
-        ground.request.settings.resource_modifiers = Some(document);
-        let (sender, mut items) = mpsc::channel(16);
-        preview(&ground.request, &ground.env, sender).await.unwrap();
-        let mut found = None;
-        while let Some(item) = items.recv().await {
-            found = found.or((item.key.name == "a").then_some(item));
-        }
-        let item = found.unwrap();
-        assert_eq!((item.errors.len(), item.warnings.len()), (1, 1), "{item:?}");
-        assert!(item.errors[0].starts_with("rule 2: "), "{item:?}");
-        assert!(item.warnings[0].starts_with("rule 1: the cluster does not say how lists of ConfigMap"), "{item:?}");
-    }
-
-    #[tokio::test]
-    async fn what_comes_along_comes_once_and_behind_all_that_it_needs() {
-        let key = |name: &str| ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), name);
-        let action = Scripted::new(move |item, _| {
-            let needs: &[&str] = match item["metadata"]["name"].as_str() {
-                Some("a") => &["b", "c"],
-                Some("b") => &["c", "d"],
-                Some("c") => &["b"],
-                _ => &[],
-            };
-            let additional_items = needs.iter().map(|name| key(name)).collect();
-            Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
-        });
-        let mut selected = config_map("a");
-        selected["metadata"]["labels"] = json!({"app": "web"});
-        let objects = [selected, config_map("b"), config_map("c"), config_map("d"), config_map("e")];
-        let mut ground = Ground::new(&objects, &Arc::new(action.pure())).await;
-        let labels = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
-        ground.request.restore.spec.label_selector = Some(labels);
-        let (sender, mut items) = mpsc::channel(16);
-        preview(&ground.request, &ground.env, sender).await.unwrap();
-        let mut told = Vec::new();
-        while let Some(item) = items.recv().await {
-            told.push(item.key.to_string());
-        }
-        // The first that is told brings its namespace with it. What needs itself, over others, comes when it is met.
-        let expected =
-            ["namespaces/shop", "configmaps/shop/c", "configmaps/shop/d", "configmaps/shop/b", "configmaps/shop/a"];
-        assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn the_policy_decides_about_what_is_there() {
-        let object = |kind: &str, labels: Value, data: &str| json!({"kind": kind, "metadata": {"name": "a", "labels": labels}, "data": {"a": data}});
-        let restored = json!({"velero.io/restore-name": "r", "velero.io/backup-name": "b"});
-        let planned = |policy: &str, resource: &str, desired: &Value, existing: &Value| {
-            let resource = GroupResource::new("", resource);
-            planned(&Treatment::of(&policy.to_owned().into(), &resource, desired, existing), desired, existing)
-        };
-        let difference = |path: &str, left: Value, right: Value| {
-            vec![Difference { path: path.into(), left: Some(left), right: Some(right) }]
-        };
-        let desired = object("ConfigMap", restored, "1");
-        let existing = object("ConfigMap", json!({}), "2");
-        let changed = difference("/data/a", json!("2"), json!("1"));
-        assert_eq!(planned("", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
-        assert_eq!(planned("none", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
-        assert_eq!(planned("update", "configmaps", &desired, &existing), Planned::Update(changed.clone()));
-        assert_eq!(planned("exact", "configmaps", &desired, &existing), Planned::Update(changed.clone()));
-        assert_eq!(planned("recreate", "configmaps", &desired, &existing), Planned::Recreate(changed));
-        let same = object("ConfigMap", json!({}), "1");
-        assert_eq!(planned("update", "configmaps", &desired, &same), Planned::Unchanged);
-
-        let account = |secrets: Value| json!({"kind": "ServiceAccount", "metadata": {"name": "a"}, "secrets": secrets});
-        let (poor, rich) = (account(json!([])), account(json!([{"name": "s"}])));
-        assert_eq!(planned("", "serviceaccounts", &poor, &rich), Planned::Unchanged);
-        let added = vec![Difference { path: "/secrets/0".into(), left: None, right: Some(json!({"name": "s"})) }];
-        assert_eq!(planned("", "serviceaccounts", &rich, &poor), Planned::Update(added));
-    }
-}
+mod tests;

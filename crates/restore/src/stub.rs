@@ -208,7 +208,8 @@ impl Ground {
             Some("2026-01-01T00:00:00Z".parse().map(lifeboat_api::Time::new).unwrap());
         restore.spec.backup_name = "b".to_owned();
         let request = Request { restore, settings: Settings::default() };
-        let env = Env { cluster: connect(&url).await, store: backup(objects).await, actions, operation };
+        let env =
+            Env { cluster: connect(&url).await, store: backup(Store::in_memory(), objects).await, actions, operation };
         Self { env, request, api, _tasks: tasks }
     }
 
@@ -309,9 +310,8 @@ impl Ground {
     }
 }
 
-/// A backup in memory.
-async fn backup(objects: &[Value]) -> Store {
-    let store = Store::in_memory();
+/// A store with a backup of these objects.
+pub(crate) async fn backup(store: Store, objects: &[Value]) -> Store {
     let request = ClaimRequest {
         name: "b".into(),
         backup_uid: "b".into(),

@@ -1,0 +1,168 @@
+//! What previews tell.
+
+use super::*;
+use crate::stub::{Ground, Scripted, backup, config_map, key};
+use lifeboat_action::RestoreItemOutput;
+use lifeboat_bucket::{Call, Measured, Memory, Meter};
+use lifeboat_patch::Difference;
+use lifeboat_select::RulesText;
+use lifeboat_store::Store;
+use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[tokio::test]
+async fn what_would_be_done_otherwise_than_was_asked_is_a_warning_of_its_object_and_no_error() {
+    let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+    let mut ground = Ground::new(&[config_map("a")], &action).await;
+    let text = "version: v1
+resourceModifierRules:
+- conditions: {groupResource: configmaps}
+  strategicPatches: [{patchData: 'data: {k: new}'}]
+- conditions: {groupResource: configmaps}
+  patches: [{operation: remove, path: /data/gone}]
+";
+    let document = RulesText { source: "rules".to_owned(), text: text.to_owned() };
+    ground.request.settings.resource_modifiers = Some(document);
+    let (sender, mut items) = mpsc::channel(16);
+    preview(&ground.request, &ground.env, sender).await.unwrap();
+    let mut found = None;
+    while let Some(item) = items.recv().await {
+        found = found.or((item.key.name == "a").then_some(item));
+    }
+    let item = found.unwrap();
+    assert_eq!((item.errors.len(), item.warnings.len()), (1, 1), "{item:?}");
+    assert!(item.errors[0].starts_with("rule 2: "), "{item:?}");
+    assert!(item.warnings[0].starts_with("rule 1: the cluster does not say how lists of ConfigMap"), "{item:?}");
+}
+
+#[tokio::test]
+async fn what_comes_along_comes_once_and_behind_all_that_it_needs() {
+    let action = Scripted::new(|item, _| {
+        let needs: &[&str] = match item["metadata"]["name"].as_str() {
+            Some("a") => &["b", "c"],
+            Some("b") => &["c", "d"],
+            Some("c") => &["b"],
+            _ => &[],
+        };
+        let additional_items = needs.iter().map(|name| key("configmaps", name)).collect();
+        Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
+    });
+    let mut selected = config_map("a");
+    selected["metadata"]["labels"] = json!({"app": "web"});
+    let objects = [selected, config_map("b"), config_map("c"), config_map("d"), config_map("e")];
+    let mut ground = Ground::new(&objects, &Arc::new(action.pure())).await;
+    let labels = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
+    ground.request.restore.spec.label_selector = Some(labels);
+    let (sender, mut items) = mpsc::channel(16);
+    preview(&ground.request, &ground.env, sender).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(item) = items.recv().await {
+        told.push(item.key.to_string());
+    }
+    // The first that is told brings its namespace with it. What needs itself, over others, comes when it is met.
+    let expected =
+        ["namespaces/shop", "configmaps/shop/c", "configmaps/shop/d", "configmaps/shop/b", "configmaps/shop/a"];
+    assert_eq!(told, expected);
+}
+
+/// How often a bucket was read.
+#[derive(Debug, Default)]
+struct Reads(AtomicUsize);
+
+impl Meter for Reads {
+    fn ended(&self, call: &Call<'_>) {
+        self.0.fetch_add(usize::from(call.operation == "get"), Ordering::Relaxed);
+    }
+}
+
+/// What a preview tells of ConfigMaps of the namespace `shop`, and how often it reads the bucket. Those are selected whose names begin
+/// with `web`, and all need what this says.
+async fn told_and_read(
+    names: &[String],
+    needs: impl Fn(&str) -> Vec<String> + Send + Sync + 'static,
+) -> (Vec<String>, usize) {
+    let object = |name: &String| {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"selected": name.starts_with("web").to_string()});
+        object
+    };
+    let action = Scripted::new(move |item, _| {
+        let needs = needs(item["metadata"]["name"].as_str().unwrap());
+        let additional_items = needs.iter().map(|name| key("configmaps", name)).collect();
+        Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
+    });
+    let mut ground = Ground::new(&[], &Arc::new(action.pure())).await;
+    let reads = Arc::new(Reads::default());
+    let bucket = Measured::new(Arc::new(Memory::default()), Arc::clone(&reads) as _);
+    let objects: Vec<Value> = names.iter().map(object).collect();
+    ground.env.store = backup(Store::new(Arc::new(bucket)), &objects).await;
+    let labels = serde_json::from_value(json!({"matchLabels": {"selected": "true"}})).unwrap();
+    ground.request.restore.spec.label_selector = Some(labels);
+    let (sender, mut items) = mpsc::channel(2 * names.len());
+    let before = reads.0.load(Ordering::Relaxed);
+    preview(&ground.request, &ground.env, sender).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(item) = items.recv().await {
+        told.push(item.key.to_string());
+    }
+    (told, reads.0.load(Ordering::Relaxed) - before)
+}
+
+#[tokio::test]
+async fn what_comes_along_with_many_objects_is_read_together() {
+    let many = || (0..2 * TOGETHER - 1).map(|number| format!("{number:03}"));
+    let each = |kind: &'static str| many().map(move |number| format!("{kind}-{number}"));
+    let names: Vec<String> = ["shared", "base"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(["volume", "web", "claim"].into_iter().flat_map(each))
+        .collect();
+    let (alone, reads_alone) = told_and_read(&names, |_| Vec::new()).await;
+    assert_eq!(alone.len(), 2 * TOGETHER, "the selected ones, and their namespace: {alone:?}");
+    let needs = |name: &str| match name.split_once('-') {
+        Some(("web", number)) => vec![format!("claim-{number}"), "shared".to_owned()],
+        Some(("claim", number)) => vec![format!("volume-{number}")],
+        None if name == "shared" => vec!["base".to_owned()],
+        _ => Vec::new(),
+    };
+    let (told, reads) = told_and_read(&names, needs).await;
+    let with = |number: String| {
+        let shared: &[&str] = if number == "000" { &["base", "shared"] } else { &[] };
+        let own = [format!("volume-{number}"), format!("claim-{number}")];
+        let all = own.into_iter().chain(shared.iter().map(|name| (*name).to_owned())).chain([format!("web-{number}")]);
+        all.map(|name| format!("configmaps/shop/{name}"))
+    };
+    let expected: Vec<String> = ["namespaces/shop".to_owned()].into_iter().chain(many().flat_map(with)).collect();
+    assert_eq!(told, expected);
+    // Once for what the objects of a round need, and once for what that needs; of such rounds there are two.
+    assert_eq!(reads - reads_alone, 4);
+}
+
+#[test]
+fn the_policy_decides_about_what_is_there() {
+    let object = |kind: &str, labels: Value, data: &str| json!({"kind": kind, "metadata": {"name": "a", "labels": labels}, "data": {"a": data}});
+    let restored = json!({"velero.io/restore-name": "r", "velero.io/backup-name": "b"});
+    let planned = |policy: &str, resource: &str, desired: &Value, existing: &Value| {
+        let resource = GroupResource::new("", resource);
+        planned(&Treatment::of(&policy.to_owned().into(), &resource, desired, existing), desired, existing)
+    };
+    let difference = |path: &str, left: Value, right: Value| {
+        vec![Difference { path: path.into(), left: Some(left), right: Some(right) }]
+    };
+    let desired = object("ConfigMap", restored, "1");
+    let existing = object("ConfigMap", json!({}), "2");
+    let changed = difference("/data/a", json!("2"), json!("1"));
+    assert_eq!(planned("", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
+    assert_eq!(planned("none", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
+    assert_eq!(planned("update", "configmaps", &desired, &existing), Planned::Update(changed.clone()));
+    assert_eq!(planned("exact", "configmaps", &desired, &existing), Planned::Update(changed.clone()));
+    assert_eq!(planned("recreate", "configmaps", &desired, &existing), Planned::Recreate(changed));
+    let same = object("ConfigMap", json!({}), "1");
+    assert_eq!(planned("update", "configmaps", &desired, &same), Planned::Unchanged);
+
+    let account = |secrets: Value| json!({"kind": "ServiceAccount", "metadata": {"name": "a"}, "secrets": secrets});
+    let (poor, rich) = (account(json!([])), account(json!([{"name": "s"}])));
+    assert_eq!(planned("", "serviceaccounts", &poor, &rich), Planned::Unchanged);
+    let added = vec![Difference { path: "/secrets/0".into(), left: None, right: Some(json!({"name": "s"})) }];
+    assert_eq!(planned("", "serviceaccounts", &rich, &poor), Planned::Update(added));
+}
