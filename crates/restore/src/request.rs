@@ -49,7 +49,8 @@ pub struct Settings {
     /// Whether of objects that their type, namespace or name leave out nothing is read: few are selected out of many. What is not read is
     /// not checked, and not counted among what is left out.
     pub reads_selected_only: bool,
-    /// The archive of the backup that the spec names, where the caller has opened it already. It is not used where the index is ignored.
+    /// The archive of the backup that the spec names as `backupName`, and of no other, where the caller has opened it already: nobody
+    /// compares the two. It is passed over where the index is ignored, since it was opened by that.
     pub archive: Option<Archive>,
     /// Bounds on the archive.
     pub limits: ReadLimits,
