@@ -1,5 +1,7 @@
 //! What a restore would do, without doing it.
 
+mod write;
+
 use crate::action::Action;
 use crate::ahead::Glance;
 use crate::along::{Along, Told};
@@ -22,7 +24,7 @@ use crate::pin::Pin;
 use crate::planned::{Planned, PreviewItem};
 use crate::read::{State, filter_namespace, is_completed};
 use crate::reader::Reader;
-use crate::recreate::{probe, refusal};
+use crate::recreate::refusal;
 use crate::refused::Refused;
 use crate::request::{Request, check_source, prepare_preview};
 use crate::same_target::{SameTarget, taken};
@@ -34,7 +36,7 @@ use futures::{Stream, TryStreamExt};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
-use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, Place, Results, chain};
+use lifeboat_object::{GroupResource, Head, ObjectKey, Place, Results, chain};
 use lifeboat_store::{ArchiveItem, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
@@ -42,6 +44,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use write::Write;
 
 /// The end of a preview.
 #[derive(Clone, Debug)]
@@ -274,7 +277,7 @@ impl Previewer {
             }
         };
         let planned = match beside.write.take() {
-            Some(write) if self.asks_server => self.asked(&key, planned, &write).await,
+            Some(write) if self.asks_server => write.ask(&key, planned, &self.env.cluster).await,
             _ => planned,
         };
         let Beside { waits, unasked, modified, needs, pin, .. } = beside;
@@ -402,34 +405,6 @@ impl Previewer {
     }
 }
 
-impl Previewer {
-    /// The same, or that the API server would refuse it. What is not there yet because the restore would make it first, such as a
-    /// namespace, is no refusal.
-    async fn asked(&self, key: &ObjectKey, planned: Planned, write: &Write) -> Planned {
-        let (cluster, namespace) = (&self.env.cluster, key.namespace.as_deref());
-        let asked = match (&planned, &write.patch) {
-            (Planned::Create, _) if !write.is_beside => {
-                let body = write.desired.to_string().into();
-                cluster.dry_run_create(&write.resource, namespace, &key.name, body).await.map(drop)
-            }
-            (Planned::Update(_), Some(patch)) => {
-                cluster.dry_run_patch(&write.resource, namespace, &key.name, patch.to_string().into()).await
-            }
-            (Planned::Create | Planned::Recreate(_), _) => {
-                let (name, probe) = probe(key, &write.desired);
-                cluster.dry_run_create(&write.resource, namespace, &name, probe.to_string().into()).await.map(drop)
-            }
-            _ => return planned,
-        };
-        match asked {
-            Err(e) if !e.is_not_found() => {
-                Planned::Refused(format!("the API server would refuse to {}: {}", e.verb, e.failure))
-            }
-            _ => planned,
-        }
-    }
-}
-
 /// What was found out about an object of the backup.
 struct Previewed {
     row: usize,
@@ -456,16 +431,6 @@ impl Beside {
             write.is_beside = true;
         }
     }
-}
-
-/// What would be sent to the API server.
-struct Write {
-    resource: Arc<ApiResource>,
-    desired: Value,
-    /// Of an object that is there.
-    patch: Option<Value>,
-    /// Whether the API server is to be asked about it beside the one in the cluster, which is about to go.
-    is_beside: bool,
 }
 
 /// Why an object could not be made, for people.
