@@ -95,7 +95,7 @@ pub(crate) fn plan(
             }
             cohabited.push(name);
         }
-        if resource.group.is_empty() && resource.resource == "namespaces" {
+        if resource.group_resource().is_namespaces() {
             continue;
         }
         let place = |namespace: Option<String>| {

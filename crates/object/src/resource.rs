@@ -31,10 +31,22 @@ impl GroupResource {
         Self::new("apiextensions.k8s.io", "customresourcedefinitions")
     }
 
+    /// Secrets.
+    #[must_use]
+    pub fn secrets() -> Self {
+        Self::new("", "secrets")
+    }
+
     /// Whether these are the namespaces themselves.
     #[must_use]
     pub fn is_namespaces(&self) -> bool {
         self.group.is_empty() && self.resource == "namespaces"
+    }
+
+    /// Whether these are the definitions of custom types.
+    #[must_use]
+    pub fn is_definitions(&self) -> bool {
+        self.group == "apiextensions.k8s.io" && self.resource == "customresourcedefinitions"
     }
 
     /// Whether these are Secrets.

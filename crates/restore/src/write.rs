@@ -191,7 +191,7 @@ impl Writer {
                 Err(e) => self.messages.error(key, &format!("error restoring managedFields of {key}: {}", e.failure)),
             }
         }
-        if key.resource.resource == "customresourcedefinitions" {
+        if key.resource.is_definitions() {
             match established(resource, name, self.timeout, &self.env).await {
                 Ok(definition) => self.defined.note(&definition),
                 Err(e) => self.messages.error(key, &e),

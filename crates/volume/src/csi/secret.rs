@@ -7,5 +7,5 @@ use serde_json::Value;
 pub(crate) fn named_secret(object: &Value, [name, namespace]: [&str; 2]) -> Option<ObjectKey> {
     let annotation = |key: &str| object["metadata"]["annotations"].get(key).and_then(Value::as_str);
     let (name, namespace) = (annotation(name)?, annotation(namespace)?);
-    Some(ObjectKey::new(GroupResource::new("", "secrets"), Some(namespace), name))
+    Some(ObjectKey::new(GroupResource::secrets(), Some(namespace), name))
 }
