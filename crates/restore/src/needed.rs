@@ -4,13 +4,14 @@
 use crate::mapping::Mapping;
 use crate::planned::{Planned, PreviewItem};
 use crate::read::filter_namespace;
-use crate::reader::Reader;
 use crate::target_namespaces::TargetNamespaces;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::RestoredFacts;
-use lifeboat_store::StoreError;
-use std::collections::{BTreeMap, HashSet};
+use lifeboat_store::{ArchiveItem, StoreError};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 /// How many objects of each type are left out, by reason.
 type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
@@ -18,52 +19,67 @@ type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
 /// What objects of a preview need.
 pub(crate) struct Needed {
     mapping: Arc<Mapping>,
-    reader: Reader,
     namespaces: Arc<TargetNamespaces>,
     /// Target namespaces that were looked for.
     known: HashSet<String>,
-    /// What is left out, without the objects that were [taken out](Self::take_out_of_left_out).
+    /// What is left out, without the objects that were [taken out](Self::take_out_of_left_out), and with the namespaces that come.
     left_out: LeftOut,
+    /// Rows of namespaces of the backup that come although the restore may not select them.
+    coming: BTreeSet<usize>,
 }
 
 impl Needed {
-    pub(crate) fn new(
-        mapping: Arc<Mapping>,
-        reader: Reader,
-        namespaces: Arc<TargetNamespaces>,
-        left_out: LeftOut,
-    ) -> Self {
-        Self { mapping, reader, namespaces, known: HashSet::new(), left_out }
+    pub(crate) fn new(mapping: Arc<Mapping>, namespaces: Arc<TargetNamespaces>, left_out: LeftOut) -> Self {
+        Self { mapping, namespaces, known: HashSet::new(), left_out, coming: BTreeSet::new() }
     }
 
-    /// What is left out, without what would be made all the same.
-    pub(crate) fn left_out(self) -> LeftOut {
-        self.left_out
+    /// What is left out, without what would be made all the same. The namespaces are read for it, all at once, unless the preview is
+    /// cancelled: its counts are those of a part then.
+    ///
+    /// # Errors
+    /// Why the archive cannot be read.
+    pub(crate) async fn left_out(mut self, cancel: &CancellationToken) -> Result<LeftOut, StoreError> {
+        let (mapping, mut reading) = (Arc::clone(&self.mapping), JoinSet::new());
+        let coming = std::mem::take(&mut self.coming);
+        let mut namespaces = mapping.archive.read(coming.into_iter().collect(), &mut reading);
+        while let Some(next) = cancel.run_until_cancelled(namespaces.next()).await {
+            let Some(ArchiveItem { row, head, .. }) = next? else { break };
+            if let Some(row) = mapping.archive.row(row) {
+                self.take_out(&row.key(), &head);
+            }
+        }
+        Ok(self.left_out)
     }
 
     /// The item of this object of the backup, after the namespace that would be made for it. A namespace comes once.
-    pub(crate) async fn with(&mut self, source: &ObjectKey, item: PreviewItem) -> Result<Vec<PreviewItem>, StoreError> {
+    pub(crate) async fn with(&mut self, source: &ObjectKey, item: PreviewItem) -> Vec<PreviewItem> {
         if item.key.resource.is_namespaces() {
-            return Ok(if self.known.insert(item.key.name.clone()) { vec![item] } else { Vec::new() });
+            return if self.known.insert(item.key.name.clone()) { vec![item] } else { Vec::new() };
         }
-        let (Some(source), Some(target)) = (&source.namespace, &item.key.namespace) else { return Ok(vec![item]) };
+        let (Some(source), Some(target)) = (&source.namespace, &item.key.namespace) else { return vec![item] };
         if item.planned != Planned::Create || !self.known.insert(target.clone()) {
-            return Ok(vec![item]);
+            return vec![item];
         }
         let found = self.namespaces.item(target).await;
         if found.planned == Planned::Unchanged {
-            return Ok(vec![item]);
+            return vec![item];
         }
         let namespace = ObjectKey::new(GroupResource::namespaces(), None, source.as_str());
-        if let Some(row) = self.mapping.find(&namespace) {
-            let body = self.reader.load(row).await?;
-            self.take_out_of_left_out(&namespace, &Head::parse(&body).unwrap_or_default());
-        }
-        Ok(vec![found, item])
+        self.coming.extend(self.mapping.find(&namespace));
+        vec![found, item]
     }
 
     /// Takes an object of the backup out of what is left out: something needs it.
-    pub(crate) fn take_out_of_left_out(&mut self, key: &ObjectKey, head: &Head) {
+    pub(crate) fn take_out_of_left_out(&mut self, row: usize, key: &ObjectKey, head: &Head) {
+        if key.resource.is_namespaces() {
+            // It may come for what is in it, too, and counts once.
+            self.coming.insert(row);
+        } else {
+            self.take_out(key, head);
+        }
+    }
+
+    fn take_out(&mut self, key: &ObjectKey, head: &Head) {
         let facts = RestoredFacts {
             resource: &key.resource,
             kind: head.kind.as_deref(),

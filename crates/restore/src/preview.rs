@@ -79,10 +79,9 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     env.operation.progress.found_all();
     let maker = walk.maker()?;
     let mapping = Arc::clone(&maker.mapping);
-    let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
     let left_out = std::mem::take(&mut walk.left_out);
     let namespaces = Arc::new(TargetNamespaces::new(Arc::clone(&mapping), env.clone()));
-    let mut needed = Needed::new(Arc::clone(&mapping), reader, Arc::clone(&namespaces), left_out);
+    let mut needed = Needed::new(Arc::clone(&mapping), Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
     let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
     let (defined, has_turn) = (HashSet::new(), Begun::new(walk.archive.rows().len()));
@@ -113,7 +112,7 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     if let Some(warning) = warning {
         env.operation.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
     }
-    let left_out = needed.left_out().into_iter();
+    let left_out = needed.left_out(&env.operation.cancel).await?.into_iter();
     let left_out = left_out.map(|((resource, reason), count)| ((resource, reason.to_owned()), count)).collect();
     Ok(PreviewEnd { left_out, volumes: records, results: env.operation.journal.close().results })
 }
@@ -224,7 +223,7 @@ impl Previewer {
         for told in all {
             let before = along.take(&told.1.needs, |key| self.mapping.find(key));
             for (source, item) in before.into_iter().chain([told]) {
-                for item in needed.with(&source, item).await? {
+                for item in needed.with(&source, item).await {
                     // It fails only when the receiver is gone, which wants no more then.
                     if out.send(item).await.is_err() {
                         return Ok(());
@@ -244,7 +243,7 @@ impl Previewer {
             let mut reading = JoinSet::new();
             let mut previews = pin!(self.previews(std::mem::take(&mut rows), |_, _| Seen::Unknown, &mut reading));
             while let Some(Previewed { row, head, told }) = previews.try_next().await.map_err(RestoreError::Store)? {
-                needed.take_out_of_left_out(&told.0, &head);
+                needed.take_out_of_left_out(row, &told.0, &head);
                 rows.extend(self.begin(&told.1.needs));
                 along.keep(row, told);
             }

@@ -75,17 +75,16 @@ impl Meter for Reads {
     }
 }
 
-/// What a preview tells of ConfigMaps of the namespace `shop`, and how often it reads the bucket. Those are selected whose names begin
-/// with `web`, and all need what this says.
+/// What a preview tells of these objects of a backup, how many it leaves out, and how often it reads the bucket. Those are selected whose
+/// names begin with `web`, and all ConfigMaps need what this says.
 async fn told_and_read(
-    names: &[String],
+    mut objects: Vec<Value>,
     needs: impl Fn(&str) -> Vec<String> + Send + Sync + 'static,
-) -> (Vec<String>, usize) {
-    let object = |name: &String| {
-        let mut object = config_map(name);
-        object["metadata"]["labels"] = json!({"selected": name.starts_with("web").to_string()});
-        object
-    };
+) -> (Vec<String>, u64, usize) {
+    for object in &mut objects {
+        let is_selected = object["metadata"]["name"].as_str().unwrap().starts_with("web");
+        object["metadata"]["labels"] = json!({"selected": is_selected.to_string()});
+    }
     let action = Scripted::new(move |item, _| {
         let needs = needs(item["metadata"]["name"].as_str().unwrap());
         let additional_items = needs.iter().map(|name| key("configmaps", name)).collect();
@@ -94,38 +93,39 @@ async fn told_and_read(
     let mut ground = Ground::new(&[], &Arc::new(action.pure())).await;
     let reads = Arc::new(Reads::default());
     let bucket = Measured::new(Arc::new(Memory::default()), Arc::clone(&reads) as _);
-    let objects: Vec<Value> = names.iter().map(object).collect();
     ground.env.store = backup(Store::new(Arc::new(bucket)), &objects).await;
     let labels = serde_json::from_value(json!({"matchLabels": {"selected": "true"}})).unwrap();
     ground.request.restore.spec.label_selector = Some(labels);
-    let (sender, mut items) = mpsc::channel(2 * names.len());
+    let (sender, mut items) = mpsc::channel(2 * objects.len());
     let before = reads.0.load(Ordering::Relaxed);
-    preview(&ground.request, &ground.env, sender).await.unwrap();
+    let end = preview(&ground.request, &ground.env, sender).await.unwrap();
     let mut told = Vec::new();
     while let Some(item) = items.recv().await {
         told.push(item.key.to_string());
     }
-    (told, reads.0.load(Ordering::Relaxed) - before)
+    (told, end.left_out.values().sum(), reads.0.load(Ordering::Relaxed) - before)
+}
+
+/// More objects than wait for each other, with three digits each.
+fn many() -> impl Iterator<Item = String> {
+    (0..100).map(|number| format!("{number:03}"))
 }
 
 #[tokio::test]
 async fn what_comes_along_with_many_objects_is_read_together() {
-    let many = || (0..2 * TOGETHER - 1).map(|number| format!("{number:03}"));
     let each = |kind: &'static str| many().map(move |number| format!("{kind}-{number}"));
-    let names: Vec<String> = ["shared", "base"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(["volume", "web", "claim"].into_iter().flat_map(each))
-        .collect();
-    let (alone, reads_alone) = told_and_read(&names, |_| Vec::new()).await;
-    assert_eq!(alone.len(), 2 * TOGETHER, "the selected ones, and their namespace: {alone:?}");
+    let shared = ["shared", "base"].map(str::to_owned).into_iter();
+    let names = shared.chain(["volume", "web", "claim"].into_iter().flat_map(each));
+    let objects: Vec<Value> = names.map(|name| config_map(&name)).collect();
+    let (alone, left_out, reads_alone) = told_and_read(objects.clone(), |_| Vec::new()).await;
+    assert_eq!((alone.len(), left_out), (101, 202), "the selected ones, and their namespace: {alone:?}");
     let needs = |name: &str| match name.split_once('-') {
         Some(("web", number)) => vec![format!("claim-{number}"), "shared".to_owned()],
         Some(("claim", number)) => vec![format!("volume-{number}")],
         None if name == "shared" => vec!["base".to_owned()],
         _ => Vec::new(),
     };
-    let (told, reads) = told_and_read(&names, needs).await;
+    let (told, left_out, reads) = told_and_read(objects, needs).await;
     let with = |number: String| {
         let shared: &[&str] = if number == "000" { &["base", "shared"] } else { &[] };
         let own = [format!("volume-{number}"), format!("claim-{number}")];
@@ -133,9 +133,25 @@ async fn what_comes_along_with_many_objects_is_read_together() {
         all.map(|name| format!("configmaps/shop/{name}"))
     };
     let expected: Vec<String> = ["namespaces/shop".to_owned()].into_iter().chain(many().flat_map(with)).collect();
-    assert_eq!(told, expected);
+    assert_eq!((told, left_out), (expected, 0));
     // Once for what the objects of a round need, and once for what that needs; of such rounds there are two.
     assert_eq!(reads - reads_alone, 4);
+}
+
+#[tokio::test]
+async fn namespaces_that_come_for_what_is_in_them_are_read_together() {
+    let object = |number: String| {
+        let mut object = config_map(&format!("web-{number}"));
+        object["metadata"]["namespace"] = number.into();
+        object
+    };
+    let namespace = |name: String| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let objects: Vec<Value> = many().map(object).collect();
+    let (told, left_out, reads_without) = told_and_read(objects.clone(), |_| Vec::new()).await;
+    assert_eq!((told.len(), left_out), (200, 0));
+    let objects = objects.into_iter().chain(many().map(namespace)).collect();
+    let (with, left_out, reads) = told_and_read(objects, |_| Vec::new()).await;
+    assert_eq!((with, left_out, reads - reads_without), (told, 0, 1));
 }
 
 #[test]
