@@ -136,7 +136,8 @@ pub(crate) struct ServerArgs {
     /// Accepted and without effect, as in Velero
     #[arg(long, default_value_t = 30, value_name = "N")]
     max_concurrent_k8s_connections: u32,
-    /// Accepted: there is no such cache
+    /// Restores do not list what is there already: they create each object first, and look at it when it is there. That takes less
+    /// memory, and more time where much is there
     #[arg(long)]
     disable_informer_cache: bool,
     /// A run that is due when a schedule is seen first is left out, for schedules that do not say
@@ -379,7 +380,6 @@ impl ServerArgs {
             ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
             ("default-repo-maintain-frequency", !self.default_repo_maintain_frequency.is_zero()),
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),
-            ("disable-informer-cache", self.disable_informer_cache),
             ("features", globals.features.as_deref().is_some_and(lifeboat_api::has_feature_without_effect)),
             ("keep-latest-maintenance-jobs", self.maintenance.keep_latest_maintenance_jobs.is_some()),
             ("maintenance-job-cpu-request", self.maintenance.maintenance_job_cpu_request.is_some()),
@@ -417,6 +417,7 @@ impl ServerArgs {
             default_item_operation_timeout: self.default_item_operation_timeout,
             default_resource_modifiers: self.default_resource_modifier_configmap.clone(),
             features: globals.features(),
+            lists_existing: !self.disable_informer_cache,
             ..lifeboat_restore::Settings::default()
         };
         if let Some(priorities) = &self.restore_resource_priorities {

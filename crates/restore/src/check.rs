@@ -55,6 +55,8 @@ pub(crate) struct Lookout<'a> {
     pub(crate) archive: &'a Archive,
     pub(crate) catalog: &'a Catalog,
     pub(crate) namespace_mapping: &'a BTreeMap<String, String>,
+    /// Whether anything is listed; if not, there is no place to look.
+    pub(crate) lists: bool,
     pub(crate) env: &'a Env,
 }
 
@@ -69,6 +71,9 @@ impl Lookout<'_> {
     /// Types and target namespaces of a level that hold enough objects to be listed.
     pub(crate) fn places(&self, level: &Level) -> Places {
         let mut places = Places::new();
+        if !self.lists {
+            return places;
+        }
         for row in level.items.iter().filter_map(|one| self.archive.row(one.row)) {
             let target = row.namespace().map(|name| self.namespace_mapping.get(name).map_or(name, String::as_str));
             *places.entry(((*row.resource).clone(), target.map(str::to_owned))).or_default() += 1;

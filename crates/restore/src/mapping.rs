@@ -31,6 +31,8 @@ pub(crate) struct Mapping {
     pub(crate) chosen: Arc<Chosen>,
     /// Objects whose place in the cluster another one of the backup has.
     pub(crate) same_target: Arc<SameTarget>,
+    /// Whether what is there already is listed.
+    pub(crate) lists_existing: bool,
 }
 
 impl Mapping {
@@ -65,8 +67,9 @@ impl Mapping {
 
     /// Where to look for what is there already.
     pub(crate) fn lookout<'a>(&'a self, env: &'a Env) -> Lookout<'a> {
-        let Self { archive, catalog, restore, .. } = self;
-        Lookout { archive, catalog, namespace_mapping: &restore.spec.namespace_mapping, env }
+        let Self { archive, catalog, restore, lists_existing, .. } = self;
+        let namespace_mapping = &restore.spec.namespace_mapping;
+        Lookout { archive, catalog, namespace_mapping, lists: *lists_existing, env }
     }
 
     /// The namespace of the backup that an object needs; a namespace needs itself.

@@ -46,6 +46,9 @@ pub struct Settings {
     /// Whether a run again of a restore that was cut off looks at every object anew, also at those that its checkpoint says are done:
     /// somebody may have changed or deleted them since. It is held to the plan that it names as if it were the first run.
     pub looks_again: bool,
+    /// Whether the objects that are in the cluster already are listed, a level at a time, before it is written: where many are there,
+    /// that takes far fewer requests, and their keys stay in memory. Otherwise each object is created first, and looked at when it is there.
+    pub lists_existing: bool,
     /// Whether of objects that their type, namespace or name leave out nothing is read: few are selected out of many. What is not read is
     /// not checked, and not counted among what is left out.
     pub reads_selected_only: bool,
@@ -70,6 +73,7 @@ impl Default for Settings {
             resource_policies: None,
             asks_server: false,
             looks_again: false,
+            lists_existing: true,
             reads_selected_only: false,
             archive: None,
             limits: ReadLimits::default(),

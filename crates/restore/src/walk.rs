@@ -65,6 +65,7 @@ pub(crate) struct Walk {
     pub(crate) ahead: Ahead,
     chosen: Arc<Chosen>,
     same_target: Arc<SameTarget>,
+    lists_existing: bool,
     pub(crate) kinds: Kinds,
     provisioned: Arc<BTreeSet<String>>,
     /// Volumes that are made from native snapshots.
@@ -153,6 +154,7 @@ impl Walk {
             ahead,
             chosen,
             same_target,
+            lists_existing: request.settings.lists_existing,
             kinds: contents.kinds,
             provisioned: Arc::new(contents.provisioned),
             natives: Arc::new(Natives::new(contents.native, restore, env)),
@@ -204,7 +206,9 @@ impl Walk {
         let actions = Actions::resolve(self.actions.clone(), catalog, Arc::clone(&restore), stop);
         let (archive, chosen, hooks) = (self.archive.clone(), Arc::clone(&self.chosen), Arc::clone(&self.hooks));
         let (catalog, same_target) = (catalog.clone(), Arc::clone(&self.same_target));
-        let mapping = Mapping { restore, catalog, filter, archive, existing, hooks, chosen, same_target };
+        let lists_existing = self.lists_existing;
+        let mapping =
+            Mapping { restore, catalog, filter, archive, existing, hooks, chosen, same_target, lists_existing };
         Ok(Maker {
             mapping: Arc::new(mapping),
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
@@ -243,7 +247,7 @@ impl Selecting<'_> {
         let filter = RestoreFilter::new(&restore.spec, *policies, catalog, &in_backup).map_err(invalid_selector)?;
         let chosen = choose(archive.rows(), catalog, priorities);
         let namespace_mapping = &restore.spec.namespace_mapping;
-        let lookout = Lookout { archive, catalog, namespace_mapping, env };
+        let lookout = Lookout { archive, catalog, namespace_mapping, lists: request.settings.lists_existing, env };
         let likely = likely(archive, chosen.rows(), &filter);
         let rows = match request.settings.reads_selected_only {
             true => with_volumes(archive, chosen.rows(), &likely),

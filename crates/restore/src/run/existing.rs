@@ -263,3 +263,22 @@ async fn of_objects_that_become_one_the_first_is_restored_and_the_others_are_con
         assert_eq!(ground.patches(), Vec::<Value>::new(), "{policy}");
     }
 }
+
+#[tokio::test]
+async fn what_is_there_is_listed_before_it_is_written_unless_each_object_is_to_be_tried() {
+    for (lists_existing, tried) in [(true, 0), (false, 60)] {
+        let objects: Vec<Value> = (0..60).map(|n| config_map(&format!("c{n:02}"))).collect();
+        let mut ground = ground(&objects, json!({})).await;
+        for object in &objects {
+            let mut other = object.clone();
+            other["data"] = json!({"changed": "since"});
+            ground.put(other);
+        }
+        ground.request.settings.lists_existing = lists_existing;
+        let outcome = ground.run().await.unwrap();
+        let [warnings, errors] = messages(&outcome.results);
+        let creates =
+            ground.writes().iter().filter(|write| write.starts_with("POST ") && write.contains("/configmaps")).count();
+        assert_eq!((errors.len(), warnings.len(), creates), (0, 60, tried), "{lists_existing}: {warnings:?}");
+    }
+}
