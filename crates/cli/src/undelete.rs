@@ -210,7 +210,7 @@ impl UndeleteArgs {
         let (catalog, globals) = (search.catalog, search.globals);
         let found = Box::pin(search.run(source)).await?;
         let resource = &found.key.resource;
-        let definition = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");
+        let definition = GroupResource::definitions();
         let definition = ObjectKey::new(definition, None, resource.to_string());
         if catalog.find(resource).is_none() && found.contents.has(&definition) {
             bail!(

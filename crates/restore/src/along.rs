@@ -4,36 +4,40 @@ use crate::planned::PreviewItem;
 use lifeboat_object::ObjectKey;
 use std::collections::HashMap;
 
-/// An object of a preview, behind its key in the backup.
-pub(crate) type Told = (ObjectKey, PreviewItem);
+/// What a preview has found out about an object.
+pub(crate) struct Found {
+    /// Its key in the backup.
+    pub(crate) source: ObjectKey,
+    pub(crate) item: PreviewItem,
+}
 
 /// Objects that come along with others and were not told yet, by row.
 #[derive(Default)]
-pub(crate) struct Along(HashMap<usize, Told>);
+pub(crate) struct Along(HashMap<usize, Found>);
 
 enum Step {
     /// Takes an object, when it is there, after those that it needs.
     Look(ObjectKey),
-    /// Tells an object: those that it needs have been told.
-    Tell(Box<Told>),
+    /// Gives an object: those that it needs were given.
+    Give(Box<Found>),
 }
 
 impl Along {
-    pub(crate) fn keep(&mut self, row: usize, told: Told) {
-        self.0.insert(row, told);
+    pub(crate) fn keep(&mut self, row: usize, found: Found) {
+        self.0.insert(row, found);
     }
 
     /// Takes the objects among these needs out, and those that they need in turn. Each comes once, behind those that it needs.
-    pub(crate) fn take(&mut self, needs: &[ObjectKey], find: impl Fn(&ObjectKey) -> Option<usize>) -> Vec<Told> {
+    pub(crate) fn take(&mut self, needs: &[ObjectKey], find: impl Fn(&ObjectKey) -> Option<usize>) -> Vec<Found> {
         let look = |needs: &[ObjectKey]| needs.iter().rev().cloned().map(Step::Look).collect::<Vec<_>>();
         let (mut open, mut out) = (look(needs), Vec::new());
         while let Some(step) = open.pop() {
             match step {
-                Step::Tell(told) => out.push(*told),
+                Step::Give(found) => out.push(*found),
                 Step::Look(key) => {
-                    let Some(told) = find(&key).and_then(|row| self.0.remove(&row)) else { continue };
-                    let needs = look(&told.1.needs);
-                    open.push(Step::Tell(Box::new(told)));
+                    let Some(found) = find(&key).and_then(|row| self.0.remove(&row)) else { continue };
+                    let needs = look(&found.item.needs);
+                    open.push(Step::Give(Box::new(found)));
                     open.extend(needs);
                 }
             }

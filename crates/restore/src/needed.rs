@@ -11,7 +11,6 @@ use lifeboat_store::{ArchiveItem, StoreError};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 /// How many objects of each type are left out, by reason.
 type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
@@ -33,17 +32,15 @@ impl Needed {
         Self { mapping, namespaces, known: HashSet::new(), left_out, coming: BTreeSet::new() }
     }
 
-    /// What is left out, without what would be made all the same. The namespaces are read for it, all at once, unless the preview is
-    /// cancelled: its counts are those of a part then.
+    /// What is left out, without what would be made all the same. The namespaces are read for it, all at once.
     ///
     /// # Errors
     /// Why the archive cannot be read.
-    pub(crate) async fn left_out(mut self, cancel: &CancellationToken) -> Result<LeftOut, StoreError> {
+    pub(crate) async fn left_out(mut self) -> Result<LeftOut, StoreError> {
         let (mapping, mut reading) = (Arc::clone(&self.mapping), JoinSet::new());
         let coming = std::mem::take(&mut self.coming);
         let mut namespaces = mapping.archive.read(coming.into_iter().collect(), &mut reading);
-        while let Some(next) = cancel.run_until_cancelled(namespaces.next()).await {
-            let Some(ArchiveItem { row, head, .. }) = next? else { break };
+        while let Some(ArchiveItem { row, head, .. }) = namespaces.next().await? {
             if let Some(row) = mapping.archive.row(row) {
                 self.take_out(&row.key(), &head);
             }

@@ -230,9 +230,6 @@ async fn plan(request: &Request, env: &Env) -> Result<(Pinned, PackedPlan), Rest
     for message in end.results.errors.messages() {
         told.error(&Place::Velero, format!("the plan lacks something: {message}"));
     }
-    if env.operation.cancel.is_cancelled() {
-        return Err(RestoreError::Cancelled);
-    }
     Ok((pinned, out))
 }
 

@@ -1,10 +1,10 @@
 //! What a restore would do, without doing it.
 
-mod write;
+mod dry_run;
 
 use crate::action::Action;
 use crate::ahead::Glance;
-use crate::along::{Along, Told};
+use crate::along::{Along, Found};
 use crate::apply::{Ask, Need, Unprepared};
 use crate::attempt::Source;
 use crate::begun::Begun;
@@ -30,8 +30,9 @@ use crate::request::{Request, check_source, prepare_preview};
 use crate::same_target::{SameTarget, taken};
 use crate::target_namespaces::TargetNamespaces;
 use crate::update;
-use crate::volume_fates::{self, FromNative};
+use crate::volume_fates::{FromNative, Told};
 use crate::walk::Walk;
+use dry_run::DryRun;
 use futures::{Stream, TryStreamExt};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::index::Row;
@@ -41,10 +42,9 @@ use lifeboat_store::{ArchiveItem, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
-use std::sync::Arc;
-use tokio::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use write::Write;
 
 /// The end of a preview.
 #[derive(Clone, Debug)]
@@ -66,11 +66,25 @@ const TOGETHER: usize = 64;
 /// bucket changes. What the cluster would say of an object itself (admission, quotas) is not known, unless
 /// [`Settings::asks_server`](crate::Settings::asks_server) has it asked by a dry run of each write: webhooks of the cluster see these.
 ///
-/// Ends early when the receiver is dropped or the operation is cancelled.
+/// Ends early when the receiver is dropped.
 ///
 /// # Errors
-/// [`RestoreError`], where `run` would have it too.
+/// [`RestoreError`], where `run` would have it too: [`RestoreError::Cancelled`] as soon as the operation is cancelled, whatever
+/// it is at, and what was sent is a part then.
 pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem>) -> Result<PreviewEnd, RestoreError> {
+    let cancel = &env.operation.cancel;
+    match cancel.run_until_cancelled(Box::pin(whole_preview(request, env, out))).await {
+        // What reads the archive may have seen it first, and have ended with a part.
+        Some(end) if !cancel.is_cancelled() => end,
+        _ => Err(RestoreError::Cancelled),
+    }
+}
+
+async fn whole_preview(
+    request: &Request,
+    env: &Env,
+    out: mpsc::Sender<PreviewItem>,
+) -> Result<PreviewEnd, RestoreError> {
     let restore = prepare_preview(request)?;
     let backup = env.store.backup(&restore.spec.backup_name).await?;
     check_source(&backup)?;
@@ -84,14 +98,14 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     let mut needed = Needed::new(Arc::clone(&mapping), Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
     let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
-    let (defined, has_turn) = (HashSet::new(), Begun::new(walk.archive.rows().len()));
+    let (defined, has_turn) = (Mutex::default(), Begun::new(walk.archive.rows().len()));
     for one in walk.levels.iter().flat_map(|level| &level.items) {
         has_turn.begin(one.row);
     }
-    let mut previewer =
-        Previewer { mapping, maker, namespaces, reader, env: env.clone(), defined, has_turn, asks_server };
+    let previewer = Previewer { mapping, maker, namespaces, reader, env: env.clone(), defined, has_turn, asks_server };
+    let previewer = Arc::new(previewer);
     for level in std::mem::take(&mut walk.levels) {
-        if env.operation.cancel.is_cancelled() || out.is_closed() {
+        if out.is_closed() {
             break;
         }
         let ahead = walk.ahead.take(&level.name);
@@ -108,11 +122,11 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let made = |volume: &str| FromNative::Made(volume.to_owned());
-    let volume_fates::Told { records, warning } = walk.volumes.tell(&restore, |_| Some(Action::Created), made);
+    let Told { records, warning } = walk.volumes.tell(&restore, |_| Some(Action::Created), made);
     if let Some(warning) = warning {
         env.operation.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
     }
-    let left_out = needed.left_out(&env.operation.cancel).await?.into_iter();
+    let left_out = needed.left_out().await?.into_iter();
     let left_out = left_out.map(|((resource, reason), count)| ((resource, reason.to_owned()), count)).collect();
     Ok(PreviewEnd { left_out, volumes: records, results: env.operation.journal.close().results })
 }
@@ -124,7 +138,7 @@ struct Previewer {
     reader: Reader,
     env: Env,
     /// Types that the restore would define itself.
-    defined: HashSet<String>,
+    defined: Mutex<HashSet<String>>,
     /// Objects that have a turn of their own, or have come along with another one.
     has_turn: Begun,
     /// Whether the API server is asked about each write.
@@ -133,7 +147,7 @@ struct Previewer {
 
 impl Previewer {
     async fn level(
-        &mut self,
+        self: &Arc<Self>,
         level: Level,
         ahead: Option<Glance>,
         needed: &mut Needed,
@@ -147,18 +161,19 @@ impl Previewer {
         let archive = &self.mapping.archive;
         if level.defines_types() {
             // The name of a definition is that of its type.
-            self.defined.extend(level.items.iter().filter_map(|one| Some(archive.row(one.row)?.name.to_string())));
+            let names = level.items.iter().filter_map(|one| Some(archive.row(one.row)?.name.to_string()));
+            self.defined().extend(names);
         }
         let rows = self.rows_to_read(level, &presence, out).await;
         let look = |key: &ObjectKey, state| presence.look(&self.mapping.target_of(key), state);
-        let mut reading = JoinSet::new();
-        let mut previews = pin!(self.previews(rows, look, &mut reading));
+        let mut tasks = JoinSet::new();
+        let mut previews = pin!(self.previews(rows, look, &mut tasks));
         let mut waiting = Vec::new();
         while let Some(one) = previews.try_next().await.map_err(RestoreError::Store)? {
             self.env.operation.progress.finished(1);
-            waiting.push(one.told);
-            let need = waiting.iter().any(|(_, item): &Told| !item.needs.is_empty());
-            if need && waiting.len() < TOGETHER {
+            waiting.push(one.found);
+            let any_needs_something = waiting.iter().any(|one: &Found| !one.item.needs.is_empty());
+            if any_needs_something && waiting.len() < TOGETHER {
                 continue;
             }
             self.tell(std::mem::take(&mut waiting), needed, out).await?;
@@ -188,41 +203,62 @@ impl Previewer {
         rows
     }
 
-    /// Previews the objects of these rows, several at once, in the order of the archive.
+    /// Previews the objects of these rows, several at once, in the order of the archive. Each preview is one of the tasks: what it
+    /// has begun to ask may be waited for by others, so it goes on while those before it are told.
     fn previews(
-        &self,
+        self: &Arc<Self>,
         rows: Vec<usize>,
         look: impl Fn(&ObjectKey, State) -> Seen,
-        reading: &mut JoinSet<()>,
+        tasks: &mut JoinSet<()>,
     ) -> impl Stream<Item = Result<Previewed, StoreError>> {
         let archive = &self.mapping.archive;
-        let contents = archive.read(rows, reading);
+        let contents = archive.read(rows, tasks);
         let items = futures::stream::try_unfold(contents, |mut contents| async {
             Ok::<_, StoreError>(contents.next().await?.map(|item| (item, contents)))
         });
         let previews = items.map_ok(move |ArchiveItem { row, head, body }| {
-            let key = archive.row(row).map(Row::key);
-            let seen = key.as_ref().map(|key| look(key, State::of(&head)));
+            let begun = archive.row(row).map(Row::key).map(|key| {
+                let seen = look(&key, State::of(&head));
+                let source = Source { row, key: key.clone(), body, exists: false };
+                (key, self.begin(source, seen, tasks))
+            });
             async move {
-                let (Some(key), Some(seen)) = (key, seen) else { return Ok(None) };
-                let item = self.one(Source { row, key: key.clone(), body, exists: false }, seen).await;
-                Ok(Some(Previewed { row, head, told: (key, item) }))
+                let Some((source, item)) = begun else { return Ok(None) };
+                let item = item.await.map_err(|_| StoreError::Worker("previewing an object"))?;
+                Ok(Some(Previewed { row, head, found: Found { source, item } }))
             }
         });
         previews.try_buffered(READS).try_filter_map(async |one| Ok(one))
     }
 
+    /// Begins a task that previews an object.
+    fn begin(self: &Arc<Self>, source: Source, seen: Seen, tasks: &mut JoinSet<()>) -> oneshot::Receiver<PreviewItem> {
+        // Of those that have ended nothing is kept.
+        while tasks.try_join_next().is_some() {}
+        let (sender, item) = oneshot::channel();
+        let previewer = Arc::clone(self);
+        tasks.spawn(async move {
+            // Nobody waits for it when the preview ends early.
+            let _ = sender.send(previewer.one(source, seen).await);
+        });
+        item
+    }
+
+    fn defined(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.defined.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells of these objects in their order, and of what comes along with each just before it.
     async fn tell(
-        &self,
-        all: Vec<Told>,
+        self: &Arc<Self>,
+        all: Vec<Found>,
         needed: &mut Needed,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
         let mut along = self.along(&all, needed).await?;
-        for told in all {
-            let before = along.take(&told.1.needs, |key| self.mapping.find(key));
-            for (source, item) in before.into_iter().chain([told]) {
+        for found in all {
+            let before = along.take(&found.item.needs, |key| self.mapping.find(key));
+            for Found { source, item } in before.into_iter().chain([found]) {
                 for item in needed.with(&source, item).await {
                     // It fails only when the receiver is gone, which wants no more then.
                     if out.send(item).await.is_err() {
@@ -236,24 +272,25 @@ impl Previewer {
 
     /// The objects that the restore does not select and brings back all the same, because these need them, and those that they need
     /// in turn. The archive is read once for all that are as far from these: neighbours lie in the same member.
-    async fn along(&self, all: &[Told], needed: &mut Needed) -> Result<Along, RestoreError> {
+    async fn along(self: &Arc<Self>, all: &[Found], needed: &mut Needed) -> Result<Along, RestoreError> {
         let mut along = Along::default();
-        let mut rows: Vec<usize> = all.iter().flat_map(|(_, item)| self.begin(&item.needs)).collect();
+        let mut rows: Vec<usize> = all.iter().flat_map(|one| self.take_turns(&one.item.needs)).collect();
         while !rows.is_empty() {
-            let mut reading = JoinSet::new();
-            let mut previews = pin!(self.previews(std::mem::take(&mut rows), |_, _| Seen::Unknown, &mut reading));
-            while let Some(Previewed { row, head, told }) = previews.try_next().await.map_err(RestoreError::Store)? {
-                needed.take_out_of_left_out(row, &told.0, &head);
-                rows.extend(self.begin(&told.1.needs));
-                along.keep(row, told);
+            let mut tasks = JoinSet::new();
+            let mut previews = pin!(self.previews(std::mem::take(&mut rows), |_, _| Seen::Unknown, &mut tasks));
+            while let Some(Previewed { row, head, found }) = previews.try_next().await.map_err(RestoreError::Store)? {
+                needed.take_out_of_left_out(row, &found.source, &head);
+                rows.extend(self.take_turns(&found.item.needs));
+                along.keep(row, found);
             }
         }
         Ok(along)
     }
 
-    /// The rows of the objects among these that had no turn, and have come along with nothing. They have now.
-    fn begin(&self, needs: &[ObjectKey]) -> impl Iterator<Item = usize> {
-        needs.iter().filter_map(|key| self.mapping.find(key)).filter(|row| self.has_turn.begin(*row))
+    /// Marks those of these objects to which nothing has led before, and gives their rows.
+    fn take_turns(&self, needs: &[ObjectKey]) -> Vec<usize> {
+        let rows = needs.iter().filter_map(|key| self.mapping.find(key));
+        rows.filter(|row| self.has_turn.begin(*row)).collect()
     }
 
     async fn one(&self, source: Source, seen: Seen) -> PreviewItem {
@@ -337,13 +374,13 @@ impl Previewer {
         *beside = Beside { unasked: desired.unasked, modified: desired.modified, needs, pin, ..Beside::default() };
         let resource = match self.mapping.served(key, &desired.item) {
             Ok(resource) => resource,
-            Err(_) if self.defined.contains(&key.resource.to_string()) => return Ok(Planned::Create),
+            Err(_) if self.defined().contains(&key.resource.to_string()) => return Ok(Planned::Create),
             Err(e) => return Err(e),
         };
         let item = desired.item;
         let write = |patch: Option<Value>| {
             let (resource, desired) = (Arc::clone(&resource), item.clone());
-            self.asks_server.then_some(Write { resource, patch, desired, is_beside: false })
+            self.asks_server.then_some(DryRun { resource, patch, desired, is_beside: false })
         };
         beside.write = write(None);
         if self.maker.natives.has(key) {
@@ -408,7 +445,7 @@ impl Previewer {
 struct Previewed {
     row: usize,
     head: Head,
-    told: Told,
+    found: Found,
 }
 
 /// What is said of an object beside what becomes of it.
@@ -419,7 +456,7 @@ struct Beside {
     modified: Modified,
     needs: Vec<ObjectKey>,
     pin: Pin,
-    write: Option<Write>,
+    write: Option<DryRun>,
 }
 
 impl Beside {

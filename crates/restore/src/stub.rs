@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -289,6 +290,11 @@ impl Ground {
         self.api.answers.lock().unwrap().insert((method, path), answer);
     }
 
+    /// Answers what is asked about this path so much later.
+    pub(crate) fn slow(&self, path: &'static str, time: Duration) {
+        self.api.slow.lock().unwrap().insert(path, time);
+    }
+
     /// Changes the object that is deleted next, just before that, or takes it away where this says `false`.
     pub(crate) fn before_deletion(&self, change: BeforeDeletion) {
         *self.api.before_deletion.lock().unwrap() = Some(change);
@@ -457,6 +463,8 @@ struct Api {
     going: Mutex<BTreeMap<String, bool>>,
     /// What is said to each request of a method at a path.
     answers: Mutex<BTreeMap<(&'static str, &'static str), Answer>>,
+    /// How long what is asked about a path is thought over.
+    slow: Mutex<BTreeMap<&'static str, Duration>>,
     /// What becomes of an object just before the next deletion.
     before_deletion: Mutex<Option<BeforeDeletion>>,
 }
@@ -476,6 +484,8 @@ impl Api {
         stream.read_exact(&mut body).await.unwrap();
         let mut words = head.split(' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let slow = self.slow.lock().unwrap().get(path.split('?').next().unwrap_or_default()).copied();
+        tokio::time::sleep(slow.unwrap_or_default()).await;
         let (code, answer) = self.say(method, path, serde_json::from_slice(&body).unwrap_or_default());
         let answer = answer.to_string();
         let head = format!("HTTP/1.1 {code} x\r\ncontent-type: application/json\r\nconnection: close\r\n");

@@ -12,7 +12,7 @@ use lifeboat_cluster::Cluster;
 use lifeboat_object::ObjectKey;
 use lifeboat_operation::Operation;
 use lifeboat_restore::{
-    Env, PlanDigest, PlanLine, PlanWord, Planned, PreviewEnd, PreviewItem, Request, Settings, preview,
+    Env, PlanDigest, PlanLine, PlanWord, Planned, PreviewEnd, PreviewItem, Request, RestoreError, Settings, preview,
 };
 use lifeboat_store::{Archive, Store};
 use std::collections::BTreeSet;
@@ -104,10 +104,10 @@ impl Job<'_> {
         let operation = async { tokio::join!(preview(&request, &env, sender), gathering) };
         let (end, (items, digest)) =
             Box::pin(watched("dry run", &env.operation.progress, &env.operation.cancel, operation)).await;
-        let end = end?;
-        if env.operation.cancel.is_cancelled() {
+        if matches!(end, Err(RestoreError::Cancelled)) {
             bail!("interrupted: nothing was restored");
         }
+        let end = end?;
         Ok(Previewed { items, end, digest })
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// What would be sent to the API server.
-pub(super) struct Write {
+pub(super) struct DryRun {
     pub(super) resource: Arc<ApiResource>,
     pub(super) desired: Value,
     /// Of an object that is there.
@@ -17,7 +17,7 @@ pub(super) struct Write {
     pub(super) is_beside: bool,
 }
 
-impl Write {
+impl DryRun {
     /// What was planned, or that the API server would refuse it. What is not there yet because the restore would make it first, such as a
     /// namespace, is no refusal.
     pub(super) async fn ask(&self, key: &ObjectKey, planned: Planned, cluster: &Cluster) -> Planned {

@@ -9,6 +9,8 @@ use lifeboat_select::RulesText;
 use lifeboat_store::Store;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::timeout;
 
 #[tokio::test]
 async fn what_would_be_done_otherwise_than_was_asked_is_a_warning_of_its_object_and_no_error() {
@@ -181,4 +183,44 @@ fn the_policy_decides_about_what_is_there() {
     assert_eq!(planned("", "serviceaccounts", &poor, &rich), Planned::Unchanged);
     let added = vec![Difference { path: "/secrets/0".into(), left: None, right: Some(json!({"name": "s"})) }];
     assert_eq!(planned("", "serviceaccounts", &rich, &poor), Planned::Update(added));
+}
+
+#[tokio::test]
+async fn a_preview_that_is_cancelled_is_no_whole_one() {
+    let objects: Vec<Value> = (0..40).map(|n| config_map(&format!("c{n:02}"))).collect();
+    let ground = Ground::new(&objects, &Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))))).await;
+    let (sender, mut items) = mpsc::channel(1);
+    let receive = async {
+        let first = items.recv().await;
+        ground.env.operation.cancel.cancel();
+        let mut more = 0;
+        while items.recv().await.is_some() {
+            more += 1;
+        }
+        (first.is_some(), more)
+    };
+    let (end, (any, more)) = tokio::join!(preview(&ground.request, &ground.env, sender), receive);
+    assert!(matches!(end, Err(RestoreError::Cancelled)), "{end:?}");
+    assert!(any && more < 39, "{more}");
+}
+
+#[tokio::test]
+async fn what_is_asked_for_one_object_goes_on_while_another_one_is_told() {
+    let objects = [config_map("a"), config_map("b")];
+    let mut ground = Ground::new(&objects, &Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))))).await;
+    ground.request.restore.spec.included_resources = vec!["configmaps".to_owned()];
+    // The namespace is asked for because of `b`, which is there, and its answer comes when `a` waits for it, too.
+    ground.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    ground.put(config_map("b"));
+    ground.slow("/api/v1/namespaces/shop/configmaps/a", Duration::from_millis(100));
+    ground.slow("/api/v1/namespaces/shop", Duration::from_millis(400));
+    let (sender, mut items) = mpsc::channel(16);
+    let ended = timeout(Duration::from_secs(60), preview(&ground.request, &ground.env, sender)).await;
+    ended.expect("no preview waits for what another one has stopped asking for").unwrap();
+    let mut told = Vec::new();
+    while let Some(item) = items.recv().await {
+        told.push((item.key.to_string(), item.planned));
+    }
+    let expected = [("configmaps/shop/a", Planned::Create), ("configmaps/shop/b", Planned::Unchanged)];
+    assert_eq!(told, expected.map(|(key, planned)| (key.to_owned(), planned)));
 }
