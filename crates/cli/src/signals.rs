@@ -4,34 +4,45 @@ use crate::exit_code::INTERRUPTED;
 use crate::scratch::end_at_once;
 use anyhow::{Context, Result};
 use std::io::Write;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// SIGTERM or Ctrl-C; listened for from now on.
 pub(crate) fn terminated() -> Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
-    Ok(async move {
+    let mut signals = Signals::listen()?;
+    Ok(async move { signals.next().await })
+}
+
+/// SIGTERM and Ctrl-C.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Listens from now on: none that comes later is lost.
+    fn listen() -> Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("listen for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("listen for SIGINT")?,
+        })
+    }
+
+    async fn next(&mut self) {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-    })
+    }
 }
 
 /// Cancels at the first Ctrl-C or SIGTERM, and ends the process at the second one.
 pub(crate) async fn on_signal(cancel: CancellationToken) {
-    signalled().await;
+    // Where neither can be listened for, both end the process, as they do by themselves.
+    let Ok(mut signals) = Signals::listen() else { return std::future::pending().await };
+    signals.next().await;
     cancel.cancel();
     let _ = writeln!(std::io::stderr(), "\nstopping; again to stop at once");
-    signalled().await;
+    signals.next().await;
     end_at_once(INTERRUPTED);
-}
-
-/// Ctrl-C or SIGTERM; never, where neither can be listened for.
-async fn signalled() {
-    match terminated() {
-        Ok(signal) => signal.await,
-        Err(_) => std::future::pending().await,
-    }
 }
