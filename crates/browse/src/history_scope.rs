@@ -26,6 +26,9 @@ pub(crate) enum Lack {
     Lacks(Option<String>),
 }
 
+/// Of a backup whose filters do not include the type by any name that is known here.
+const MAY_BE_NAMED: &str = "not included, unless a name in its filters that is not known here means the type";
+
 impl HistoryScope {
     pub(crate) fn new(key: &ObjectKey) -> Self {
         let mut types: Vec<Arc<ApiResource>> = Types::default().all().cloned().collect();
@@ -61,10 +64,8 @@ impl HistoryScope {
             return Lack::NotInScope("its namespace is not included");
         }
         let words = self.words_that_may_mean_it(record, &facts, &scope);
-        if let Err(why) = scope.collects(&self.api)
-            && words.is_empty()
-        {
-            return Lack::NotInScope(why);
+        if let Err(why) = scope.collects(&self.api) {
+            return Lack::NotInScope(if words.is_empty() { why } else { MAY_BE_NAMED });
         }
         let of_labels = match labels {
             Some(labels) if !scope.selects(labels) => {
@@ -183,6 +184,7 @@ mod tests {
         };
         let gone = || Lack::Lacks(None);
         let excluded = || Lack::NotInScope("excluded by excludedResources");
+        let may_be_named = || Lack::NotInScope(MAY_BE_NAMED);
         let not_included = || Lack::NotInScope("not in includedResources");
         for (scope, included, excludes, expected) in [
             (&custom, &[][..], &["wd"][..], doubt("wd")),
@@ -190,14 +192,14 @@ mod tests {
             (&custom, &[], &["wd.example", "wd.example.com"], doubt("wd.example, wd.example.com")),
             (&custom, &[], &["gadgets.example.org", "gadgets*"], gone()),
             (&custom, &[], &["widgets", "wd"], excluded()),
-            (&custom, &["wd"], &[], doubt("wd")),
+            (&custom, &["wd"], &[], may_be_named()),
             (&custom, &["wd", "pods"], &["widgets"], excluded()),
             (&custom, &["wd"], &["wd"], not_included()),
             (&custom, &["wd", "widgets"], &[], gone()),
             (&custom, &["gadgets.example.org", "pods"], &[], not_included()),
             (&custom, &["widgets"], &["gd"], doubt("gd")),
             (&of_cluster, &[], &["fl"], doubt("fl")),
-            (&of_cluster, &["fl"], &[], doubt("fl")),
+            (&of_cluster, &["fl"], &[], may_be_named()),
             (&built_in, &[], &["wd"], gone()),
             (&built_in, &["wd"], &[], not_included()),
         ] {
@@ -211,7 +213,7 @@ mod tests {
             record.spec.included_namespace_scoped_resources = list(&["wd", "deploy"]);
             record.spec.excluded_cluster_scoped_resources = list(&["fl"]);
         });
-        assert_eq!(custom.lack(&single, None), doubt("wd"));
+        assert_eq!(custom.lack(&single, None), may_be_named());
         let filtered = "cluster-scoped, not in includedClusterScopedResources, and the backup has filters";
         assert_eq!(of_cluster.lack(&single, None), Lack::NotInScope(filtered));
         assert_eq!(built_in.lack(&single, None), gone());
@@ -222,7 +224,7 @@ mod tests {
         });
         assert_eq!(custom.lack(&elsewhere, None), Lack::NotInScope("its namespace is not included"));
         let selected = record(|record| {
-            record.spec.included_resources = list(&["wd"]);
+            record.spec.excluded_resources = list(&["wd"]);
             record.spec.label_selector = Some(lifeboat_select::parse_selector("a=b").unwrap());
         });
         let other = Lack::NotInScope("its labels do not match the selector of the backup");
