@@ -54,7 +54,8 @@ pub(crate) enum Unanswered {
     Broken(#[source] hyper::Error),
 }
 
-/// Makes a client of one server. Through a proxy, the library's own transport is used.
+/// Makes a client of one server. Through a proxy, the library's own transport is used, whose connections ask nobody whether he is
+/// still there.
 pub(crate) fn client(config: kube::Config) -> Result<kube::Client, kube::Error> {
     if config.proxy_url.is_some() {
         return kube::Client::try_from(config);
@@ -316,7 +317,7 @@ mod tests {
     use socket2::SockRef;
 
     #[tokio::test]
-    async fn a_connection_that_is_lost_in_silence_fails_after_half_a_minute() {
+    async fn the_other_end_of_a_silent_connection_is_asked_thrice_within_half_a_minute() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let uri = format!("https://{}", server.local_addr().unwrap()).parse::<Uri>().unwrap();
         let stream = tcp().oneshot(uri).await.unwrap().into_inner();

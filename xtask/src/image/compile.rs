@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 /// The package of the program. It is built alone, so that it has only the features that it asks for.
 pub(crate) const PACKAGE: &str = "lifeboat-cli";
+
 /// A tree of sources, and where it is built.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {

@@ -253,8 +253,8 @@ pub(crate) fn until_types_are_served(kubectl: &Kubectl, definitions: &[&str]) {
     } else {
         definitions.join(",")
     };
-    let one_of_each = ["get", &names, "--all-namespaces", "--chunk-size=1", "--output=name"];
-    eventually(&names, || kubectl.try_run(&one_of_each).is_ok());
+    let all_of_each = ["get", &names, "--all-namespaces", "--output=name"];
+    eventually(&names, || kubectl.try_run(&all_of_each).is_ok());
 }
 
 /// The content of a file that is compressed with gzip.

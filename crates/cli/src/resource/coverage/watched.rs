@@ -9,6 +9,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+/// Why the watching ends.
+const UNFOLLOWED: &str = "what is shown is followed no longer";
 /// News that wait until they are taken in.
 const WAITING: usize = 64;
 
@@ -30,15 +32,15 @@ pub(super) async fn watch(
     loop {
         let heard = tokio::select! {
             heard = timeout_at(rhythm.latest(Instant::now()), news.recv()) => heard,
-            // What one of them follows would be shown as it was for ever.
+            // Without the task that follows a type, its objects would be shown for ever as they were.
             Some(ended) = tasks.join_next() => {
-                ended.context("follow the cluster")?;
-                bail!("one of the watches of the cluster has ended");
+                ended.context(UNFOLLOWED)?;
+                bail!(UNFOLLOWED);
             }
         };
         match heard {
             Ok(Some(one)) => known.take(one),
-            Ok(None) => bail!("the watches of the cluster have ended"),
+            Ok(None) => bail!(UNFOLLOWED),
             Err(_) => {}
         }
         // What comes before the next screen is due is shown with it.
