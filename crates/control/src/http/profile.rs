@@ -4,8 +4,11 @@
 use super::answer::{Answer, text};
 use http::{StatusCode, Uri, header};
 use lifeboat_archive::gzip;
+use nix::sys::signal::{Signal, raise};
 use pprof::protos::Message;
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
+use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -79,7 +82,7 @@ fn seconds(query: &str) -> Result<u64, String> {
 }
 
 async fn profile(seconds: u64) -> Answer {
-    let guard = match ProfilerGuardBuilder::default().frequency(FREQUENCY).build() {
+    let guard = match begin() {
         Ok(guard) => guard,
         Err(pprof::Error::Running) => {
             return text(
@@ -101,6 +104,25 @@ async fn profile(seconds: u64) -> Answer {
         Ok(Err(why)) => failed(&why),
         Err(e) => failed(&e.to_string()),
     }
+}
+
+/// Begins to take samples.
+///
+/// The first sample of a process makes the tables of the unwinder, in the handler of the signal, and that takes memory. In a thread
+/// that was interrupted while it did so itself, it would wait for itself for ever, and everything that allocates behind it. So the first
+/// one is taken here, by a signal of its own, where nothing is held.
+fn begin() -> pprof::Result<ProfilerGuard<'static>> {
+    static HAS_TABLES: Mutex<bool> = Mutex::new(false);
+    let mut has_tables = HAS_TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*has_tables {
+        // Its own samples would come after a second of processor time, long after it is gone.
+        let first = ProfilerGuardBuilder::default().frequency(1).build()?;
+        raise(Signal::SIGPROF).map_err(|errno| io::Error::from_raw_os_error(errno as i32))?;
+        drop(first);
+        *has_tables = true;
+    }
+    drop(has_tables);
+    ProfilerGuardBuilder::default().frequency(FREQUENCY).build()
 }
 
 /// The profile as pprof reads it: protobuf, packed by gzip.
