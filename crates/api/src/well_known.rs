@@ -94,6 +94,9 @@ pub const ANNOTATION_TAKEN_OVER: &str = "lifeboat.io/taken-over";
 pub const TAKEN_OVER_OWN: &str = "this-cluster";
 /// A value of [`ANNOTATION_TAKEN_OVER`]: the claim is of another cluster, or nothing says of which.
 pub const TAKEN_OVER_OTHER: &str = "another-cluster";
+/// On backups that were made from what a bucket holds: the UID of the cluster that has made them, as their claim says; missing where
+/// nothing says it, as for those of Velero. An addition of Lifeboat.
+pub const ANNOTATION_SOURCE_CLUSTER: &str = "lifeboat.io/source-cluster";
 /// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
 pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.

@@ -12,6 +12,19 @@ pub(crate) fn note_taken_over(meta: &mut ObjectMeta, is_own: bool) {
     meta.annotations.insert(well_known::ANNOTATION_TAKEN_OVER.to_owned(), origin.to_owned());
 }
 
+/// Notes on a Backup which cluster has made it, as its claim says; what its record said of that before is forgotten.
+pub(crate) fn note_source_cluster(meta: &mut ObjectMeta, cluster: Option<&str>) {
+    match cluster.filter(|uid| !uid.is_empty()) {
+        Some(uid) => meta.annotations.insert(well_known::ANNOTATION_SOURCE_CLUSTER.to_owned(), uid.to_owned()),
+        None => meta.annotations.remove(well_known::ANNOTATION_SOURCE_CLUSTER),
+    };
+}
+
+/// The UID of the cluster that has made a backup which was taken over; `None` where its claim does not say it.
+pub(crate) fn source_cluster(backup: &Backup) -> Option<&str> {
+    backup.metadata.annotations.get(well_known::ANNOTATION_SOURCE_CLUSTER).map(String::as_str)
+}
+
 /// Whether a Backup was made from what a bucket held.
 pub(crate) fn was_taken_over(backup: &Backup) -> bool {
     origin(backup).is_some() || is_younger_than_its_end(backup)
@@ -63,6 +76,15 @@ mod tests {
             [(500, Some(440), false), (500, Some(439), true), (500, Some(900), false), (500, None, false)]
         {
             assert_eq!(of(None, made, ended), (expected, expected), "{made} {ended:?}");
+        }
+    }
+
+    #[test]
+    fn the_source_cluster_is_that_of_the_claim_and_not_of_the_record() {
+        let mut backup = Backup::default();
+        for (claimed, expected) in [(None, None), (Some("a"), Some("a")), (Some("b"), Some("b")), (Some(""), None)] {
+            note_source_cluster(&mut backup.metadata, claimed);
+            assert_eq!(source_cluster(&backup), expected);
         }
     }
 }

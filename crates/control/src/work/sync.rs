@@ -2,7 +2,7 @@
 
 use super::{Context, Effect, Finished, Unfinished, sweep};
 use crate::phase::hold::agree_alone;
-use crate::phase::taken_over::{note_taken_over, was_taken_over};
+use crate::phase::taken_over::{note_source_cluster, note_taken_over, was_taken_over};
 use crate::world::{Kind, Left, World};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
@@ -147,7 +147,9 @@ impl Finder<'_> {
             }
         };
         let mut backup = as_taken_over(found, location, &known.schedules, context.env.now())?;
-        note_taken_over(&mut backup.metadata, self.is_own(name).await?);
+        let source = self.source(name).await?;
+        note_taken_over(&mut backup.metadata, source.as_deref() == Some(self.cluster));
+        note_source_cluster(&mut backup.metadata, source.as_deref());
         match context.client.create(name, &backup).await {
             Ok(stored) => {
                 let stored = stored?;
@@ -164,14 +166,12 @@ impl Finder<'_> {
         }
     }
 
-    /// Whether this cluster has made a backup, as its claim says: Velero's have none. `None` when the bucket does not tell now, so
-    /// that the backup is taken over by the next sync.
-    async fn is_own(&self, name: &str) -> Option<bool> {
+    /// The UID of the cluster that has made a backup, as its claim says; `Some(None)` where nothing says it, as for Velero's, which
+    /// have no claim. `None` when the bucket does not tell now: the backup is taken over by the next sync.
+    async fn source(&self, name: &str) -> Option<Option<String>> {
         match self.store.claim_of(name).await {
-            Ok(claim) => {
-                Some(claim.is_some_and(|claim| !claim.cluster_uid.is_empty() && claim.cluster_uid == self.cluster))
-            }
-            Err(e) if e.is_damage() => Some(false),
+            Ok(claim) => Some(claim.map(|claim| claim.cluster_uid).filter(|uid| !uid.is_empty())),
+            Err(e) if e.is_damage() => Some(None),
             Err(e) => {
                 tracing::warn!(backup = name, error = %e, "it is not known which cluster has made a backup, which is left out");
                 None
@@ -255,6 +255,7 @@ fn as_taken_over(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::phase::taken_over::source_cluster;
     use crate::stub::{OneBucket, context, named, sandbox};
     use lifeboat_api::OwnerReference;
     use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
@@ -299,17 +300,17 @@ mod tests {
         sync_backups(&context, &location, &known).await.unwrap();
         let found: Vec<Backup> = context.client.list("").await.unwrap();
         let origin = |backup: &Backup| backup.metadata.annotations[well_known::ANNOTATION_TAKEN_OVER].clone();
-        let found: Vec<String> = found.iter().map(|b| format!("{}: {}", b.metadata.name, origin(b))).collect();
-        assert_eq!(
-            found,
-            [
-                "by-nobody: another-cluster",
-                "by-that: another-cluster",
-                "by-this: this-cluster",
-                "by-velero: another-cluster",
-                "damaged: another-cluster"
-            ]
-        );
+        let source =
+            |backup: &Backup| source_cluster(backup).map(|uid| if uid == own { "own" } else { uid }.to_owned());
+        let found: Vec<_> = found.iter().map(|b| (b.metadata.name.as_str(), origin(b), source(b))).collect();
+        let expected = [
+            ("by-nobody", "another-cluster", None),
+            ("by-that", "another-cluster", Some("that")),
+            ("by-this", "this-cluster", Some("own")),
+            ("by-velero", "another-cluster", None),
+            ("damaged", "another-cluster", None),
+        ];
+        assert_eq!(found, expected.map(|(name, origin, of)| (name, origin.to_owned(), of.map(str::to_owned))));
     }
 
     #[test]
