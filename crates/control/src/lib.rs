@@ -26,6 +26,7 @@ mod records;
 mod server;
 #[cfg(test)]
 mod stub;
+mod terminating;
 mod work;
 mod world;
 

@@ -24,6 +24,7 @@ use crate::http::{self, Site};
 use crate::metrics::Metrics;
 use crate::options::{Env, Listeners, Options, ProfileListener};
 use crate::work::{Context, Finished, Unfinished};
+use crate::terminating::{let_all_go, nobody_can_lead, part, until_nobody_can_lead};
 use crate::world::{Change, Kind, World};
 pub use explain::{AtRest, ExplainedStep, ExplainedWait, Explanation, explain};
 use key::Key;
@@ -67,6 +68,11 @@ pub enum ServeError {
     #[error("cannot listen: {0}")]
     Listener(std::io::Error),
     /// The metrics are not consistent.
+    /// The namespace is being deleted.
+    #[error(
+        "the namespace {0} is being deleted: its restores were let go, and nothing else can be done there, so this server ends"
+    )]
+    NamespaceEnds(String),
     #[error("cannot count: {0}")]
     Metrics(String),
 }
@@ -129,7 +135,21 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         namespace = options.namespace,
         "waiting for the leadership"
     );
-    let Some(leadership) = candidate.acquire(&env.cancel).await else { return Ok(()) };
+    let context = Context {
+        client,
+        env: env.clone(),
+        options: options.clone(),
+        leadership: Leadership::lost(),
+        metrics,
+        buckets,
+        signer,
+        cluster_uid: OnceLock::new(),
+    };
+    let acquired = tokio::select! {
+        acquired = candidate.acquire(&env.cancel) => acquired,
+        () = until_nobody_can_lead(&env.cluster, &options.namespace) => return let_go(&context).await,
+    };
+    let Some(leadership) = acquired else { return Ok(()) };
     let mut keeping = keep(&candidate, &leadership);
     health.waits(VELERO_RUNS);
     let alone = tokio::select! {
@@ -145,35 +165,42 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     tracing::info!(identity = options.identity, "leading");
     let cancel = env.cancel.clone();
     // Stops the work when the leadership ends before the process does.
-    let env = Env { cancel: cancel.child_token(), ..env };
-    let stop = env.cancel.clone();
-    let context = Context {
-        client,
-        env,
-        options,
-        leadership: leadership.clone(),
-        metrics,
-        buckets,
-        signer,
-        cluster_uid: OnceLock::new(),
-    };
-    let mut server = Server::new(context, health);
+    let stop = cancel.child_token();
+    let leading =
+        Context { env: Env { cancel: stop.clone(), ..env }, leadership: leadership.clone(), ..context.clone() };
+    let mut server = Server::new(leading, health);
     let ended = tokio::select! {
         () = server.run() => Ok(()),
         _ = keeping.join_next() => Err(LostLease.into()),
         () = cancel.cancelled() => Ok(()),
     };
-    // A renewal on its way would take back the Lease that is released below.
-    keeping.shutdown().await;
     stop.cancel();
     server.stop().await;
     if ended.is_ok() {
+    if ended.is_ok() {
+        part(&Context { leadership: leadership.clone(), ..context.clone() }).await;
+    }
+    // A renewal on its way would take back the Lease that is released below.
+    keeping.shutdown().await;
         candidate.release(&leadership).await;
     }
+    } else if nobody_can_lead(&context.client.cluster, &context.options.namespace).await {
+        return let_go(&context).await;
     ended
 }
 
 /// Renews the Lease in a task of its own, so that a long look at many resources does not hold it up. It ends when the Lease is lost.
+/// Ends a server of a namespace that is being deleted, when its Restores were let go.
+async fn let_go(context: &Context) -> Result<(), ServeError> {
+    let namespace = context.options.namespace.clone();
+    tracing::warn!(namespace, "the namespace is being deleted: its restores are let go, and nothing else is done");
+    let without_lease = Context { leadership: Leadership::for_ever(), ..context.clone() };
+    match let_all_go(&without_lease, &context.env.cancel).await {
+        true => Err(ServeError::NamespaceEnds(namespace)),
+        false => Ok(()),
+    }
+}
+
 fn keep(candidate: &Candidate, leadership: &Leadership) -> JoinSet<()> {
     let (candidate, leadership) = (candidate.clone(), leadership.clone());
     let mut keeping = JoinSet::new();
