@@ -7,6 +7,7 @@ mod look;
 mod memory;
 mod perform;
 mod plan;
+mod queue_log;
 mod step;
 mod wait;
 mod words;
@@ -23,8 +24,8 @@ use crate::http::profile::Profiles;
 use crate::http::{self, Site};
 use crate::metrics::Metrics;
 use crate::options::{Env, Listeners, Options, ProfileListener};
-use crate::work::{Context, Finished, Unfinished};
 use crate::terminating::{let_all_go, nobody_can_lead, part, until_nobody_can_lead};
+use crate::work::{Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
 pub use explain::{AtRest, ExplainedStep, ExplainedWait, Explanation, explain};
 use key::Key;
@@ -67,12 +68,12 @@ pub enum ServeError {
     /// An address to listen at.
     #[error("cannot listen: {0}")]
     Listener(std::io::Error),
-    /// The metrics are not consistent.
     /// The namespace is being deleted.
     #[error(
         "the namespace {0} is being deleted: its restores were let go, and nothing else can be done there, so this server ends"
     )]
     NamespaceEnds(String),
+    /// The metrics are not consistent.
     #[error("cannot count: {0}")]
     Metrics(String),
 }
@@ -177,19 +178,18 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     stop.cancel();
     server.stop().await;
     if ended.is_ok() {
-    if ended.is_ok() {
         part(&Context { leadership: leadership.clone(), ..context.clone() }).await;
     }
     // A renewal on its way would take back the Lease that is released below.
     keeping.shutdown().await;
+    if ended.is_ok() {
         candidate.release(&leadership).await;
-    }
     } else if nobody_can_lead(&context.client.cluster, &context.options.namespace).await {
         return let_go(&context).await;
+    }
     ended
 }
 
-/// Renews the Lease in a task of its own, so that a long look at many resources does not hold it up. It ends when the Lease is lost.
 /// Ends a server of a namespace that is being deleted, when its Restores were let go.
 async fn let_go(context: &Context) -> Result<(), ServeError> {
     let namespace = context.options.namespace.clone();
@@ -201,6 +201,7 @@ async fn let_go(context: &Context) -> Result<(), ServeError> {
     }
 }
 
+/// Renews the Lease in a task of its own, so that a long look at many resources does not hold it up. It ends when the Lease is lost.
 fn keep(candidate: &Candidate, leadership: &Leadership) -> JoinSet<()> {
     let (candidate, leadership) = (candidate.clone(), leadership.clone());
     let mut keeping = JoinSet::new();
@@ -344,6 +345,7 @@ impl Server {
             self.next = self.next.min(at);
         }
         for work in plan.work {
+            queue_log::tell(&work, &self.world, now.0);
             self.memory.begins(&work, now.1);
             let key = work.key.clone();
             let (context, stop) = (Arc::clone(&self.context), self.context.env.cancel.child_token());
