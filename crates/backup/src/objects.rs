@@ -125,6 +125,7 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
     let native = hands.and_then(Hands::native).cloned();
     let lane = Lane::new(&catalog, &env.actions, csi)?;
     let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
+    let hooks = hooks.with_most(settings.max_hook_timeout);
     let (backup, workers) = (backup.clone(), settings.item_block_workers.max(1));
     let claims = catalog.find(&GroupResource::new("", "persistentvolumeclaims"));
     let flags = Flags {

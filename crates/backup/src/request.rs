@@ -34,6 +34,8 @@ pub struct Settings {
     pub moves_snapshot_data: bool,
     /// The label of claims that are snapshotted as a group, when the backup names none.
     pub volume_group_label: String,
+    /// The most time that commands of annotations of pods may ask for; `None` for as much as those of a spec.
+    pub max_hook_timeout: Option<Duration>,
     /// What is switched on.
     pub features: Features,
     /// Compression level of the archive, 1 to 9.
@@ -74,6 +76,7 @@ impl Default for Settings {
             fs_backup_by_default: false,
             moves_snapshot_data: false,
             volume_group_label: well_known::LABEL_VOLUME_GROUP.to_owned(),
+            max_hook_timeout: None,
             features: Features::default(),
             compression: 1,
             memory_budget: (MEMORY_BUDGET_MIB as usize) << 20,

@@ -176,6 +176,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     text.parse().map_err(|e: lifeboat_api::ParseDurationError| e.to_string())
 }
 
+/// One of more than nothing.
+pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        positive if positive > Duration::ZERO => Ok(positive),
+        _ => Err("it must be more than 0".to_owned()),
+    }
+}
+
 /// Any case, as in Velero.
 pub(crate) fn backup_type(text: &str) -> Result<BackupType, String> {
     [BackupType::Full, BackupType::Incremental]

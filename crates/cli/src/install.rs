@@ -38,6 +38,9 @@ impl InstallArgs {
             warn(install::not_there_yet(&installation))?;
         }
         let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(ExitCode::SUCCESS) };
+        if !self.crds_only {
+            install::check_references(&cluster, &installation).await?;
+        }
         let replaced = install::bindings_to_replace(&cluster, &installation, &rest, self.apply).await?;
         let done = async {
             let program = &globals.program.name;

@@ -2,6 +2,7 @@
 //! (cli-and-install.md 1.2).
 
 use crate::flags::Optional;
+use crate::sentence::Sentences;
 use crate::traces::Traces;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -14,6 +15,9 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{EnvFilter, Layer};
+
+/// The variable with a filter of `tracing`.
+const FILTER: &str = "LIFEBOAT_LOG";
 
 /// klog's flags. All but the level are hidden from the help of a command: `help --all` shows them.
 #[derive(Clone, Debug, Args)]
@@ -78,7 +82,10 @@ impl LogArgs {
     pub(crate) fn start(&self, traces: &Traces) -> Result<()> {
         let lines = tracing_subscriber::fmt::layer().with_writer(self.writer()?);
         let spans = tracing_subscriber::registry().with(traces.layer());
-        let _ = if self.skip_headers {
+        let _ = if self.is_for_people() {
+            let lines = lines.event_format(Sentences);
+            tracing::subscriber::set_global_default(spans.with(lines.with_filter(self.filter())))
+        } else if self.skip_headers {
             let lines = lines.without_time().with_level(false).with_target(false);
             tracing::subscriber::set_global_default(spans.with(lines.with_filter(self.filter())))
         } else {
@@ -87,8 +94,13 @@ impl LogArgs {
         Ok(())
     }
 
+    /// Whether nobody has asked for a log: then what is told is for people.
+    fn is_for_people(&self) -> bool {
+        self.verbosity <= 0 && self.to_stderr && std::env::var_os(FILTER).is_none()
+    }
+
     fn filter(&self) -> EnvFilter {
-        let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(self.level()));
+        let filter = EnvFilter::try_from_env(FILTER).unwrap_or_else(|_| EnvFilter::new(self.level()));
         let filter = without_spans(filter);
         // The journal's own warnings and errors are printed with the result; without -v they would stand there twice.
         match format!("{}=off", lifeboat_operation::LOG_TARGET).parse() {

@@ -43,6 +43,7 @@ mod resource;
 mod results;
 mod sandbox;
 mod scratch;
+mod sentence;
 mod server;
 mod signals;
 mod spec;

@@ -25,7 +25,7 @@ pub(crate) mod table;
 pub(crate) mod trust;
 pub(crate) mod verbs;
 
-use crate::confirm::confirmed;
+use crate::confirm::{Place, confirmed, deletion};
 use crate::flags::{self, List, Optional};
 use crate::globals::Globals;
 use crate::output::print_resource;
@@ -119,7 +119,7 @@ impl Which {
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     which: Which,
-    /// Do not ask
+    /// Do not ask. Needed with --all and --selector where there is no terminal
     #[arg(long)]
     confirm: bool,
 }
@@ -313,14 +313,23 @@ async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<Ex
     together(errors)
 }
 
-/// The objects that the arguments choose, and those that are missing. Asks before, unless told not to; `None` when the
-/// answer is no.
+/// The objects that the arguments choose, and those that are missing. Names them and asks, unless told not to; `None` when the
+/// answer is no. Where nobody can be asked, only what is named may be deleted without `--confirm`.
 async fn chosen<T: Shown>(args: &DeleteArgs, client: &Client) -> Result<Option<(Vec<T>, Vec<anyhow::Error>)>> {
     args.which.is_one_way()?;
-    if !args.confirm && !confirmed()? {
-        return Ok(None);
+    if !args.confirm && args.which.names.is_empty() && !std::io::stdin().is_terminal() {
+        let (flag, place) = (if args.which.all { "--all" } else { "--selector" }, Place::of(client));
+        bail!("nothing was deleted in {place}: {flag} asks before, and there is no terminal to ask at; add --confirm");
     }
-    of_which(&args.which, client).await.map(Some)
+    let (found, errors) = of_which::<T>(&args.which, client).await?;
+    if !args.confirm && !found.is_empty() {
+        let names: Vec<&str> = found.iter().map(|one| one.meta().name.as_str()).collect();
+        writeln!(std::io::stdout(), "{}", deletion(T::KIND, &names, Place::of(client)))?;
+        if !confirmed()? {
+            return Ok(None);
+        }
+    }
+    Ok(Some((found, errors)))
 }
 
 /// The objects that are meant, and those that are missing.

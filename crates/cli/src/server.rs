@@ -118,6 +118,10 @@ pub(crate) struct ServerArgs {
     /// How long a restore waits for objects and namespaces that are being deleted
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     terminating_resource_timeout: Duration,
+    /// The most time that a command of an annotation of a pod may ask for; a hook in the spec of a backup or restore may have
+    /// four hours
+    #[arg(long, value_parser = flags::positive_duration, default_value = "15m", value_name = "DURATION")]
+    max_hook_timeout: Duration,
     /// Types to restore first and, after a "-", last
     #[arg(long, value_name = "TYPE,…")]
     restore_resource_priorities: Option<String>,
@@ -416,6 +420,7 @@ impl ServerArgs {
             resource_timeout: self.resource_timeout,
             default_item_operation_timeout: self.default_item_operation_timeout,
             default_resource_modifiers: self.default_resource_modifier_configmap.clone(),
+            max_hook_timeout: Some(self.max_hook_timeout),
             features: globals.features(),
             lists_existing: !self.disable_informer_cache,
             ..lifeboat_restore::Settings::default()
@@ -453,6 +458,7 @@ impl ServerArgs {
                 default_ttl: self.default_backup_ttl,
                 default_item_operation_timeout: self.default_item_operation_timeout,
                 resource_timeout: self.resource_timeout,
+                max_hook_timeout: Some(self.max_hook_timeout),
                 item_block_workers,
                 fs_backup_by_default: self.default_volumes_to_fs_backup,
                 moves_snapshot_data: self.default_snapshot_move_data,

@@ -79,7 +79,22 @@ impl ExecError {
             Self::TimedOut(_) | Self::ExitCode(_) | Self::NotRun(_) => false,
         }
     }
+
+    /// Whether the API server says that it had no connection to the node, so that the command was not begun. It says so before it
+    /// switches to the protocol of commands, or, when it translates that protocol itself, by its last message.
+    #[must_use]
+    pub fn had_no_node(&self) -> bool {
+        let message = match self {
+            Self::Refused(error) => error.status().map(|status| status.message.as_str()),
+            Self::NotRun(message) => Some(message.as_str()),
+            Self::TimedOut(_) | Self::ExitCode(_) | Self::Broken => None,
+        };
+        message.is_some_and(|message| NO_CONNECTION.iter().any(|words| message.contains(words)))
+    }
 }
+
+/// The words of the API server, and of the library with which it connects, for a connection to a node that was not made.
+const NO_CONNECTION: [&str; 2] = ["error dialing backend", ": dial tcp "];
 
 impl Cluster {
     /// Runs a command in a container and waits for its end, over a WebSocket as `kubectl exec` does. Input there is none.
@@ -211,6 +226,34 @@ mod tests {
         let mut capped = Capped::default();
         capped.read(Some(&b"a\xff"[..])).await;
         assert_eq!(capped.printed(), Printed { text: "a\u{fffd}".to_owned(), left_out: 0 });
+    }
+
+    #[test]
+    fn a_node_that_was_not_reached_has_begun_nothing() {
+        let refused = |code, message: &str| {
+            let status = ApiStatus { code, message: message.to_owned(), ..ApiStatus::default() };
+            ExecError::Refused(ClusterError {
+                verb: "run",
+                what: String::new(),
+                failure: Failure::Api(Box::new(status)),
+            })
+        };
+        let translated = "Internal error occurred: error sending request: Post \"https://10.0.0.5:10250/exec/shop/db/db\": dial tcp \
+                          10.0.0.5:10250: connect: connection refused";
+        for (error, expected) in [
+            (refused(502, "error dialing backend: dial tcp 10.0.0.5:10250: connect: connection refused"), true),
+            (refused(500, "error dialing backend: No agent available"), true),
+            (ExecError::NotRun(translated.to_owned()), true),
+            // A proxy between us and the API server, which may have passed the request on.
+            (refused(502, "Bad Gateway"), false),
+            (refused(500, ""), false),
+            (ExecError::NotRun("no such file".to_owned()), false),
+            (ExecError::Broken, false),
+            (ExecError::ExitCode(1), false),
+            (ExecError::TimedOut(Duration::from_secs(30)), false),
+        ] {
+            assert_eq!(error.had_no_node(), expected, "{error}");
+        }
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What is protected and what is not: a pure function of what lies in the cluster (an addition of Lifeboat).
 
 mod attention;
+mod failures;
 mod state;
 
 pub use state::{
-    Attention, Coverage, Ended, Inventory, LocationState, NamespaceInventory, NamespaceState, Progress, RunningState,
-    ScheduleState,
+    Attention, Coverage, Ended, FailedEarlier, Inventory, LocationState, NamespaceInventory, NamespaceState, Progress,
+    RunningState, ScheduleState,
 };
 
 use crate::phase::facts::{self, is_good, is_running, newest_ended, own_newest_first};
@@ -30,14 +31,16 @@ pub fn coverage(inventory: &Inventory, zone: &TimeZone, now: Timestamp, program:
     let lists = &inventory.lists;
     let newest = newest_ended(lists.backups.iter());
     let good = good_newest_first(lists.backups.iter(), &lists.requests.iter().collect());
+    let (failed, failed_earlier) = failures::failures(lists, now, program);
     let mut coverage = Coverage {
         locations: lists.locations.iter().map(location).collect(),
         schedules: lists.schedules.iter().map(|one| schedule(one, &newest, zone)).collect(),
         running: running(lists),
         namespaces: namespaces(&good, lists.schedules.iter(), inventory.namespaces.as_deref().unwrap_or_default(), now),
         attention: Vec::new(),
+        failed_earlier,
     };
-    coverage.attention = attention::attention(inventory, &coverage, now, program);
+    coverage.attention = attention::attention(inventory, &coverage, failed, now, program);
     coverage
 }
 

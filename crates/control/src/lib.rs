@@ -26,14 +26,15 @@ mod records;
 mod server;
 #[cfg(test)]
 mod stub;
+mod terminating;
 mod work;
 mod world;
 
 pub use buckets::open_location;
 pub use census::{namespace_to_protect, namespaces_to_protect};
 pub use coverage::{
-    Attention, Coverage, Ended, Inventory, LocationState, NamespaceInventory, NamespaceState, Progress, RunningState,
-    ScheduleState, coverage,
+    Attention, Coverage, Ended, FailedEarlier, Inventory, LocationState, NamespaceInventory, NamespaceState, Progress,
+    RunningState, ScheduleState, coverage,
 };
 pub use extensions::{Extensions, NoPlugins};
 pub use http::download::HEADER_DOWNLOAD;

@@ -7,6 +7,7 @@ mod look;
 mod memory;
 mod perform;
 mod plan;
+mod queue_log;
 mod step;
 mod wait;
 mod words;
@@ -23,6 +24,7 @@ use crate::http::profile::Profiles;
 use crate::http::{self, Site};
 use crate::metrics::Metrics;
 use crate::options::{Env, Listeners, Options, ProfileListener};
+use crate::terminating::{let_all_go, nobody_can_lead, part, until_nobody_can_lead};
 use crate::work::{Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
 pub use explain::{AtRest, ExplainedStep, ExplainedWait, Explanation, explain};
@@ -66,6 +68,11 @@ pub enum ServeError {
     /// An address to listen at.
     #[error("cannot listen: {0}")]
     Listener(std::io::Error),
+    /// The namespace is being deleted.
+    #[error(
+        "the namespace {0} is being deleted: its restores were let go, and nothing else can be done there, so this server ends"
+    )]
+    NamespaceEnds(String),
     /// The metrics are not consistent.
     #[error("cannot count: {0}")]
     Metrics(String),
@@ -129,7 +136,21 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         namespace = options.namespace,
         "waiting for the leadership"
     );
-    let Some(leadership) = candidate.acquire(&env.cancel).await else { return Ok(()) };
+    let context = Context {
+        client,
+        env: env.clone(),
+        options: options.clone(),
+        leadership: Leadership::lost(),
+        metrics,
+        buckets,
+        signer,
+        cluster_uid: OnceLock::new(),
+    };
+    let acquired = tokio::select! {
+        acquired = candidate.acquire(&env.cancel) => acquired,
+        () = until_nobody_can_lead(&env.cluster, &options.namespace) => return let_go(&context).await,
+    };
+    let Some(leadership) = acquired else { return Ok(()) };
     let mut keeping = keep(&candidate, &leadership);
     health.waits(VELERO_RUNS);
     let alone = tokio::select! {
@@ -145,32 +166,39 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     tracing::info!(identity = options.identity, "leading");
     let cancel = env.cancel.clone();
     // Stops the work when the leadership ends before the process does.
-    let env = Env { cancel: cancel.child_token(), ..env };
-    let stop = env.cancel.clone();
-    let context = Context {
-        client,
-        env,
-        options,
-        leadership: leadership.clone(),
-        metrics,
-        buckets,
-        signer,
-        cluster_uid: OnceLock::new(),
-    };
-    let mut server = Server::new(context, health);
+    let stop = cancel.child_token();
+    let leading =
+        Context { env: Env { cancel: stop.clone(), ..env }, leadership: leadership.clone(), ..context.clone() };
+    let mut server = Server::new(leading, health);
     let ended = tokio::select! {
         () = server.run() => Ok(()),
         _ = keeping.join_next() => Err(LostLease.into()),
         () = cancel.cancelled() => Ok(()),
     };
-    // A renewal on its way would take back the Lease that is released below.
-    keeping.shutdown().await;
     stop.cancel();
     server.stop().await;
     if ended.is_ok() {
+        part(&Context { leadership: leadership.clone(), ..context.clone() }).await;
+    }
+    // A renewal on its way would take back the Lease that is released below.
+    keeping.shutdown().await;
+    if ended.is_ok() {
         candidate.release(&leadership).await;
+    } else if nobody_can_lead(&context.client.cluster, &context.options.namespace).await {
+        return let_go(&context).await;
     }
     ended
+}
+
+/// Ends a server of a namespace that is being deleted, when its Restores were let go.
+async fn let_go(context: &Context) -> Result<(), ServeError> {
+    let namespace = context.options.namespace.clone();
+    tracing::warn!(namespace, "the namespace is being deleted: its restores are let go, and nothing else is done");
+    let without_lease = Context { leadership: Leadership::for_ever(), ..context.clone() };
+    match let_all_go(&without_lease, &context.env.cancel).await {
+        true => Err(ServeError::NamespaceEnds(namespace)),
+        false => Ok(()),
+    }
 }
 
 /// Renews the Lease in a task of its own, so that a long look at many resources does not hold it up. It ends when the Lease is lost.
@@ -317,6 +345,7 @@ impl Server {
             self.next = self.next.min(at);
         }
         for work in plan.work {
+            queue_log::tell(&work, &self.world, now.0);
             self.memory.begins(&work, now.1);
             let key = work.key.clone();
             let (context, stop) = (Arc::clone(&self.context), self.context.env.cancel.child_token());

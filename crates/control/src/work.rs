@@ -39,7 +39,7 @@ use std::error::Error;
 use std::sync::{Arc, OnceLock};
 
 /// What every task is given.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) env: Env,

@@ -60,8 +60,17 @@ impl<'a> Annotations<'a> {
         parsed
     }
 
-    /// The command that they ask for.
-    pub(crate) fn hook(&mut self, timeout_name: &str) -> Hook {
+    /// The command that they ask for, with no more time than `most`: who may annotate a pod must not hold backups up for hours.
+    pub(crate) fn hook(&mut self, timeout_name: &str, most: Option<Duration>) -> Hook {
+        let asked = effective_timeout(self.parsed(timeout_name).unwrap_or(Duration::ZERO));
+        let timeout = most.map_or(asked, |most| asked.min(most));
+        if timeout < asked {
+            self.warnings.push(format!(
+                "annotation {}{timeout_name}: the command has {timeout} and not {asked}, because the server gives annotations of pods no more \
+                 (--max-hook-timeout); a hook in the spec of the backup or restore may take longer",
+                self.prefix
+            ));
+        }
         // compat: other words than these two count as unset.
         let mode = match self.text("on-error") {
             "Fail" => Some(HookErrorMode::Fail),
@@ -75,7 +84,7 @@ impl<'a> Annotations<'a> {
             container: self.text("container").to_owned(),
             command: command(self.text("command")),
             fails_pod: fails_pod(mode.as_ref()),
-            timeout: effective_timeout(self.parsed(timeout_name).unwrap_or(Duration::ZERO)),
+            timeout,
         }
     }
 }
@@ -104,7 +113,7 @@ mod tests {
     fn annotations_of_a_backup_are_read_by_moment() {
         let found = |pairs: &[(&str, &str)], moment| {
             let all = annotations(pairs);
-            Annotations::of_backup(&all, moment).map(|mut found| (found.hook("timeout"), found.warnings))
+            Annotations::of_backup(&all, moment).map(|mut found| (found.hook("timeout", None), found.warnings))
         };
         let all = [
             ("pre.hook.backup.velero.io/command", "freeze"),
@@ -131,6 +140,24 @@ mod tests {
     }
 
     #[test]
+    fn an_annotation_that_asks_for_hours_holds_no_backup_up() {
+        let most = Some(Duration::from_secs(15 * 60));
+        let of = |timeout: &str| {
+            let all = annotations(&[
+                ("post.hook.backup.velero.io/command", "thaw"),
+                ("post.hook.backup.velero.io/timeout", timeout),
+            ]);
+            let mut found = Annotations::of_backup(&all, Moment::Post).unwrap();
+            (found.hook("timeout", most).timeout, found.warnings)
+        };
+        assert_eq!(of("15m"), (Duration::from_secs(900), vec![]));
+        assert_eq!(of(""), (Duration::from_secs(30), vec![]));
+        let warning = "annotation post.hook.backup.velero.io/timeout: the command has 15m0s and not 2h0m0s, because the server gives \
+                       annotations of pods no more (--max-hook-timeout); a hook in the spec of the backup or restore may take longer";
+        assert_eq!(of("2h"), (Duration::from_secs(900), vec![warning.to_owned()]));
+    }
+
+    #[test]
     fn annotations_of_a_restore_are_read() {
         let all = annotations(&[
             ("post.hook.restore.velero.io/command", "load"),
@@ -139,7 +166,7 @@ mod tests {
             ("init.hook.restore.velero.io/container-image", "alpine"),
         ]);
         let mut found = Annotations::of_restore(&all).unwrap();
-        assert_eq!(found.hook("exec-timeout"), hook("load", "", false, 4 * 3600));
+        assert_eq!(found.hook("exec-timeout", None), hook("load", "", false, 4 * 3600));
         assert_eq!(found.parsed::<bool>("wait-for-ready"), None);
         assert_eq!(found.warnings.len(), 1);
         let full = [
@@ -152,7 +179,7 @@ mod tests {
         for (on_error, fails_pod) in [("Fail", true), ("Continue", false), ("fail", false), ("", false)] {
             let mut all = annotations(&full);
             all.insert("post.hook.restore.velero.io/on-error".to_owned(), on_error.to_owned());
-            let found = Annotations::of_restore(&all).unwrap().hook("exec-timeout");
+            let found = Annotations::of_restore(&all).unwrap().hook("exec-timeout", None);
             assert_eq!(found, hook("load", "db", fails_pod, 90), "{on_error}");
         }
         assert!(Annotations::of_init(&all).is_some());

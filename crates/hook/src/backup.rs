@@ -4,7 +4,7 @@ use crate::annotation::Annotations;
 use crate::hook::{Hook, HookSource, Moment, effective_timeout, fails_pod};
 use crate::matcher::PodMatcher;
 use crate::pod::HookPod;
-use lifeboat_api::{BackupHooks as Spec, BackupResourceHook, BackupResourceHookSpec};
+use lifeboat_api::{BackupHooks as Spec, BackupResourceHook, BackupResourceHookSpec, Duration};
 use lifeboat_object::{Catalog, Item};
 use lifeboat_select::IncludesExcludes;
 use memchr::memmem;
@@ -13,6 +13,8 @@ use memchr::memmem;
 #[derive(Clone, Debug, Default)]
 pub struct BackupHooks {
     entries: Vec<Entry>,
+    /// The most time that an annotation may ask for; `None` for as much as a spec.
+    most: Option<Duration>,
 }
 
 /// An entry of the spec that is for pods.
@@ -64,7 +66,13 @@ impl BackupHooks {
                 Err(problem) => problems.push(problem),
             }
         }
-        if problems.is_empty() { Ok(Self { entries }) } else { Err(problems) }
+        if problems.is_empty() { Ok(Self { entries, most: None }) } else { Err(problems) }
+    }
+
+    /// The same with this much time at most for commands of annotations.
+    #[must_use]
+    pub fn with_most(self, most: Option<Duration>) -> Self {
+        Self { most, ..self }
     }
 
     /// Whether a pod may have hooks; looks at no more than its head and at the bytes of its body. One that has some is never
@@ -82,7 +90,7 @@ impl BackupHooks {
         let mut warnings = Vec::new();
         let mut hooks = |moment| match Annotations::of_backup(&pod.annotations, moment) {
             Some(mut annotations) => {
-                let hook = annotations.hook("timeout");
+                let hook = annotations.hook("timeout", self.most);
                 warnings.append(&mut annotations.warnings);
                 vec![hook]
             }

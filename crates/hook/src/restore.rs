@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default)]
 pub struct RestoreHooks {
     entries: Vec<Entry>,
+    /// The most time that a command of an annotation may ask for; `None` for as much as a spec.
+    most: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -55,7 +57,13 @@ impl RestoreHooks {
                 .extend(containers.iter().filter_map(container_problem).map(|p| format!("hook {:?}: {p}", entry.name)));
             entries.extend(pods.map(|pods| Entry { pods, name: entry.name.clone(), commands, containers }));
         }
-        if problems.is_empty() { Ok(Self { entries }) } else { Err(problems) }
+        if problems.is_empty() { Ok(Self { entries, most: None }) } else { Err(problems) }
+    }
+
+    /// The same with this much time at most for commands of annotations.
+    #[must_use]
+    pub fn with_most(self, most: Option<Duration>) -> Self {
+        Self { most, ..self }
     }
 
     /// The commands for a pod as the API server returned it, in the order in which they run, and what of its annotations could
@@ -65,7 +73,7 @@ impl RestoreHooks {
         let Some(mut annotations) = Annotations::of_restore(&pod.annotations) else {
             return (self.of(pod).flat_map(Entry::hooks).collect(), Vec::new());
         };
-        let hook = annotations.hook("exec-timeout");
+        let hook = annotations.hook("exec-timeout", self.most);
         let wait_timeout = wait_timeout(annotations.parsed("wait-timeout").unwrap_or(Duration::ZERO));
         let waits_for_ready = annotations.parsed::<GoBool>("wait-for-ready").is_some_and(|word| word.0);
         (vec![RestoreHook { hook, wait_timeout, waits_for_ready }], annotations.warnings)

@@ -17,11 +17,13 @@ pub enum HookError {
 }
 
 impl HookError {
-    /// Whether the command was certainly not started: the API server was not reached or refused it, or the pod has no place for it.
+    /// Whether the command was certainly not started: the API server was not reached, refused it, or did not reach the node, or the pod
+    /// has no place for it.
     #[must_use]
     pub fn was_not_started(&self) -> bool {
         match self {
             Self::Container(_) => true,
+            Self::Exec(error) if error.had_no_node() => true,
             Self::Exec(ExecError::Refused(error)) => match &error.failure {
                 Failure::Unreachable { .. } => true,
                 // A 5xx may be of something between us and the API server, which has passed the request on.
@@ -48,7 +50,7 @@ impl HookError {
     /// call may go well later.
     #[must_use]
     pub fn can_pass(&self) -> bool {
-        matches!(self, Self::Exec(error) if error.can_pass())
+        matches!(self, Self::Exec(error) if error.can_pass() || error.had_no_node())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::installation::Installation;
 use crate::read::get;
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The form of a value. Null is an absent value everywhere, as in Go; unknown fields are of no interest.
 enum Shape {
@@ -115,15 +115,33 @@ pub enum ConfigMapError {
 }
 
 /// The ConfigMaps that an installation names, by flag and name, and the form of their values.
-fn named(installation: &Installation) -> Vec<(&'static str, &str, &'static Shape)> {
+fn named(installation: &Installation) -> Vec<Named<'_>> {
     let settings = &installation.server;
-    let all: [(&str, &Option<String>, &Shape); 3] = [
-        ("--node-agent-configmap", &installation.node_agent_config_map, &NODE_AGENT),
-        ("--repo-maintenance-job-configmap", &settings.maintenance_config_map, &MAINTENANCE),
-        ("--backup-repository-configmap", &settings.repository_config_map, &REPOSITORY),
+    let all: [(&str, &Option<String>, Form); 3] = [
+        ("--node-agent-configmap", &installation.node_agent_config_map, NODE_AGENT_FORM),
+        ("--repo-maintenance-job-configmap", &settings.maintenance_config_map, MAINTENANCE_FORM),
+        ("--backup-repository-configmap", &settings.repository_config_map, REPOSITORY_FORM),
     ];
-    all.into_iter().filter_map(|(flag, name, shape)| Some((flag, name.as_deref()?, shape))).collect()
+    all.into_iter().filter_map(|(flag, name, form)| Some(Named { flag, name: name.as_deref()?, form })).collect()
 }
+
+/// A ConfigMap that an installation names.
+struct Named<'a> {
+    flag: &'static str,
+    name: &'a str,
+    form: Form,
+}
+
+/// What the data of a ConfigMap must be.
+#[derive(Clone, Copy)]
+struct Form {
+    keys: Keys,
+    values: &'static Shape,
+}
+
+const NODE_AGENT_FORM: Form = Form { keys: Keys::One, values: &NODE_AGENT };
+const MAINTENANCE_FORM: Form = Form { keys: Keys::Repositories, values: &MAINTENANCE };
+const REPOSITORY_FORM: Form = Form { keys: Keys::Uploaders, values: &REPOSITORY };
 
 /// Whether an installation names ConfigMaps, so that there is something for [`check_config_maps`] to ask the cluster.
 #[must_use]
@@ -138,23 +156,73 @@ pub fn names_config_maps(installation: &Installation) -> bool {
 pub async fn check_config_maps(cluster: &Cluster, installation: &Installation) -> Result<(), ConfigMapError> {
     let maps = ApiResource::new("", "v1", "configmaps", "ConfigMap");
     let namespace = &installation.namespace;
-    for (flag, name, shape) in named(installation) {
+    for Named { flag, name, form } in named(installation) {
         let Some(map) = get(cluster, &maps, Some(namespace), name).await? else {
             return Err(ConfigMapError::Missing { flag, name: name.to_owned(), namespace: namespace.clone() });
         };
-        check_data(&map, shape).map_err(|why| ConfigMapError::Unreadable { flag, name: name.to_owned(), why })?;
+        check_data(&map, form).map_err(|why| ConfigMapError::Unreadable { flag, name: name.to_owned(), why })?;
     }
     Ok(())
 }
 
-fn check_data(map: &Value, shape: &Shape) -> Result<(), String> {
+/// Which keys of a ConfigMap count.
+#[derive(Clone, Copy, Debug)]
+enum Keys {
+    /// One, of any name: of several, some would have no effect.
+    One,
+    /// `global`, and one for each repository: NAMESPACE-LOCATION-UPLOADER.
+    Repositories,
+    /// One for each program that moves data.
+    Uploaders,
+}
+
+/// The programs that move data.
+const UPLOADERS: [&str; 2] = ["kopia", "restic"];
+
+impl Keys {
+    fn counts(self, key: &str) -> bool {
+        match self {
+            Self::One => true,
+            Self::Repositories => key == "global" || UPLOADERS.iter().any(|name| key.ends_with(&format!("-{name}"))),
+            Self::Uploaders => UPLOADERS.contains(&key),
+        }
+    }
+
+    /// What is wrong with the keys, so that some of what they hold would have no effect.
+    fn check(self, data: &Map<String, Value>) -> Result<(), String> {
+        let names: Vec<&str> = data.keys().map(String::as_str).collect();
+        if matches!(self, Self::One) && names.len() > 1 {
+            return Err(format!(
+                "the ConfigMap has {} keys, {}, of which one would be read: leave one",
+                names.len(),
+                names.join(", ")
+            ));
+        }
+        let Some(key) = names.into_iter().find(|key| !self.counts(key)) else { return Ok(()) };
+        let value: Value = data[key].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let inner = value.as_object().into_iter().flat_map(Map::keys).find(|inner| self.counts(inner));
+        let expected = match self {
+            Self::Uploaders => "kopia",
+            _ => "global, or NAMESPACE-LOCATION-kopia for one repository",
+        };
+        Err(match inner {
+            Some(inner) => format!(
+                "key {key} would have no effect: {inner} stands in its value, and must be a key of the ConfigMap itself \
+                 (kubectl create configmap NAME --from-file={inner}=FILE)"
+            ),
+            None => format!("key {key} would have no effect: keys are {expected}"),
+        })
+    }
+}
+
+fn check_data(map: &Value, Form { keys, values }: Form) -> Result<(), String> {
     let data = map["data"].as_object().filter(|data| !data.is_empty()).ok_or("the ConfigMap has no data")?;
     for (key, text) in data {
         let text = text.as_str().unwrap_or_default();
         let value: Value = serde_json::from_str(text).map_err(|e| format!("key {key} is no JSON: {e}"))?;
-        fits(shape, &value, key)?;
+        fits(values, &value, key)?;
     }
-    Ok(())
+    keys.check(data)
 }
 
 fn fits(shape: &Shape, value: &Value, path: &str) -> Result<(), String> {
@@ -192,7 +260,7 @@ mod tests {
     use serde_json::json;
 
     fn node_agent(data: &str) -> Result<(), String> {
-        check_data(&json!({"data": {"config": data}}), &NODE_AGENT)
+        check_data(&json!({"data": {"config": data}}), NODE_AGENT_FORM)
     }
 
     #[test]
@@ -214,15 +282,41 @@ mod tests {
         ] {
             assert_eq!(node_agent(data).unwrap_err(), why, "{data}");
         }
-        assert_eq!(check_data(&json!({}), &NODE_AGENT).unwrap_err(), "the ConfigMap has no data");
-        assert_eq!(check_data(&json!({"data": {}}), &NODE_AGENT).unwrap_err(), "the ConfigMap has no data");
+        assert_eq!(check_data(&json!({}), NODE_AGENT_FORM).unwrap_err(), "the ConfigMap has no data");
+        assert_eq!(check_data(&json!({"data": {}}), NODE_AGENT_FORM).unwrap_err(), "the ConfigMap has no data");
     }
 
     #[test]
     fn what_can_be_read_is_taken() {
         node_agent(r#"{"loadConcurrency": {"globalConfig": 2}, "podResources": null, "later": [1]}"#).unwrap();
         let maintenance = json!({"data": {"global": r#"{"keepLatestMaintenanceJobs": 1}"#, "app-default-kopia": "{}"}});
-        check_data(&maintenance, &MAINTENANCE).unwrap();
-        check_data(&json!({"data": {"kopia": r#"{"cacheLimitMB": 1, "own": "x"}"#}}), &REPOSITORY).unwrap();
+        check_data(&maintenance, MAINTENANCE_FORM).unwrap();
+        check_data(&json!({"data": {"kopia": r#"{"cacheLimitMB": 1, "own": "x"}"#}}), REPOSITORY_FORM).unwrap();
+    }
+
+    /// As Velero's page of installation has it, and with a key too many.
+    #[test]
+    fn what_would_have_no_effect_is_refused() {
+        let nested = json!({"data": {"config.json": r#"{"global": {"keepLatestMaintenanceJobs": 1}}"#}});
+        assert_eq!(
+            check_data(&nested, MAINTENANCE_FORM).unwrap_err(),
+            "key config.json would have no effect: global stands in its value, and must be a key of the ConfigMap itself \
+             (kubectl create configmap NAME --from-file=global=FILE)"
+        );
+        let misspelled = json!({"data": {"globl": "{}"}});
+        assert_eq!(
+            check_data(&misspelled, MAINTENANCE_FORM).unwrap_err(),
+            "key globl would have no effect: keys are global, or NAMESPACE-LOCATION-kopia for one repository"
+        );
+        let of_repository = json!({"data": {"kopia.json": "{}"}});
+        assert_eq!(
+            check_data(&of_repository, REPOSITORY_FORM).unwrap_err(),
+            "key kopia.json would have no effect: keys are kopia"
+        );
+        let two = json!({"data": {"a.json": "{}", "b.json": "{}"}});
+        assert_eq!(
+            check_data(&two, NODE_AGENT_FORM).unwrap_err(),
+            "the ConfigMap has 2 keys, a.json, b.json, of which one would be read: leave one"
+        );
     }
 }

@@ -30,6 +30,7 @@ mod names;
 mod objects;
 mod plugins;
 mod read;
+mod references;
 mod release;
 mod removal;
 mod rights;
@@ -53,6 +54,7 @@ pub use installation::{
 pub use names::DEPLOYMENT;
 pub use objects::{definitions, list, objects};
 pub use plugins::{PluginChange, PluginChangeError, change_plugins, is_installed, server_deployment};
+pub use references::{ReferenceError, check_references};
 pub use removal::Removal;
 pub use step::{Outcome, Step, Tell};
 pub use wait::{wait_until_established, wait_until_ready};

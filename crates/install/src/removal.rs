@@ -11,8 +11,8 @@ use crate::gone::until_gone;
 use crate::kinds::{definitions, deployments, rbac};
 use crate::names::{DEPLOYMENT, cluster_name, component_selector, is_component};
 use crate::read::{get, list, name};
-use crate::release::release;
-use crate::state::{State, state, warning};
+use crate::release::{is_held, release};
+use crate::state::{Found, State, is_ending, state, warning};
 use crate::step::{Step, Tell};
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
@@ -37,14 +37,19 @@ impl<'a> Removal<'a> {
     pub async fn find(cluster: &'a Cluster, namespace: &'a str) -> Result<Self, RemovalError> {
         let others = elsewhere(cluster, namespace).await?;
         let found = get(cluster, &ApiResource::namespaces(), None, namespace).await?;
+        let has_rights = async || -> Result<bool, ClusterError> {
+            Ok(binding(cluster, namespace).await?.is_some() || role(cluster, namespace).await?.is_some())
+        };
         let installed = match &found {
-            None => binding(cluster, namespace).await?.is_some() || role(cluster, namespace).await?.is_some(),
+            Some(found) if is_ending(found) => is_held(cluster, namespace).await? || has_rights().await?,
+            None => has_rights().await?,
             Some(_) => {
                 get(cluster, &deployments(), Some(namespace), DEPLOYMENT).await?.is_some()
                     || !list(cluster, &deployments(), Some(namespace), &component_selector()).await?.is_empty()
             }
         };
-        let state = state(namespace, found.as_ref(), installed, &others).map_err(RemovalError::NotInstalled)?;
+        let at = Found { name: namespace, namespace: found.as_ref(), installed };
+        let state = state(at, &others).map_err(RemovalError::NotInstalled)?;
         Ok(Self { cluster, namespace, state, others })
     }
 
@@ -81,7 +86,10 @@ impl<'a> Removal<'a> {
     }
 
     async fn delete_namespace(&self, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
-        self.cluster.delete(&ApiResource::namespaces(), None, self.namespace).await?;
+        // One that is being deleted already may refuse to be deleted again.
+        if self.state != State::Ending {
+            self.cluster.delete(&ApiResource::namespaces(), None, self.namespace).await?;
+        }
         tell(Step::NamespaceGoes(self.namespace)).map_err(RemovalError::Tell)?;
         until_gone(self.cluster, &ApiResource::namespaces(), None, self.namespace).await
     }

@@ -14,14 +14,30 @@ pub(crate) enum State {
     Own,
     /// It was not made by an installer, and other applications may be in it.
     Shared,
+    /// It is being deleted already, and what is left of an installation may hold it.
+    Ending,
 }
 
-/// The state of the namespace, or why nothing may be deleted. `installed` says that there is a Deployment in the namespace or,
-/// when the namespace is gone, that the rights of its server are left.
+/// A namespace and what of an installation is in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// The object; `None` when there is none.
+    pub(crate) namespace: Option<&'a Value>,
+    /// A Deployment is in it; when the namespace is gone or going, the rights of its server are left; when it is going, an
+    /// object of ours with a finalizer is.
+    pub(crate) installed: bool,
+}
+
+/// Whether an object is being deleted.
+pub(crate) fn is_ending(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// The state of the namespace, or why nothing may be deleted. `others` are the other namespaces with an installation.
 pub(crate) fn state(
-    name: &str,
-    namespace: Option<&Value>,
-    installed: bool,
+    Found { name, namespace, installed }: Found<'_>,
     others: &BTreeSet<String>,
 ) -> Result<State, String> {
     let elsewhere = match others.is_empty() {
@@ -32,6 +48,7 @@ pub(crate) fn state(
         // The rest of an installation whose namespace is gone is removed, unless another installation may need it.
         None if installed || others.is_empty() => Ok(State::Gone),
         None => Err(format!("there is no namespace {name}, and nothing was deleted{elsewhere}")),
+        Some(namespace) if is_ending(namespace) && (installed || is_component(namespace)) => Ok(State::Ending),
         Some(namespace) if is_component(namespace) => Ok(State::Own),
         Some(_) if installed => Ok(State::Shared),
         Some(_) => Err(format!(
@@ -48,7 +65,12 @@ pub(crate) fn warning(cluster: &str, namespace: &str, state: State, others: &BTr
         State::Gone => {
             vec![format!("The namespace {namespace} is gone; what is left of it in the cluster {cluster} goes.")]
         }
-        _ => vec![format!("The namespace {namespace} of the cluster {cluster} goes, with everything in it.")],
+        State::Ending => vec![format!(
+            "The namespace {namespace} of the cluster {cluster} is being deleted already; what of an installation holds it goes."
+        )],
+        State::Own | State::Shared => {
+            vec![format!("The namespace {namespace} of the cluster {cluster} goes, with everything in it.")]
+        }
     };
     if state == State::Shared {
         out.push("No installer has made this namespace: other applications in it go too.".to_owned());
@@ -79,6 +101,7 @@ mod tests {
         let none = BTreeSet::new();
         let others: BTreeSet<String> = ["dr", "velero"].map(str::to_owned).into();
         let (own, plain) = (json!({"metadata": {"labels": {"component": "velero"}}}), json!({"metadata": {}}));
+        let ending = json!({"metadata": {"deletionTimestamp": "2026-11-22T10:00:00Z"}});
         let no_velero = |elsewhere: &str| {
             Err(format!(
                 "the namespace n holds no Velero, and nothing was deleted: neither has it the label component=velero nor a \
@@ -89,6 +112,8 @@ mod tests {
             (Some(&own), false, &none, Ok(State::Own)),
             (Some(&own), true, &others, Ok(State::Own)),
             (Some(&plain), true, &none, Ok(State::Shared)),
+            (Some(&ending), true, &none, Ok(State::Ending)),
+            (Some(&ending), false, &none, no_velero("")),
             (Some(&plain), false, &none, no_velero("")),
             (Some(&plain), false, &others, no_velero("; Velero is in dr, velero: name one with -n")),
             (None, false, &none, Ok(State::Gone)),
@@ -101,7 +126,8 @@ mod tests {
                     .into()),
             ),
         ] {
-            assert_eq!(state("n", namespace, installed, others), expected, "{namespace:?} {installed} {others:?}");
+            let found = Found { name: "n", namespace, installed };
+            assert_eq!(state(found, others), expected, "{namespace:?} {installed} {others:?}");
         }
     }
 
@@ -119,6 +145,12 @@ mod tests {
             "The namespace n of the cluster https://c:6443, context prod goes, with everything in it.\n\
              No installer has made this namespace: other applications in it go too.\n\
              The definitions stay: they are used in other namespaces (dr)."
+        );
+        assert_eq!(
+            told(State::Ending, &none),
+            "The namespace n of the cluster https://c:6443, context prod is being deleted already; what of an installation \
+             holds it goes.\n\
+             The definitions go, and with them all their resources."
         );
         assert_eq!(
             told(State::Gone, &none),

@@ -51,6 +51,8 @@ pub enum Step<'a> {
     Held,
     /// The finalizers of so many objects are about to be removed, because no server does it.
     Freeing(usize),
+    /// The files of these restores stay in the bucket, because nobody is there who could delete them.
+    FilesStay(&'a [String]),
     /// The namespace was deleted and is not gone yet.
     NamespaceGoes(&'a str),
     /// The definitions are left, because there are objects of theirs in these namespaces.
@@ -95,6 +97,11 @@ impl fmt::Display for Step<'_> {
             Self::Freeing(count) => {
                 write!(f, "{count} restores and data movements are not let go of by a server: freeing them")
             }
+            Self::FilesStay(names) => write!(
+                f,
+                "What these restores left in the bucket stays there: {}; delete it with a client of your storage when nobody needs it",
+                names.iter().map(|name| format!("restores/{name}/")).collect::<Vec<_>>().join(", ")
+            ),
             Self::NamespaceGoes(namespace) => {
                 write!(f, "Waiting for velero namespace \"{namespace}\" to be deleted")
             }
@@ -133,6 +140,11 @@ mod tests {
             (Step::NamespaceGone("n"), "Velero namespace \"n\" does not exist, skipping."),
             (Step::Held, "."),
             (Step::Freeing(2), "2 restores and data movements are not let go of by a server: freeing them"),
+            (
+                Step::FilesStay(&["a".to_owned(), "b".to_owned()]),
+                "What these restores left in the bucket stays there: restores/a/, restores/b/; delete it with a client of your \
+                 storage when nobody needs it",
+            ),
             (Step::NamespaceGoes("n"), "Waiting for velero namespace \"n\" to be deleted"),
             (Step::DefinitionsStay(&others), "The definitions stay: they are used in other namespaces (dr)."),
         ] {

@@ -31,6 +31,8 @@ pub struct Settings {
     pub resource_timeout: Duration,
     /// Deadline of asynchronous operations when the restore names none.
     pub default_item_operation_timeout: Duration,
+    /// The most time that commands of annotations of pods may ask for; `None` for as much as those of a spec.
+    pub max_hook_timeout: Option<Duration>,
     /// What is switched on.
     pub features: Features,
     /// The versions in which objects are restored, by type, in place of a ConfigMap.
@@ -66,6 +68,7 @@ impl Default for Settings {
             terminating_resource_timeout: Duration::from_secs(600),
             resource_timeout: Duration::from_secs(600),
             default_item_operation_timeout: Duration::from_secs(4 * 3600),
+            max_hook_timeout: None,
             features: Features::default(),
             version_priorities: None,
             resource_modifiers: None,

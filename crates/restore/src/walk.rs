@@ -87,6 +87,7 @@ impl Walk {
     pub(crate) async fn begin(request: &Request, restore: &Restore, env: &Env) -> Result<Self, RestoreError> {
         let modifiers = Arc::new(modifiers(restore, &request.settings, env).await?);
         let policies = policies(restore, &request.settings, env).await?;
+        let hooks = RestoreHooks::new(&restore.spec.hooks).map_err(ValidationErrors)?;
         let priorities = version_priorities(restore, &request.settings, env).await?;
         let mut archive = open(request, restore, false, env).await?;
         let catalog = env.cluster.discover().await?;
@@ -148,7 +149,7 @@ impl Walk {
             with_owners: contents.with_owners,
             left_out: contents.left_out,
             restore: Arc::new(restore.clone()),
-            hooks: Arc::new(RestoreHooks::new(&restore.spec.hooks).map_err(ValidationErrors)?),
+            hooks: Arc::new(hooks.with_most(request.settings.max_hook_timeout)),
             in_backup,
             archive,
             ahead,

@@ -56,10 +56,6 @@ impl ApiError {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }
 
-    pub(crate) fn only_open_api_v3() -> Self {
-        Self::new(404, "NotFound", "OpenAPI v2 is not served here: ask for /openapi/v3, as kubectl does since 1.27")
-    }
-
     pub(crate) fn method() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }

@@ -30,6 +30,7 @@ mod known;
 mod managed;
 mod memory;
 mod open_api;
+mod open_api_v2;
 mod options;
 mod pages;
 mod path;

@@ -4,6 +4,7 @@ use crate::answer::{Answer, Body, answer, json_answer, refuse};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::known::{READING, is_review};
+use crate::open_api_v2::open_api_v2;
 use crate::path::{Place, Query, Route};
 use crate::render::Accept;
 use crate::server::Server;
@@ -33,32 +34,37 @@ impl Server {
     {
         let (head, body) = request.into_parts();
         let answer = match self.admit(&head.headers) {
-            Ok(accept) => self.route(&head, accept, body).await,
+            Ok(()) => self.route(&head, body).await,
             Err(error) => Err(error),
         };
         answer.unwrap_or_else(|error| refuse(&error))
     }
 
-    fn admit(&self, headers: &HeaderMap) -> Result<Accept, ApiError> {
+    fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let token = text(headers, AUTHORIZATION).strip_prefix("Bearer ").map(str::trim).unwrap_or_default();
         if !is_same(token.as_bytes(), self.options.token.as_bytes()) {
             return Err(ApiError::new(401, "Unauthorized", "Unauthorized"));
         }
-        Accept::parse(text(headers, ACCEPT)).ok_or_else(|| {
-            ApiError::new(
-                406,
-                "NotAcceptable",
-                "only application/json can be answered, and the request does not accept it",
-            )
-        })
+        Ok(())
     }
 
-    async fn route<B>(&self, head: &http::request::Parts, accept: Accept, body: B) -> Answer
+    async fn route<B>(&self, head: &http::request::Parts, body: B) -> Answer
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let route = path::parse(head.uri.path()).ok_or_else(ApiError::no_such_path)?;
+        let is_read = [Method::GET, Method::HEAD].contains(&head.method);
+        if route == Route::OpenApiV2 && is_read {
+            return open_api_v2(text(&head.headers, ACCEPT));
+        }
+        let accept = Accept::parse(text(&head.headers, ACCEPT)).ok_or_else(|| {
+            ApiError::new(
+                406,
+                "NotAcceptable",
+                "only application/json can be answered, and the request does not accept it",
+            )
+        })?;
         let query = Query::parse(head.uri.query().unwrap_or_default())
             .ok_or_else(|| ApiError::bad_request("the query string cannot be decoded"))?;
         if let Route::Objects(place) = route {
@@ -79,7 +85,7 @@ impl Server {
             };
             return self.objects(&head.method, &call).await;
         }
-        if ![Method::GET, Method::HEAD].contains(&head.method) {
+        if !is_read {
             return Err(ApiError::method());
         }
         self.document(route, &accept).await
@@ -89,9 +95,9 @@ impl Server {
     async fn document(&self, route: Route, accept: &Accept) -> Answer {
         let types = self.store.types();
         let document = match route {
-            Route::Root => {
-                Some(json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}))
-            }
+            Route::Root => Some(
+                json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]}),
+            ),
             Route::Health => return Ok(answer(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"ok"))),
             Route::Version => Some(version(&self.options.version)),
             Route::CoreGroup if accept.is_aggregated() => return Ok(aggregated(&discovery::aggregated(&types, true))),
@@ -100,7 +106,7 @@ impl Server {
             Route::Groups => Some(discovery::groups(&types)),
             Route::Group(group) => discovery::group(&types, &group),
             Route::GroupVersion { group, version } => discovery::resources(&types, &group, &version),
-            Route::OpenApiV2 => return Err(ApiError::only_open_api_v3()),
+            Route::OpenApiV2 => return open_api_v2(""),
             Route::OpenApi => Some(self.open_api_index()),
             Route::OpenApiOf { group, version } => self.open_api(&group, &version).await?,
             Route::Objects(_) => None,

@@ -59,10 +59,16 @@ impl BackupFilter {
     /// Why these policies cannot be used by a backup that has these lists of types (backup.md 2.8.1).
     #[must_use]
     pub fn conflict(spec: &BackupSpec, policies: &ResourcePolicies) -> Option<String> {
-        (policies.lists().is_some() && uses_old_family(spec)).then(|| {
-            "include-resources, exclude-resources and include-cluster-resources are old filter parameters.\n\
-             They cannot be used with include-exclude policies."
-                .to_owned()
+        let with = match (policies.lists().is_some(), policies.has_filters()) {
+            (true, _) => "include-exclude policies",
+            (false, true) => "namespace-scoped or fine-grained global filter policies",
+            (false, false) => return None,
+        };
+        uses_old_family(spec).then(|| {
+            format!(
+                "include-resources, exclude-resources and include-cluster-resources are old filter parameters.\n\
+                 They cannot be used with {with}."
+            )
         })
     }
 

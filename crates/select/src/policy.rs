@@ -167,6 +167,11 @@ impl ResourcePolicies {
         )
     }
 
+    /// Whether there are filters of objects, for namespaces or for the cluster.
+    pub(crate) fn has_filters(&self) -> bool {
+        !self.cluster.is_empty() || !self.namespaced.is_empty()
+    }
+
     /// The lists of types, if there are any: the included and excluded ones of namespaces, and those of the cluster.
     pub(crate) fn lists(&self) -> Option<[&[String]; 4]> {
         let lists = self.lists.as_ref()?;

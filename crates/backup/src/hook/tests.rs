@@ -204,3 +204,28 @@ async fn a_thaw_of_an_attempt_before_may_fail_when_another_attempt_follows() {
         assert_eq!((counts, ground.notes().await.len()), ((warnings, errors), notes), "{results:?}");
     }
 }
+
+/// The API server has no connection to the kubelet: it says so, and passes nothing on.
+fn dead_node() -> Fault {
+    let message = "error dialing backend: dial tcp 10.0.0.5:10250: connect: connection refused";
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 502, "reason": "InternalError", "message": message});
+    Fault::Answer { status: 502, headers: Vec::new(), body: body.to_string() }
+}
+
+#[tokio::test]
+async fn a_pod_whose_node_does_not_answer_holds_no_backup_up() {
+    let ground = Ground::start().await;
+    ground.sandbox.apply(vec![pod("u")]).await.unwrap();
+    let (listed, hooks) = hooks(&pod("u"));
+    let exec = "/api/v1/namespaces/shop/pods/db/exec*";
+    ground.proxy.script(vec![Rule::new("*", exec, Nth::Every, dead_node())]);
+    let commands = ground.commands();
+    let mut tally = HookTally::default();
+    let quiesced = commands.quiesce(listed, hooks, &mut tally).await;
+    assert!(!quiesced.may_be_frozen, "no command was begun");
+    let _ = ground.proxy.take_seen();
+    assert!(commands.thaw(quiesced, &mut tally).await);
+    let tried = ground.proxy.take_seen().iter().filter(|seen| seen.path.contains("/exec")).count();
+    assert_eq!((tried, lock_log(&ground.ran).len()), (1, 0), "the command after the backup is tried once");
+    assert_eq!(tally.status().unwrap().hooks_failed, 2);
+}

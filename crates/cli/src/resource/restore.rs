@@ -19,7 +19,7 @@ use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
 use lifeboat_api::newest_of_schedule;
 use lifeboat_api::{Backup, DownloadTargetKind, ObjectMeta, Restore, RestorePhase, label_value, well_known};
-use lifeboat_client::Client;
+use lifeboat_client::{Client, Identity};
 use std::process::ExitCode;
 
 /// Work with restores.
@@ -229,7 +229,7 @@ impl Operation for Restore {
     }
 
     async fn request_deletion(&self, client: &Client) -> Result<()> {
-        client.delete::<Self>(&self.metadata.name).await?;
+        client.delete_exactly::<Self>(&Identity::of(&self.metadata)).await?;
         Ok(())
     }
 }

@@ -85,6 +85,45 @@ fn plugins_are_added_to_the_server_and_removed() {
     assert_eq!(pod(), json!({"containers": [server], "volumes": volumes}));
 }
 
+/// scenario: (deletion)
+#[test]
+fn who_deletes_is_told_what_goes_and_of_which_cluster_before() {
+    let sandbox = Sandbox::start(&stock().to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    let names = |kind: &str| client.ok(&format!("get {kind} -o json"));
+    let before = names("backups");
+    for (line, flag) in [
+        ("backup delete --all", "--all"),
+        ("backup delete -l team=a", "--selector"),
+        ("delete restores --all", "--all"),
+        ("schedule delete --all", "--all"),
+        ("backup-location delete --all", "--all"),
+    ] {
+        let refused = client.run(line);
+        assert_eq!((refused.code, refused.out.as_str()), (1, ""), "{line}");
+        let (start, end) =
+            ("An error occurred: nothing was deleted in namespace velero of cluster http", "; add --confirm\n");
+        assert!(
+            refused.err.starts_with(start) && refused.err.ends_with(end) && refused.err.contains(flag),
+            "{refused:?}"
+        );
+    }
+    let mut asked = client.command();
+    let mut asked = asked
+        .args(["backup", "delete", "demo2", "demo1", "nope"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command");
+    std::io::Write::write_all(asked.stdin.as_mut().expect("its input"), b"n\n").expect("an answer");
+    let told = asked.wait_with_output().expect("its end");
+    let out = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(out.starts_with("Delete 2 backups in namespace velero of cluster http"), "{out}");
+    assert!(out.ends_with("): demo2, demo1?\nAre you sure you want to continue (Y/N)? "), "{out}");
+    assert_eq!(names("backups"), before);
+}
+
 /// The config file, the environment and flags, in the order that decides.
 #[test]
 fn defaults_come_from_the_config_file() {

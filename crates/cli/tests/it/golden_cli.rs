@@ -101,6 +101,11 @@ const DEVIATIONS: &[Deviation] = &[
         ),
         why: Page("`schedule create` that the server will refuse"),
     },
+    Deviation {
+        of: &["delete-noconfirm-stdin-closed"],
+        what: Text("Are you sure", "Delete 1 backup in namespace velero of cluster {cluster}: demo1?\nAre you sure"),
+        why: Page("`delete`: question"),
+    },
     Deviation { of: &["schedule-get"], what: Text("2026-11-21 08:36:35 +0000 UTC", "{now}"), why: NOW },
     Deviation { of: &["schedule-get-bad"], what: Text("2026-11-21 08:36:38 +0000 UTC", "{now}"), why: NOW },
     Deviation { of: &["restore-get"], what: Text("2026-11-21 08:38:34 +0000 UTC", "{now}"), why: NOW },
@@ -330,7 +335,7 @@ impl Place {
         let rows = printed.split_inclusive('\n').filter(|line| !line.starts_with(CUT_OUT));
         let text = rows.collect::<String>().replace(&self.commit, "{commit}");
         let text = text.replace(&format!("v{}", env!("CARGO_PKG_VERSION")), "{version}");
-        of_the_cluster(&with_now(&text, self.start))
+        of_the_cluster(&without_cluster(&with_now(&text, self.start)))
     }
 
     /// Puts the files of backup and restore into the bucket, and starts a server that hands them out and does nothing else.
@@ -413,6 +418,12 @@ fn without_usage(printed: &str) -> String {
         }
         _ => printed.to_owned(),
     }
+}
+
+/// With `{cluster}` for the URL and the context that a question names.
+fn without_cluster(text: &str) -> String {
+    let found = text.split_once(" of cluster ").and_then(|(before, rest)| Some((before, rest.split_once("): ")?.1)));
+    found.map_or_else(|| text.to_owned(), |(before, after)| format!("{before} of cluster {{cluster}}: {after}"))
 }
 
 /// With `{now}` for times that have come since then, as tables have them.

@@ -2,6 +2,7 @@
 
 mod chart;
 mod chart_over;
+mod ending;
 mod golden;
 mod kustomize;
 mod over;

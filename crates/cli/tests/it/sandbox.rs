@@ -32,6 +32,17 @@ fn a_sandbox_serves_its_manifests_until_it_is_told_to_end() {
     let kubectl = lifeboat_testbed::Kubectl::new(&kubeconfig).expect("kubectl");
     let name = kubectl.try_run(&["get", "configmap/one", "--output=name"]).expect("the manifest");
     assert_eq!(name, "configmap/one\n");
+    // What `kubectl get -o yaml` prints is taken as it is.
+    let list = folder.path().join("list.yaml");
+    let item =
+        |kind: &str| format!("- {{apiVersion: v1, kind: {kind}, metadata: {{name: of-a-list, namespace: default}}}}\n");
+    let items = [item("ConfigMap"), item("Secret")].concat();
+    std::fs::write(&list, format!("apiVersion: v1\nkind: List\nitems:\n{items}")).expect("write");
+    let list = list.display().to_string();
+    let made = kubectl.try_run(&["create", "-f", &list]).expect("a list");
+    assert_eq!(made, "configmap/of-a-list created\nsecret/of-a-list created\n");
+    kubectl.try_run(&["apply", "--server-side", "--force-conflicts", "-f", &list]).expect("a list");
+    kubectl.try_run(&["delete", "-f", &list, "--wait=false"]).expect("a list");
     let terminated = Command::new("kill").arg(sandbox.id().to_string()).status().expect("kill");
     assert!(terminated.success());
     assert_eq!(sandbox.wait().expect("its end").code(), Some(0));

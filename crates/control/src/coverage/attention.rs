@@ -1,15 +1,11 @@
 //! What somebody has to do something about, and with which command.
 
+use super::failures::because;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
-use crate::phase::facts::has_ended;
 use crate::phase::fate::Lists;
-use crate::phase::restore;
 use crate::phase::schedule::ScheduleStanding;
-use crate::phase::taken_over::is_of_another_cluster;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{
-    BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, ObjectMeta, RestorePhase, Time, well_known,
-};
+use lifeboat_api::{BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Time, well_known};
 use lifeboat_object::counted;
 use std::collections::BTreeSet;
 
@@ -19,18 +15,23 @@ const LATE: SignedDuration = SignedDuration::from_mins(5);
 const UNSEEN: SignedDuration = SignedDuration::from_hours(1);
 /// Where it is validated more rarely: when so many times were missed.
 const MISSED: i64 = 3;
-/// How long the failure of a backup or restore that no schedule has made is told.
-const FAILURES_TOLD_FOR: SignedDuration = SignedDuration::from_hours(24);
 /// The most names that are listed one by one.
 const LISTED: usize = 5;
 
-/// What needs attention of what lies in the cluster, of which the coverage says the rest; `program` is what commands begin with.
-pub(super) fn attention(inventory: &Inventory, coverage: &Coverage, now: Timestamp, program: &str) -> Vec<Attention> {
+/// What needs attention of what lies in the cluster, of which the coverage says the rest: also these failures. `program` is what
+/// commands begin with.
+pub(super) fn attention(
+    inventory: &Inventory,
+    coverage: &Coverage,
+    failures: Vec<Attention>,
+    now: Timestamp,
+    program: &str,
+) -> Vec<Attention> {
     let lists = &inventory.lists;
     let mut notes = Notes { attention: Vec::new(), program };
     notes.locations(lists, now);
     notes.schedules(&coverage.schedules, lists, now);
-    notes.failures(lists, now);
+    notes.attention.extend(failures);
     notes.namespaces(&coverage.namespaces);
     notes.hidden(inventory);
     notes.attention
@@ -98,33 +99,6 @@ impl Notes<'_> {
                 let (backup, phase) = (&last.backup, last.phase.as_str());
                 let what = format!("the last backup of schedule {name}, {backup}, is {phase}{}", reason(lists, backup));
                 self.add(what, format!("`{program} backup describe {backup}`, `{program} backup logs {backup}`"));
-            }
-        }
-    }
-
-    fn failures(&mut self, lists: &Lists, now: Timestamp) {
-        let program = self.program;
-        let is_new = |start: Option<Time>, meta: &ObjectMeta| {
-            let when = start.or(meta.creation_timestamp).map(Time::timestamp);
-            when.is_some_and(|when| now.duration_since(when) <= FAILURES_TOLD_FOR)
-        };
-        let own = lists.backups.iter().filter(|backup| !is_of_another_cluster(backup));
-        let alone = own.filter(|backup| backup.schedule_label().is_none() && has_ended(backup));
-        for backup in alone.filter(|backup| backup.status.phase != Some(BackupPhase::Completed)) {
-            let name = &backup.metadata.name;
-            if is_new(backup.status.start_timestamp, &backup.metadata) {
-                let phase = backup.status.phase.map_or("New", BackupPhase::as_str);
-                let what = format!("backup {name} is {phase}{}", reason(lists, name));
-                self.add(what, format!("`{program} backup describe {name}`, `{program} backup logs {name}`"));
-            }
-        }
-        for restore in lists.restores.iter().filter(|restore| restore::has_ended(restore)) {
-            let (name, status) = (&restore.metadata.name, &restore.status);
-            if status.phase != Some(RestorePhase::Completed) && is_new(status.start_timestamp, &restore.metadata) {
-                let phase = status.phase.map_or("New", RestorePhase::as_str);
-                let why = because(&status.failure_reason, &status.validation_errors, status.errors);
-                let next = format!("`{program} restore describe {name}`, `{program} restore logs {name}`");
-                self.add(format!("restore {name} is {phase}{why}"), next);
             }
         }
     }
@@ -202,13 +176,4 @@ fn reason(lists: &Lists, backup: &str) -> String {
     let found = lists.backups.iter().find(|one| one.metadata.name == backup);
     let status = found.map(|found| &found.status);
     status.map_or_else(String::new, |status| because(&status.failure_reason, &status.validation_errors, status.errors))
-}
-
-fn because(failure: &str, validation: &[String], errors: i64) -> String {
-    match (failure, validation, errors) {
-        ("", [], 0) => String::new(),
-        ("", [], errors) => format!(", with {}", counted(errors.unsigned_abs(), "error")),
-        ("", validation, _) => format!(": {}", validation.join("; ")),
-        (failure, ..) => format!(": {failure}"),
-    }
 }

@@ -41,6 +41,18 @@ pub struct Coverage {
     pub namespaces: Vec<NamespaceState>,
     /// What somebody has to do something about, with what.
     pub attention: Vec<Attention>,
+    /// Failures that are told no more.
+    pub failed_earlier: FailedEarlier,
+}
+
+/// Failures of more than a week ago, and those for which a later success of the same makes up: so many are still in the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedEarlier {
+    /// Backups that no schedule has made.
+    pub backups: u64,
+    /// Restores.
+    pub restores: u64,
 }
 
 /// A storage location.

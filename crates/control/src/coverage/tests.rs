@@ -247,9 +247,10 @@ fn what_needs_attention_is_said_with_the_next_step() {
             let status = |start: &str| json!({"phase": "PartiallyFailed", "startTimestamp": start, "errors": 1});
             lists.restores.push(read("Restore", "new", &json!({"backupName": "b"}), &status("2026-11-22T01:00:00Z")));
             lists.restores.push(read("Restore", "old", &json!({"backupName": "b"}), &status("2026-11-20T01:00:00Z")));
+            lists.restores.push(read("Restore", "gone", &json!({"backupName": "b"}), &status("2026-11-10T01:00:00Z")));
         },
         &[(
-            "restore new is PartiallyFailed, with 1 error",
+            "2 restores are PartiallyFailed (new, old), with 1 error",
             "`lifeboat restore describe new`, `lifeboat restore logs new`",
         )],
     );

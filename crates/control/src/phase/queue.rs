@@ -231,10 +231,53 @@ fn plain(backup: &Backup) -> Option<impl Iterator<Item = &str>> {
         .then(|| included.iter().map(String::as_str).filter(|name| !spec.excluded_namespaces.iter().any(|e| e == name)))
 }
 
+/// The backups that run or come before this one and may hold a namespace of it, each with these namespaces; `*` where both name
+/// theirs by patterns.
+pub(crate) fn conflicts<'a>(
+    backup: &'a Backup,
+    all: impl Iterator<Item = &'a Backup>,
+) -> Vec<(NamespacedName, Vec<&'a str>)> {
+    use BackupPhase::{InProgress, Queued, ReadyToStart};
+    let others = all.filter(|other| {
+        let comes_before = matches!(other.status.phase, Some(Queued | ReadyToStart | InProgress));
+        comes_before && !other.spec.cancel && other.key() != backup.key()
+    });
+    let shared = |other: &'a Backup| match (plain(backup), plain(other)) {
+        (Some(own), Some(names)) => {
+            let names: BTreeSet<&str> = names.collect();
+            own.filter(|name| names.contains(name)).collect()
+        }
+        (Some(own), None) => own.collect(),
+        (None, Some(names)) => names.collect(),
+        (None, None) => vec!["*"],
+    };
+    others.map(|other| (other.key(), shared(other))).filter(|(_, names): &(_, Vec<_>)| !names.is_empty()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stub::named;
+
+    #[test]
+    fn a_queued_backup_says_which_namespaces_conflict_with_which_other() {
+        use BackupPhase::{Completed, InProgress, Queued};
+        let all = [
+            backup("runs", Some(InProgress), 0, &["shop", "web"]),
+            backup("before", Some(Queued), 1, &["app-*"]),
+            backup("apart", Some(Queued), 2, &["db"]),
+            backup("over", Some(Completed), 0, &["web"]),
+        ];
+        let found = |namespaces: &[&str]| -> Vec<String> {
+            let own = backup("own", None, 0, namespaces);
+            conflicts(&own, all.iter())
+                .into_iter()
+                .map(|(key, names)| format!("{}: {}", key.name, names.join(",")))
+                .collect()
+        };
+        assert_eq!(found(&["web", "lab"]), ["runs: web", "before: web,lab"]);
+        assert_eq!(found(&["*"]), ["runs: shop,web", "before: *", "apart: db"]);
+    }
 
     fn backup(name: &str, phase: Option<BackupPhase>, position: i64, namespaces: &[&str]) -> Backup {
         let mut out = Backup::default();

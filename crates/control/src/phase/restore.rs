@@ -13,6 +13,8 @@ pub(crate) enum Step {
     CleanUp,
     /// Put the finalizer on it.
     AddFinalizer,
+    /// Take the finalizer off: it has ended and never had files, so nothing need be done before it goes.
+    RemoveFinalizer,
     /// Validate and run it.
     Run,
     /// Run it again: a server of ours was cut off, or the bucket was away.
@@ -54,11 +56,21 @@ pub(crate) fn has_ended(restore: &Restore) -> bool {
     matches!(restore.status.phase, Some(P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed))
 }
 
+/// Whether a restore may have files in the bucket. When it never began, files under its name belong to a restore of another
+/// cluster.
+pub(crate) fn has_files(restore: &Restore) -> bool {
+    restore.status.start_timestamp.is_some()
+}
+
 /// What is to be done with a restore on which no task works.
 pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> {
     let has_finalizer = restore.metadata.finalizers.iter().any(|f| f == FINALIZER);
     if restore.metadata.deletion_timestamp.is_some() {
         return if has_finalizer { Decision::Do(Step::CleanUp) } else { Decision::Rest };
+    }
+    // compat: one that was refused keeps Velero's finalizer for ever, and with it a namespace that is deleted.
+    if has_ended(restore) && !has_files(restore) {
+        return if has_finalizer { Decision::Do(Step::RemoveFinalizer) } else { Decision::Rest };
     }
     if !has_finalizer {
         return Decision::Do(Step::AddFinalizer);
@@ -93,6 +105,20 @@ pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> 
 mod tests {
     use super::*;
     use crate::phase::ANNOTATION_ATTEMPT;
+    use lifeboat_api::Time;
+
+    #[test]
+    fn a_restore_that_ended_without_files_holds_no_namespace() {
+        for phase in [RestorePhase::FailedValidation, RestorePhase::Failed] {
+            let mut restore = Restore::default();
+            restore.status.phase = Some(phase);
+            assert_eq!(step(&restore, false), Decision::Rest, "{phase:?}");
+            restore.metadata.finalizers.push(FINALIZER.into());
+            assert_eq!(step(&restore, false), Decision::Do(Step::RemoveFinalizer), "{phase:?}");
+            restore.status.start_timestamp = Some(Time::new(jiff::Timestamp::UNIX_EPOCH));
+            assert_eq!(step(&restore, false), Decision::Rest, "{phase:?}: its files are to be deleted first");
+        }
+    }
 
     #[test]
     fn the_rows_of_the_state_machine() {
@@ -125,6 +151,8 @@ mod tests {
         ] {
             let mut restore = Restore::default();
             restore.status.phase = phase;
+            let begun_at = Time::new(jiff::Timestamp::UNIX_EPOCH);
+            restore.status.start_timestamp = has_ended(&restore).then_some(begun_at);
             if let Some(begun) = begun {
                 restore.metadata.annotations.insert(ANNOTATION_ATTEMPT.into(), begun.into());
             }
@@ -141,7 +169,7 @@ mod tests {
                 _ => expected,
             };
             assert_eq!(step(&restore, velero), cancelled, "cancelled: {phase:?}");
-            restore.metadata.deletion_timestamp = Some(lifeboat_api::Time::new(jiff::Timestamp::UNIX_EPOCH));
+            restore.metadata.deletion_timestamp = Some(begun_at);
             assert_eq!(step(&restore, velero), Decision::Do(Step::CleanUp), "{phase:?}");
             restore.metadata.finalizers.clear();
             assert_eq!(step(&restore, velero), Decision::Rest, "{phase:?}");

@@ -70,6 +70,7 @@ fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> &'
     match step {
         S::CleanUp => CLEAN_UP,
         S::AddFinalizer => "AddFinalizer",
+        S::RemoveFinalizer => "RemoveFinalizer",
         S::Run if source.origin.is_ok() => RUN,
         S::Run => REFUSE,
         S::RunAgain { .. } => RUN_AGAIN,

@@ -124,6 +124,7 @@ async fn of_restore(
     match step {
         S::CleanUp => work::restore::clean_up(context, restore, place).await,
         S::AddFinalizer => work::restore::add_finalizer(context, restore).await,
+        S::RemoveFinalizer => work::restore::remove_finalizer(context, restore).await,
         S::Run => Box::pin(work::restore::run(context, restore, origin, stop)).await,
         S::RunAgain { attempt } => work::restore::run_again(context, restore, origin, attempt, stop).await,
         S::Fail(reason) => Box::pin(work::restore::give_up(context, restore, place, reason)).await,

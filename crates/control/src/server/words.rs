@@ -91,6 +91,7 @@ fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> St
     match step {
         S::CleanUp => "its files are deleted, then it goes".to_owned(),
         S::AddFinalizer => "gets the finalizer that keeps it until its files are deleted".to_owned(),
+        S::RemoveFinalizer => "loses the finalizer: it has no files that were to be deleted".to_owned(),
         S::Run => match &source.origin {
             Ok(origin) => format!("is validated, and runs from backup {}", origin.backup_name()),
             Err(why) => refused(why),

@@ -1,13 +1,13 @@
 //! Deletes a backup with all that belongs to it (api-and-controllers.md 3.7).
 
 use super::backup::{NAME_TAKEN, engine_env, is_record_of};
-use super::restore::has_files;
 use super::running::capped;
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::phase::facts::deletion_has_begun;
 use crate::phase::hold::{Hold, set_elsewhere};
 use crate::phase::location::{NoLocation, found, location_name};
 use crate::phase::request::{check_deletion, is_meant};
+use crate::phase::restore::has_files;
 use crate::world::{Kind, Meta, Unreadable, World};
 use jiff::Timestamp;
 use lifeboat_api::{

@@ -5,7 +5,7 @@ use super::running::{
 };
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
-use crate::phase::restore::FINALIZER;
+use crate::phase::restore::{FINALIZER, has_files};
 use crate::records::RecordMap;
 use crate::world::{Kind, Meta, World};
 use jiff::Timestamp;
@@ -98,20 +98,30 @@ pub(crate) async fn add_finalizer(context: &Context, restore: Restore) -> Finish
     store_change(context, &restore, &after).await
 }
 
-/// Whether a restore may have files in the bucket. When it never began, files under its name belong to a restore of another
-/// cluster.
-pub(super) fn has_files(restore: &Restore) -> bool {
-    restore.status.start_timestamp.is_some()
+/// Takes the finalizer off a restore that has no files.
+pub(crate) async fn remove_finalizer(context: &Context, restore: Restore) -> Finished {
+    store_change(context, &restore, &without_finalizer(&restore)).await
 }
 
-/// Removes the files of a restore, then lets it go. One whose backup or location is gone has none that could be removed.
-pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option<Place>) -> Finished {
-    if let Some((_, location)) = origin.filter(|_| has_files(&restore)) {
-        delete_files(context, &restore.metadata.name, &location).await?;
-    }
+fn without_finalizer(restore: &Restore) -> Restore {
     let mut after = restore.clone();
     after.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
-    context.client.change(&restore, &after).await?;
+    after
+}
+
+/// Removes the files of a restore, then lets it go. Those of one whose backup or location is gone stay, which is said.
+pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option<Place>) -> Finished {
+    let name = &restore.metadata.name;
+    match origin {
+        Some((_, location)) if has_files(&restore) => delete_files(context, name, &location).await?,
+        None if has_files(&restore) => tracing::warn!(
+            restore = name,
+            backup = restore.spec.backup_name,
+            "its files stay in the bucket, below restores/{name}/: its backup is gone, or the location of that, so it is not known which bucket it is"
+        ),
+        _ => {}
+    }
+    context.client.change(&restore, &without_finalizer(&restore)).await?;
     Ok(vec![Effect::Gone(Kind::Restore, Identity::of(&restore.metadata))])
 }
 

@@ -76,6 +76,7 @@ protocol! {
         requests_that_make_no_sense_are_refused,
         reviews_are_answered,
         documents_are_served,
+        open_api_v2_is_answered_in_both_forms,
     ]
     tables: [
         tables_of_custom_types_have_their_columns,

@@ -574,3 +574,17 @@ pub(crate) async fn documents_are_served(api: &Api) {
     assert_eq!(patch["x-kubernetes-group-version-kind"], json!({"group": "", "version": "v1", "kind": "ConfigMap"}));
     assert!(patch["parameters"].as_array().unwrap().iter().any(|p| p["name"] == "fieldValidation"));
 }
+
+/// kubectl asks for it, in protocol buffers alone, before it sends a `kind: List`.
+pub(crate) async fn open_api_v2_is_answered_in_both_forms(api: &Api) {
+    let document = api.get_as("/openapi/v2", "application/json").await;
+    assert_eq!((&document["swagger"], &document["info"]["title"]), (&json!("2.0"), &json!("Kubernetes")));
+    for name in ["v2@v1.0", "v2.v1.0"] {
+        let accept = format!("application/com.github.proto-openapi.spec.{name}+protobuf");
+        let (code, document) = api.send("GET", "/openapi/v2", &[("accept", &accept)], "").await;
+        let text = document.as_str().unwrap_or_default();
+        assert!(code == 200 && text.starts_with("\n\u{3}2.0\u{12}"), "{name}: {code}");
+    }
+    let (code, refused) = api.send("GET", "/openapi/v2", &[("accept", "application/yaml+nothing")], "").await;
+    assert_eq!(code, 406, "{refused}");
+}

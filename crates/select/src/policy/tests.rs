@@ -539,6 +539,23 @@ fn lists_of_a_policy_add_to_those_of_the_spec() {
 }
 
 #[test]
+fn filter_policies_beside_old_filters_are_refused() {
+    let old = BackupSpec { included_resources: vec!["pods".to_owned()], ..BackupSpec::default() };
+    let scoped = BackupSpec { included_namespace_scoped_resources: vec!["pods".to_owned()], ..BackupSpec::default() };
+    for text in [
+        "version: v1\nclusterScopedFilterPolicy: {resourceFilters: [{kinds: [pv], names: [a]}]}",
+        "version: v1\nnamespacedFilterPolicies: [{namespaces: [shop], resourceFilters: [{kinds: [cm]}]}]",
+    ] {
+        let policies = ResourcePolicies::parse(text, PolicyUse::Backup).unwrap();
+        let expected = "include-resources, exclude-resources and include-cluster-resources are old filter parameters.\nThey cannot be \
+                        used with namespace-scoped or fine-grained global filter policies.";
+        assert_eq!(BackupFilter::conflict(&old, &policies).as_deref(), Some(expected), "{text}");
+        assert_eq!(BackupFilter::conflict(&scoped, &policies), None, "{text}");
+        assert_eq!(BackupFilter::conflict(&BackupSpec::default(), &policies), None, "{text}");
+    }
+}
+
+#[test]
 fn a_restore_takes_what_the_policy_of_the_namespace_in_the_backup_lets_in() {
     let text = "version: v1
 clusterScopedFilterPolicy: {resourceFilters: [{kinds: [pv], names: [a]}]}

@@ -6,7 +6,8 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocationPhase, Time};
-use lifeboat_control::{Coverage, NamespaceState, Progress, coverage};
+use lifeboat_control::{Coverage, FailedEarlier, NamespaceState, Progress, coverage};
+use lifeboat_object::counted;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -76,6 +77,9 @@ impl Status {
         for (at, one) in coverage.attention.iter().enumerate() {
             writeln!(out, "{}! {}\n    next: {}", if at == 0 { "\n" } else { "" }, one.what, one.next)?;
         }
+        if let Some(failed) = failed_earlier(coverage.failed_earlier) {
+            writeln!(out, "\n{failed}")?;
+        }
         Ok(())
     }
 
@@ -106,6 +110,19 @@ impl Status {
         }
         Ok(())
     }
+}
+
+/// The failures that need no attention any more, in a line; `None` when there are none.
+fn failed_earlier(FailedEarlier { backups, restores }: FailedEarlier) -> Option<String> {
+    let all = [(restores, "restore"), (backups, "backup")];
+    let failed: Vec<String> =
+        all.iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(*count, what)).collect();
+    (!failed.is_empty()).then(|| {
+        format!(
+            "Failed earlier: {} (a later one of the same completed, or it is more than a week ago).",
+            failed.join(", ")
+        )
+    })
 }
 
 fn table(out: &mut Vec<u8>, columns: &[&str], rows: Vec<Vec<String>>) -> Result<()> {

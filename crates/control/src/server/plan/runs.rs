@@ -26,7 +26,7 @@ fn restore_key(restore: &Restore, step: &phase::restore::Step) -> Key {
         S::CleanUp => Key::CleanUp(key),
         S::Fail(_) | S::CancelOperations => Key::CancelRestore(key),
         S::Run | S::RunAgain { .. } | S::FailVeleros(_) => Key::Restore(key),
-        S::AddFinalizer | S::LookAfter | S::Finalize => Key::Upkeep(key),
+        S::AddFinalizer | S::RemoveFinalizer | S::LookAfter | S::Finalize => Key::Upkeep(key),
     }
 }
 

@@ -63,7 +63,13 @@ impl Scene {
     }
 
     fn restore(&mut self, name: &str, phase: &str, backup: &str) {
-        self.put(Kind::Restore, name, &json!({"backupName": backup}), &json!({"phase": phase}));
+        let start = (phase != "New").then_some("2026-11-22T10:00:00Z");
+        self.put(
+            Kind::Restore,
+            name,
+            &json!({"backupName": backup}),
+            &json!({"phase": phase, "startTimestamp": start}),
+        );
     }
 
     /// This has failed so many times, and is tried again in so many seconds.

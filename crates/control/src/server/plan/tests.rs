@@ -8,7 +8,10 @@ mod years;
 
 use super::*;
 use crate::phase::queue::Move;
-use crate::phase::{MOST_ATTEMPTS, attempt, note_attempt, restore::FINALIZER};
+use crate::phase::{
+    MOST_ATTEMPTS, attempt, note_attempt,
+    restore::{FINALIZER, has_files},
+};
 use crate::server::step::{Step, Work};
 use crate::stub::{named, options};
 use crate::work::Unfinished;
@@ -429,6 +432,7 @@ impl Play {
         match step {
             S::CleanUp => return self.world.restores.remove(&Identity::of(&restore.metadata)),
             S::AddFinalizer => restore.metadata.finalizers.push(FINALIZER.into()),
+            S::RemoveFinalizer => restore.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER),
             S::Run if source.origin.is_err() => restore.status.phase = Some(RestorePhase::FailedValidation),
             S::Run | S::RunAgain { .. } | S::Finalize => restore.status.phase = Some(RestorePhase::Completed),
             S::Fail(_) | S::FailVeleros(_) => restore.status.phase = Some(RestorePhase::Failed),
@@ -474,7 +478,11 @@ impl Play {
             let is_over = matches!(restore.status.phase, Some(P::Completed | P::Failed | P::FailedValidation));
             let is_held = restore.metadata.finalizers.iter().any(|f| f == FINALIZER);
             let is_gone = restore.metadata.deletion_timestamp.is_some();
-            add(Kind::Restore, &restore.metadata.name, if is_gone { !is_held } else { is_over && is_held });
+            add(
+                Kind::Restore,
+                &restore.metadata.name,
+                if is_gone { !is_held } else { is_over && is_held == has_files(restore) },
+            );
         }
         for location in self.world.locations.iter() {
             let is_validated = location.status.last_validation_time.is_some();

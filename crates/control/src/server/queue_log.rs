@@ -1,0 +1,33 @@
+//! What the log says of the queue of backups: what a backup waits for when it comes into it, and how long it has waited.
+
+use super::step::{Step, Work};
+use crate::phase::queue::{Move, conflicts};
+use crate::world::World;
+use jiff::{SignedDuration, Timestamp};
+
+/// Tells of a backup that comes into the queue or leaves it.
+pub(super) fn tell(work: &Work, world: &World, now: Timestamp) {
+    let Step::Queue(backup, to) = &work.step else { return };
+    let name = &backup.metadata.name;
+    match to {
+        Move::Queue(position) => {
+            let conflicts: Vec<String> = conflicts(backup, world.backups.beside(&**backup))
+                .into_iter()
+                .map(|(other, namespaces)| format!("{} ({})", other.name, namespaces.join(", ")))
+                .collect();
+            let waits_for = if conflicts.is_empty() { "a place".to_owned() } else { conflicts.join("; ") };
+            tracing::info!(
+                backup = name,
+                position,
+                waits_for,
+                "backup is queued; it runs beside none that may hold one of its namespaces"
+            );
+        }
+        Move::Start => {
+            let created = backup.metadata.creation_timestamp.map(|created| created.timestamp());
+            let waited = created.map_or(SignedDuration::ZERO, |created| now.duration_since(created)).as_secs();
+            tracing::info!(backup = name, waited_seconds = waited.max(0), "backup leaves the queue");
+        }
+        Move::Renumber(_) => {}
+    }
+}

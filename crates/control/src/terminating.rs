@@ -1,0 +1,198 @@
+//! The end of the namespace that a server serves.
+//!
+//! Nothing can be created in a namespace that is being deleted, so a server whose Lease is gone cannot lead there again; yet
+//! Restores hold the namespace by a finalizer that only a server takes off. Then a server does this, and nothing else. It is
+//! safe without a Lease: it only removes what goes with the namespace, and two that do it do the same.
+
+use crate::phase::restore::FINALIZER;
+use crate::work::restore::{Place, clean_up};
+use crate::work::{Context, Unfinished};
+use lifeboat_api::{Backup, BackupStorageLocation, ObjectMeta, Restore};
+use lifeboat_client::{SERVER_LEASE, api_resource};
+use lifeboat_cluster::{Cluster, ClusterError};
+use lifeboat_object::ApiResource;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Between two looks, at the namespace or at its Restores.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How long a server that was told to stop may take for the Restores of its namespace: with the end of its tasks before, that
+/// is less than a pod is given by default.
+const PARTING: Duration = Duration::from_secs(12);
+
+/// Waits until the namespace is being deleted and nobody can lead there any more.
+pub(crate) async fn until_nobody_can_lead(cluster: &Cluster, namespace: &str) {
+    loop {
+        sleep(PAUSE).await;
+        if nobody_can_lead(cluster, namespace).await {
+            return;
+        }
+    }
+}
+
+/// Whether the namespace is being deleted, and its Lease is gone. What cannot be read is taken for a no.
+pub(crate) async fn nobody_can_lead(cluster: &Cluster, namespace: &str) -> bool {
+    let leases = ApiResource::new("coordination.k8s.io", "v1", "leases", "Lease");
+    is_terminating(cluster, namespace).await.unwrap_or(false)
+        && matches!(cluster.get(&leases, Some(namespace), SERVER_LEASE).await, Ok(None))
+}
+
+async fn is_terminating(cluster: &Cluster, namespace: &str) -> Result<bool, ClusterError> {
+    let found = cluster.get(&ApiResource::namespaces(), None, namespace).await?;
+    let found: Value = found.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+    Ok(found["metadata"]["deletionTimestamp"].is_string())
+}
+
+/// Lets the Restores of the namespace go before a leader stops, when the namespace is being deleted: its pods go first, and then
+/// nobody is left who could.
+pub(crate) async fn part(context: &Context) {
+    let namespace = &context.options.namespace;
+    if is_terminating(&context.client.cluster, namespace).await.unwrap_or(false)
+        && timeout(PARTING, let_go(context)).await.is_err()
+    {
+        tracing::error!(
+            namespace,
+            "Restores are left with the finalizer {FINALIZER}: the time to stop is over; `lifeboat uninstall -n {namespace}` takes it off"
+        );
+    }
+}
+
+/// Deletes the files of the Restores of the namespace and takes the finalizer off them, again and again until none has it; false
+/// when told to stop before.
+pub(crate) async fn let_all_go(context: &Context, cancel: &CancellationToken) -> bool {
+    tokio::select! {
+        () = let_go(context) => true,
+        () = cancel.cancelled() => false,
+    }
+}
+
+async fn let_go(context: &Context) {
+    loop {
+        match held(context).await {
+            Ok(held) if held.is_empty() => return,
+            Ok(held) => {
+                let mut is_done = true;
+                for meta in &held {
+                    if let Err(why) = let_one_go(context, meta).await {
+                        let restore = &meta.name;
+                        tracing::warn!(
+                            restore,
+                            "the restore cannot go yet, though its namespace is being deleted: {why}"
+                        );
+                        is_done = false;
+                    }
+                }
+                if is_done {
+                    continue;
+                }
+            }
+            Err(e) => tracing::warn!(error = %e, "the restores of a namespace that is being deleted cannot be listed"),
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// The metadata of the Restores that have the finalizer.
+async fn held(context: &Context) -> Result<Vec<ObjectMeta>, ClusterError> {
+    let mut held: Vec<ObjectMeta> = Vec::new();
+    let take = |meta: ObjectMeta| held.extend(Some(meta).filter(|meta| meta.finalizers.iter().any(|f| f == FINALIZER)));
+    let namespace = Some(context.options.namespace.as_str());
+    match context.client.cluster.each_metadata(&api_resource::<Restore>(), namespace, "", take).await {
+        // The definition has gone meanwhile, and all Restores with it.
+        Err(e) if !e.is_not_found() => Err(e),
+        _ => Ok(held),
+    }
+}
+
+async fn let_one_go(context: &Context, meta: &ObjectMeta) -> Result<(), Unfinished> {
+    let name = &meta.name;
+    let done = match context.client.get::<Restore>(name).await {
+        Ok(None) => Ok(()),
+        Ok(Some(restore)) => {
+            let place = place(context, &restore).await?;
+            clean_up(context, restore, place).await.map(drop)
+        }
+        Err(why) => {
+            tracing::warn!(restore = name, "it cannot be read ({why}): it goes, and its files stay in the bucket");
+            let left: Vec<&String> = meta.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+            let patch = json!({"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}});
+            context.client.patch::<Restore>(name, &patch).await.map_err(Unfinished::from)
+        }
+    };
+    match done {
+        Err(Unfinished::Cluster(e)) if e.is_not_found() => Ok(()),
+        done => done,
+    }
+}
+
+/// The backup of a restore, and where that lies; `None` when they are gone already.
+async fn place(context: &Context, restore: &Restore) -> Result<Option<Place>, ClusterError> {
+    let Some(backup) = context.client.get::<Backup>(&restore.spec.backup_name).await? else { return Ok(None) };
+    let location = context.client.get::<BackupStorageLocation>(&backup.spec.storage_location).await?;
+    Ok(location.map(|location| (backup, location)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stub::{OneBucket, context, sandbox};
+    use bytes::Bytes;
+    use lifeboat_bucket::{BlobStore, Body, Memory, PutOptions};
+    use lifeboat_cluster::Wanted;
+    use std::sync::Arc;
+
+    async fn put(cluster: &Cluster, resource: &ApiResource, object: Value) {
+        let namespace = (resource.kind != "Namespace").then_some("velero");
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let body = Bytes::from(object.to_string());
+        cluster.create(resource, namespace, &name, Wanted::of(body)).await.unwrap();
+    }
+
+    /// scenario: `kubectl delete namespace velero` while a server runs that cannot lead any more
+    #[tokio::test]
+    async fn a_namespace_that_is_deleted_ends_though_its_server_has_no_lease() {
+        let (_sandbox, cluster) = sandbox().await;
+        let bucket = Arc::new(Memory::default());
+        let file = "restores/done/restore-done-logs.gz";
+        bucket.put(file, Body::Bytes(Bytes::from_static(b"log")), PutOptions::default()).await.unwrap();
+        let metadata =
+            |name: &str, finalizers: Value| json!({"name": name, "namespace": "velero", "finalizers": finalizers});
+        let object = |kind: &str, metadata: Value, spec: Value, status: Value| json!({"apiVersion": "velero.io/v1", "kind": kind, "metadata": metadata, "spec": spec, "status": status});
+        let location = object(
+            "BackupStorageLocation",
+            metadata("main", json!(["example.com/stays"])),
+            json!({"provider": "memory", "objectStorage": {"bucket": "b"}}),
+            json!({"phase": "Available"}),
+        );
+        put(&cluster, &api_resource::<BackupStorageLocation>(), location).await;
+        let of_backup = json!({"storageLocation": "main"});
+        let backup =
+            object("Backup", metadata("b", json!(["example.com/stays"])), of_backup, json!({"phase": "Completed"}));
+        put(&cluster, &api_resource::<Backup>(), backup).await;
+        let begun = json!({"phase": "Completed", "startTimestamp": "2026-11-22T10:00:00Z"});
+        for (name, backup, status) in [
+            ("done", "b", begun.clone()),
+            ("refused", "b", json!({"phase": "FailedValidation"})),
+            ("orphan", "gone", begun),
+        ] {
+            let spec = json!({"backupName": backup});
+            put(
+                &cluster,
+                &api_resource::<Restore>(),
+                object("Restore", metadata(name, json!([FINALIZER])), spec, status),
+            )
+            .await;
+        }
+        let context = context(cluster.clone(), Arc::new(OneBucket(bucket.clone())));
+        assert!(!nobody_can_lead(&cluster, "velero").await, "the namespace stays");
+
+        cluster.delete(&ApiResource::namespaces(), None, "velero").await.unwrap();
+        assert!(nobody_can_lead(&cluster, "velero").await);
+        assert!(let_all_go(&context, &CancellationToken::new()).await);
+
+        assert!(context.client.list::<Restore>("").await.unwrap().is_empty());
+        assert!(!bucket.exists(file).await.unwrap(), "the files of a restore go with it");
+    }
+}
