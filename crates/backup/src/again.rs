@@ -7,6 +7,7 @@ use crate::env::Env;
 use crate::error::{BackupError, FinalizeError};
 use crate::fates::Fates;
 use crate::fetch::{Taker, named, tell_absent};
+use crate::going::Going;
 use crate::index::Index;
 use crate::lane::Lane;
 use crate::output::Output;
@@ -119,6 +120,7 @@ async fn scope(record: &Backup, has_snapshots: bool, env: &Env) -> Result<Result
                 hooks: BackupHooks::default(),
                 commands: None,
                 native: None,
+                going: Going::default(),
             })
         }
         (_, Err(e)) => Err(e),

@@ -3,6 +3,7 @@
 use crate::collect::collect;
 use crate::env::Env;
 use crate::error::BackupError;
+use crate::going::Going;
 use crate::hands::Hands;
 use crate::lane::Lane;
 use crate::plan::{Plan, Versions, plan};
@@ -136,5 +137,17 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
         ..Flags::of(&backup.spec, settings.features)
     };
     let volume_rules = VolumeRules { policies: policies.cloned(), flags };
-    Ok(Scope { backup, catalog, filter, namespaces, lane, workers, volume_rules, hooks, commands, native })
+    Ok(Scope {
+        backup,
+        catalog,
+        filter,
+        namespaces,
+        lane,
+        workers,
+        volume_rules,
+        hooks,
+        commands,
+        native,
+        going: Going::default(),
+    })
 }

@@ -1,6 +1,7 @@
 //! The fast lane: decides about objects that no action looks at, and gives their bytes on as they came.
 
 use crate::entry::{Entries, Entry, tell_too_deep};
+use crate::limits::tell_too_large;
 use crate::scope::Scope;
 use crate::spool::Batch;
 use crate::stopped::Stopped;
@@ -112,6 +113,7 @@ impl Pass {
             return None;
         }
         self.used.note(&item);
+        tell_too_large(&item, &self.operation.journal);
         if is_too_deep(&item.body) {
             tell_too_deep(&item.key(), &self.operation.journal);
         }

@@ -11,6 +11,7 @@ use crate::hook::Quiesced;
 use crate::index::{Body, Facts, Index, Outside, Record};
 use crate::kept_from::is_kept_from;
 use crate::lane::Scoped;
+use crate::limits::tell_too_large;
 use crate::output::Output;
 use crate::perform::{listen, may_speak, perform};
 use crate::scope::Scope;
@@ -272,6 +273,7 @@ impl Worker {
         let actions = desk.actions.iter().filter(|action| action.applies(&resource, &item.head));
         let actions: Vec<_> =
             actions.filter(|action| !is_kept_from(action.action.name(), &item, &desk.verdicts)).collect();
+        tell_too_large(&item, &desk.env.operation.journal);
         if is_too_deep(&item.body) {
             tell_too_deep(&item.key(), &desk.env.operation.journal);
             return Ok(Made::Entry(Entry::as_sent(item)));

@@ -2,6 +2,7 @@
 
 use crate::env::Env;
 use crate::error::BackupError;
+use crate::going::Going;
 use crate::hook::Commands;
 use crate::lane::Lane;
 use crate::parse;
@@ -36,6 +37,8 @@ pub(crate) struct Scope {
     pub(crate) commands: Option<Commands>,
     /// Takes native snapshots; `None` where none are taken.
     pub(crate) native: Option<NativeSnapshots>,
+    /// Objects that are not in it because they were being deleted.
+    pub(crate) going: Going,
 }
 
 /// A namespace, with the facts that filters ask for.
@@ -69,7 +72,11 @@ impl Scope {
         if must_include && !head.deleting {
             return Ok(());
         }
-        self.filter.includes_item(facts(item), head.deleting)
+        let included = self.filter.includes_item(facts(item), head.deleting);
+        if included.is_err() && head.deleting && self.filter.includes_item(facts(item), false).is_ok() {
+            self.going.note(item);
+        }
+        included
     }
 
     /// Whether an object of this type and place can go into the backup at all, so that it is worth reading.
@@ -184,6 +191,7 @@ pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Acti
         hooks: BackupHooks::default(),
         commands: None,
         native: None,
+        going: Going::default(),
     })
 }
 

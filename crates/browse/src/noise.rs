@@ -2,7 +2,8 @@
 
 use lifeboat_api::well_known::{ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_BACKUP_NAME, LABEL_VOLUME_SNAPSHOT_NAME};
 use lifeboat_object::{GroupResource, Quantity};
-use lifeboat_patch::restored::is_made_anew;
+use lifeboat_patch::owned::{group, is_bound};
+use lifeboat_patch::restored::{SOURCES, is_made_anew};
 use serde_json::{Map, Value};
 
 /// Types of which every object is made by servers and controllers: what passes, and what a server notes of its work.
@@ -30,9 +31,6 @@ const SNAPSHOTS: [&str; 2] = ["snapshot.storage.k8s.io", "groupsnapshot.storage.
 /// Labels and annotations that a backup puts on its copy of an object.
 const MARKS: [&str; 2] = [ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_VOLUME_SNAPSHOT_NAME];
 
-/// Fields of a bound claim that say where its data once came from: a backup leaves them out.
-const SOURCES: [&str; 2] = ["dataSource", "dataSourceRef"];
-
 /// Whether nothing of a type is compared.
 pub(crate) fn is_noise_type(resource: &GroupResource) -> bool {
     TYPES.iter().any(|(group, name)| resource.group == *group && resource.resource == *name)
@@ -40,9 +38,8 @@ pub(crate) fn is_noise_type(resource: &GroupResource) -> bool {
 
 /// Whether an object of any other type is not compared either.
 pub(crate) fn is_noise(object: &Value) -> bool {
-    let group =
-        object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group);
-    let is_of_backup = SNAPSHOTS.contains(&group) && object["metadata"]["labels"][LABEL_BACKUP_NAME].is_string();
+    let is_of_backup =
+        SNAPSHOTS.contains(&group(object)) && object["metadata"]["labels"][LABEL_BACKUP_NAME].is_string();
     is_of_backup || is_made_anew(object)
 }
 
@@ -64,10 +61,10 @@ pub(crate) fn without_marks(object: &mut Value) {
 }
 
 fn bound_claim(claim: &mut Value) {
-    let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    if spec.get("volumeName").and_then(Value::as_str).is_none_or(str::is_empty) {
+    if !is_bound(claim) {
         return;
     }
+    let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
     SOURCES.iter().for_each(|field| drop(spec.remove(*field)));
     if spec.get("storageClassName").is_none_or(|class| class != "") {
         spec.remove("selector");

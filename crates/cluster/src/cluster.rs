@@ -1,6 +1,7 @@
 //! The connection to a cluster that all calls are made through.
 
 use crate::pace::Pace;
+use crate::trouble::Trouble;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub struct Cluster {
     pub(crate) pace: Arc<Pace>,
     /// How long one request may take, all attempts together.
     pub(crate) patience: Duration,
+    /// Set when requests are tried again no longer than that all together.
+    pub(crate) trouble: Option<Arc<Trouble>>,
     /// Objects of a page of a list at most; 0 for all at once.
     pub(crate) page_size: u32,
 }
@@ -59,6 +62,13 @@ impl Cluster {
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.patience
+    }
+
+    /// The same connection, whose requests have the time that one may take all together: as long as the server answers none of those
+    /// that it has refused, or no request at all, they are tried again for that time, and then each of them once.
+    #[must_use]
+    pub fn with_common_patience(&self) -> Self {
+        Self { trouble: Some(Arc::default()), ..self.clone() }
     }
 
     /// How writes to this cluster are paced.

@@ -70,7 +70,7 @@ impl Cluster {
         let patience = options.request_timeout.unwrap_or(send::PATIENCE);
         let pace = Arc::new(Pace::new(options.pace));
         let page_size = options.page_size.unwrap_or(PAGE_SIZE);
-        Ok(Self { client, config: Arc::new(config), url, context, namespace, pace, patience, page_size })
+        Ok(Self { client, config: Arc::new(config), url, context, namespace, pace, patience, trouble: None, page_size })
     }
 }
 

@@ -56,12 +56,21 @@ pub struct ApiStatus {
     pub message: String,
     /// The object that the answer is about; empty when it names none.
     pub name: String,
-    /// Messages of the causes.
-    pub causes: Vec<String>,
+    /// The causes that the server names.
+    pub causes: Vec<Cause>,
     /// The token with which a list can go on after 410; empty when the server offers none.
     pub continue_token: String,
     /// How long the server asks to wait; `None` when it does not say.
     pub retry_after: Option<Duration>,
+}
+
+/// One cause of an error answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// The field that it is about, such as `spec.ports[0].port`; empty when it is about none.
+    pub field: String,
+    /// The server's message.
+    pub message: String,
 }
 
 impl std::fmt::Display for ApiStatus {
@@ -84,12 +93,13 @@ impl ApiStatus {
         #[serde(default, rename_all = "camelCase")]
         struct Details {
             name: String,
-            causes: Vec<Cause>,
+            causes: Vec<RawCause>,
             retry_after_seconds: u64,
         }
         #[derive(Deserialize, Default)]
         #[serde(default)]
-        struct Cause {
+        struct RawCause {
+            field: String,
             message: String,
         }
         #[derive(Deserialize, Default)]
@@ -108,10 +118,17 @@ impl ApiStatus {
             reason: raw.reason,
             message: raw.message,
             name: details.name,
-            causes: details.causes.into_iter().map(|c| c.message).collect(),
+            causes: details.causes.into_iter().map(|RawCause { field, message }| Cause { field, message }).collect(),
             continue_token: raw.metadata.r#continue,
             retry_after: retry_after.or(in_details),
         }
+    }
+
+    /// Whether the object is larger than the API server, or etcd behind it, ever takes: the first says so with 413, the other in a text.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        const SAID: [&str; 3] = ["request is too large", "message larger than max", "Request entity too large"];
+        self.code == 413 || SAID.iter().any(|said| self.message.contains(said))
     }
 }
 
@@ -144,7 +161,16 @@ impl ClusterError {
     /// Whether the same request may go well later: the server was not to be reached, is overloaded, or failed itself.
     #[must_use]
     pub fn can_pass(&self) -> bool {
-        self.status().is_none_or(|status| status.code == 429 || (status.code >= 500 && status.code != 501))
+        let is_passing = |status: &ApiStatus| {
+            status.code == 429 || (status.code >= 500 && status.code != 501 && !status.is_too_large())
+        };
+        self.status().is_none_or(is_passing)
+    }
+
+    /// Whether the object is larger than the server ever takes.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.status().is_some_and(ApiStatus::is_too_large)
     }
 
     /// Whether the server answered 409 because an object of that name exists.

@@ -24,12 +24,13 @@ mod port_forward;
 mod send;
 mod server;
 mod transport;
+mod trouble;
 mod watch;
 
 pub use cluster::Cluster;
 pub use config_map::ConfigMapError;
 pub use connect::{ConnectError, ConnectOptions};
-pub use error::{ApiStatus, ClusterError, Failure};
+pub use error::{ApiStatus, Cause, ClusterError, Failure};
 pub use exec::{Exec, ExecError, Executed, Printed};
 pub use list::{List, ListEnd, ListRequest};
 pub use metadata::metadata_of;

@@ -73,7 +73,12 @@ impl Cluster {
         loop {
             let began = Instant::now();
             let failure = match timeout_at(deadline.min(began + most), attempt()).await {
-                Ok(Ok(done)) => return Ok(done),
+                Ok(Ok(done)) => {
+                    if let Some(trouble) = &self.trouble {
+                        trouble.passed(before.as_ref());
+                    }
+                    return Ok(done);
+                }
                 Ok(Err(failure)) => failure,
                 // An attempt that the deadline cut short says nothing; the failure before it does.
                 Err(_) => match before.filter(|_| deadline < began + most) {
@@ -82,8 +87,16 @@ impl Cluster {
                 },
             };
             tries += 1;
+            let deadline = self.common_deadline(&failure).map_or(deadline, |common| common.min(deadline));
             before = Some(self.pause_or_give_up(call, failure, tries, deadline).await?);
         }
+    }
+
+    /// When a request that has failed like this is tried again no more, because all that belong together have failed for so long;
+    /// `None` when it is not tried again anyway, or goes by itself.
+    fn common_deadline(&self, failure: &Failure) -> Option<Instant> {
+        let trouble = self.trouble.as_ref().filter(|_| pause(failure, 1).is_some())?;
+        Some(trouble.since(failure) + self.patience)
     }
 
     /// Waits before the next attempt and gives the failure back, or gives up with it.
@@ -167,7 +180,10 @@ fn may_pass(status: &ApiStatus) -> bool {
         429 | 502 | 503 | 504 => true,
         500 => {
             let says = |text: &str| status.message.contains(text);
-            status.reason != "Invalid" && !says("conversion webhook") && !says("failed calling webhook")
+            status.reason != "Invalid"
+                && !status.is_too_large()
+                && !says("conversion webhook")
+                && !says("failed calling webhook")
         }
         _ => false,
     }
@@ -204,6 +220,7 @@ mod tests {
                 namespace: "default".to_owned(),
                 pace: Arc::new(Pace::new(crate::PaceOptions::default())),
                 patience,
+                trouble: None,
                 page_size: 500,
             }
         }
@@ -216,6 +233,14 @@ mod tests {
             (503, "", "", true),
             (500, "InternalError", "etcdserver: leader changed", true),
             (500, "Invalid", "", false),
+            (500, "", "etcdserver: request is too large", false),
+            (
+                500,
+                "",
+                "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2 vs. 1)",
+                false,
+            ),
+            (413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728", false),
             (500, "InternalError", "failed calling webhook \"a.example.com\"", false),
             (500, "InternalError", "conversion webhook for b failed", false),
             (404, "NotFound", "", false),
@@ -244,6 +269,43 @@ mod tests {
             let found = pause(&failure, tries).map(|pause| pause.as_millis());
             assert_eq!(found, expected, "{failure:?} {tries}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_with_a_common_patience_are_tried_again_for_it_together_and_once_each_when_it_is_over() {
+        let cluster = Cluster::nowhere(Duration::from_secs(180)).with_common_patience();
+        let call = Call {
+            verb: "get",
+            what: "x".to_owned(),
+            method: Method::GET,
+            path: "/".to_owned(),
+            accept: None,
+            body: None,
+        };
+        let refused = || Failure::Api(Box::new(ApiStatus { code: 500, ..ApiStatus::default() }));
+        let broken = || Failure::Unreachable { message: String::new() };
+        /// Seconds until a request that always fails like this, and then perhaps goes well, is over.
+        async fn took(cluster: &Cluster, call: &Call, fails: impl Fn() -> Failure, times: usize) -> u64 {
+            let (begun, tries) = (Instant::now(), std::cell::Cell::new(0));
+            let attempt = || {
+                tries.set(tries.get() + 1);
+                std::future::ready(if tries.get() > times { Ok(()) } else { Err(fails()) })
+            };
+            let _ = cluster.attempts(call, attempt).await;
+            begun.elapsed().as_secs()
+        }
+        const ALWAYS: usize = usize::MAX;
+        let first = took(&cluster, &call, refused, ALWAYS).await;
+        let later = [took(&cluster, &call, refused, ALWAYS).await, took(&cluster, &call, broken, 3).await];
+        assert!((170..=180).contains(&first) && later == [0, 0], "{first} {later:?}");
+        // Others that go well say nothing about what was refused.
+        assert_eq!(took(&cluster, &call, refused, ALWAYS).await, 0);
+        let first = took(&cluster, &call, broken, ALWAYS).await;
+        let later = took(&cluster, &call, broken, ALWAYS).await;
+        assert!((170..=180).contains(&first) && later == 0, "{first} {later}");
+        // Any answer says that the server is there.
+        took(&cluster, &call, broken, 0).await;
+        assert!(took(&cluster, &call, broken, ALWAYS).await >= 170);
     }
 
     /// A pause that was added to the clock without a look would end the task that waits.

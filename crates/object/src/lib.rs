@@ -8,6 +8,7 @@
 //! This room is pure: no I/O, no runtime, no clock. It never parses a whole object and never drops a field.
 //! Start reading at [`Item`].
 
+mod built_in;
 mod catalog;
 mod chain;
 mod counted;
@@ -25,6 +26,7 @@ mod texts;
 mod view;
 mod words;
 
+pub use built_in::is_built_in;
 pub use catalog::{Catalog, DiscoveryFailure};
 pub use chain::{chain, error_and_causes};
 pub use counted::counted;

@@ -4,13 +4,14 @@
 //! [`merge_diff`] makes the merge patch between them (RFC 7386) and [`merge`] applies one. [`JsonPatch`] is RFC 6902,
 //! [`strategic_merge`] Kubernetes' own. [`restored`] says which fields
 //! belong to one life of an object and never come back, so that a restored object can be compared with the one in the
-//! backup.
+//! backup, [`owned`] which fields of it servers and controllers own.
 //! Start reading at [`restored`].
 
 mod difference;
 mod equal;
 mod json;
 mod merge;
+pub mod owned;
 pub mod restored;
 mod strategic;
 

@@ -2,6 +2,7 @@
 //!
 //! The list is closed: anything else that differs between an object in a backup and the restored one is a loss.
 
+use crate::owned::group;
 use crate::{Difference, differences};
 use serde_json::{Map, Value};
 
@@ -35,22 +36,79 @@ pub const BINDING: [&str; 5] = [
     "volume.kubernetes.io/selected-node",
 ];
 
+/// Fields of a claim that say where its data comes from: nothing can change them, a restore gives them what it has made, and a
+/// backup leaves them out of its copy of a bound claim.
+pub const SOURCES: [&str; 2] = ["dataSource", "dataSourceRef"];
+
 /// Whether controllers or the API server make the object themselves in every cluster, so that the one in the backup says
 /// nothing about the restored one.
 #[must_use]
 pub fn is_made_anew(object: &Value) -> bool {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let group = text("/apiVersion").split_once('/').map_or("", |(g, _)| g);
-    match (group, text("/kind")) {
+    if written_by_cluster(object).is_some() {
+        return true;
+    }
+    match (group(object), text("/kind")) {
         ("" | "events.k8s.io", "Event") | ("", "Node") => true,
         // Those that a person keeps for a Service without a selector, or for none, bear no mark of a controller.
         ("", "Endpoints") => text("/metadata/labels/endpoints.kubernetes.io~1managed-by") == "endpoint-controller",
         ("discovery.k8s.io", "EndpointSlice") => SLICE_MAKERS.contains(&text(SLICE_MAKER)),
         // The allocator's record of a Service's address.
         ("networking.k8s.io", "IPAddress") => true,
-        ("", "ConfigMap") => text("/metadata/name") == "kube-root-ca.crt",
         _ => false,
     }
+}
+
+/// Who writes an object in every cluster, with what is true of that cluster alone, so that a restore neither makes nor changes it;
+/// `None` of all others.
+#[must_use]
+pub fn written_by_cluster(object: &Value) -> Option<&'static str> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    match (group(object), text("/kind")) {
+        ("", "ConfigMap") => match (namespace, name) {
+            (_, "kube-root-ca.crt") => Some("controllers make it in every namespace"),
+            (
+                "kube-system",
+                "extension-apiserver-authentication" | "kube-apiserver-legacy-service-account-token-tracking",
+            ) => Some("the API server of each cluster writes it"),
+            ("kube-public", "cluster-info") => Some("it says how the cluster of the backup is reached and trusted"),
+            _ => None,
+        },
+        ("", "Endpoints") | ("discovery.k8s.io", "EndpointSlice") if (namespace, name) == ("default", "kubernetes") => {
+            Some("the API servers of each cluster write their addresses into it")
+        }
+        ("resource.k8s.io", "ResourceSlice") => Some("drivers write what the nodes of each cluster have"),
+        ("storage.k8s.io", "CSIStorageCapacity") => Some("drivers write what the storage of each cluster has"),
+        ("coordination.k8s.io", "Lease") if namespace == "kube-node-lease" => Some("each node writes its own"),
+        ("coordination.k8s.io", "Lease")
+            if text("/metadata/labels/apiserver.kubernetes.io~1identity") == "kube-apiserver" =>
+        {
+            Some("each API server writes its own")
+        }
+        _ => None,
+    }
+}
+
+/// Who keeps an object of the cluster up to date, so that an older one from a backup is not written over it; `None` of all others.
+#[must_use]
+pub fn kept_up_by_cluster(in_cluster: &Value) -> Option<&'static str> {
+    let text = |pointer: &str| in_cluster.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let is_kept_up = match (group(in_cluster), text("/kind")) {
+        ("rbac.authorization.k8s.io", _) => {
+            text("/metadata/labels/kubernetes.io~1bootstrapping") == "rbac-defaults"
+                && text("/metadata/annotations/rbac.authorization.kubernetes.io~1autoupdate") == "true"
+        }
+        ("flowcontrol.apiserver.k8s.io", _) => {
+            text("/metadata/annotations/apf.kubernetes.io~1autoupdate-spec") == "true"
+        }
+        ("apiregistration.k8s.io", "APIService") => {
+            !text("/metadata/labels/kube-aggregator.kubernetes.io~1automanaged").is_empty()
+        }
+        ("", "Service") => (text("/metadata/namespace"), text("/metadata/name")) == ("default", "kubernetes"),
+        _ => false,
+    };
+    is_kept_up.then_some("the API server keeps it up to date")
 }
 
 /// Where an EndpointSlice names the controller that keeps it, and the controllers that Kubernetes has for that.
@@ -198,6 +256,8 @@ mod tests {
             (object("networking.k8s.io/v1", "IPAddress", "10.0.0.1", none()), true),
             (object("v1", "ConfigMap", "kube-root-ca.crt", none()), true),
             (object("v1", "ConfigMap", "mine", none()), false),
+            (object("resource.k8s.io/v1", "ResourceSlice", "n-gpu", none()), true),
+            (object("storage.k8s.io/v1", "CSIStorageCapacity", "c", none()), true),
             (object("example.org/v1", "Node", "n", none()), false),
             (
                 object("v1", "Endpoints", "e", json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"})),
@@ -210,6 +270,52 @@ mod tests {
             (object("discovery.k8s.io/v1", "EndpointSlice", "s", none()), false),
         ] {
             assert_eq!(is_made_anew(&object), expected, "{object}");
+        }
+    }
+
+    #[test]
+    fn what_a_cluster_writes_about_itself_is_known_by_its_place_and_marks() {
+        let object = |api_version: &str, kind: &str, place: (&str, &str), rest: Value| {
+            let mut object =
+                json!({"apiVersion": api_version, "kind": kind, "metadata": {"namespace": place.0, "name": place.1}});
+            crate::merge(&mut object, &json!({ "metadata": rest }));
+            object
+        };
+        let (none, lease) = (json!({}), "coordination.k8s.io/v1");
+        let identity = json!({"labels": {"apiserver.kubernetes.io/identity": "kube-apiserver"}});
+        let role = |update: &str| {
+            json!({"labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+                "annotations": {"rbac.authorization.kubernetes.io/autoupdate": update}})
+        };
+        let flow = json!({"annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}});
+        let (rbac, flows) = ("rbac.authorization.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1");
+        for (object, is_written, is_kept_up) in [
+            (
+                object("v1", "ConfigMap", ("kube-system", "extension-apiserver-authentication"), none.clone()),
+                true,
+                false,
+            ),
+            (object("v1", "ConfigMap", ("shop", "extension-apiserver-authentication"), none.clone()), false, false),
+            (object("v1", "ConfigMap", ("kube-public", "cluster-info"), none.clone()), true, false),
+            (object("v1", "ConfigMap", ("kube-system", "coredns"), none.clone()), false, false),
+            (object("v1", "Endpoints", ("default", "kubernetes"), none.clone()), true, false),
+            (object("v1", "Endpoints", ("shop", "kubernetes"), none.clone()), false, false),
+            (object("v1", "Service", ("default", "kubernetes"), none.clone()), false, true),
+            (object("v1", "Service", ("default", "web"), none.clone()), false, false),
+            (object(lease, "Lease", ("kube-node-lease", "node-1"), none.clone()), true, false),
+            (object(lease, "Lease", ("kube-system", "apiserver-x"), identity), true, false),
+            (object(lease, "Lease", ("kube-system", "mine"), none.clone()), false, false),
+            (object(rbac, "ClusterRole", ("", "edit"), role("true")), false, true),
+            (object(rbac, "ClusterRole", ("", "edit"), role("false")), false, false),
+            (object("example.com/v1", "ClusterRole", ("", "edit"), role("true")), false, false),
+            (object(flows, "FlowSchema", ("", "exempt"), flow.clone()), false, true),
+            (object(flows, "FlowSchema", ("", "mine"), none.clone()), false, false),
+        ] {
+            assert_eq!(
+                (written_by_cluster(&object).is_some(), kept_up_by_cluster(&object).is_some()),
+                (is_written, is_kept_up),
+                "{object}"
+            );
         }
     }
 

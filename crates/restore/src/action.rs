@@ -11,8 +11,10 @@ pub enum Action {
     Recreated,
     /// The backup lacks it, and it was deleted.
     Removed,
-    /// It was there, or is not restored.
+    /// It was there as in the backup, or is not restored.
     Skipped,
+    /// It was there, differs, and was left as it is.
+    Differs,
     /// It could not be restored.
     Failed,
 }
@@ -27,7 +29,8 @@ impl Action {
             Self::Recreated => "recreated",
             Self::Removed => "removed",
             Self::Skipped => "skipped",
-            Self::Failed => "failed",
+            // As with Velero: it is not as in the backup.
+            Self::Differs | Self::Failed => "failed",
         }
     }
 }

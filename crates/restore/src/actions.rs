@@ -23,7 +23,6 @@ pub(crate) mod test_server;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use api_service::SELECTOR as AUTOMANAGED;
 pub(crate) use config::ActionConfig;
 
 use async_trait::async_trait;

@@ -75,7 +75,7 @@ impl Ahead {
 
     /// Forgets what was seen, once one of these objects may have been written.
     pub(crate) fn forget_after(&mut self, done: &[Done]) {
-        if !self.levels.is_empty() && done.iter().any(|one| one.action != Action::Skipped) {
+        if !self.levels.is_empty() && done.iter().any(|one| !matches!(one.action, Action::Skipped | Action::Differs)) {
             *self = Self::default();
         }
     }

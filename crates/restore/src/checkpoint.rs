@@ -133,7 +133,7 @@ impl Checkpoint {
             Action::Updated => 2,
             Action::Skipped => 3,
             // What is removed is no row.
-            Action::Failed | Action::Removed => return,
+            Action::Differs | Action::Failed | Action::Removed => return,
         };
         if let Some(byte) = self.done.get_mut(row / 4) {
             let shift = row % 4 * 2;

@@ -17,8 +17,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// How long an object is tried again.
+/// How long objects are tried again in vain, all of a restore together.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long those of each level are that others build on, however long it was in vain before: longer than a pause.
+const LEAST: Duration = Duration::from_secs(10);
 /// The first pause between two turns, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -27,6 +29,30 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(crate) struct Deferred {
     waiting: Vec<Waiting>,
+    patience: Patience,
+}
+
+/// The time for which all objects of a restore are tried again. Only a wait in vain uses it up.
+struct Patience {
+    left: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { left: PATIENCE }
+    }
+}
+
+impl Patience {
+    /// How long those that wait now are tried again.
+    fn share(&self) -> Duration {
+        self.left.max(LEAST)
+    }
+
+    /// Takes off what was waited in vain.
+    fn spend(&mut self, waited: Duration) {
+        self.left = self.left.saturating_sub(waited);
+    }
 }
 
 impl Deferred {
@@ -34,7 +60,7 @@ impl Deferred {
         self.waiting.extend(later);
     }
 
-    /// Tries them again until all are done or patience ends; then what is left has failed. Before the end of the
+    /// Tries them again until all are done or patience ends; then what is left has failed. Patience is that of the whole restore. Before the end of the
     /// restore, objects that wait for one to be deleted stay here unless a later level builds on them: a controller that
     /// is yet to be restored may be what holds it.
     pub(crate) async fn drain(
@@ -47,11 +73,16 @@ impl Deferred {
         let mut pauses = pauses.without_max_times().build();
         let mut pause = pauses.next().unwrap_or(LONGEST_PAUSE);
         let mut out = Vec::new();
+        let (began, share) = (Instant::now(), self.patience.share());
+        let mut is_in_vain = false;
         loop {
             let is_due =
                 |one: &mut Waiting| at_the_end || one.obstacle != Obstacle::Leaving || is_built_on(context, one.row);
             let waiting: Vec<Waiting> = self.waiting.extract_if(.., is_due).collect();
             if waiting.is_empty() {
+                if is_in_vain {
+                    self.patience.spend(began.elapsed().min(share));
+                }
                 return out;
             }
             if context.stop.has_come() {
@@ -59,7 +90,8 @@ impl Deferred {
                 continue;
             }
             let mut running = Running::new(context, checkpoint);
-            again(waiting, Instant::now() + pause, context, &mut running).await;
+            let turn = Round { next: Instant::now() + pause, share };
+            is_in_vain |= again(waiting, turn, context, &mut running).await;
             let ended = running.finish().await;
             out.extend(ended.done);
             if !ended.later.is_empty() {
@@ -78,20 +110,30 @@ fn is_built_on(context: &Execution, row: usize) -> bool {
     context.row(row).is_some_and(|row| levels::is_built_on(&row.resource.to_string()))
 }
 
-/// Tries each of these objects again, if its namespace is there; those whose time is over before `next` for the last
-/// time.
-async fn again(waiting: Vec<Waiting>, next: Instant, context: &Execution, running: &mut Running<'_>) {
+/// One attempt at all that wait.
+#[derive(Clone, Copy)]
+struct Round {
+    /// When the next one comes.
+    next: Instant,
+    /// How long objects are tried again.
+    share: Duration,
+}
+
+/// Tries each of these objects again, if its namespace is there; those whose time is over before the next round for the last
+/// time. Gives whether there were such.
+async fn again(waiting: Vec<Waiting>, round: Round, context: &Execution, running: &mut Running<'_>) -> bool {
     context.namespaces.next_round();
     let rows =
         waiting.iter().filter(|one| one.obstacle == Obstacle::NamespaceMissing).filter_map(|one| context.row(one.row));
     // Objects of those that are still missing need not be read.
     let missing = context.namespaces.missing(rows.filter_map(|row| Mapping::namespace_needed(row)).collect()).await;
-    let mut turns = BTreeMap::new();
+    let (mut turns, mut is_last_of_any) = (BTreeMap::new(), false);
     for one in waiting {
         let Some(row) = context.row(one.row) else { continue };
-        let until = one.until.unwrap_or_else(|| Instant::now() + PATIENCE);
+        let until = one.until.unwrap_or_else(|| Instant::now() + round.share);
         let exists = one.obstacle == Obstacle::Leaving;
-        let turn = Turn { again: true, exists, extra: one.extra, until: Some(until), last: next > until };
+        let turn = Turn { again: true, exists, extra: one.extra, until: Some(until), last: round.next > until };
+        is_last_of_any |= turn.last;
         match Mapping::namespace_needed(row) {
             Some(needed) if one.obstacle == Obstacle::NamespaceMissing && missing.contains(needed) => {
                 let attempt = if turn.last {
@@ -107,6 +149,7 @@ async fn again(waiting: Vec<Waiting>, next: Instant, context: &Execution, runnin
         }
     }
     read_again(turns, context, running).await;
+    is_last_of_any
 }
 
 async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Execution, running: &mut Running<'_>) {
@@ -158,4 +201,21 @@ fn given_up(waiting: &[Waiting], context: &Execution) -> Vec<Done> {
     let rows = waiting.iter().map(|one| one.row);
     let rows = rows.filter(|number| context.row(*number).is_some_and(|row| !is_namespace(row)));
     rows.map(|row| Done { row, action: Action::Failed }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_levels_of_a_restore_wait_in_vain_for_a_minute_together_and_for_ten_seconds_each_after_that() {
+        let mut patience = Patience::default();
+        let mut shares = Vec::new();
+        for waited in [20, 40, 10, 10] {
+            shares.push(patience.share().as_secs());
+            patience.spend(Duration::from_secs(waited));
+        }
+        assert_eq!(shares, [60, 40, 10, 10]);
+        assert!(LEAST > LONGEST_PAUSE, "what restarts its patience is never given up between two rounds");
+    }
 }

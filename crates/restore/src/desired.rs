@@ -3,6 +3,7 @@
 
 use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
 use crate::check::Seen;
+use crate::job_pods::{JobPods, left_to};
 use crate::mapping::Mapping;
 use crate::modifier::{Candidate, Modified, Modifiers, NotKnown, Schemas};
 use crate::native::Natives;
@@ -12,6 +13,7 @@ use crate::volumes::{reset_claim, reset_volume};
 use lifeboat_api::{label_value, well_known};
 use lifeboat_hook::HookPod;
 use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_patch::restored::written_by_cluster;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,6 +29,8 @@ pub(crate) enum Desired {
         reason: String,
         /// What actions want all the same, before another one left the object out.
         needs: Vec<Need>,
+        /// The Job of the cluster that makes the pod anew.
+        job: Option<ObjectKey>,
     },
     /// This object.
     Object(Box<DesiredObject>),
@@ -50,7 +54,7 @@ pub(crate) struct DesiredObject {
 
 impl Desired {
     fn skip(reason: &str) -> Self {
-        Self::Skip { reason: reason.to_owned(), needs: Vec::new() }
+        Self::Skip { reason: reason.to_owned(), needs: Vec::new(), job: None }
     }
 }
 
@@ -60,6 +64,8 @@ pub(crate) struct Maker {
     pub(crate) actions: Actions,
     /// Volumes that are provisioned anew.
     pub(crate) provisioned: Arc<BTreeSet<String>>,
+    /// Pods that their Jobs make anew.
+    pub(crate) job_pods: Arc<JobPods>,
     /// Volumes that are made from native snapshots.
     pub(crate) natives: Arc<Natives>,
     pub(crate) modifiers: Arc<Modifiers>,
@@ -81,8 +87,8 @@ impl Maker {
         if is_mirror_pod(&key.resource, from_backup) {
             return Ok(Desired::skip("the kubelet makes this mirror pod itself"));
         }
-        if is_made_by_controllers(key) {
-            return Ok(Desired::skip("controllers make it in every namespace"));
+        if let Some(why) = written_by_cluster(from_backup) {
+            return Ok(Desired::skip(why));
         }
         if is_data_upload(&key.resource) {
             return Ok(Desired::skip("it stands for data in a repository, and this version moves no data"));
@@ -99,11 +105,21 @@ impl Maker {
             prepared.map_err(|e| unmodified(key, e))?;
         }
         let mut item = from_backup.clone();
-        let status = strip(&mut item);
+        let mut status = strip(&mut item);
+        if self.mapping.has_status_as_data(key, from_backup) {
+            // Nobody else writes it.
+            if let (Some(status), Some(map)) = (status.take(), item.as_object_mut()) {
+                map.insert("status".to_owned(), status);
+            }
+        }
         let applied = self.actions.apply(key, item, from_backup, ask).await?;
         let Applied { mut item, left_out_by, needs, unasked, is_asked_once } = applied;
         if let Some(action) = left_out_by {
-            return Ok(Desired::Skip { reason: format!("the action {action} leaves it out"), needs });
+            return Ok(Desired::Skip { reason: format!("the action {action} leaves it out"), needs, job: None });
+        }
+        if let Some(job) = self.job_of(key, from_backup, &item) {
+            let job = Some(self.mapping.target_of(job));
+            return Ok(Desired::Skip { reason: job.as_ref().map(left_to).unwrap_or_default(), needs, job });
         }
         if !is_detached_only {
             references::follow(&key.resource, &mut item, &self.mapping.restore.spec.namespace_mapping);
@@ -133,6 +149,20 @@ impl Maker {
             *item = changed;
         }
         Ok(modified)
+    }
+
+    /// The Job that makes a pod anew; `None` where hooks are for this very pod, and for all others.
+    fn job_of(&self, key: &ObjectKey, from_backup: &Value, item: &Value) -> Option<&ObjectKey> {
+        if self.job_pods.is_empty() || key.resource != GroupResource::new("", "pods") {
+            return None;
+        }
+        let in_backup =
+            ObjectKey { namespace: from_backup["metadata"]["namespace"].as_str().map(str::to_owned), ..key.clone() };
+        let job = self.job_pods.get(&in_backup)?;
+        let mut pod = HookPod::of(item);
+        pod.namespace = key.namespace.clone().unwrap_or_default();
+        let hooks = &self.mapping.hooks;
+        (hooks.init_containers(&pod).is_empty() && hooks.commands(&pod).0.is_empty()).then_some(job)
     }
 
     /// Whether more is made of objects under this key than what ties them to their cluster is taken away.
@@ -179,9 +209,9 @@ impl Maker {
         })
     }
 
-    /// Whether an object is in the cluster in the very state of the backup, and no action may change it.
+    /// Whether an object is in the cluster in the very state of the backup, and nothing may change it.
     pub(crate) fn stays(&self, target: &ObjectKey, seen: Seen) -> bool {
-        seen == Seen::Unchanged && !self.may_change(target)
+        seen == Seen::Unchanged && !self.may_change(target) && !self.mapping.relabels()
     }
 
     /// Namespace and labels of the restored object (restore.md 2.8 steps 12 and 13).
@@ -223,9 +253,4 @@ fn is_mirror_pod(resource: &GroupResource, object: &Value) -> bool {
 /// What Velero moves data with. The claim of the data is told of as one that comes back empty.
 fn is_data_upload(resource: &GroupResource) -> bool {
     *resource == GroupResource::new(lifeboat_api::GROUP, "datauploads")
-}
-
-/// What the controllers of every cluster write themselves, with content of that cluster.
-fn is_made_by_controllers(key: &ObjectKey) -> bool {
-    key.resource == GroupResource::new("", "configmaps") && key.name == "kube-root-ca.crt"
 }

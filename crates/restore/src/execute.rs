@@ -50,6 +50,9 @@ pub(crate) async fn level(
     for one in level.items {
         let Some(row) = context.row(one.row) else { continue };
         if context.stays(row, one, &presence) {
+            if !one.ended {
+                context.restorer.messages.unchanged(&context.target_of(&row.key()));
+            }
             settled.push((one, Action::Skipped));
         } else {
             rows.push(one.row);

@@ -26,6 +26,7 @@ use crate::walk::Walk;
 use crate::write::Writer;
 use lifeboat_api::Time;
 use lifeboat_archive::index::Row;
+use lifeboat_cluster::Cluster;
 use lifeboat_object::ObjectKey;
 use std::sync::Arc;
 
@@ -58,9 +59,11 @@ pub(crate) struct Lasting {
     reader: Arc<Reader>,
     aside: Arc<Aside>,
     told_missing: Arc<ToldMissing>,
-    remembered: Remembered,
+    pub(crate) remembered: Remembered,
     pinned: Option<Arc<Pinned>>,
     is_resumed: bool,
+    /// The cluster, with the patience that all writes have together.
+    cluster: Cluster,
 }
 
 impl Lasting {
@@ -93,9 +96,16 @@ impl Lasting {
             reader: Arc::new(Reader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
             aside: Arc::default(),
             told_missing: Arc::default(),
-            remembered: Remembered { operations, kept: Arc::default(), lost_claims: Arc::default(), leaving },
+            remembered: Remembered {
+                operations,
+                kept: Arc::default(),
+                lost_claims: Arc::default(),
+                leaving,
+                left_to_jobs: Arc::default(),
+            },
             pinned,
             is_resumed,
+            cluster: walk.env.cluster.with_common_patience(),
         })
     }
 }
@@ -135,6 +145,7 @@ impl Execution {
             defined: Arc::clone(&lasting.defined),
             is_resumed: lasting.is_resumed,
             timeout: walk.resource_timeout,
+            cluster: lasting.cluster.clone(),
             env: env.clone(),
         };
         let restorer = Arc::new(Restorer {

@@ -1,9 +1,12 @@
 //! What happens when the object is there already (restore.md 2.13).
 
+use crate::definitions::newer;
 use crate::update;
 use jiff::Timestamp;
 use lifeboat_api::ExistingResourcePolicy;
+use lifeboat_api::well_known::ANNOTATION_UPDATE_DEFINITIONS;
 use lifeboat_object::GroupResource;
+use lifeboat_patch::restored::kept_up_by_cluster;
 use serde_json::Value;
 
 /// What is to be done with an object that is in the cluster.
@@ -19,26 +22,49 @@ pub(crate) enum Treatment {
     Recreate,
     /// It differs and stays as it is.
     Stay,
+    /// The cluster keeps it up to date itself, for this reason, and it stays as it is.
+    OfCluster(&'static str),
+    /// It defines a type, and has what the one of the backup lacks: this, for people.
+    Newer(String),
 }
 
 impl Treatment {
-    /// What the policy makes of an object of the cluster that is to become `desired`.
+    /// What the policy makes of an object of the cluster that is to become `desired`. An older definition takes the place of a newer
+    /// one only where `updates_definitions` says so.
     pub(crate) fn of(
         policy: &ExistingResourcePolicy,
         resource: &GroupResource,
         desired: &Value,
         in_cluster: &Value,
+        updates_definitions: bool,
     ) -> Self {
         let Some(difference) = update::patch(desired, in_cluster) else { return Self::Unchanged };
         if *resource == GroupResource::new("", "serviceaccounts") {
             return merge_service_account(desired, in_cluster).map_or(Self::Unchanged, Self::Merge);
         }
+        if let Some(why) = kept_up_by_cluster(in_cluster) {
+            return Self::OfCluster(why);
+        }
         match policy {
-            ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact => Self::Update(difference),
+            ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact => {
+                let newer = resource.is_definitions().then(|| newer(desired, in_cluster)).flatten();
+                match newer.filter(|_| !updates_definitions) {
+                    Some(what) => Self::Newer(what),
+                    None => Self::Update(difference),
+                }
+            }
             ExistingResourcePolicy::Recreate => Self::Recreate,
             _ => Self::Stay,
         }
     }
+}
+
+/// That a definition in the cluster is newer than the one of the backup, for people.
+pub(crate) fn told_newer(what: &str) -> String {
+    format!(
+        "it stays as it is, because it is newer than the one of the backup: it {what}, and objects there may need that; \
+         --update-definitions (the annotation {ANNOTATION_UPDATE_DEFINITIONS}: \"true\" of the restore) lets the older one take its place"
+    )
 }
 
 /// Whether both are the same object at the same revision.
@@ -98,7 +124,7 @@ mod tests {
     #[test]
     fn the_policy_decides_about_an_object_that_differs_and_service_accounts_only_get_what_they_lack() {
         let treated = |policy: &str, resource: &str, desired: &Value, in_cluster: &Value| {
-            Treatment::of(&policy.to_owned().into(), &GroupResource::new("", resource), desired, in_cluster)
+            Treatment::of(&policy.to_owned().into(), &GroupResource::new("", resource), desired, in_cluster, false)
         };
         let map = |data: &str| json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": data}});
         let patch = json!({"data": {"a": "1"}});
@@ -117,6 +143,40 @@ mod tests {
             assert_eq!(treated(policy, "serviceaccounts", &poor, &rich), Treatment::Unchanged, "{policy}");
             let merge = Treatment::Merge(json!({"secrets": [{"name": "s"}]}));
             assert_eq!(treated(policy, "serviceaccounts", &rich, &poor), merge, "{policy}");
+        }
+    }
+
+    #[test]
+    fn an_older_definition_takes_the_place_of_a_newer_one_only_when_it_is_asked_for() {
+        let definitions = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");
+        let definition = |versions: &[&str]| {
+            let versions: Vec<Value> = versions.iter().map(|name| json!({"name": name, "served": true})).collect();
+            json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "d"}, "spec": {"versions": versions}})
+        };
+        let (old, new) = (definition(&["v1"]), definition(&["v1", "v2"]));
+        let treated = |policy: &str, desired: &Value, live: &Value, is_asked_for| {
+            Treatment::of(&policy.to_owned().into(), &definitions, desired, live, is_asked_for)
+        };
+        let update = |to: &Value| Treatment::Update(json!({"spec": {"versions": to["spec"]["versions"]}}));
+        let newer = Treatment::Newer("serves the version v2".to_owned());
+        assert_eq!(treated("update", &old, &new, false), newer);
+        assert_eq!(treated("exact", &old, &new, false), newer);
+        assert_eq!(treated("update", &old, &new, true), update(&old));
+        assert_eq!(treated("update", &new, &old, false), update(&new));
+        assert_eq!(treated("", &old, &new, false), Treatment::Stay);
+    }
+
+    #[test]
+    fn what_the_api_server_keeps_up_to_date_is_never_overwritten() {
+        let role = |rules: Value| {
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": rules, "metadata": {"name": "system:node",
+                "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+                "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"}}})
+        };
+        let roles = GroupResource::new("rbac.authorization.k8s.io", "clusterroles");
+        for policy in ["", "update", "recreate"] {
+            let treated = Treatment::of(&policy.to_owned().into(), &roles, &role(json!([1])), &role(json!([2])), true);
+            assert_eq!(treated, Treatment::OfCluster("the API server keeps it up to date"), "{policy}");
         }
     }
 

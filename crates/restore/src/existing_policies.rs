@@ -1,8 +1,7 @@
 //! What is to be done with objects that exist already, by the policies of a restore. Pure.
 
-use crate::built_in::is_built_in;
 use lifeboat_api::{ExistingResourcePolicy, RestoreSpec};
-use lifeboat_object::{ApiResource, Catalog, GroupResource, labels};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, is_built_in, labels};
 use lifeboat_select::{ObjectScope, ScopeText, Selector, SelectorError, validate_lists};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -1,7 +1,6 @@
 //! Objects of the cluster that are within a restore's filters and that the backup lacks: the policy `exact` finds them, and `prune`
 //! removes those that a pinned plan names.
 
-use crate::actions::AUTOMANAGED;
 use crate::env::Env;
 use crate::existing_policies::is_never_removed;
 use crate::mapping::Mapping;
@@ -13,6 +12,7 @@ use crate::recreate::{Dependents, Doomed, Undeleted, advice};
 use lifeboat_api::Backup;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, Place, chain};
+use lifeboat_patch::restored::{kept_up_by_cluster, written_by_cluster};
 use lifeboat_select::{BackupScope, Doubt, NamespaceFacts, RestoredFacts, is_kept_out};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -156,7 +156,7 @@ impl<'a> Extras<'a> {
                     found.owners.extend(head.owner_uids);
                     continue;
                 }
-                if !self.is_in_scope(&key, place, &head) || is_kept_by_others(&key, &head, &body) {
+                if !self.is_in_scope(&key, place, &head) || is_kept_by_others(api, &key, &head, &body) {
                     continue;
                 }
                 let stays = self.refusal(api, &key, &body).await?;
@@ -224,23 +224,23 @@ fn is_included(mapping: &Mapping, resource: &GroupResource, namespace: Option<&s
 
 /// Whether something else than a user keeps the object: an owner with which it goes, the cluster itself, or somebody who does not
 /// want it in backups, so that its lack in one says nothing.
-fn is_kept_by_others(key: &ObjectKey, head: &Head, body: &[u8]) -> bool {
+fn is_kept_by_others(api: &ApiResource, key: &ObjectKey, head: &Head, body: &[u8]) -> bool {
     let label = |name: &str| head.labels.get(name).map(String::as_str);
+    let mut object: Value = serde_json::from_slice(body).unwrap_or_default();
+    if let Some(map) = object.as_object_mut() {
+        // A list of metadata calls all objects the same.
+        map.insert("apiVersion".to_owned(), api.api_version().into());
+        map.insert("kind".to_owned(), api.kind.clone().into());
+    }
     let is_of_cluster = match (&*key.resource.group, &*key.resource.resource) {
-        ("", "configmaps") => key.name == "kube-root-ca.crt",
         ("", "serviceaccounts") => key.name == "default",
-        ("", "services") => key.namespace.as_deref() == Some("default") && key.name == "kubernetes",
         ("", "events" | "endpoints" | "nodes") | ("events.k8s.io", "events") => true,
         ("discovery.k8s.io", "endpointslices") | ("coordination.k8s.io", "leases") => true,
         // The allocator's record of a Service's address.
         ("networking.k8s.io", "ipaddresses") => true,
-        ("apiregistration.k8s.io", "apiservices") => label(AUTOMANAGED).is_some(),
-        ("", "secrets") => {
-            // Tokens belong to their accounts.
-            let object: Value = serde_json::from_slice(body).unwrap_or_default();
-            object["metadata"]["annotations"]["kubernetes.io/service-account.name"].is_string()
-        }
-        _ => false,
+        // Tokens belong to their accounts.
+        ("", "secrets") => object["metadata"]["annotations"]["kubernetes.io/service-account.name"].is_string(),
+        _ => written_by_cluster(&object).or_else(|| kept_up_by_cluster(&object)).is_some(),
     };
     head.deleting
         || !head.owner_uids.is_empty()
@@ -268,7 +268,7 @@ pub(crate) async fn remove(
         if Pin::of_extra(&head.uid) != *pin {
             return Err("it is another object than in the plan that the restore is pinned to".to_owned());
         }
-        if is_kept_by_others(key, &head, &body) {
+        if is_kept_by_others(api, key, &head, &body) {
             return Err("since the plan something else keeps it: an owner, a label, or its deletion".to_owned());
         }
         let object: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -354,7 +354,14 @@ mod tests {
             let body = object.to_string();
             let head = Head::parse(body.as_bytes()).unwrap();
             let key = ObjectKey::new(resource.parse().unwrap(), Some("shop"), &*head.name);
-            is_kept_by_others(&key, &head, body.as_bytes())
+            let kind = match &*key.resource.resource {
+                "configmaps" => "ConfigMap",
+                "services" => "Service",
+                "apiservices" => "APIService",
+                _ => "Other",
+            };
+            let api = ApiResource::new(&*key.resource.group, "v1", &*key.resource.resource, kind);
+            is_kept_by_others(&api, &key, &head, body.as_bytes())
         };
         let object = |name: &str, rest: Value| {
             let mut metadata = json!({"name": name});

@@ -8,6 +8,7 @@ use crate::begun::Begun;
 use crate::desired::{Desired, DesiredObject, Maker};
 use crate::ensure::NeededNamespaces;
 use crate::hold_back::LostClaims;
+use crate::job_pods::LeftToJobs;
 use crate::kept::Kept;
 use crate::leaving::LeavingWaits;
 use crate::mapping::Mapping;
@@ -17,7 +18,7 @@ use crate::native::{Natives, NotPrepared, Room};
 use crate::operations::Operations;
 use crate::read::is_completed;
 use crate::reader::Reader;
-use crate::refused::{Missing, Refused};
+use crate::refused::{self, Missing, Refused};
 use crate::retry::{can_be_read_later, can_pass};
 use crate::same_target::{SameTarget, taken};
 use crate::snapshot_groups::SnapshotGroups;
@@ -61,6 +62,8 @@ pub(crate) struct Remembered {
     pub(crate) lost_claims: Arc<LostClaims>,
     /// The waits for objects that are being deleted.
     pub(crate) leaving: Arc<LeavingWaits>,
+    /// Pods that were left to the Jobs that make them.
+    pub(crate) left_to_jobs: Arc<LeftToJobs>,
 }
 
 impl Restorer {
@@ -98,7 +101,8 @@ impl Restorer {
             }
             if !SameTarget::are_merged(&key.resource) {
                 return match self.beside(source, &target, &object, &other).await {
-                    Ok(settled) => Attempt::Done { action: Action::Skipped, listed: true, settled },
+                    Ok(true) => Attempt::Done { action: Action::Skipped, listed: true, settled: true },
+                    Ok(false) => Attempt::Done { action: Action::Differs, listed: true, settled: false },
                     Err(refused) => self.refused(source, &target, refused, last).await,
                 };
             }
@@ -176,7 +180,7 @@ impl Restorer {
                 return Attempt::Later(Obstacle::Passing);
             }
             Refused::Because(e) => {
-                self.messages.error(target, &format!("error restoring {target}: {}", e.failure));
+                self.messages.error(target, &format!("error restoring {target}: {}", refused::told(&e)));
             }
         }
         self.remembered.lost_claims.add(target);
@@ -196,8 +200,11 @@ impl Restorer {
             Some(desired) => desired,
             None => match self.maker.desired(target, from_backup, Ask::All(&self.remembered.operations)).await {
                 Ok(Desired::Object(object)) => *object,
-                Ok(Desired::Skip { mut needs, reason }) => {
+                Ok(Desired::Skip { mut needs, reason, job }) => {
                     self.messages.left_out(target, &reason);
+                    if let Some(job) = job {
+                        self.remembered.left_to_jobs.add(target, job);
+                    }
                     needs.iter_mut().for_each(|need| need.wait = None);
                     let restore = |row, key| self.restore_row(row, key);
                     self.additional.meet(&source.key, &mut needs, &restore).await?;

@@ -57,7 +57,7 @@ impl Leaving {
             [one] => format!(", held by the finalizer {one}"),
             some => format!(", held by the finalizers {}", some.join(", ")),
         };
-        Some(Self(format!("is being deleted since {since}{held}")))
+        Some(Self(format!("is being deleted since {since}{held}{}", still_to_do(object))))
     }
 
     /// What is known of the deletion of this namespace; `None` when it is not being deleted.
@@ -91,6 +91,20 @@ impl Leaving {
         Some(format!(
             "could not restore {key}: the one in the cluster {self}, and {waited}; when it is gone, run the restore again"
         ))
+    }
+}
+
+/// What a definition that is being deleted waits for, which only its conditions tell: its objects go before it, each as its own finalizers let it.
+fn still_to_do(definition: &Value) -> String {
+    let conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
+    let mut terminating = conditions.filter(|one| one["type"] == "Terminating" && one["status"] == "True");
+    match terminating
+        .next()
+        .and_then(|one| one["message"].as_str())
+        .filter(|_| definition["kind"] == "CustomResourceDefinition")
+    {
+        Some(said) => format!(" until all objects of its type are gone ({said})"),
+        None => String::new(),
     }
 }
 
@@ -129,6 +143,11 @@ mod tests {
         assert_eq!(said(json!(null), too_late), expected("", late));
         assert_eq!(said(json!(null), LeavingWait::GoesOn), None);
         assert_eq!(Leaving::of(&json!({"metadata": {"name": "a", "finalizers": ["b"]}})), None);
+        let definition = json!({"kind": "CustomResourceDefinition", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {"conditions": [{"type": "Terminating", "status": "True", "message": "CustomResource deletion is in progress"}]}});
+        let said = Leaving::of(&definition).map(|leaving| leaving.to_string());
+        let waits = "is being deleted since 2026-01-01T00:00:00Z until all objects of its type are gone (CustomResource deletion is in progress)";
+        assert_eq!(said.as_deref(), Some(waits));
         let namespace = |phase: &str| Leaving::of_namespace(&json!({"status": {"phase": phase}}));
         let said = namespace("Terminating").map(|leaving| leaving.waits());
         assert_eq!(said.as_deref(), Some("until the one in the cluster is gone, which is being deleted"));

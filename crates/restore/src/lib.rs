@@ -10,8 +10,8 @@
 //! - `execute` takes a level, `running` has its attempts in flight (`attempt` is one of them), `deferred` those that are tried
 //!   again (`retry` knows which); `checkpoint` is written by both.
 //! - `item` leads one object through `desired` (with `apply`, `kept`, `operations`, `modifier` and `references`), `ensure` (with
-//!   `namespaces`), `additional` (with `ready` and `aside`), `native` and `write` (with `existing`, `existing_policies`, `update`,
-//!   `recreate` and `leaving`), and decides what follows: an `action`, or why not (`refused`).
+//!   `namespaces`), `additional` (with `ready` and `aside`), `native` and `write` (with `create`, `best_effort`, `existing`,
+//!   `existing_policies`, `definitions`, `update`, `recreate` and `leaving`), and decides what follows: an `action`, or why not (`refused`).
 //! - `volumes` and `volume_fates` say what becomes of volumes and claims, `made_volumes` waits for those that were made,
 //!   `snapshot_groups` and `group_stubs` know what snapshots of groups need, `hold_back` keeps StatefulSets without their storage.
 //! - `pod_commands` runs commands in restored pods beside all that (with `pod_states` and `pod_notes`).
@@ -34,11 +34,13 @@ mod apply;
 mod aside;
 mod attempt;
 mod begun;
-mod built_in;
+mod best_effort;
 mod check;
 mod checkpoint;
+mod create;
 mod deferred;
 mod defined;
+mod definitions;
 mod desired;
 mod ensure;
 mod env;
@@ -53,6 +55,7 @@ mod finalize;
 mod group_stubs;
 mod hold_back;
 mod item;
+mod job_pods;
 mod kept;
 mod leaving;
 mod levels;

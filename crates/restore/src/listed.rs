@@ -59,11 +59,12 @@ impl<'a> Listed<'a> {
         &mut self.0.entry(format!("{api_version}/{kind}")).or_default().0
     }
 
-    /// How many objects it names, by what was done with them.
+    /// How many objects it names, by the words for what was done with them.
     pub(crate) fn count(&self) -> BTreeMap<Action, u64> {
         let mut out = BTreeMap::new();
         for name in self.0.values().flat_map(|names| &names.0) {
-            *out.entry(name.action).or_default() += 1;
+            let action = if name.action == Action::Differs { Action::Failed } else { name.action };
+            *out.entry(action).or_default() += 1;
         }
         out
     }

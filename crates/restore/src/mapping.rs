@@ -5,7 +5,9 @@ use crate::env::Env;
 use crate::existing_policies::ExistingPolicies;
 use crate::same_target::SameTarget;
 use crate::versions::Chosen;
-use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
+use lifeboat_api::well_known::{
+    ANNOTATION_RELABEL, ANNOTATION_RESTORE_STATUS, ANNOTATION_UPDATE_DEFINITIONS, LABEL_BACKUP_NAME, LABEL_RESTORE_NAME,
+};
 use lifeboat_api::{Restore, label_value};
 use lifeboat_archive::index::Row;
 use lifeboat_hook::RestoreHooks;
@@ -84,8 +86,48 @@ impl Mapping {
     /// # Errors
     /// That it does not, for people.
     pub(crate) fn served(&self, key: &ObjectKey, object: &Value) -> Result<Arc<ApiResource>, String> {
-        served(&self.catalog, &key.resource, object)
+        let found = served(&self.catalog, &key.resource, object)?;
+        match of_another_scope(&found, key) {
+            Some(why) => Err(why),
+            None => Ok(found),
+        }
     }
+
+    /// Whether the status of an object is data like all the rest of it: its type has none that controllers write through a
+    /// resource of its own. A user may say of an object, or of a type, that its status is not restored.
+    pub(crate) fn has_status_as_data(&self, key: &ObjectKey, object: &Value) -> bool {
+        let annotation = object["metadata"]["annotations"][ANNOTATION_RESTORE_STATUS].as_str();
+        let is_unwanted = annotation.is_some_and(|text| text.trim().eq_ignore_ascii_case("false"))
+            || self.filter.leaves_status_out(&key.resource);
+        let served = || served(&self.catalog, &key.resource, object);
+        object.get("status").is_some() && !is_unwanted && served().is_ok_and(|of| !of.has_subresource("status"))
+    }
+
+    /// Whether an older definition of a type may take the place of a newer one.
+    pub(crate) fn updates_definitions(&self) -> bool {
+        self.is_annotated(ANNOTATION_UPDATE_DEFINITIONS)
+    }
+
+    /// Whether what is as in the backup already gets the labels of this restore, where the policy is `update`.
+    pub(crate) fn relabels(&self) -> bool {
+        self.is_annotated(ANNOTATION_RELABEL)
+    }
+
+    fn is_annotated(&self, name: &str) -> bool {
+        self.restore.metadata.annotations.get(name).is_some_and(|value| value == "true")
+    }
+}
+
+/// Why an object cannot be of a type: one that was in a namespace when it was saved, and is no more, or the other way round.
+fn of_another_scope(resource: &ApiResource, key: &ObjectKey) -> Option<String> {
+    let name = resource.group_resource();
+    let (now, then) = match (resource.namespaced, key.namespace.is_some()) {
+        (true, false) => ("is in namespaces", "was not when the backup was made"),
+        (false, true) => ("is in no namespace", "was in one when the backup was made"),
+        _ => return None,
+    };
+    let next = "define the type as it was and run the restore again, or make the object by hand (lifeboat backup contents shows it)";
+    Some(format!("in this cluster the type {name} {now}, and it {then}; {next}"))
 }
 
 fn served(catalog: &Catalog, in_backup: &GroupResource, object: &Value) -> Result<Arc<ApiResource>, String> {
@@ -110,6 +152,28 @@ fn served(catalog: &Catalog, in_backup: &GroupResource, object: &Value) -> Resul
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_object_of_a_type_whose_scope_has_changed_is_told_so() {
+        let said = |namespaced, namespace| {
+            let resource = ApiResource { namespaced, ..ApiResource::new("example.com", "v1", "doors", "Door") };
+            of_another_scope(&resource, &ObjectKey::new(resource.group_resource(), namespace, "d"))
+        };
+        let begins = |said: Option<String>| said.map(|said| said.split(';').next().unwrap().to_owned());
+        assert_eq!(
+            begins(said(true, None)).as_deref(),
+            Some(
+                "in this cluster the type doors.example.com is in namespaces, and it was not when the backup was made"
+            )
+        );
+        assert_eq!(
+            begins(said(false, Some("n"))).as_deref(),
+            Some(
+                "in this cluster the type doors.example.com is in no namespace, and it was in one when the backup was made"
+            )
+        );
+        assert_eq!((said(true, Some("n")), said(false, None)), (None, None));
+    }
 
     #[test]
     fn an_object_is_written_to_the_type_that_its_version_and_kind_name() {

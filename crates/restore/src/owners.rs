@@ -73,7 +73,7 @@ impl Owners {
                     rows.push(one.row);
                     self.perhaps_changed.insert(one.row);
                 }
-                Action::Skipped | Action::Removed | Action::Failed => {}
+                Action::Skipped | Action::Differs | Action::Removed | Action::Failed => {}
             }
         }
         if rows.is_empty() {

@@ -11,7 +11,7 @@ use crate::begun::Begun;
 use crate::check::{LOOK_FOR, Presence, Seen};
 use crate::desired::{Desired, Maker};
 use crate::env::Env;
-use crate::existing::{Treatment, is_same_state};
+use crate::existing::{Treatment, is_same_state, told_newer};
 use crate::extras::Extras;
 use crate::leaving::Leaving;
 use crate::levels::Level;
@@ -364,7 +364,7 @@ impl Previewer {
         beside: &mut Beside,
     ) -> Result<Planned, String> {
         let desired = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
-            Desired::Skip { reason, needs } => {
+            Desired::Skip { reason, needs, .. } => {
                 beside.needs = self.coming_along(&needs);
                 return Ok(Planned::Skip(reason));
             }
@@ -422,12 +422,16 @@ impl Previewer {
             }
         }
         let policy = self.mapping.existing.of(&key.resource, from_backup);
-        let treatment = Treatment::of(policy, &key.resource, &item, &existing);
+        let updates = self.mapping.updates_definitions();
+        let treatment = Treatment::of(policy, &key.resource, &item, &existing, updates);
         let planned = planned(&treatment, &item, &existing);
         beside.write = match treatment {
-            Treatment::Merge(patch) | Treatment::Update(patch) => write(Some(patch)),
-            Treatment::Unchanged | Treatment::Recreate | Treatment::Stay => write(None),
+            Treatment::Merge(ref patch) | Treatment::Update(ref patch) => write(Some(patch.clone())),
+            _ => write(None),
         };
+        if let Treatment::Newer(what) = &treatment {
+            beside.modified.warnings.push(told_newer(what));
+        }
         if let Planned::Recreate(differences) = planned {
             return Ok(match refusal(&self.mapping.existing, &resource, &existing, &item) {
                 Some(why) => {
@@ -494,7 +498,8 @@ fn planned(treatment: &Treatment, desired: &Value, in_cluster: &Value) -> Planne
         }
         Treatment::Update(_) => Planned::Update(differences()),
         Treatment::Recreate => Planned::Recreate(differences()),
-        Treatment::Stay => Planned::Conflict(differences()),
+        Treatment::Stay | Treatment::Newer(_) => Planned::Conflict(differences()),
+        Treatment::OfCluster(why) => Planned::Skip((*why).to_owned()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reads the whole archive once before anything is changed: every object is checked, and what planning needs is kept.
 
 use crate::env::Env;
+use crate::job_pods::{JobPods, SeenJobs, has_ended};
 use crate::owner_references::has_owners;
 use crate::volume_fates::VolumeFates;
 use crate::volumes::{Recorded, Verdict, decide};
@@ -33,6 +34,8 @@ pub(crate) struct Contents {
     pub(crate) volumes: VolumeFates,
     /// Rows of the objects whose owners a restore can bring back, in ascending order.
     pub(crate) with_owners: Vec<usize>,
+    /// Pods that their Jobs make anew.
+    pub(crate) job_pods: JobPods,
 }
 
 /// What planning and checking need of one object; the rest is read again when its turn comes.
@@ -58,7 +61,7 @@ pub(crate) async fn scan(
 ) -> Result<Contents, StoreError> {
     let mut tasks = JoinSet::new();
     let mut items = archive.read(rows, &mut tasks);
-    let mut out = Contents::default();
+    let (mut out, mut jobs) = (Contents::default(), SeenJobs::default());
     while let Some(item) = items.next().await? {
         if env.operation.cancel.is_cancelled() {
             break;
@@ -101,11 +104,13 @@ pub(crate) async fn scan(
             _ => {}
         }
         if included {
+            jobs.note(&key, &object, recorded);
             let early = key.resource.resource == "services" && has_fixed_port(&object);
             let ended = is_completed(&key.resource, &object);
             out.facts.push(Facts { row: item.row, early, ended, state: State::of(&item.head) });
         }
     }
+    out.job_pods = jobs.pods();
     // They come in the order of the archive.
     out.with_owners.sort_unstable();
     Ok(out)
@@ -154,7 +159,7 @@ impl State {
 pub(crate) fn is_completed(resource: &GroupResource, object: &Value) -> bool {
     match (resource.group.as_str(), resource.resource.as_str()) {
         ("", "pods") => matches!(object["status"]["phase"].as_str(), Some("Failed" | "Succeeded")),
-        ("batch", "jobs") => object["status"]["completionTime"].as_str().is_some_and(|t| !t.is_empty()),
+        ("batch", "jobs") => has_ended(object),
         _ => false,
     }
 }

@@ -39,7 +39,7 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
     let done = volumes_and_claims(&walked);
     let from_native = |volume: &str| match done.get(&known::volume(volume)) {
         Some(Action::Created | Action::Recreated) => FromNative::Made(walked.natives.name_of(volume)),
-        Some(Action::Updated | Action::Skipped) => FromNative::WasThere,
+        Some(Action::Updated | Action::Skipped | Action::Differs) => FromNative::WasThere,
         Some(Action::Failed | Action::Removed) | None => FromNative::Failed,
     };
     let volumes = walked.volumes.tell(&restore, |key| done.get(key).copied(), from_native);

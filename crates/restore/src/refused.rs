@@ -29,6 +29,23 @@ pub(crate) enum Refused {
     Crowded,
 }
 
+/// Why the API server has refused an object, and what follows from that, for people.
+pub(crate) fn told(error: &ClusterError) -> String {
+    let why = &error.failure;
+    match error.is_too_large() {
+        true => format!(
+            "it is larger than this API server, or etcd behind it, takes, and no later attempt changes that ({why}); save it in parts, \
+             or raise the limit of etcd (--max-request-bytes), and run the restore again"
+        ),
+        false if why.to_string().contains("custom resource definition is terminating") => {
+            format!(
+                "the definition of its type is being deleted ({why}); when it is gone, or there anew, run the restore again"
+            )
+        }
+        false => why.to_string(),
+    }
+}
+
 /// A namespace that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {

@@ -4,14 +4,17 @@ use lifeboat_cluster::ClusterError;
 use lifeboat_store::StoreError;
 
 /// Whether creating the object again a little later can succeed: a webhook or a parent that is itself being restored,
-/// a namespace that is going away, a server that is overloaded.
+/// a namespace that is going away, a server that is overloaded or fails itself. Everything else (too large, invalid, not allowed) is
+/// final: no wait changes it.
 pub(crate) fn can_pass(error: &ClusterError) -> bool {
     // No answer at all was tried for long enough by the client.
     let Some(status) = error.status() else { return false };
     let says = |text: &str| status.message.contains(text);
     match status.code {
         // The namespace or the type is not there yet.
-        404 | 429 | 503 | 504 => true,
+        404 | 429 | 502 | 503 | 504 => true,
+        // Its definition is going away, and may be one that the restore makes anew.
+        405 => says("custom resource definition is terminating"),
         409 => status.reason != "AlreadyExists",
         403 => {
             says("being terminated")
@@ -21,15 +24,21 @@ pub(crate) fn can_pass(error: &ClusterError) -> bool {
                 // A quota that was just made: its controller counts what there is first.
                 || says("status unknown for quota")
         }
-        500 => says("failed calling webhook") || says("conversion webhook"),
+        500 => status.reason != "Invalid" && !status.is_too_large(),
         _ => false,
     }
+}
+
+/// Whether a webhook, or the way to it, is what failed: the API server has not carried the request out then.
+fn is_of_webhook(message: &str) -> bool {
+    message.contains("failed calling webhook") || message.contains("conversion webhook")
 }
 
 /// Whether a write that ended with this error may have been carried out all the same: no answer came from who could know.
 pub(crate) fn may_be_done(error: &ClusterError) -> bool {
     let Some(status) = error.status() else { return true };
-    matches!(status.code, 502 | 504) || (status.code == 500 && !can_pass(error))
+    matches!(status.code, 502 | 504)
+        || (status.code == 500 && !is_of_webhook(&status.message) && !status.is_too_large())
 }
 
 /// Whether reading an object of the archive again a little later can succeed: what is damaged stays so.
@@ -56,7 +65,14 @@ mod tests {
             (403, "Forbidden", "exceeded quota", false),
             (403, "Forbidden", "pods \"a\" is forbidden: status unknown for quota: q, resources: pods", true),
             (500, "InternalError", "failed calling webhook \"a\"", true),
-            (500, "InternalError", "boom", false),
+            (500, "InternalError", "boom", true),
+            (500, "Invalid", "boom", false),
+            (500, "", "etcdserver: request is too large", false),
+            (413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728", false),
+            (400, "BadRequest", "the object provided is unrecognized", false),
+            (405, "MethodNotAllowed", "the server does not allow this method on the requested resource", false),
+            (405, "MethodNotAllowed", "create not allowed while custom resource definition is terminating", true),
+            (502, "", "Bad Gateway", true),
             (503, "", "", true),
         ] {
             let status = ApiStatus { code, reason: reason.into(), message: message.into(), ..ApiStatus::default() };
@@ -74,6 +90,7 @@ mod tests {
             (429, "too many requests", false),
             (500, "failed calling webhook \"a\"", false),
             (500, "etcdserver: request timed out", true),
+            (500, "etcdserver: request is too large", false),
             (502, "", true),
             (503, "", false),
             (504, "Timeout: request did not complete within requested timeout", true),

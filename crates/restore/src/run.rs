@@ -101,6 +101,7 @@ async fn walk(
     if let Ok(reached) = &mut reached {
         reached.done.extend(done_before(&walk.archive, &lasting.begun, &checkpoint));
     }
+    lasting.remembered.left_to_jobs.tell(&env.operation.journal);
     // Also of a restore that loses the cluster.
     let namespaces = lasting.namespaces.report(&env.operation.journal).await;
     let mut removed = Vec::new();
@@ -288,6 +289,8 @@ fn tell_unsaved(saved: Result<(), RecordsError>, env: &Env) {
 
 #[cfg(test)]
 mod existing;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]

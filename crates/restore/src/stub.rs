@@ -300,6 +300,21 @@ impl Ground {
         *self.api.before_deletion.lock().unwrap() = Some(change);
     }
 
+    /// Takes no objects that have more bytes than this.
+    pub(crate) fn take_at_most(&self, bytes: usize) {
+        self.api.largest.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Lets no patch change these fields, which are JSON pointers.
+    pub(crate) fn fix(&self, fields: &[&'static str]) {
+        *self.api.fixed.lock().unwrap() = fields.to_vec();
+    }
+
+    /// Lets refusals name what the fixed fields are in, as Kubernetes does of some types.
+    pub(crate) fn name_fixed(&self, place: &'static str) {
+        *self.api.named_as.lock().unwrap() = place;
+    }
+
     /// The creations and patches that were asked for, each as `METHOD path`, in their order; without those of namespaces.
     pub(crate) fn writes(&self) -> Vec<String> {
         self.api.writes.lock().unwrap().clone()
@@ -373,18 +388,24 @@ struct Type {
     plural: &'static str,
     kind: &'static str,
     namespaced: bool,
+    has_status: bool,
 }
 
 const fn served(group: &'static str, version: &'static str, plural: &'static str, kind: &'static str) -> Type {
-    Type { group, version, plural, kind, namespaced: true }
+    Type { group, version, plural, kind, namespaced: true, has_status: true }
 }
 
 const fn of_cluster(all: Type) -> Type {
     Type { namespaced: false, ..all }
 }
 
+/// Whose status is data, as all the rest of it.
+const fn without_status(all: Type) -> Type {
+    Type { has_status: false, ..all }
+}
+
 /// Of one group and version after the other, and of each group the preferred version first.
-const TYPES: [Type; 12] = [
+const TYPES: [Type; 13] = [
     of_cluster(served("", "v1", "namespaces", "Namespace")),
     served("", "v1", "configmaps", "ConfigMap"),
     served("", "v1", "pods", "Pod"),
@@ -396,6 +417,7 @@ const TYPES: [Type; 12] = [
     served("batch", "v1", "jobs", "Job"),
     served("example.com", "v2", "widgets", "Widget"),
     served("example.com", "v2", "gadgets", "Gadget"),
+    without_status(served("example.com", "v2", "doors", "Door")),
     served("example.com", "v1", "widgets", "Widget"),
 ];
 
@@ -416,8 +438,9 @@ impl Type {
 
     fn discovered(&self) -> Value {
         let scope = if self.namespaced { "Namespaced" } else { "Cluster" };
+        let subresources = if self.has_status { json!([{"subresource": "status"}]) } else { json!([]) };
         json!({"resource": self.plural, "responseKind": {"kind": self.kind}, "scope": scope,
-            "verbs": ["get", "list", "create", "patch", "delete"], "subresources": [{"subresource": "status"}]})
+            "verbs": ["get", "list", "create", "patch", "delete"], "subresources": subresources})
     }
 }
 
@@ -465,6 +488,11 @@ struct Api {
     answers: Mutex<BTreeMap<(&'static str, &'static str), Answer>>,
     /// How long what is asked about a path is thought over.
     slow: Mutex<BTreeMap<&'static str, Duration>>,
+    /// The most bytes that an object may have; 0 for any.
+    largest: AtomicUsize,
+    /// Fields that no patch may change, as JSON pointers, and how such a refusal names them; empty for each by itself.
+    fixed: Mutex<Vec<&'static str>>,
+    named_as: Mutex<&'static str>,
     /// What becomes of an object just before the next deletion.
     before_deletion: Mutex<Option<BeforeDeletion>>,
 }
@@ -493,6 +521,11 @@ impl Api {
         // The client may have been stopped.
         let _ = stream.write_all(all.as_bytes()).await;
         let _ = stream.shutdown().await;
+    }
+
+    fn is_too_large(&self, object: &Value) -> bool {
+        let largest = self.largest.load(Ordering::Relaxed);
+        largest > 0 && object.to_string().len() > largest
     }
 
     fn say(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
@@ -537,6 +570,9 @@ impl Api {
                 if query.contains("dryRun=") {
                     return (201, body);
                 }
+                if self.is_too_large(&body) {
+                    return status(500, "etcdserver: request is too large");
+                }
                 let mut object = body;
                 object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:01Z");
                 object["metadata"]["uid"] = format!("uid-of-{name}").into();
@@ -576,7 +612,20 @@ impl Api {
                 if differs("uid") || differs("resourceVersion") {
                     return status(409, "Conflict");
                 }
-                lifeboat_patch::merge(object, &body);
+                let fixed = self.fixed.lock().unwrap();
+                if let Some(field) = fixed.iter().find(|field| body.pointer(field).is_some()) {
+                    let named_as = *self.named_as.lock().unwrap();
+                    return immutable(if named_as.is_empty() { field } else { named_as });
+                }
+                if query.contains("dryRun=") {
+                    return (200, object.clone());
+                }
+                let mut changed = object.clone();
+                lifeboat_patch::merge(&mut changed, &body);
+                if self.is_too_large(&changed) {
+                    return status(500, "etcdserver: request is too large");
+                }
+                *object = changed;
                 let revision: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
                 object["metadata"]["resourceVersion"] = (revision + 1).to_string().into();
                 self.patches.lock().unwrap().push(body);
@@ -603,6 +652,14 @@ fn remove(objects: &mut BTreeMap<String, Value>, path: &str) -> Option<Value> {
     let removed = objects.remove(path);
     objects.retain(|other, _| !other.starts_with(&format!("{path}/")));
     removed
+}
+
+/// The answer of Kubernetes about a field that cannot be changed.
+fn immutable(field: &str) -> (u16, Value) {
+    let (_, mut answer) = status(422, "Invalid");
+    let field = field.trim_start_matches('/').replace('/', ".");
+    answer["details"] = json!({"causes": [{"reason": "FieldValueInvalid", "field": field, "message": "Invalid value: 1: field is immutable"}]});
+    (422, answer)
 }
 
 fn status(code: u16, reason: &str) -> (u16, Value) {

@@ -1,35 +1,11 @@
 //! The patch by which the policy `update` makes an object match the backup. Pure.
 
 use crate::one_life::{remove_restore_labels, strip};
-use lifeboat_patch::restored::BINDING;
+use lifeboat_object::Quantity;
+use lifeboat_patch::owned::{group, owned_fields};
 use lifeboat_patch::{Difference, merge, merge_diff};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-
-/// Fields that servers and controllers own: a difference there is not the user's, and is left as it is in the cluster.
-/// `docs/compatibility.md` has the list for users.
-const OWNED: [(&str, &str); 13] = [
-    ("Service", "/spec/clusterIP"),
-    ("Service", "/spec/clusterIPs"),
-    ("Service", "/spec/healthCheckNodePort"),
-    ("PersistentVolume", "/spec/claimRef"),
-    ("PersistentVolumeClaim", "/spec/volumeName"),
-    ("Deployment", "/metadata/annotations/deployment.kubernetes.io~1revision"),
-    ("Pod", "/spec/nodeName"),
-    // Computed from the class of the cluster.
-    ("Pod", "/spec/priority"),
-    // `kubectl debug` adds them, by a subresource.
-    ("Pod", "/spec/ephemeralContainers"),
-    // Names the holder. The holder from the backup must not take the lease from a living leader.
-    ("Lease", "/spec"),
-    ("Namespace", "/spec/finalizers"),
-    ("Job", "/spec/selector"),
-    ("Job", "/spec/template/metadata/labels"),
-];
-
-/// Of a token that a controller fills in.
-const OF_A_TOKEN: [&str; 4] =
-    ["/metadata/annotations/kubernetes.io~1service-account.uid", "/data/token", "/data/ca.crt", "/data/namespace"];
 
 /// The merge patch from the object in the cluster to the one in the backup; `None` when nothing of the user's differs.
 /// Both restore labels are in every patch.
@@ -64,26 +40,22 @@ pub(crate) fn digest(object: &Value) -> [u8; 16] {
 
 /// Both objects with what counts: the one in the cluster, and what it should become.
 fn sides(desired: &Value, in_cluster: &Value) -> (Value, Value) {
-    let from = prepared(in_cluster);
-    let mut to = prepared(desired);
-    let kind = desired["kind"].as_str().unwrap_or_default().to_owned();
-    for (_, pointer) in OWNED.iter().filter(|(k, _)| *k == kind) {
-        keep(&mut to, &from, pointer);
+    let (mut from, mut to) = (prepared(in_cluster), prepared(desired));
+    // Of types of which it is data: the others have lost it on their way here.
+    if let Some(status) = desired.get("status") {
+        to["status"] = status.clone();
+        if let Some(status) = in_cluster.get("status") {
+            from["status"] = status.clone();
+        }
     }
-    match kind.as_str() {
-        "Service" => keep_node_ports(&mut to, &from),
-        "Pod" => keep_job_tracking(&mut to, &from),
-        "PersistentVolume" | "PersistentVolumeClaim" => {
-            for annotation in BINDING {
-                keep(&mut to, &from, &format!("/metadata/annotations/{}", annotation.replace('/', "~1")));
-            }
-        }
-        "Secret" if desired["type"] == "kubernetes.io/service-account-token" => {
-            OF_A_TOKEN.iter().for_each(|pointer| keep(&mut to, &from, pointer));
-        }
-        // A controller gathers them from other roles.
-        "ClusterRole" if !to["aggregationRule"].is_null() => keep(&mut to, &from, "/rules"),
+    match (group(desired), desired["kind"].as_str().unwrap_or_default()) {
+        ("", "Service") => keep_node_ports(&mut to, &from),
+        ("", "Pod") => keep_job_tracking(&mut to, &from),
+        ("", "PersistentVolumeClaim") => keep_request(&mut to, &from),
         _ => {}
+    }
+    for pointer in owned_fields(desired, in_cluster) {
+        keep(&mut to, &from, &pointer);
     }
     (from, to)
 }
@@ -138,6 +110,19 @@ fn keep_job_tracking(to: &mut Value, from: &Value) {
         if finalizers.is_empty() {
             keep(to, from, "/metadata/finalizers");
         }
+    }
+}
+
+/// Lets a claim that comes from a snapshot ask for no more than the one in the cluster: a backup raises what its copy asks for to
+/// what a volume from the snapshot needs.
+fn keep_request(to: &mut Value, from: &Value) {
+    const REQUEST: &str = "/spec/resources/requests/storage";
+    if to["spec"]["dataSource"]["kind"] != "VolumeSnapshot" {
+        return;
+    }
+    let asked = |claim: &Value| claim.pointer(REQUEST).and_then(Value::as_str).and_then(Quantity::parse);
+    if asked(to).zip(asked(from)).is_some_and(|(copy, there)| copy.exceeds(there)) {
+        keep(to, from, REQUEST);
     }
 }
 
@@ -213,7 +198,7 @@ mod tests {
         let claim = |annotations: Value| json!({"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": annotations}, "spec": {}});
         assert_eq!(patch(&claim(json!({})), &claim(json!({"pv.kubernetes.io/bind-completed": "yes"}))), None);
         let deployment = |revision: Option<&str>, replicas: u32| {
-            let mut out = json!({"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": replicas}});
+            let mut out = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": replicas}});
             if let Some(revision) = revision {
                 out["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": revision});
             }
@@ -233,9 +218,9 @@ mod tests {
         let volume = |annotations: Value| json!({"kind": "PersistentVolume", "metadata": {"name": "v", "annotations": annotations}});
         let secret = |of: &str, annotations: Value, data: Value| json!({"kind": "Secret", "type": of, "metadata": {"name": "s", "annotations": annotations}, "data": data});
         let token = |annotations: Value, data: Value| secret("kubernetes.io/service-account-token", annotations, data);
-        let role = |aggregation: Value, rules: Value| json!({"kind": "ClusterRole", "metadata": {"name": "r"}, "aggregationRule": aggregation, "rules": rules});
-        let lease =
-            |holder: &str| json!({"kind": "Lease", "metadata": {"name": "l"}, "spec": {"holderIdentity": holder}});
+        let role = |aggregation: Value, rules: Value| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}, "aggregationRule": aggregation, "rules": rules});
+        let lease = |holder: &str| json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {"holderIdentity": holder}});
+        let of_others = |holder: &str| json!({"apiVersion": "example.com/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {"holderIdentity": holder}});
         let name = "kubernetes.io/service-account.name";
         for (desired, live, expected) in [
             (pod(json!({})), pod(json!({"priority": 7, "nodeName": "n", "ephemeralContainers": [1]})), None),
@@ -276,8 +261,44 @@ mod tests {
             ),
             (role(Value::Null, json!([1])), role(Value::Null, json!([2])), Some(json!({"rules": [1]}))),
             (lease("was"), lease("is"), None),
+            (of_others("was"), of_others("is"), Some(json!({"spec": {"holderIdentity": "was"}}))),
         ] {
             assert_eq!(patch(&desired, &live), expected, "{desired} over {live}");
         }
+    }
+
+    #[test]
+    fn a_claim_that_came_from_a_snapshot_is_as_in_the_backup() {
+        let claim = |spec: Value| json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": spec});
+        let asks = |storage: &str| json!({"requests": {"storage": storage}});
+        let source = |name: &str| json!({"kind": "VolumeSnapshot", "name": name});
+        let restored =
+            claim(json!({"volumeName": "pv-2", "dataSource": source("velero-x"), "dataSourceRef": source("velero-x"),
+            "selector": {}, "resources": asks("10Gi")}));
+        for (desired, expected) in [
+            // Its copy, bound to the volume that it had, and as it comes from its snapshot.
+            (claim(json!({"volumeName": "pv-1", "resources": asks("10Gi")})), None),
+            (claim(json!({"dataSource": source("velero-y"), "resources": asks("11Gi")})), None),
+            (
+                claim(json!({"volumeName": "pv-1", "resources": asks("11Gi")})),
+                Some(json!({"spec": {"resources": asks("11Gi")}})),
+            ),
+        ] {
+            assert_eq!(patch(&desired, &restored), expected, "{desired}");
+        }
+    }
+
+    #[test]
+    fn a_status_that_is_data_is_compared_and_any_other_is_not() {
+        let object = |status: Value| json!({"apiVersion": "example.com/v1", "kind": "Door", "metadata": {"name": "d"}, "status": status});
+        let (open, shut) = (object(json!({"state": "open"})), object(json!({"state": "shut"})));
+        assert_eq!(patch(&open, &shut), Some(json!({"status": {"state": "open"}})));
+        assert_eq!(patch(&open, &open), None);
+        let mut without = open.clone();
+        without.as_object_mut().unwrap().remove("status");
+        assert_eq!(
+            (patch(&without, &shut), patch(&open, &without)),
+            (None, Some(json!({"status": {"state": "open"}})))
+        );
     }
 }

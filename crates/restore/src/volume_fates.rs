@@ -139,7 +139,7 @@ impl VolumeFates {
                 (Data::WithVolume(native), Some(Action::Created | Action::Recreated)) => {
                     with_native(&mut record, native, from_native(&claim.volume))
                 }
-                (_, Some(Action::Updated | Action::Skipped)) => {
+                (_, Some(Action::Updated | Action::Skipped | Action::Differs)) => {
                     "the claim was not made by this restore: what is there keeps what it holds".to_owned()
                 }
                 (_, Some(Action::Failed | Action::Removed) | None) => "the claim was not restored".to_owned(),

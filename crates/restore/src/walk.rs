@@ -8,6 +8,7 @@ use crate::defined::Defined;
 use crate::desired::Maker;
 use crate::env::Env;
 use crate::existing_policies::ExistingPolicies;
+use crate::job_pods::JobPods;
 use crate::levels::{Level, into_levels};
 use crate::load::{modifiers, policies, version_priorities};
 use crate::mapping::Mapping;
@@ -68,6 +69,7 @@ pub(crate) struct Walk {
     lists_existing: bool,
     pub(crate) kinds: Kinds,
     provisioned: Arc<BTreeSet<String>>,
+    job_pods: Arc<JobPods>,
     /// Volumes that are made from native snapshots.
     pub(crate) natives: Arc<Natives>,
     actions: Vec<Arc<dyn RestoreItemAction>>,
@@ -158,6 +160,7 @@ impl Walk {
             lists_existing: request.settings.lists_existing,
             kinds: contents.kinds,
             provisioned: Arc::new(contents.provisioned),
+            job_pods: Arc::new(contents.job_pods),
             natives: Arc::new(Natives::new(contents.native, restore, env)),
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
             resource_timeout: request.settings.resource_timeout.to_std(),
@@ -214,6 +217,7 @@ impl Walk {
             mapping: Arc::new(mapping),
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             provisioned: Arc::clone(&self.provisioned),
+            job_pods: Arc::clone(&self.job_pods),
             natives: Arc::clone(&self.natives),
             modifiers: Arc::clone(&self.modifiers),
             schemas: Arc::clone(&self.schemas),

@@ -2,10 +2,12 @@
 
 use crate::action::Action;
 use crate::attempt::Source;
+use crate::best_effort::{KeptBack, ToPatch};
+use crate::create::{Made, ToCreate, unlabelled};
 use crate::defined::Defined;
 use crate::desired::Maker;
 use crate::env::Env;
-use crate::existing::{Treatment, is_made_since, is_same_state};
+use crate::existing::{Treatment, is_made_since, is_same_state, told_newer};
 use crate::leaving::Leaving;
 use crate::managed_fields::FieldManagers;
 use crate::mapping::Mapping;
@@ -13,13 +15,13 @@ use crate::messages::Messages;
 use crate::pinned::{Change, Pinned};
 use crate::pod_commands::PodCommands;
 use crate::recreate::{Replacement, Undeleted, advice, refusal};
-use crate::refused::Refused;
+use crate::refused::{self, Refused};
 use crate::renamed::Renamed;
 use crate::retry::can_pass;
 use crate::wait::established;
 use bytes::Bytes;
 use lifeboat_api::{ExistingResourcePolicy, Time, well_known};
-use lifeboat_cluster::{ClusterError, MergePatch, Wanted};
+use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -41,6 +43,8 @@ pub(crate) struct Writer {
     pub(crate) is_resumed: bool,
     /// How long a resource definition is waited for, and an object that is to be gone before it is made anew.
     pub(crate) timeout: Duration,
+    /// The cluster, to which all objects of a restore are written with one patience.
+    pub(crate) cluster: Cluster,
     pub(crate) env: Env,
 }
 
@@ -94,7 +98,7 @@ impl Writer {
         let namespace = key.namespace.as_deref();
         let looks_first = source.exists || self.pinned.as_ref().is_some_and(|pinned| !pinned.makes(key));
         if looks_first {
-            match self.env.cluster.get(&target.resource, namespace, name).await {
+            match self.cluster.get(&target.resource, namespace, name).await {
                 Ok(Some(body)) => {
                     let existing = staying(&body)?;
                     let was_changed = self.pinned.as_ref().is_some_and(|pinned| pinned.found_changed(key));
@@ -110,15 +114,24 @@ impl Writer {
             }
         }
         self.held(object, Change::Create)?;
-        let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &target.managers.field_manager };
-        match self.env.cluster.create(&target.resource, namespace, name, wanted).await {
-            Ok(created) => {
-                let created = serde_json::from_slice(&created).unwrap_or_default();
-                self.after_create(&target, &created).await;
-                Ok(Action::Created)
-            }
+        match self.create(&target).await {
+            Ok(()) => Ok(Action::Created),
             Err(e) => self.not_created(&target, e).await,
         }
+    }
+
+    /// Creates the object, and does what follows.
+    async fn create(&self, target: &Target<'_>) -> Result<(), ClusterError> {
+        let Target { object: ToWrite { key, desired, .. }, resource, managers } = target;
+        let (namespace, name, field_manager) =
+            (key.namespace.as_deref(), target.object.name(), &*managers.field_manager);
+        let to_create = ToCreate { resource, namespace, name, object: desired, field_manager };
+        let Made { object, is_labelled } = to_create.send(&self.cluster).await?;
+        if !is_labelled {
+            self.messages.warning(key, &unlabelled(key));
+        }
+        self.after_create(target, &object).await;
+        Ok(())
     }
 
     /// The object of the cluster that one of this key would become.
@@ -131,7 +144,7 @@ impl Writer {
             Refused::Reported
         })?;
         let name = desired["metadata"]["name"].as_str().unwrap_or(&key.name);
-        let found = self.env.cluster.get(&resource, key.namespace.as_deref(), name).await;
+        let found = self.cluster.get(&resource, key.namespace.as_deref(), name).await;
         let found = found.map_err(|e| Refused::Because(Box::new(e)))?;
         Ok(found.map(|body| serde_json::from_slice(&body).unwrap_or_default()))
     }
@@ -174,7 +187,7 @@ impl Writer {
         {
             let body = Bytes::from(json!({ "status": status }).to_string());
             let patch = MergePatch { body, subresource: resource.has_subresource("status").then_some("status") };
-            let written = self.env.cluster.patch(resource, namespace, name, patch).await;
+            let written = self.cluster.patch(resource, namespace, name, patch).await;
             if let Err(e) = written {
                 self.messages.warning(key, &format!("status of {key} could not be restored: {}", e.failure));
             }
@@ -182,7 +195,7 @@ impl Writer {
         if managers.second_write {
             let managed_fields = &from_backup["metadata"]["managedFields"];
             let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
-            let written = self.env.cluster.patch(resource, namespace, name, MergePatch::of(patch)).await;
+            let written = self.cluster.patch(resource, namespace, name, MergePatch::of(patch)).await;
             match written {
                 Ok(_) => {}
                 Err(e) if e.is_not_found() => {
@@ -217,7 +230,7 @@ impl Writer {
     /// The object is there already, or it was refused.
     async fn not_created(&self, target: &Target<'_>, error: ClusterError) -> Result<Action, Refused> {
         let Target { object: ToWrite { source, key, desired, .. }, resource, .. } = target;
-        match self.env.cluster.get(resource, key.namespace.as_deref(), target.object.name()).await {
+        match self.cluster.get(resource, key.namespace.as_deref(), target.object.name()).await {
             Ok(Some(body)) => {
                 let existing = staying(&body)?;
                 // A controller may have made it meanwhile, with our labels copied from its parent: then it differs.
@@ -229,6 +242,8 @@ impl Writer {
                 self.existing(target, &existing).await
             }
             Ok(None) => Err(Refused::Because(Box::new(error))),
+            // What keeps it from being read is what keeps it from being made.
+            Err(_) if can_pass(&error) => Err(Refused::Because(Box::new(error))),
             Err(e) => {
                 self.messages
                     .error(key, &format!("error restoring {key}: {}; reading it: {}", error.failure, e.failure));
@@ -242,15 +257,25 @@ impl Writer {
         if is_same_state(existing, from_backup) {
             match self.maker.is_to_change(key, from_backup, desired).await {
                 Ok(true) => {}
-                Ok(false) => return Ok(Action::Skipped),
+                Ok(false) => return Ok(self.unchanged(target, existing).await),
                 Err(e) => return Err(Refused::Unprepared(e)),
             }
         }
         let policy = self.mapping.existing.of(&key.resource, from_backup);
-        let mut patch = match Treatment::of(policy, &key.resource, desired, existing) {
-            Treatment::Unchanged => return Ok(Action::Skipped),
+        let updates = self.mapping.updates_definitions();
+        let patch = match Treatment::of(policy, &key.resource, desired, existing, updates) {
+            Treatment::Unchanged => return Ok(self.unchanged(target, existing).await),
             Treatment::Merge(patch) | Treatment::Update(patch) => patch,
             Treatment::Recreate => return self.recreate(target, existing).await,
+            Treatment::OfCluster(why) => {
+                self.messages.left_out(key, why);
+                return Ok(Action::Skipped);
+            }
+            Treatment::Newer(what) => {
+                self.messages
+                    .warning(key, &format!("could not update {key} to match the backup: {}", told_newer(&what)));
+                return Ok(Action::Differs);
+            }
             Treatment::Stay => {
                 // compat: two wordings, as Velero's; scripts look for them.
                 let subject = match policy {
@@ -259,10 +284,38 @@ impl Writer {
                 };
                 let why = "the in-cluster version is different than the backed-up version";
                 self.messages.warning(key, &format!("could not restore, {subject} already exists. Warning: {why}"));
-                return Ok(Action::Skipped);
+                return Ok(Action::Differs);
             }
         };
         self.held(target.object, Change::Update(existing))?;
+        self.update(target, existing, patch).await
+    }
+
+    /// What follows for an object that is as in the backup already: it gets the labels of the restore where that is asked for.
+    async fn unchanged(&self, target: &Target<'_>, existing: &Value) -> Action {
+        let Target { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
+        self.messages.unchanged(key);
+        let policy = self.mapping.existing.of(&key.resource, from_backup);
+        let is_updated = matches!(policy, ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact);
+        if !self.mapping.relabels() || !is_updated || self.mapping.has_labels(existing) {
+            return Action::Skipped;
+        }
+        let labels = &desired["metadata"]["labels"];
+        let labels = [well_known::LABEL_BACKUP_NAME, well_known::LABEL_RESTORE_NAME].map(|name| (name, &labels[name]));
+        let patch =
+            json!({"metadata": {"labels": serde_json::Map::from_iter(labels.map(|(k, v)| (k.to_owned(), v.clone())))}});
+        let patch = MergePatch::of(Bytes::from(patch.to_string()));
+        if let Err(e) = self.cluster.patch(resource, key.namespace.as_deref(), target.object.name(), patch).await {
+            let text =
+                format!("{key} is as in the backup, and could not be given the labels of the restore: {}", e.failure);
+            self.messages.warning(key, &text);
+        }
+        Action::Skipped
+    }
+
+    /// Makes an object match the backup, as far as the API server lets it.
+    async fn update(&self, target: &Target<'_>, existing: &Value, mut patch: Value) -> Result<Action, Refused> {
+        let Target { object: ToWrite { key, .. }, resource, .. } = target;
         if self.pinned.is_some() {
             // The API server refuses it when the object has changed meanwhile.
             lifeboat_patch::merge(
@@ -271,15 +324,25 @@ impl Writer {
                 "uid": existing["metadata"]["uid"], "resourceVersion": existing["metadata"]["resourceVersion"]}}),
             );
         }
-        let body = Bytes::from(patch.to_string());
-        let namespace = key.namespace.as_deref();
-        match self.env.cluster.patch(resource, namespace, target.object.name(), MergePatch::of(body)).await {
-            Ok(_) => Ok(Action::Updated),
+        let (namespace, name, is_error) = (key.namespace.as_deref(), target.object.name(), self.pinned.is_some());
+        match (ToPatch { resource, namespace, name, patch: &patch }).send(&self.cluster).await {
+            Ok(KeptBack { fields, why, labels }) => {
+                if labels {
+                    self.messages.warning(key, &unlabelled(key));
+                }
+                if !fields.is_empty() {
+                    let (fields, why) = (fields.join(", "), why.join("; "));
+                    let told = format!(
+                        "could not update {fields} of {key} to match the backup, and has updated all the rest: {why}"
+                    );
+                    self.messages.unequal(key, &told, is_error);
+                }
+                Ok(Action::Updated)
+            }
             // It has changed in that moment, perhaps in nothing that counts.
             Err(e) if e.is_conflict() && self.pinned.is_some() => Err(Refused::Because(Box::new(e))),
             Err(e) => {
-                let told = format!("could not update {key} to match the backup: {}", e.failure);
-                let is_error = self.pinned.is_some();
+                let told = format!("could not update {key} to match the backup: {}", refused::told(&e));
                 if can_pass(&e) {
                     return Err(Refused::Unequal { told, is_error });
                 }
@@ -291,10 +354,10 @@ impl Writer {
 
     /// Deletes an object that differs and makes it anew, where it may be.
     async fn recreate(&self, target: &Target<'_>, in_cluster: &Value) -> Result<Action, Refused> {
-        let Target { object: ToWrite { key, desired, .. }, resource, managers } = target;
+        let Target { object: ToWrite { key, desired, .. }, resource, .. } = target;
         if let Some(why) = refusal(&self.mapping.existing, resource, in_cluster, desired) {
             self.messages.warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
-            return Ok(Action::Skipped);
+            return Ok(Action::Differs);
         }
         self.held(target.object, Change::Recreate(in_cluster))?;
         let restore = &self.mapping.restore.metadata.name;
@@ -325,12 +388,8 @@ impl Writer {
         let fields = [("object", key.to_string()), ("manifest", place.clone())];
         let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
         self.env.operation.journal.info("Deleted an object to make it anew", &fields);
-        let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &managers.field_manager };
-        match self.env.cluster.create(resource, key.namespace.as_deref(), &named.name, wanted).await {
-            Ok(created) => {
-                self.after_create(target, &serde_json::from_slice(&created).unwrap_or_default()).await;
-                Ok(Action::Recreated)
-            }
+        match self.create(target).await {
+            Ok(()) => Ok(Action::Recreated),
             Err(e) if can_pass(&e) => {
                 let why = format!("was deleted, and cannot be made anew at once: {}; {}", e.failure, advice(&place));
                 self.messages.warning(key, &format!("{key} {why}"));

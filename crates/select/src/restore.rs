@@ -236,6 +236,12 @@ impl RestoreFilter {
         self.status.as_ref().is_some_and(|lists| lists.includes(&resource.to_string()))
     }
 
+    /// Whether the restore says of a type that its objects do not get their status back.
+    #[must_use]
+    pub fn leaves_status_out(&self, resource: &GroupResource) -> bool {
+        self.status.as_ref().is_some_and(|lists| lists.excludes(&resource.to_string()))
+    }
+
     /// Warnings for the user: patterns and names that match nothing.
     #[must_use]
     pub fn warnings(&self) -> &[String] {

@@ -4,6 +4,7 @@ use super::config_map::config_map;
 use crate::flags::{self, List, Optional, OrSelectors, Pairs};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use lifeboat_api::well_known::{ANNOTATION_RELABEL, ANNOTATION_UPDATE_DEFINITIONS};
 use lifeboat_api::{
     Duration, ExistingResourcePolicyOverride, LabelSelector, Restore, RestoreStatusSpec, UploaderConfigForRestore,
 };
@@ -46,6 +47,13 @@ pub(crate) struct RestoreSpecArgs {
     /// StatefulSets that delete their claims
     #[arg(long, value_name = "TYPE")]
     allow_recreate: Vec<String>,
+    /// Give the labels of this restore also to objects that are as in the backup already, with --existing-resource-policy update
+    #[arg(long)]
+    relabel: bool,
+    /// Let an older definition of a type take the place of a newer one, with --existing-resource-policy update: versions and fields
+    /// that only the newer one has are lost
+    #[arg(long)]
+    update_definitions: bool,
     /// Carry out the plan of this digest and no other: the restore fails, with nothing changed, when it would do something else. A
     /// plan or dry run says whether it is that one; the exit code is 3 when it is not
     #[arg(long, default_value = "", value_name = "DIGEST")]
@@ -101,6 +109,13 @@ impl RestoreSpecArgs {
         let list = |given: &Option<List>| given.clone().unwrap_or_default().0;
         restore.metadata.labels = flags::merged(&self.labels);
         restore.metadata.annotations = flags::merged(&self.annotations);
+        for (is_wanted, name) in
+            [(self.relabel, ANNOTATION_RELABEL), (self.update_definitions, ANNOTATION_UPDATE_DEFINITIONS)]
+        {
+            if is_wanted {
+                restore.metadata.annotations.insert(name.to_owned(), "true".to_owned());
+            }
+        }
         let spec = &mut restore.spec;
         spec.included_namespaces.clone_from(&self.include_namespaces.0);
         spec.excluded_namespaces = list(&self.exclude_namespaces);
@@ -150,6 +165,19 @@ mod tests {
         let always = ["backupName", "includedNamespaces", "itemOperationTimeout", "hooks"];
         spec.as_object_mut().unwrap().retain(|key, _| !always.contains(&key.as_str()));
         spec
+    }
+
+    #[test]
+    fn what_the_spec_has_no_field_for_is_an_annotation() {
+        for (line, expected) in [
+            ("", json!({})),
+            ("--relabel --annotations a=b", json!({"a": "b", "lifeboat.io/relabel": "true"})),
+            ("--update-definitions", json!({"lifeboat.io/update-definitions": "true"})),
+        ] {
+            let mut restore = Restore::default();
+            parsed::<RestoreSpecArgs>(line).apply(&mut restore);
+            assert_eq!(json!(restore.metadata.annotations), expected, "{line}");
+        }
     }
 
     #[test]

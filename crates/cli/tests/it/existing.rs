@@ -189,7 +189,7 @@ fn what_differs_is_left_updated_or_made_anew_by_the_policy_for_it() {
     let listed = gunzip_json(&bed.bucket().join("restores/r/restore-r-resource-list.json.gz"));
     assert_eq!(
         listed["v1/ConfigMap"],
-        json!(["shop/fixed(recreated)", "shop/held(skipped)", "shop/kube-root-ca.crt(skipped)", "shop/same(skipped)"])
+        json!(["shop/fixed(recreated)", "shop/held(failed)", "shop/kube-root-ca.crt(skipped)", "shop/same(skipped)"])
     );
 
     restore("s", &["--allow-recreate", "widgets.example.com"]);

@@ -1,7 +1,7 @@
 //! Merges objects and lists, each by what its schema says.
 
 use super::error::{StrategicError, refused};
-use super::order::put_in_order;
+use super::order::{identities, put_in_order, wanted};
 use super::schema::{Field, Node};
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub(super) fn merge_object(
     path: &str,
 ) -> Result<(), StrategicError> {
     match patch.get(DIRECTIVE).map(|directive| directive.as_str().unwrap_or_default()) {
-        None | Some("merge") => {}
+        None => {}
         Some("delete") => {
             target.clear();
             return Ok(());
@@ -30,7 +30,12 @@ pub(super) fn merge_object(
         let Some(names) = retained.as_array() else {
             return refused(&format!("{path}/{RETAIN}"), "the names to retain are no list");
         };
-        target.retain(|name, _| names.iter().any(|retained| retained == name));
+        let is_retained = |name: &str| names.iter().any(|retained| retained == name);
+        let sets = |(name, value): &(&String, &Value)| !name.starts_with('$') && !value.is_null();
+        if let Some((name, _)) = patch.iter().filter(sets).find(|(name, _)| !is_retained(name)) {
+            return refused(&format!("{path}/{RETAIN}"), format!("the patch sets {name}, which it does not retain"));
+        }
+        target.retain(|name, _| is_retained(name));
     }
     for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
         let at = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
@@ -57,7 +62,8 @@ pub(super) fn merge_object(
                 && let Some(Value::Array(list)) = target.get_mut(name)
                 && let Field::Known(field) = node.field(name)
             {
-                put_in_order(list, values, &field, &at)?;
+                let key = field.merge_key();
+                put_in_order(list, &wanted(values, key, &at)?, &identities(list, key), key);
             }
         } else if directive.starts_with('$') && ![DIRECTIVE, RETAIN].contains(&directive.as_str()) {
             return refused(&at, "the directive is unknown");
@@ -99,8 +105,15 @@ fn merge_value(
             }
             match entry {
                 Value::Array(list) => {
+                    let key = field.merge_key();
+                    let before = identities(list, key);
                     merge_list(list, elements, field, path)?;
-                    patch.order.map_or(Ok(()), |order| put_in_order(list, order, field, path))
+                    if let Some(order) = patch.order {
+                        let order = wanted(order, key, path)?;
+                        check_order(elements, &order, key, path)?;
+                        put_in_order(list, &order, &before, key);
+                    }
+                    Ok(())
                 }
                 _ => Ok(()),
             }
@@ -109,6 +122,24 @@ fn merge_value(
             target.insert(name.to_owned(), scalar.clone());
             Ok(())
         }
+    }
+}
+
+/// Whether the elements that a patch has stand in the order that it wants.
+fn check_order(
+    elements: &[Value],
+    order: &[Option<Value>],
+    key: Option<&str>,
+    path: &str,
+) -> Result<(), StrategicError> {
+    let kept: Vec<Value> = elements.iter().filter(|value| value[DIRECTIVE].is_null()).cloned().collect();
+    if order.is_empty() {
+        return Ok(());
+    }
+    let mut order = order.iter();
+    match identities(&kept, key).iter().all(|id| order.any(|one| one == id)) {
+        true => Ok(()),
+        false => refused(path, format!("the elements stand in another order than that of {ORDER}")),
     }
 }
 
@@ -126,49 +157,63 @@ fn merge_list(target: &mut Vec<Value>, patch: &[Value], field: &Node<'_>, path: 
         return Ok(());
     }
     let Some(key) = field.merge_key() else {
+        let before = identities(target, None);
         for value in patch {
             if !target.contains(value) {
                 target.push(value.clone());
             }
         }
+        put_in_order(target, &identities(patch, None), &before, None);
         return Ok(());
     };
+    let mut merged = Vec::new();
+    for (at, value) in patch.iter().enumerate() {
+        let path = format!("{path}/{at}");
+        merged.extend(to_merge(target, value, key, &path)?.map(|fields| (fields, path)));
+    }
+    // It says so for the whole list, and is itself no element.
     if patch.iter().any(|value| value[DIRECTIVE] == "replace") {
         target.clear();
+        for (fields, path) in merged {
+            target.push(new_element(&Value::Object(fields.clone()), &element, &path)?);
+        }
+        return Ok(());
     }
-    for (at, value) in patch.iter().enumerate() {
-        merge_element(target, value, (key, &element), &format!("{path}/{at}"))?;
+    let before = identities(target, Some(key));
+    let named: Vec<Option<Value>> = merged.iter().map(|(fields, _)| fields.get(key).cloned()).collect();
+    for (fields, path) in merged {
+        match target.iter_mut().find(|existing| existing.get(key) == fields.get(key)) {
+            Some(Value::Object(existing)) => merge_object(existing, fields, &element, &path)?,
+            _ => target.push(new_element(&Value::Object(fields.clone()), &element, &path)?),
+        }
     }
+    put_in_order(target, &named, &before, Some(key));
     Ok(())
 }
 
-fn merge_element(
+/// The fields of an element that is to be merged; `None` for one that only says what becomes of the list, or of another element, which
+/// it deletes.
+fn to_merge<'a>(
     target: &mut Vec<Value>,
-    value: &Value,
-    (key, element): (&str, &Node<'_>),
+    value: &'a Value,
+    key: &str,
     path: &str,
-) -> Result<(), StrategicError> {
+) -> Result<Option<&'a Map<String, Value>>, StrategicError> {
     let Value::Object(fields) = value else { return refused(path, "an element of a list that is merged is no object") };
-    match fields.get(DIRECTIVE).map(|directive| directive.as_str().unwrap_or_default()) {
-        // It says so for the whole list.
-        Some("replace") if fields.len() == 1 => return Ok(()),
-        None | Some("merge" | "replace" | "delete") => {}
+    let directive = fields.get(DIRECTIVE).map(|directive| directive.as_str().unwrap_or_default());
+    match directive {
+        Some("replace") => return Ok(None),
+        None | Some("delete") => {}
         Some(other) => return refused(path, format!("unknown patch type {other:?}")),
     }
     let Some(of_key) = fields.get(key) else {
         return refused(path, format!("the element does not contain the merge key {key}"));
     };
-    if fields.get(DIRECTIVE).is_some_and(|directive| directive == "delete") {
-        target.retain(|existing| existing.get(key) != Some(of_key));
-        return Ok(());
+    if directive.is_none() {
+        return Ok(Some(fields));
     }
-    match target.iter_mut().find(|existing| existing.get(key) == Some(of_key)) {
-        Some(Value::Object(existing)) => merge_object(existing, fields, element, path),
-        _ => {
-            target.push(new_element(value, element, path)?);
-            Ok(())
-        }
-    }
+    target.retain(|existing| existing.get(key) != Some(of_key));
+    Ok(None)
 }
 
 /// An element that was not there: without what a patch says about merging it.

@@ -99,11 +99,11 @@ fn lists_are_merged_by_their_key_and_other_lists_replaced() {
         ),
         (
             json!({"containers": [{"name": "b", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "3"}]}]}),
-            json!({"containers": [one("i:1"), {"name": "b", "env": [{"name": "X", "value": "3"}, {"name": "Y", "value": "2"}]}], "args": ["x"]}),
+            json!({"containers": [one("i:1"), {"name": "b", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "3"}]}], "args": ["x"]}),
         ),
         (
             json!({"containers": [{"name": "c", "env": [{"name": "Z", "$patch": "delete"}]}]}),
-            json!({"containers": [one("i:1"), before["spec"]["containers"][1], {"name": "c", "env": []}], "args": ["x"]}),
+            json!({"containers": [{"name": "c", "env": []}, one("i:1"), before["spec"]["containers"][1]], "args": ["x"]}),
         ),
         (
             json!({"containers": [{"name": "b", "$patch": "delete"}]}),
@@ -111,6 +111,14 @@ fn lists_are_merged_by_their_key_and_other_lists_replaced() {
         ),
         (
             json!({"containers": [{"$patch": "replace"}, {"name": "z"}]}),
+            json!({"containers": [{"name": "z"}], "args": ["x"]}),
+        ),
+        (
+            json!({"containers": [{"name": "b"}, {"name": "a"}]}),
+            json!({"containers": [before["spec"]["containers"][1], one("i:1")], "args": ["x"]}),
+        ),
+        (
+            json!({"containers": [{"name": "a", "image": "lost", "$patch": "replace"}, {"name": "z"}]}),
             json!({"containers": [{"name": "z"}], "args": ["x"]}),
         ),
         (json!({"args": ["y", "z"], "containers": null}), json!({"args": ["y", "z"]})),
@@ -136,7 +144,7 @@ fn plain_lists_are_united_and_elements_deleted_from_them() {
         ),
         (
             json!({"finalizers": ["c"], "$setElementOrder/finalizers": ["c", "b"]}),
-            json!({"finalizers": ["a", "c", "b"], "labels": {"x": "1", "y": "2"}}),
+            json!({"finalizers": ["c", "a", "b"], "labels": {"x": "1", "y": "2"}}),
         ),
         (json!({"labels": {"x": null, "z": "3"}}), json!({"finalizers": ["a", "b"], "labels": {"y": "2", "z": "3"}})),
     ] {
@@ -192,6 +200,43 @@ fn only_kinds_with_fields_have_a_schema() {
         "W": {"type": "object", "x-kubernetes-group-version-kind": [{"group": "g", "version": "v1", "kind": "W"}]}}}}));
     assert!(MergeSchema::of(&schemas, "g", "v1", "W").is_none());
     assert!(MergeSchema::of(&MergeSchema::schemas(json!(7)), "g", "v1", "W").is_none());
+}
+
+/// What the library of Kubernetes has made of patches: crates/testbed/go/strategic-patches prints it.
+const APIMACHINERY: &str = include_str!("apimachinery.json");
+
+#[test]
+fn patches_have_the_effect_that_they_have_in_kubernetes() {
+    let cases: Vec<Value> = serde_json::from_str(APIMACHINERY).unwrap();
+    assert!(cases.len() > 100);
+    for case in cases {
+        let (object, patch, expected) = (&case["object"], &case["patch"], &case["result"]);
+        let found = patched(object, patch);
+        assert_eq!(
+            found.as_ref().ok().map(without_nothing),
+            Some(without_nothing(expected)).filter(|_| !expected.is_null()),
+            "{patch} on {object}: {found:?}"
+        );
+    }
+}
+
+/// Without what is empty or null, which is the same to Kubernetes as if it were not there, and without the directives that its library leaves in
+/// what is new: no type has such fields.
+fn without_nothing(value: &Value) -> Value {
+    let is_something = |value: &Value| match value {
+        Value::Null => false,
+        Value::Object(map) => !map.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        _ => true,
+    };
+    match value {
+        Value::Object(map) => {
+            let fields = map.iter().map(|(name, value)| (name.clone(), without_nothing(value)));
+            Value::Object(fields.filter(|(name, value)| !name.starts_with('$') && is_something(value)).collect())
+        }
+        Value::Array(list) => Value::Array(list.iter().map(without_nothing).collect()),
+        other => other.clone(),
+    }
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

@@ -3,7 +3,7 @@
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 
 /// The label of those.
-pub(crate) const SELECTOR: &str = "kube-aggregator.kubernetes.io/automanaged";
+pub(super) const SELECTOR: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// Called only for what the selector matches.
 pub(super) fn restore(_: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {

@@ -82,11 +82,21 @@ fn change(mut item: Value, classes: &BTreeMap<String, String>) -> (Value, BTreeS
     (item, new)
 }
 
-fn change_one(claim: &mut Value, classes: &BTreeMap<String, String>) -> Option<String> {
-    let class = claim.pointer_mut("/spec/storageClassName")?;
-    let new = classes.get(class.as_str().filter(|name| !name.is_empty())?)?;
-    *class = new.as_str().into();
-    Some(new.clone())
+/// Where a volume, a claim or a template of one names its class: the annotation is of before Kubernetes 1.6, is still read, and goes
+/// before the field.
+const CLASS: [&str; 2] = ["/spec/storageClassName", "/metadata/annotations/volume.beta.kubernetes.io~1storage-class"];
+
+fn change_one(claim: &mut Value, classes: &BTreeMap<String, String>) -> Vec<String> {
+    let mut changed = Vec::new();
+    for place in CLASS {
+        let Some(class) = claim.pointer_mut(place) else { continue };
+        let new = class.as_str().filter(|name| !name.is_empty()).and_then(|name| classes.get(name));
+        if let Some(new) = new {
+            *class = new.as_str().into();
+            changed.push(new.clone());
+        }
+    }
+    changed
 }
 
 #[cfg(test)]
@@ -112,11 +122,21 @@ mod tests {
                 {"metadata": {"name": "a"}, "spec": {"storageClassName": a, "x": 1}}, {"spec": {"storageClassName": b}}, {"spec": {}}, "odd"]}})
         };
         let volume = |class: &str| json!({"kind": "PersistentVolume", "spec": {"storageClassName": class}});
+        let beta = |class: &str| json!({"volume.beta.kubernetes.io/storage-class": class, "x": "slow"});
+        let old = |kind: &str, class: &str| json!({"kind": kind, "metadata": {"annotations": beta(class)}, "spec": {}});
+        let templates = |class: &str| {
+            let template = json!({"metadata": {"annotations": beta(class)}, "spec": {}});
+            json!({"kind": "StatefulSet", "spec": {"volumeClaimTemplates": [template]}})
+        };
         let cases = [
             (claim(&json!("slow")), claim(&json!("fast")), &["fast"][..]),
             (volume("slow"), volume("fast"), &["fast"]),
             (set("slow", "cold"), set("fast", "warm"), &["fast", "warm"]),
             (set("slow", "other"), set("fast", "other"), &["fast"]),
+            (old("PersistentVolumeClaim", "slow"), old("PersistentVolumeClaim", "fast"), &["fast"]),
+            (old("PersistentVolume", "cold"), old("PersistentVolume", "warm"), &["warm"]),
+            (old("PersistentVolumeClaim", "other"), old("PersistentVolumeClaim", "other"), &[]),
+            (templates("cold"), templates("warm"), &["warm"]),
             (claim(&json!("other")), claim(&json!("other")), &[]),
             (claim(&json!("")), claim(&json!("")), &[]),
             (claim(&json!(5)), claim(&json!(5)), &[]),

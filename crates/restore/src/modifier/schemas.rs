@@ -1,8 +1,8 @@
 //! How the types of the cluster are merged, as its OpenAPI documents say.
 
-use crate::built_in::is_built_in;
 use crate::lock::lock;
 use lifeboat_cluster::Cluster;
+use lifeboat_object::is_built_in;
 use lifeboat_patch::MergeSchema;
 use serde_json::{Map, Value};
 use std::collections::HashMap;

@@ -162,7 +162,7 @@ fn the_policy_decides_about_what_is_there() {
     let restored = json!({"velero.io/restore-name": "r", "velero.io/backup-name": "b"});
     let planned = |policy: &str, resource: &str, desired: &Value, existing: &Value| {
         let resource = GroupResource::new("", resource);
-        planned(&Treatment::of(&policy.to_owned().into(), &resource, desired, existing), desired, existing)
+        planned(&Treatment::of(&policy.to_owned().into(), &resource, desired, existing, false), desired, existing)
     };
     let difference = |path: &str, left: Value, right: Value| {
         vec![Difference { path: path.into(), left: Some(left), right: Some(right) }]

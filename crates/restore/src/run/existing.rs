@@ -68,7 +68,7 @@ async fn a_service_whose_port_is_taken_and_that_is_there_counts_as_existing() {
                 "could not restore, Service:s already exists. Warning: the in-cluster version is different than the backed-up version",
             ],
             0,
-            "shop/s(skipped)",
+            "shop/s(failed)",
         ),
         (false, vec![], 1, "shop/s(failed)"),
     ] {

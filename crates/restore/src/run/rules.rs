@@ -48,6 +48,7 @@ async fn pods_and_jobs_that_have_ended_are_not_restored_and_not_listed() {
         pod("succeeded", "Succeeded"),
         pod("runs", "Running"),
         job("ended", ended),
+        job("failed", json!({"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]})),
         job("runs", json!({"active": 1})),
     ];
     let ground = ground(&objects).await;
@@ -349,4 +350,38 @@ async fn where_few_are_selected_a_claim_goes_by_its_volume_that_is_not() {
     ground.run().await.unwrap();
     let made = ground.at("/api/v1/namespaces/shop/persistentvolumeclaims/data").unwrap();
     assert_eq!(made["spec"].get("volumeName"), None, "it gets a new volume");
+}
+
+#[tokio::test]
+async fn pods_of_a_job_that_has_not_ended_are_left_to_it_and_what_they_need_comes() {
+    let hook = json!({"metadata": {"annotations": {"init.hook.restore.velero.io/container-image": "x"}}});
+    let pod = |name: &str, rest: &Value| {
+        let owners = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": true}]);
+        let volumes = json!([{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]);
+        let labels = json!({"app": "j"});
+        let mut pod = object(
+            "v1",
+            "Pod",
+            name,
+            &json!({"metadata": {"ownerReferences": owners, "labels": labels}, "spec": {"volumes": volumes}}),
+        );
+        lifeboat_patch::merge(&mut pod, rest);
+        pod
+    };
+    let job = object(
+        "batch/v1",
+        "Job",
+        "j",
+        &json!({"metadata": {"uid": "u", "labels": {"app": "j"}}, "spec": {}, "status": {"active": 2}}),
+    );
+    let claim = object("v1", "PersistentVolumeClaim", "data", &json!({"spec": {}}));
+    let mut ground = ground(&[job, pod("j-a", &json!({})), pod("j-b", &json!({})), pod("j-c", &hook), claim]).await;
+    ground.request.restore.spec.label_selector = serde_json::from_value(json!({"matchLabels": {"app": "j"}})).unwrap();
+    let outcome = ground.run().await.unwrap();
+    let told = "2 pods of jobs.batch/shop/j were left out, because the Job has not ended and makes its pods anew: pods/shop/j-a, pods/shop/j-b";
+    assert_eq!(messages(&outcome.results)[0], [told]);
+    let list = files(&ground).await.1;
+    assert_eq!(list["v1/Pod"], json!(["shop/j-a(skipped)", "shop/j-b(skipped)", "shop/j-c(created)"]));
+    assert_eq!(list["v1/PersistentVolumeClaim"], json!(["shop/data(created)"]));
+    assert_eq!(list["batch/v1/Job"], json!(["shop/j(created)"]));
 }

@@ -29,7 +29,8 @@ const BUILT_IN_GROUPS: [&str; 22] = [
 
 /// Whether the types of a group are built into Kubernetes. What the controllers of others do, and how their lists are merged, is not
 /// known.
-pub(crate) fn is_built_in(group: &str) -> bool {
+#[must_use]
+pub fn is_built_in(group: &str) -> bool {
     group.is_empty() || BUILT_IN_GROUPS.contains(&group)
 }
 

@@ -1,0 +1,191 @@
+//! What an API server does not take of an object, on whole restores.
+
+use super::tests::{files, messages};
+use crate::stub::{Ground, Scripted, config_map, object};
+use lifeboat_action::RestoreItemOutput;
+use lifeboat_api::{ExistingResourcePolicy, well_known};
+use lifeboat_archive::layout::RestoreFile;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A restore of these objects.
+async fn ground(objects: &[Value]) -> Ground {
+    let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    Ground::new(&[&[namespace][..], objects].concat(), &action).await
+}
+
+async fn updating(objects: &[Value]) -> Ground {
+    let mut ground = ground(objects).await;
+    ground.request.restore.spec.existing_resource_policy = ExistingResourcePolicy::Update;
+    ground
+}
+
+fn widget(rest: &Value) -> Value {
+    object("example.com/v2", "Widget", "w", rest)
+}
+
+const WIDGET: &str = "/apis/example.com/v2/namespaces/shop/widgets/w";
+const DOOR: &str = "/apis/example.com/v2/namespaces/shop/doors/d";
+const MAP: &str = "/api/v1/namespaces/shop/configmaps/a";
+const NONE: Vec<String> = Vec::new();
+
+#[tokio::test]
+async fn an_object_that_is_too_large_is_an_error_at_once_and_only_labels_that_are_too_much_are_left_out() {
+    let large = |bytes: usize| widget(&json!({"spec": {"x": "y".repeat(bytes)}}));
+    let most = large(2_000).to_string().len();
+    let unlabelled = "widgets.example.com/shop/w has not got the labels velero.io/backup-name and velero.io/restore-name: with them it \
+                      is larger than the API server takes";
+    for (bytes, warnings, is_made) in [(1_000, vec![], true), (2_000, vec![unlabelled], true), (2_001, vec![], false)] {
+        let ground = ground(&[large(bytes), config_map("a")]).await;
+        ground.take_at_most(most);
+        let outcome = ground.run().await.unwrap();
+        let [told, errors] = messages(&outcome.results);
+        assert_eq!(told, warnings, "{bytes}");
+        let expected = if is_made { 0 } else { 1 };
+        assert_eq!(errors.len(), expected, "{errors:?}");
+        let begins = "error restoring widgets.example.com/shop/w: it is larger than this API server, or etcd behind it, takes, and no later \
+                      attempt changes that (etcdserver: request is too large)";
+        assert!(errors.iter().all(|error| error.starts_with(begins)), "{errors:?}");
+        let labels = ground.at(WIDGET).map(|made| made["metadata"]["labels"].is_object());
+        assert_eq!(labels, is_made.then_some(bytes == 1_000), "{bytes}");
+        assert!(ground.at(MAP).is_some(), "the others come");
+        let attempts = ground.writes().iter().filter(|write| **write == format!("POST {WIDGET}")).count();
+        assert_eq!(attempts, if bytes == 1_000 { 1 } else { 2 }, "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn an_update_that_is_too_large_with_the_labels_goes_without_them() {
+    let large = |value: &str| widget(&json!({"spec": {"x": value.repeat(2_000)}}));
+    let ground = updating(&[large("y")]).await;
+    ground.put(large("z"));
+    ground.take_at_most(ground.at(WIDGET).unwrap().to_string().len());
+    let outcome = ground.run().await.unwrap();
+    let [told, errors] = messages(&outcome.results);
+    assert_eq!((told.len(), errors), (1, NONE));
+    assert!(told[0].starts_with("widgets.example.com/shop/w has not got the labels"), "{told:?}");
+    let now = ground.at(WIDGET).unwrap();
+    assert_eq!((&now["spec"], now["metadata"].get("labels")), (&large("y")["spec"], None));
+    assert_eq!(files(&ground).await.1["example.com/v2/Widget"], json!(["shop/w(updated)"]));
+}
+
+#[tokio::test]
+async fn a_status_that_no_controller_writes_through_a_resource_of_its_own_comes_back_with_the_object() {
+    let door = |state: &str, metadata: Value| {
+        object("example.com/v2", "Door", "d", &json!({"metadata": metadata, "spec": {}, "status": {"state": state}}))
+    };
+    let unwanted = json!({"annotations": {well_known::ANNOTATION_RESTORE_STATUS: "false"}});
+    for (metadata, there, expected, listed) in [
+        (json!({}), None, json!("open"), "shop/d(created)"),
+        (json!({}), Some("shut"), json!("open"), "shop/d(updated)"),
+        (json!({}), Some("open"), json!("open"), "shop/d(skipped)"),
+        (unwanted.clone(), None, Value::Null, "shop/d(created)"),
+        (unwanted, Some("shut"), json!("shut"), "shop/d(skipped)"),
+    ] {
+        let ground = updating(&[door("open", metadata.clone())]).await;
+        if let Some(there) = there {
+            ground.put(door(there, metadata.clone()));
+        }
+        let outcome = ground.run().await.unwrap();
+        assert_eq!(messages(&outcome.results), [NONE, NONE]);
+        assert_eq!(ground.at(DOOR).unwrap()["status"]["state"], expected, "{metadata} {there:?}");
+        assert_eq!(files(&ground).await.1["example.com/v2/Door"], json!([listed]), "{metadata} {there:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_field_that_cannot_be_changed_keeps_back_itself_and_not_the_rest_of_the_update() {
+    let of = |mode: &str, size: u32| widget(&json!({"spec": {"mode": mode, "size": size}}));
+    for (there, warnings, expected, listed) in [
+        (
+            of("b", 1),
+            vec![
+                "could not update spec.mode of widgets.example.com/shop/w to match the backup, and has updated all the rest: Invalid value: \
+                 1: field is immutable",
+            ],
+            of("b", 2),
+            "shop/w(updated)",
+        ),
+        (
+            of("b", 2),
+            vec!["could not update widgets.example.com/shop/w to match the backup: Invalid"],
+            of("b", 2),
+            "shop/w(failed)",
+        ),
+        (of("a", 1), vec![], of("a", 2), "shop/w(updated)"),
+    ] {
+        let ground = updating(&[of("a", 2)]).await;
+        ground.put(there.clone());
+        ground.fix(&["/spec/mode"]);
+        let outcome = ground.run().await.unwrap();
+        let warnings = warnings.into_iter().map(str::to_owned).collect();
+        assert_eq!(messages(&outcome.results), [warnings, NONE], "{there}");
+        let now = ground.at(WIDGET).unwrap();
+        assert_eq!(now["spec"], expected["spec"], "{there}");
+        assert_eq!(
+            now["metadata"]["labels"].is_object(),
+            listed == "shop/w(updated)",
+            "nothing but labels is not written"
+        );
+        assert_eq!(files(&ground).await.1["example.com/v2/Widget"], json!([listed]), "{there}");
+    }
+}
+
+#[tokio::test]
+async fn of_fields_that_the_api_server_names_only_together_those_that_it_takes_are_updated() {
+    let of = |mode: &str, name: &str, size: u32| widget(&json!({"spec": {"mode": mode, "name": name, "size": size}}));
+    let ground = updating(&[of("a", "x", 2)]).await;
+    ground.put(of("b", "y", 1));
+    ground.fix(&["/spec/mode", "/spec/name"]);
+    ground.name_fixed("spec");
+    let outcome = ground.run().await.unwrap();
+    let told = "could not update spec.mode, spec.name of widgets.example.com/shop/w to match the backup, and has updated all the rest: \
+                Invalid value: 1: field is immutable";
+    assert_eq!(messages(&outcome.results), [vec![told.to_owned()], NONE]);
+    assert_eq!(ground.at(WIDGET).unwrap()["spec"], of("b", "y", 2)["spec"]);
+}
+
+#[tokio::test]
+async fn what_is_as_in_the_backup_gets_the_labels_of_the_latest_restore_only_where_that_is_asked_for() {
+    for (policy, annotation, expected) in [
+        (ExistingResourcePolicy::Update, "true", json!("r")),
+        (ExistingResourcePolicy::Update, "false", json!("before")),
+        (ExistingResourcePolicy::Unset, "true", json!("before")),
+    ] {
+        let mut ground = ground(&[config_map("a")]).await;
+        let mut there = config_map("a");
+        there["metadata"]["labels"] =
+            json!({well_known::LABEL_RESTORE_NAME: "before", well_known::LABEL_BACKUP_NAME: "b"});
+        ground.put(there);
+        ground.request.restore.spec.existing_resource_policy = policy.clone();
+        let annotations = &mut ground.request.restore.metadata.annotations;
+        annotations.insert(well_known::ANNOTATION_RELABEL.to_owned(), annotation.to_owned());
+        let outcome = ground.run().await.unwrap();
+        assert_eq!(messages(&outcome.results), [NONE, NONE]);
+        assert_eq!(
+            ground.at(MAP).unwrap()["metadata"]["labels"][well_known::LABEL_RESTORE_NAME],
+            expected,
+            "{policy:?}"
+        );
+        assert_eq!(files(&ground).await.1["v1/ConfigMap"], json!(["shop/a(skipped)"]));
+    }
+}
+
+#[tokio::test]
+async fn what_differs_and_stays_is_listed_as_failed_and_what_is_the_same_is_in_the_log() {
+    let ground = ground(&[config_map("a"), config_map("b")]).await;
+    let mut other = config_map("a");
+    other["data"] = json!({"k": "changed"});
+    ground.put(other);
+    ground.put(config_map("b"));
+    let outcome = ground.run().await.unwrap();
+    let [told, errors] = messages(&outcome.results);
+    assert_eq!((told.len(), errors), (1, NONE), "{told:?}");
+    assert_eq!(files(&ground).await.1["v1/ConfigMap"], json!(["shop/a(failed)", "shop/b(skipped)"]));
+    let log = ground.env.store.restore_file_bytes("r", RestoreFile::Logs).await.unwrap().unwrap();
+    let log = String::from_utf8(lifeboat_archive::gzip::unpack(&log, 1 << 20).unwrap()).unwrap();
+    let said =
+        |name: &str| log.lines().any(|line| line.contains("same as the backed up version") && line.contains(name));
+    assert_eq!((said("configmaps/shop/a"), said("configmaps/shop/b")), (false, true), "{log}");
+}
