@@ -12,6 +12,7 @@ mod crd;
 mod data_move;
 mod duration;
 mod features;
+mod kept_by;
 mod label;
 mod location;
 mod meta;
@@ -42,6 +43,7 @@ pub use data_move::{
 };
 pub use duration::{Duration, ParseDurationError};
 pub use features::{Features, has_feature_without_effect};
+pub use kept_by::KeptBy;
 pub use label::label_value;
 pub use location::{
     BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, BackupStorageLocationSpec,

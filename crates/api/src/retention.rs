@@ -53,13 +53,18 @@ impl Retention {
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: String| format!("invalid annotation {}: {why}", well_known::ANNOTATION_RETENTION);
         let value: Value = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
-        let Value::Object(given) = &value else { return Err(wrong("it is no JSON object".to_owned())) };
+        Self::read(value).map_err(wrong)
+    }
+
+    /// Reads JSON, of which all must be known.
+    pub(crate) fn read(value: Value) -> Result<Self, String> {
+        let Value::Object(given) = &value else { return Err("it is no JSON object".to_owned()) };
         let names = Self::default().numbers().map(|(name, _)| name);
         if let Some(unknown) = given.keys().find(|name| !names.contains(&name.as_str())) {
-            return Err(wrong(format!("{unknown} is not known, only {}", names.join(", "))));
+            return Err(format!("{unknown} is not known, only {}", names.join(", ")));
         }
-        let rules: Self = serde_json::from_value(value).map_err(|e| wrong(e.to_string()))?;
-        rules.refusal().map_or(Ok(rules), |why| Err(wrong(why)))
+        let rules: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        rules.refusal().map_or(Ok(rules), Err)
     }
 }
 

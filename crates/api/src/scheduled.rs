@@ -22,6 +22,18 @@ impl Schedule {
         }
     }
 
+    /// Below how many percent of the objects of the one before a backup is not good for its retention: half when nothing says it; 0 for
+    /// never.
+    ///
+    /// # Errors
+    /// What is wrong with the annotation that says it.
+    pub fn shrink_threshold(&self) -> Result<u8, String> {
+        let name = well_known::ANNOTATION_SHRINK_THRESHOLD;
+        let Some(text) = self.metadata.annotations.get(name) else { return Ok(HALF) };
+        let percent = text.trim().trim_end_matches('%').parse().ok().filter(|percent| *percent <= 100);
+        percent.ok_or_else(|| format!("invalid annotation {name}: {text:?} is no number of percent from 0 to 100"))
+    }
+
     /// The value of the label [`well_known::LABEL_SCHEDULE_NAME`] on its backups.
     #[must_use]
     pub fn label(&self) -> String {
@@ -48,6 +60,7 @@ impl Schedule {
         made.annotations = either(&template.metadata.annotations, &own.annotations);
         made.annotations.remove(APPLIED);
         made.annotations.remove(well_known::ANNOTATION_RETENTION);
+        made.annotations.remove(well_known::ANNOTATION_SHRINK_THRESHOLD);
         if self.spec.use_owner_references_in_backup == Some(true) {
             made.owner_references.push(OwnerReference {
                 api_version: Self::api_version(),
@@ -70,10 +83,30 @@ impl Backup {
     }
 }
 
+/// In percent.
+const HALF: u8 = 50;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_backup_counts_that_has_half_of_the_one_before_unless_the_schedule_says_another_share() {
+        let of = |text: Option<&str>| {
+            let mut schedule = Schedule::default();
+            let said = text.map(|text| (well_known::ANNOTATION_SHRINK_THRESHOLD.to_owned(), text.to_owned()));
+            schedule.metadata.annotations = said.into_iter().collect();
+            schedule.shrink_threshold()
+        };
+        for (text, expected) in [(None, 50), (Some("0"), 0), (Some("20"), 20), (Some(" 100% "), 100)] {
+            assert_eq!(of(text), Ok(expected), "{text:?}");
+        }
+        for text in ["", "101", "-1", "half"] {
+            let why = "is no number of percent from 0 to 100";
+            assert_eq!(of(Some(text)), Err(format!("invalid annotation lifeboat.io/shrink-threshold: {text:?} {why}")));
+        }
+    }
 
     #[test]
     fn a_backup_of_a_schedule_is_its_template() {

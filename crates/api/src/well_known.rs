@@ -101,6 +101,19 @@ pub const TAKEN_OVER_OTHER: &str = "another-cluster";
 /// On backups that were made from what a bucket holds: the UID of the cluster that has made them, as their claim says; missing where
 /// nothing says it, as for those of Velero. An addition of Lifeboat.
 pub const ANNOTATION_SOURCE_CLUSTER: &str = "lifeboat.io/source-cluster";
+/// On backups, and in their record: the rules of the schedule that keep them, as JSON ([`KeptBy`](crate::KeptBy)); an addition of
+/// Lifeboat.
+pub const ANNOTATION_KEPT_BY: &str = "lifeboat.io/kept-by";
+/// On backups, and in their record: how many objects of namespaces they hold; an addition of Lifeboat.
+pub const ANNOTATION_NAMESPACED_ITEMS: &str = "lifeboat.io/namespaced-items";
+/// On schedules: a backup with less than so many percent of the objects of the one before is not good for their retention; an
+/// addition of Lifeboat.
+pub const ANNOTATION_SHRINK_THRESHOLD: &str = "lifeboat.io/shrink-threshold";
+/// On storage locations: since when a server has seen that they can be written; an addition of Lifeboat.
+pub const ANNOTATION_WRITABLE_SINCE: &str = "lifeboat.io/writable-since";
+/// `true` on storage locations: backups that another cluster has made go from there too when their time is over; an addition of
+/// Lifeboat.
+pub const ANNOTATION_EXPIRE_OTHERS: &str = "lifeboat.io/expire-backups-of-other-clusters";
 /// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
 pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.

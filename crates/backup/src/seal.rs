@@ -4,7 +4,7 @@
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::write::Written;
-use lifeboat_api::{Backup, BackupPhase, BackupProgress, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupProgress, Time, well_known};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::operations::BackupOperation;
@@ -98,6 +98,9 @@ pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<Finished, Back
     let closed = env.operation.journal.close();
     writer.put(BackupFile::Results, StoreError::encoded("the results", sidecar::encode(&closed.results))?).await?;
     writer.put(BackupFile::Logs, log_content(closed.log.clone())).await?;
+    let namespaced = written.resources.0.values().flatten().filter(|name| name.contains('/')).count();
+    let annotations = &mut backup.metadata.annotations;
+    annotations.insert(well_known::ANNOTATION_NAMESPACED_ITEMS.to_owned(), namespaced.to_string());
     let counts: BTreeMap<String, u64> = written.counts;
     let sealed = writer.seal(&backup.metadata.uid, &tool, counts, &cluster_version).await?;
     Ok(Finished { backup, closed, sealed })

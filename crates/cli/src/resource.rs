@@ -15,6 +15,7 @@ pub(crate) mod location;
 mod logs;
 pub(crate) mod plugin;
 mod preview;
+mod release;
 pub(crate) mod repo;
 pub(crate) mod restore;
 pub(crate) mod schedule;

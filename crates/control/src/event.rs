@@ -117,6 +117,14 @@ pub(crate) fn event<T: Telling>(object: &T, identity: &str, now: Timestamp) -> V
     })
 }
 
+/// The event for a backup that has ended as it should, and has lost objects.
+pub(crate) fn of_loss(mut event: Value, loss: &str) -> Value {
+    let message = format!("{}; it {loss}", event["message"].as_str().unwrap_or_default());
+    event["type"] = json!("Warning");
+    event["message"] = json!(message);
+    event
+}
+
 /// Room for what the API server adds to a generated name.
 fn cut(name: &str) -> &str {
     let end = name.len().min(200);
@@ -158,6 +166,11 @@ mod tests {
                 "firstTimestamp": "1970-01-01T00:00:00Z", "lastTimestamp": "1970-01-01T00:00:00Z", "count": 1,
                 "source": {"component": "lifeboat-server", "host": "pod-1"},
             })
+        );
+        let told = of_loss(event(&backup, "pod-1", Timestamp::UNIX_EPOCH), "has 0 objects");
+        assert_eq!(
+            (&told["type"], &told["message"]),
+            (&json!("Warning"), &json!("the bucket is gone; it has 0 objects"))
         );
         let message = |backup: &Backup| event(backup, "", Timestamp::UNIX_EPOCH)["message"].clone();
         backup.status.failure_reason = "é".repeat(600);

@@ -47,7 +47,7 @@ pub use phase::expiry::{Becomes, Obstacle};
 pub use phase::facts::{deletion_has_begun, is_running as backup_is_running};
 pub use phase::fate::{Fate, Lists, fates};
 pub use phase::hold::Hold;
-pub use phase::keep::{Keeper, describe as describe_keepers};
+pub use phase::keep::{Absence, Keeper, describe as describe_keepers};
 pub use phase::location::{NoLocation, location_of};
 pub use phase::request::{check_deletion, deletion_is_asked};
 pub use phase::restore::is_running as restore_is_running;

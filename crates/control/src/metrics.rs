@@ -82,6 +82,7 @@ metrics! {
     csi_success: IntCounterVec "velero_csi_snapshot_success_total" [BACKUP] "CSI snapshots that are ready";
     csi_failure: IntCounterVec "velero_csi_snapshot_failure_total" [BACKUP] "CSI snapshots that failed";
     unprotected: GaugeVec "lifeboat_backup_unprotected_volumes" [SCHEDULE] "Volumes in scope of the last backup whose data nothing saved";
+    lost: GaugeVec "lifeboat_backup_lost_objects" [SCHEDULE] "Objects of namespaces that the last good backup of a schedule lacks against the one before it, where that is most of them; 0 otherwise";
     namespace_last_good: GaugeVec "lifeboat_namespace_last_good_backup_timestamp" [&["namespace"]] "When the last good backup of all of a namespace began, in Unix seconds; 0 for none";
     namespace_schedules: GaugeVec "lifeboat_namespace_schedules" [&["namespace"]] "Schedules that save all of a namespace";
     location_status: GaugeVec "velero_backup_location_status_gauge" [&["backup_location_name"]] "Whether a storage location is available: 1 or 0";
@@ -164,6 +165,7 @@ impl Metrics {
         }
         for gauge in [
             &self.unprotected,
+            &self.lost,
             &self.backup_items,
             &self.backup_item_errors,
             &self.backup_size,

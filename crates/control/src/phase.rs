@@ -7,16 +7,21 @@ pub(crate) mod facts;
 pub(crate) mod fate;
 pub(crate) mod hold;
 pub(crate) mod keep;
+pub(crate) mod kept;
+pub(crate) mod kept_by;
 pub(crate) mod location;
+pub(crate) mod others;
 pub(crate) mod pending;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod schedule;
+pub(crate) mod shrunken;
 pub(crate) mod snapshot_location;
 pub(crate) mod taken_over;
 pub(crate) mod unreadable;
+pub(crate) mod writable;
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -15,7 +15,7 @@ mod words;
 use crate::buckets::Buckets;
 use crate::census::{Census, look_again_and_again};
 use crate::coverage::{good_newest_first, namespaces};
-use crate::event::{emit, event};
+use crate::event::{emit, event, of_loss};
 use crate::guard::{Own, wait_for_velero_to_end};
 use crate::health::Health;
 use crate::http::download::{Downloads, Signer};
@@ -24,12 +24,14 @@ use crate::http::profile::Profiles;
 use crate::http::{self, Site};
 use crate::metrics::Metrics;
 use crate::options::{Env, Listeners, Options, ProfileListener};
+use crate::phase::shrunken::{Loss, losses_of_newest};
 use crate::terminating::{let_all_go, nobody_can_lead, part, until_nobody_can_lead};
 use crate::work::{Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
 pub use explain::{AtRest, ExplainedStep, ExplainedWait, Explanation, explain};
 use key::Key;
 use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
+use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_client::Client;
 use lifeboat_client::SERVER_LEASE;
 use lifeboat_reconcile::{Candidate, Died, Leadership, LeaseTimes, LostLease, Mirrored, Tasks};
@@ -312,7 +314,16 @@ impl Server {
     fn emit_events(&mut self) {
         while self.events.try_join_next().is_some() {}
         let (identity, now) = (&self.context.options.identity, self.context.env.now());
-        let mut events: Vec<_> = self.world.backups.take_turned().iter().map(|b| event(b, identity, now)).collect();
+        let turned = self.world.backups.take_turned();
+        let losses = self.losses_of(&turned);
+        let of_backup = |backup: &Backup| {
+            let told = event(backup, identity, now);
+            match losses.get(&backup.metadata.name) {
+                Some(loss) => of_loss(told, loss),
+                None => told,
+            }
+        };
+        let mut events: Vec<_> = turned.iter().map(of_backup).collect();
         events.extend(self.world.restores.take_turned().iter().map(|r| event(r, identity, now)));
         events.extend(self.world.locations.take_turned().iter().map(|l| event(l, identity, now)));
         events.extend(self.world.schedules.take_turned().iter().map(|s| event(s, identity, now)));
@@ -323,6 +334,21 @@ impl Server {
                 self.events.spawn(async move { emit(&context.client, event).await });
             }
         }
+    }
+
+    /// What those of these backups have lost that are the newest good ones of their schedules, by their names.
+    fn losses_of(&self, turned: &[Backup]) -> BTreeMap<String, String> {
+        let mut ended = turned.iter().filter(|backup| backup.status.phase == Some(BackupPhase::Completed)).peekable();
+        if ended.peek().is_none() {
+            return BTreeMap::new();
+        }
+        let losses = losses_of_newest(self.world.schedules.iter(), self.world.backups.iter());
+        let lost: BTreeMap<&str, &Loss> = losses.values().map(|(backup, loss)| (*backup, loss)).collect();
+        let told = ended.filter_map(|backup| {
+            let name = &backup.metadata.name;
+            Some((name.clone(), lost.get(name.as_str())?.to_string()))
+        });
+        told.collect()
     }
 
     /// Looks at everything once and starts what is to be done.

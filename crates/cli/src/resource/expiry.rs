@@ -1,8 +1,9 @@
 //! `lifeboat expiry` and `lifeboat schedule retention`: which backups go when, and what keeps the others.
 
 use super::keep::{self, KeepArgs};
+use super::release::{RulesReleaseArgs, kept_by_rules, staying};
 use super::table::{Labels, print, time, until};
-use super::{Format, Shown, client, missing};
+use super::{Format, Shown, client, missing, said};
 use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::print_resource;
@@ -19,15 +20,17 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Which form it has.
+/// What is asked, and in which form the answer is.
 #[derive(Debug, Args)]
 pub(crate) struct ExpiryArgs {
+    #[command(flatten)]
+    release: RulesReleaseArgs,
     #[command(flatten)]
     form: Form,
 }
 
 #[derive(Debug, Args)]
-struct Form {
+pub(super) struct Form {
     /// Form of the output
     #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Format>::new()), default_value = "", value_name = "FORM")]
     output: Optional<Format>,
@@ -40,7 +43,7 @@ pub(crate) struct RetentionArgs {
     name: String,
     #[command(flatten)]
     keep: KeepArgs,
-    /// Take the rules away: its backups go when their time is over
+    /// Take the rules away: what they have kept stays until expiry --release, and other backups go when their time is over
     #[arg(long, conflicts_with_all = ["keep_last_good", "keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"])]
     none: bool,
     /// Only show which backups these rules would keep, and when the others would go
@@ -53,6 +56,9 @@ pub(crate) struct RetentionArgs {
 impl ExpiryArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let now = Timestamp::now();
+        if self.release.is_asked()? {
+            return self.release.run(&self.form, globals, now).await;
+        }
         let mut fates = fates(&lists(&client(globals).await?).await?, &TimeZone::UTC, now);
         fates.sort_by_key(|fate| {
             let end = fate.backup.status.expiration.map(Time::timestamp);
@@ -69,7 +75,7 @@ impl RetentionArgs {
         if (rules.is_some() || self.none) && !self.dry_run {
             keep::set(&client, name, rules.as_ref()).await?;
             let what = rules.as_ref().map_or_else(
-                || "keeps no backup beyond its time".to_owned(),
+                || "keeps no new backup beyond its time".to_owned(),
                 |rules| format!("keeps {}", keep::shown(rules)),
             );
             writeln!(std::io::stderr(), "Schedule \"{name}\" {what}.")?;
@@ -86,6 +92,9 @@ impl RetentionArgs {
         }
         let mut fates = fates(&lists, &TimeZone::UTC, now);
         fates.retain(|fate| fate.schedule.as_ref() == Some(name));
+        if self.none && !self.dry_run {
+            said(staying(name, &kept_by_rules(&fates, name)))?;
+        }
         fates.sort_by_key(|fate| std::cmp::Reverse((fate.stands_for, fate.backup.metadata.name.clone())));
         self.form.print(&fates, now)
     }
@@ -112,6 +121,11 @@ pub(super) fn describe(fate: &Fate, now: Timestamp) -> String {
             let by = if by.is_empty() { by } else { format!("; it is also {by}") };
             format!("its time is over; it stays, because {obstacle}{by}")
         }
+        Becomes::Elsewhere { cluster } => {
+            let end = fate.backup.status.expiration.filter(|end| end.timestamp() <= now);
+            let is_over = if end.is_some() { "its time is over; " } else { "" };
+            format!("{is_over}it is left to cluster {cluster}, which has made it, to let it go")
+        }
         Becomes::Stays => "has no expiration".to_owned(),
     }
 }
@@ -121,7 +135,7 @@ fn phase(fate: &Fate) -> &'static str {
 }
 
 impl Form {
-    fn print(&self, fates: &[Fate], now: Timestamp) -> Result<ExitCode> {
+    pub(super) fn print(&self, fates: &[Fate], now: Timestamp) -> Result<ExitCode> {
         if let Some(output) = self.output.and_then(Format::machine) {
             let all: Vec<Value> = fates.iter().map(|fate| value(fate, now)).collect();
             print_resource(&all, output)?;
@@ -158,11 +172,13 @@ fn value(fate: &Fate, now: Timestamp) -> Value {
         Becomes::Runs => ("Runs", BTreeMap::new()),
         Becomes::Read { restore } => ("Read", [("restore", json!(restore))].into()),
         Becomes::Blocked(obstacle) => ("Blocked", [("location", json!(obstacle.location()))].into()),
+        Becomes::Elsewhere { cluster } => ("Elsewhere", [("cluster", json!(cluster))].into()),
         Becomes::Stays => ("Stays", BTreeMap::new()),
     };
     let mut value = json!({
         "backup": fate.backup.metadata.name,
         "schedule": fate.schedule,
+        "sourceCluster": fate.source,
         "phase": phase(fate),
         "madeFor": fate.stands_for.map(Time::new),
         "expiration": fate.backup.status.expiration,

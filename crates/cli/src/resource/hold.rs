@@ -100,7 +100,7 @@ fn is_going(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
 
 /// Why another cluster that has the backup of the same bucket is not told: nothing can be written into its location. Without the right
 /// to list locations nothing is said.
-fn unrecorded(backup: &Backup, locations: Option<&[BackupStorageLocation]>, so: &str) -> Option<String> {
+pub(super) fn unrecorded(backup: &Backup, locations: Option<&[BackupStorageLocation]>, so: &str) -> Option<String> {
     let obstacle = Obstacle::of(location_of(backup, locations?))?;
     Some(format!("That is not written into the bucket, because {obstacle}: another cluster that has the backup {so}."))
 }

@@ -3,10 +3,11 @@
 use super::backup::check_spec;
 use super::change::change;
 use super::describe::ScheduleDescribeArgs;
-use super::expiry::RetentionArgs;
+use super::expiry::{RetentionArgs, lists};
 use super::keep::{KeepArgs, annotated};
+use super::release::{kept_by_rules, release, staying};
 use super::table::{selector, time, until};
-use super::{DeleteArgs, GetArgs, Show, Shown, Which, chosen, client, create, get, of_which, together};
+use super::{DeleteArgs, GetArgs, Show, Shown, Which, chosen, client, create, get, of_which, said, together};
 use crate::flags::{self, Optional, Stated};
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
@@ -16,7 +17,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, ObjectMeta, Schedule, SchedulePhase, Time};
 use lifeboat_client::{Client, Identity};
-use lifeboat_control::schedule_refusal;
+use lifeboat_control::{Lists, fates, schedule_refusal};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -29,8 +30,9 @@ pub(crate) enum ScheduleCommand {
     Get(GetArgs),
     /// Show when schedules make backups, and which
     Describe(ScheduleDescribeArgs),
-    /// Delete schedules; their backups stay, unless the schedule owns them
-    Delete(DeleteArgs),
+    /// Delete schedules; their backups stay, unless the schedule owns them: what its rules keep until they are released, the others until
+    /// their time is over
+    Delete(ScheduleDeleteArgs),
     /// Let schedules rest
     Pause(PauseArgs),
     /// Let schedules make backups again
@@ -71,6 +73,16 @@ struct SkipArgs {
     /// there stays as it is
     #[arg(long, value_parser = flags::optional(flags::stated), default_value = "", value_name = "BOOL")]
     skip_immediately: Optional<Stated>,
+}
+
+/// Schedules that are to go.
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleDeleteArgs {
+    #[command(flatten)]
+    delete: DeleteArgs,
+    /// Release the backups that their rules keep: these go when their time is over
+    #[arg(long)]
+    release_backups: bool,
 }
 
 /// Schedules that are to rest, or no longer.
@@ -172,18 +184,51 @@ async fn turn(client: &Client, name: &str, paused: bool, skips: Option<bool>) ->
     Ok(is_changed)
 }
 
-async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
-    let client = client(globals).await?;
-    let Some((found, mut errors)) = chosen::<Schedule>(args, &client).await? else { return Ok(ExitCode::SUCCESS) };
+async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode> {
+    let (client, now) = (client(globals).await?, Timestamp::now());
+    args.delete.which.is_one_way()?;
+    let (meant, _) = of_which::<Schedule>(&args.delete.which, &client).await?;
+    let lists = match lists(&client).await {
+        Ok(lists) => lists,
+        Err(why) if args.release_backups => return Err(why),
+        Err(why) => {
+            writeln!(
+                std::io::stderr(),
+                "It is not known which backups their rules keep; these stay until released: {why:#}"
+            )?;
+            Lists::default()
+        }
+    };
+    let all = fates(&lists, &TimeZone::UTC, now);
+    for schedule in &meant {
+        let name = &schedule.metadata.name;
+        let told = staying(name, &kept_by_rules(&all, name));
+        let released = format!(
+            "The backups that the rules of schedule {name} keep are released: each goes when its time is over."
+        );
+        said(told.map(|told| if args.release_backups { format!("{told}\n{released}") } else { told }))?;
+    }
+    let Some((found, mut errors)) = chosen::<Schedule>(&args.delete, &client).await? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     let mut out = std::io::stdout();
     if found.is_empty() {
         writeln!(out, "No schedules found")?;
         return together(errors);
     }
     for schedule in &found {
+        let name = &schedule.metadata.name;
         match client.delete_exactly::<Schedule>(&Identity::of(&schedule.metadata)).await {
-            Ok(_) => writeln!(out, "Schedule deleted: {}", schedule.metadata.name)?,
-            Err(e) => errors.push(e.into()),
+            Ok(_) => writeln!(out, "Schedule deleted: {name}")?,
+            Err(e) => {
+                errors.push(e.into());
+                continue;
+            }
+        }
+        if args.release_backups {
+            let mut kept = kept_by_rules(&all, name);
+            kept.retain(|fate| fate.is_own);
+            errors.extend(release(&client, &kept, &lists.locations, now).await.err());
         }
     }
     together(errors)

@@ -5,7 +5,7 @@ use super::describe::{BackupDescribeArgs, DescribeArgs, ScheduleDescribeArgs};
 use super::location::{self, LocationCommand, LocationGetArgs};
 use super::plugin::{PluginCommand, PluginGetArgs};
 use super::restore::{self, RestoreCommand};
-use super::schedule::{self, ScheduleCommand};
+use super::schedule::{self, ScheduleCommand, ScheduleDeleteArgs};
 use super::snapshot_location::{SnapshotLocationCommand, SnapshotLocationCreateArgs};
 use super::{DeleteArgs, GetArgs};
 use crate::globals::Globals;
@@ -60,9 +60,10 @@ pub(crate) enum DeleteCommand {
     /// Delete restores and their files; what they restored stays
     #[command(alias = "restores")]
     Restore(DeleteArgs),
-    /// Delete schedules; their backups stay, unless the schedule owns them
+    /// Delete schedules; their backups stay, unless the schedule owns them: what its rules keep until they are released, the others until
+    /// their time is over
     #[command(alias = "schedules")]
-    Schedule(DeleteArgs),
+    Schedule(ScheduleDeleteArgs),
     /// Delete storage locations, and the backups and repositories in the cluster that lie there; the bucket stays
     #[command(alias = "backup-locations")]
     BackupLocation(DeleteArgs),

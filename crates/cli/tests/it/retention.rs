@@ -28,6 +28,20 @@ fn expiration(backup: &Value) -> jiff::Timestamp {
     backup["status"]["expiration"].as_str().expect("an expiration").parse().expect("a time")
 }
 
+/// The first hour of a location is over.
+fn is_writable_for_long(ground: &Ground, namespace: &str) {
+    let since = "lifeboat.io/writable-since=2026-01-01T00:00:00Z";
+    ground.bed.kubectl(&[
+        "-n",
+        namespace,
+        "annotate",
+        "--overwrite",
+        "backupstoragelocations.velero.io",
+        "main",
+        since,
+    ]);
+}
+
 /// What becomes of each backup, by its name.
 fn becomes(ground: &Ground, line: &str) -> Vec<(String, String, String)> {
     let all: Vec<Value> = serde_json::from_str(&ok(ground, line)).expect("JSON");
@@ -45,6 +59,7 @@ fn what_is_held_outlives_its_time_in_every_cluster() {
     let gc = ["--garbage-collection-frequency", "2s"];
     let _server = ground.server_with("one", &kubeconfig, &gc);
     ground.until("backupstoragelocation", "main", "Available");
+    is_writable_for_long(&ground, "velero");
     for name in ["held", "goes"] {
         ok(
             &ground,
@@ -55,6 +70,7 @@ fn what_is_held_outlives_its_time_in_every_cluster() {
     ground.bed.kubectl(&["create", "namespace", "other"]);
     let spec = ground.get("backupstoragelocation", "main")["spec"].clone();
     ground.velero_in("other", "BackupStorageLocation", "main", &spec);
+    is_writable_for_long(&ground, "other");
     let other = [&gc[..], &["--namespace", "other"]].concat();
     let second = ground.server_with("two", &kubeconfig, &other);
     ground.until_in("other", "backup", "held", "Completed");
@@ -107,6 +123,7 @@ fn the_last_good_backup_of_a_schedule_with_rules_stays() {
     let bucket = ground.directory("main", &json!({"default": true}));
     let _server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--garbage-collection-frequency", "2s"]);
     ground.until("backupstoragelocation", "main", "Available");
+    is_writable_for_long(&ground, "velero");
     for (schedule, flags) in [("plain", ""), ("kept", " --keep-last-good")] {
         let create = "--schedule @every~1000h --include-namespaces shop --storage-location main --ttl 20s";
         ok(&ground, &format!("schedule create {schedule} {create}{flags}"));
@@ -131,9 +148,33 @@ fn the_last_good_backup_of_a_schedule_with_rules_stays() {
     let table = ok(&ground, "schedule retention kept");
     assert!(table.starts_with("NAME     STATUS      MADE FOR "), "{table}");
     assert!(table.ends_with("   kept by schedule kept: last good, weekly 1\n"), "{table}");
+    eventually("the rules in the record", || {
+        let kept_by = record(&bucket, "kept-1")["metadata"]["annotations"]["lifeboat.io/kept-by"].clone();
+        kept_by.as_str().is_some_and(|text| text.contains(r#""rules":{"keepWeekly":3}"#))
+    });
     let run = lifeboat(&ground, "schedule retention kept --none");
-    assert_eq!((run.code, run.err.as_str()), (0, "Schedule \"kept\" keeps no backup beyond its time.\n"));
+    let stays = "1 backup of schedule kept stays until released, because its rules have kept it: kept-1 (`expiry --release --schedule \
+                 kept`).\n";
+    assert_eq!((run.code, run.err), (0, format!("Schedule \"kept\" keeps no new backup beyond its time.\n{stays}")));
     assert!(ground.get("schedule", "kept")["spec"]["retention"].is_null());
+    let by = |what: &str| {
+        let rules =
+            format!("kept by the rules {what}: last good, weekly 1 (`expiry --release --schedule kept` lets it go)");
+        vec![("kept-1".to_owned(), "Kept".to_owned(), rules)]
+    };
+    assert_eq!(becomes(&ground, "expiry -o json"), by("that schedule kept had"));
+    let run = lifeboat(&ground, "schedule delete kept --confirm");
+    assert_eq!((run.code, run.err.as_str()), (0, stays));
+    assert_eq!(becomes(&ground, "expiry -o json"), by("of schedule kept, which is not here any more"));
+    let run = lifeboat(&ground, "expiry --release --schedule kept --dry-run -o json");
+    let [goes] = &serde_json::from_str::<Vec<Value>>(&run.out).expect("JSON")[..] else { panic!("{run:?}") };
+    assert_eq!((&goes["backup"], &goes["becomes"]), (&json!("kept-1"), &json!("Goes")));
+    let run = ok(&ground, "expiry --release --schedule kept --confirm");
+    assert!(run.ends_with("Backup \"kept-1\" is released.\n"), "{run}");
+    eventually("the release in the record", || {
+        let kept_by = record(&bucket, "kept-1")["metadata"]["annotations"]["lifeboat.io/kept-by"].clone();
+        kept_by.as_str().is_some_and(|text| text.contains(r#""recorded":true"#))
+    });
     let [(_, what, _)] = &becomes(&ground, "expiry -o json")[..] else { panic!("one backup") };
     assert_eq!(what, "Goes");
     let missing = lifeboat(&ground, "schedule retention nope");

@@ -4,6 +4,7 @@ use super::failures::because;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
 use crate::phase::fate::Lists;
 use crate::phase::schedule::ScheduleStanding;
+use crate::phase::shrunken::losses_of_newest;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Time, well_known};
 use lifeboat_object::counted;
@@ -100,6 +101,20 @@ impl Notes<'_> {
                 let what = format!("the last backup of schedule {name}, {backup}, is {phase}{}", reason(lists, backup));
                 self.add(what, format!("`{program} backup describe {backup}`, `{program} backup logs {backup}`"));
             }
+        }
+        self.losses(lists);
+    }
+
+    fn losses(&mut self, lists: &Lists) {
+        let program = self.program;
+        for (schedule, (backup, loss)) in losses_of_newest(lists.schedules.iter(), lists.backups.iter()) {
+            let next = format!(
+                "look whether the namespaces of schedule {schedule} are there (`{program} backup describe {backup} --details`); until then \
+                 its rules keep the backups before beside the new ones. If it is as it should be: `kubectl annotate schedules.velero.io \
+                 {schedule} {}=0`",
+                well_known::ANNOTATION_SHRINK_THRESHOLD
+            );
+            self.add(format!("the last good backup of schedule {schedule}, {backup}, {loss}"), next);
         }
     }
 

@@ -322,3 +322,19 @@ fn what_waits_or_runs_has_its_progress() {
     let expected = [r#"Backup runs InProgress {"done":4,"total":9}"#, "Backup waits Queued null", "Restore r New null"];
     assert_eq!(lines.collect::<Vec<_>>(), expected);
 }
+
+#[test]
+fn a_backup_that_lost_most_of_its_objects_needs_attention() {
+    let mut inventory = well();
+    let with = |items: u32, mut backup: Backup| {
+        backup.metadata.annotations.insert(well_known::ANNOTATION_NAMESPACED_ITEMS.into(), items.to_string());
+        backup
+    };
+    let last = inventory.lists.backups.remove(0);
+    let mut before = last.clone();
+    before.metadata.name = "nightly-20261121030000".into();
+    inventory.lists.backups = vec![with(120, before), with(0, last)];
+    let expected = "the last good backup of schedule nightly, nightly-20261122030000, has 0 objects of namespaces, and \
+                    nightly-20261121030000 before it has 120";
+    assert_eq!(texts(&covered(&inventory)), [expected]);
+}

@@ -4,6 +4,7 @@ use super::{Metrics, schedule_of};
 use crate::coverage::NamespaceState;
 use crate::phase::facts::newest_ended;
 use crate::phase::schedule::{ScheduleStanding, interval, next_run};
+use crate::phase::shrunken::losses_of_newest;
 use crate::phase::taken_over::is_of_another_cluster;
 use crate::world::World;
 use jiff::Timestamp;
@@ -16,6 +17,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 impl Metrics {
+    /// What the last good backup of each schedule has lost.
+    fn observe_losses(&self, world: &World) {
+        let losses = losses_of_newest(world.schedules.iter(), world.backups.iter());
+        for schedule in world.schedules.iter() {
+            let label = schedule.label();
+            let lost = losses.get(&label).map_or(0, |(_, loss)| loss.had - loss.has);
+            self.lost.with_label_values(&[label.as_str()]).set(lost as f64);
+        }
+    }
+
     fn observe_schedules(&self, labels: BTreeSet<String>, world: &World, zone: &TimeZone, now: Timestamp) {
         let mut known = self.schedules.lock().unwrap_or_else(PoisonError::into_inner);
         for gone in known.difference(&labels) {
@@ -68,6 +79,7 @@ impl Metrics {
             |schedule: &str, backup: &str| is_there(schedule) && (backup.is_empty() || backups.contains(backup));
         self.csi().into_iter().for_each(|counter| remove_absent_series(counter, is_shown));
         self.observe_unprotected(world, is_there);
+        self.observe_losses(world);
         world.locations.iter().for_each(|location| self.observe_location(location));
         remove_absent(&self.backup_last_success, |schedule| last.contains_key(schedule));
         for (schedule, end) in last {

@@ -325,3 +325,21 @@ fn restores_deletions_and_locations_are_counted() {
         ]
     );
 }
+
+#[test]
+fn a_schedule_whose_last_backup_lost_its_objects_says_how_many() {
+    let metrics = Metrics::new().unwrap();
+    let mut world = with_schedules(&["daily"]);
+    for (name, items) in [("daily-20261121030000", "120"), ("daily-20261122030000", "20")] {
+        let mut backup = backup(BackupPhase::Completed);
+        backup.metadata.name = name.into();
+        backup.metadata.annotations.insert(well_known::ANNOTATION_NAMESPACED_ITEMS.into(), items.into());
+        world.backups.put(backup);
+        metrics.observe(&world, &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+        let expected: &[&str] =
+            if items == "20" { &[r#"lifeboat_backup_lost_objects{schedule="daily"} 100"#] } else { &[] };
+        assert_eq!(lines(&metrics, "lost_objects"), expected, "{items}");
+    }
+    metrics.observe(&World::default(), &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+    assert!(lines(&metrics, "lost_objects").is_empty());
+}

@@ -3,13 +3,15 @@
 
 use super::Decision;
 use super::facts::{expiration, is_running};
-use super::hold::is_to_be_recorded;
+use super::hold;
 use super::keep::{Keeper, lasts_until, margin};
+use super::kept_by::is_released_unrecorded;
 use super::location::NoLocation;
 use super::request::Requests;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, well_known,
+    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, KeptBy,
+    well_known,
 };
 use std::fmt;
 
@@ -31,6 +33,11 @@ pub enum Becomes {
         /// The name of the restore.
         restore: String,
     },
+    /// Another cluster, of this UID, has made it: it is left to that one to let it go.
+    Elsewhere {
+        /// The UID.
+        cluster: String,
+    },
     /// It has no expiration.
     Stays,
 }
@@ -48,9 +55,14 @@ pub(crate) enum Step {
         until: Timestamp,
         /// What keeps it.
         by: Vec<Keeper>,
+        /// The rules that are to be written beside it meanwhile.
+        note: Option<Box<KeptBy>>,
     },
-    /// Make its record in the bucket say the same of its hold.
-    Record,
+    /// Make its record in the bucket say the same of what keeps it.
+    Record {
+        /// The rules that are to be written beside it.
+        note: Option<Box<KeptBy>>,
+    },
 }
 
 /// Why nothing can be deleted from the location of a backup.
@@ -124,6 +136,26 @@ pub(crate) struct Around {
     pub(crate) keepers: Vec<Keeper>,
     /// The name of a restore that reads it.
     pub(crate) restore: Option<String>,
+    /// The UID of the other cluster that lets it go.
+    pub(crate) elsewhere: Option<String>,
+    /// Until when its location is spared.
+    pub(crate) spared_until: Option<Timestamp>,
+    /// The rules of its schedule, where its record does not say them yet.
+    pub(crate) note: Option<Note>,
+}
+
+/// Rules that are to be written beside a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) rules: KeptBy,
+    /// Whether that is done at once, and not when the backup is written for another reason.
+    pub(crate) at_once: bool,
+}
+
+/// Whether what keeps a backup was changed here, and its record does not say so yet.
+pub(crate) fn is_to_be_recorded(backup: &Backup) -> bool {
+    hold::is_to_be_recorded(&backup.metadata, backup.status.phase)
+        || is_released_unrecorded(&backup.metadata) && hold::has_record(backup.status.phase)
 }
 
 /// From when on it is looked at what keeps a backup: before its time is over.
@@ -139,9 +171,16 @@ pub(crate) fn becomes(backup: &Backup, around: &Around, now: Timestamp) -> Becom
     if is_running(backup) {
         return Becomes::Runs;
     }
-    let end = expiration(backup);
-    let is_over = end.is_some_and(|end| end <= now);
+    // Nothing goes in the first hour of a location.
+    let end = expiration(backup).map(|end| end.max(around.spared_until.unwrap_or(end)));
+    let is_over = expiration(backup).is_some_and(|end| end <= now);
     match (&around.obstacle, &around.restore) {
+        _ if around.keepers.is_empty()
+            && end.is_some()
+            && let Some(cluster) = &around.elsewhere =>
+        {
+            Becomes::Elsewhere { cluster: cluster.clone() }
+        }
         (Some(obstacle), _) if is_over => Becomes::Blocked(obstacle.clone()),
         _ if !around.keepers.is_empty() => Becomes::Kept,
         (_, Some(restore)) if is_over => Becomes::Read { restore: restore.clone() },
@@ -164,24 +203,30 @@ pub(crate) fn decide(
 /// That nothing can be changed in the location of a backup is said once, when its time is over.
 fn next(becomes: &Becomes, backup: &Backup, around: &Around, frequency: Duration, now: Timestamp) -> Decision<Step> {
     let is_soon = begins(backup).is_some_and(|begins| begins <= now);
+    let note = around.note.as_ref();
     let wait = |until: Option<Timestamp>| until.map_or(Decision::Rest, Decision::Wait);
     match becomes {
         Becomes::Going | Becomes::Runs => return Decision::Rest,
         Becomes::Blocked(obstacle) => return label_failure(backup, obstacle),
+        Becomes::Elsewhere { .. } if around.obstacle.is_some() => return Decision::Rest,
         _ if around.obstacle.is_some() => return wait(expiration(backup)),
         Becomes::Kept if is_soon => {
             let until = lasts_until(backup, &around.keepers, now);
             if let Some(until) = until.filter(|until| Some(*until) > expiration(backup)) {
-                return Decision::Do(Step::Prolong { until, by: around.keepers.clone() });
+                let note = note.map(|note| Box::new(note.rules.clone()));
+                return Decision::Do(Step::Prolong { until, by: around.keepers.clone(), note });
             }
         }
         _ => {}
     }
-    if is_to_be_recorded(&backup.metadata, backup.status.phase) {
-        return Decision::Do(Step::Record);
+    let note = note.filter(|note| note.at_once).map(|note| Box::new(note.rules.clone()));
+    if note.is_some() || is_to_be_recorded(backup) {
+        return Decision::Do(Step::Record { note });
     }
     match becomes {
-        Becomes::Goes(end) if *end <= now => delete(*end, around.requests, frequency, now),
+        Becomes::Goes(end) if *end <= now => {
+            delete(expiration(backup).unwrap_or(*end), around.requests, frequency, now)
+        }
         Becomes::Goes(end) => Decision::Wait(*end),
         Becomes::Kept => wait(if is_soon { expiration(backup) } else { begins(backup) }),
         _ => Decision::Rest,
@@ -321,8 +366,9 @@ mod tests {
         let (rules, forever) =
             (Keeper::WrongRules { schedule: "s".into(), why: "x".into() }, Keeper::Hold(Hold::Forever));
         let held = |until: i64| Keeper::Hold(Hold::Until(at(until)));
-        let prolonged =
-            |until: i64, by: &Keeper| Decision::Do(Step::Prolong { until: at(until), by: vec![by.clone()] });
+        let prolonged = |until: i64, by: &Keeper| {
+            Decision::Do(Step::Prolong { until: at(until), by: vec![by.clone()], note: None })
+        };
         // Of an hour: half of it before its end.
         for (what, phase, keeper, end, now, expected) in [
             ("not yet", P::Completed, &rules, 7200, 5399, Decision::Wait(at(5400))),
@@ -354,14 +400,69 @@ mod tests {
         backup.status.phase = Some(BackupPhase::Queued);
         assert_eq!(decided(&backup), Decision::Wait(at(-24 * 3600)));
         backup.status.phase = Some(BackupPhase::PartiallyFailed);
-        assert_eq!(decided(&backup), Decision::Do(Step::Record));
+        assert_eq!(decided(&backup), Decision::Do(Step::Record { note: None }));
         backup.status.expiration = None;
-        assert_eq!(decided(&backup), Decision::Do(Step::Record));
+        assert_eq!(decided(&backup), Decision::Do(Step::Record { note: None }));
         backup.metadata.annotations.insert(well_known::ANNOTATION_HOLD_RECORDED.into(), "forever".into());
         assert_eq!(decided(&backup), Decision::Rest);
         // Released: the record is told before it goes.
         backup.metadata.annotations.remove(well_known::ANNOTATION_HOLD);
         backup.status.expiration = Some(Time::new(at(0)));
-        assert_eq!(step(&backup, &Around::default(), Duration::ZERO, at(1)), Decision::Do(Step::Record));
+        assert_eq!(step(&backup, &Around::default(), Duration::ZERO, at(1)), Decision::Do(Step::Record { note: None }));
+    }
+
+    #[test]
+    fn in_the_first_hour_of_a_location_nothing_goes_by_time_alone() {
+        let around = Around { spared_until: Some(at(3600)), ..Around::default() };
+        let decided = |now: i64| (becomes(&over(), &around, at(now)), step(&over(), &around, Duration::ZERO, at(now)));
+        assert_eq!(decided(3599), (Becomes::Goes(at(3600)), Decision::Wait(at(3600))));
+        assert_eq!(decided(3600), (Becomes::Goes(at(3600)), Decision::Do(Step::Delete)));
+    }
+
+    #[test]
+    fn a_backup_of_another_cluster_is_left_to_that_one() {
+        let elsewhere = || Around { elsewhere: Some("a".into()), ..Around::default() };
+        let blocked = || Around { obstacle: Some(Obstacle::ReadOnly("l".into())), ..elsewhere() };
+        for around in [elsewhere(), blocked()] {
+            let decided = (becomes(&over(), &around, at(1)), step(&over(), &around, Duration::ZERO, at(1)));
+            assert_eq!(decided, (Becomes::Elsewhere { cluster: "a".into() }, Decision::Rest));
+        }
+        // Somebody here holds it.
+        let held = Around { keepers: vec![Keeper::Hold(Hold::Forever)], ..elsewhere() };
+        assert!(matches!(step(&over(), &held, Duration::ZERO, at(1)), Decision::Do(Step::Prolong { .. })));
+    }
+
+    #[test]
+    fn the_rules_of_the_newest_are_recorded_at_once_and_of_others_when_they_are_prolonged() {
+        let mut backup = over();
+        backup.status.phase = Some(BackupPhase::Completed);
+        backup.status.expiration = Some(Time::new(at(9_000_000)));
+        let rules = || KeptBy { schedule: "s".into(), ..KeptBy::default() };
+        let keepers = || vec![Keeper::Rules { schedule: "s".into(), rules: vec![] }];
+        let around =
+            |at_once| Around { keepers: keepers(), note: Some(Note { rules: rules(), at_once }), ..Around::default() };
+        let decided = |at_once, now| step(&backup, &around(at_once), Duration::ZERO, at(now));
+        let begins = 9_000_000 - 24 * 3600;
+        assert_eq!(decided(true, 1), Decision::Do(Step::Record { note: Some(Box::new(rules())) }));
+        assert_eq!(decided(false, 1), Decision::Wait(at(begins)));
+        for at_once in [true, false] {
+            let Decision::Do(Step::Prolong { note, .. }) = decided(at_once, begins) else { panic!("{at_once}") };
+            assert_eq!(note, Some(Box::new(rules())));
+        }
+        let blocked = Around { obstacle: Some(Obstacle::ReadOnly("l".into())), ..around(true) };
+        assert_eq!(step(&backup, &blocked, Duration::ZERO, at(1)), Decision::Wait(at(9_000_000)));
+    }
+
+    #[test]
+    fn a_release_is_recorded_before_the_backup_goes() {
+        let mut backup = over();
+        backup.status.phase = Some(BackupPhase::Completed);
+        let released = r#"{"schedule":"s","released":"2026-11-22T00:00:00Z"}"#;
+        backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.into(), released.into());
+        let decided = |backup: &Backup| step(backup, &Around::default(), Duration::ZERO, at(1));
+        assert_eq!(decided(&backup), Decision::Do(Step::Record { note: None }));
+        let recorded = released.replace("}", r#","recorded":true}"#);
+        backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.into(), recorded);
+        assert_eq!(decided(&backup), Decision::Do(Step::Delete));
     }
 }

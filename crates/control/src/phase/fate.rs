@@ -2,10 +2,14 @@
 
 use super::expiry::{Around, Becomes, Obstacle, becomes};
 use super::facts::stands_for;
-use super::keep::{Keeper, Kept, keepers};
-use super::location::{NoLocation, location_of};
+use super::keep::Keeper;
+use super::kept::{Kept, Member, Standing, keepers};
+use super::location::{NoLocation, is_readable, location_of};
+use super::others::Sightings;
 use super::request::ByBackup;
 use super::restore::has_ended;
+use super::taken_over::{is_of_another_cluster, source_cluster};
+use super::writable::spares_until;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Restore, Schedule};
@@ -43,6 +47,10 @@ pub struct Fate {
     pub backup: Backup,
     /// The name of its schedule, when that is there.
     pub schedule: Option<String>,
+    /// Whether this cluster has made it, as far as is known.
+    pub is_own: bool,
+    /// The UID of the other cluster that has made it, where that is known.
+    pub source: Option<String>,
     /// The time that it stands for: of the run that it was made for, or else when it began.
     pub stands_for: Option<Timestamp>,
     /// What keeps it.
@@ -55,36 +63,46 @@ pub struct Fate {
 #[must_use]
 pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
     let requests: ByBackup<'_> = lists.requests.iter().collect();
-    let mut by_schedule: BTreeMap<&str, Vec<(&Backup, bool)>> = BTreeMap::new();
+    let sightings: Sightings<'_> = lists.backups.iter().collect();
+    let labels: BTreeMap<String, &Schedule> =
+        lists.schedules.iter().map(|schedule| (schedule.label(), schedule)).collect();
+    let mut by_schedule: BTreeMap<&str, Vec<Member<'_>>> = BTreeMap::new();
     for backup in &lists.backups {
-        let label = backup.schedule_label().unwrap_or_default();
-        by_schedule.entry(label).or_default().push((backup, requests.of(backup).is_open));
+        let Some(label) = backup.schedule_label() else { continue };
+        let deletion_is_asked = requests.of(backup).is_open;
+        let is_readable = lists.location_of(backup).is_ok_and(is_readable);
+        by_schedule.entry(label).or_default().push(Member { backup, deletion_is_asked, is_readable });
     }
-    let schedules: BTreeMap<String, (&Schedule, Option<Kept>)> = lists
-        .schedules
-        .iter()
-        .map(|schedule| {
-            let label = schedule.label();
-            let own = by_schedule.get(label.as_str()).into_iter().flatten().copied();
-            let kept = Kept::of(schedule, zone, own);
-            (label, (schedule, kept))
+    let kept: BTreeMap<&str, Kept> = by_schedule
+        .into_iter()
+        .map(|(label, members)| {
+            let standing = labels.get(label).map_or(Standing::Gone { label }, |schedule| Standing::Here(schedule));
+            (label, Kept::of(standing, zone, &members))
         })
         .collect();
     let restores = lists.restores.iter().filter(|restore| !has_ended(restore));
     let restores: BTreeMap<&str, &Restore> =
         restores.map(|restore| (restore.spec.backup_name.as_str(), restore)).collect();
     let fate = |backup: &Backup| {
-        let schedule = backup.schedule_label().and_then(|label| schedules.get(label));
+        let label = backup.schedule_label();
+        let location = lists.location_of(backup);
+        let elsewhere = sightings.expires_elsewhere(backup, location.clone().ok(), now).map(str::to_owned);
+        let kept = label.and_then(|label| kept.get(label)).filter(|_| elsewhere.is_none());
         let around = Around {
-            obstacle: Obstacle::of(lists.location_of(backup)),
+            spared_until: location.as_ref().ok().and_then(|location| spares_until(location, now)),
+            obstacle: Obstacle::of(location),
             requests: requests.of(backup),
-            keepers: keepers(backup, schedule.and_then(|(_, kept)| kept.as_ref()), now),
+            keepers: keepers(backup, kept, now),
             restore: restores.get(backup.metadata.name.as_str()).map(|restore| restore.metadata.name.clone()),
+            elsewhere,
+            note: None,
         };
-        let name = schedule.map(|(schedule, _)| schedule.metadata.name.clone());
+        let name = label.and_then(|label| labels.get(label)).map(|schedule| schedule.metadata.name.clone());
         Fate {
-            stands_for: stands_for(name.as_deref().unwrap_or_default(), backup),
+            stands_for: stands_for(name.as_deref().or(label).unwrap_or_default(), backup),
             schedule: name,
+            is_own: !is_of_another_cluster(backup),
+            source: source_cluster(backup).filter(|_| is_of_another_cluster(backup)).map(str::to_owned),
             becomes: becomes(backup, &around, now),
             keepers: around.keepers,
             backup: backup.clone(),
@@ -96,7 +114,7 @@ pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_api::BackupStorageLocationPhase;
+    use lifeboat_api::{BackupStorageLocationPhase, well_known};
     use serde_json::{Value, json};
 
     fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -153,6 +171,8 @@ mod tests {
                 location.metadata.name = name.into();
                 location.spec.default = name == "main";
                 location.status.phase = Some(BackupStorageLocationPhase::Available);
+                let since = (well_known::ANNOTATION_WRITABLE_SINCE.to_owned(), "2026-11-21T00:00:00Z".to_owned());
+                location.metadata.annotations = [since].into();
                 location
             })
             .into();

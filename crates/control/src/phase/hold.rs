@@ -80,8 +80,13 @@ fn noted_in(annotations: &Annotations) -> Option<&String> {
 /// Whether the hold of a backup was set, changed or released, and its record does not say so yet. Only what has ended has a
 /// record.
 pub(crate) fn is_to_be_recorded(meta: &ObjectMeta, phase: Option<BackupPhase>) -> bool {
+    has_record(phase) && was_changed_here(meta)
+}
+
+/// Whether a backup in this phase has ended, and has its record.
+pub(crate) fn has_record(phase: Option<BackupPhase>) -> bool {
     use BackupPhase as P;
-    matches!(phase, Some(P::Completed | P::PartiallyFailed | P::Failed)) && was_changed_here(meta)
+    matches!(phase, Some(P::Completed | P::PartiallyFailed | P::Failed))
 }
 
 fn was_changed_here(meta: &ObjectMeta) -> bool {

@@ -184,6 +184,7 @@ fn valid(schedule: &Schedule, zone: &TimeZone) -> Result<Cron, String> {
         ));
     }
     schedule.retention()?;
+    schedule.shrink_threshold()?;
     Ok(cron)
 }
 

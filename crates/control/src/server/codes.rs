@@ -45,7 +45,7 @@ pub(super) fn of_step(step: &Step) -> &'static str {
         Step::Expire(_, _, expiry::Step::LabelFailure(_)) => "LabelFailure",
         Step::Expire(_, _, expiry::Step::Delete) => "Expire",
         Step::Expire(_, _, expiry::Step::Prolong { .. }) => "Prolong",
-        Step::Expire(_, _, expiry::Step::Record) => "RecordHold",
+        Step::Expire(_, _, expiry::Step::Record { .. }) => "RecordHold",
     }
 }
 
@@ -114,6 +114,7 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::Blocked(_) => "Blocked",
         Reason::ReadBy(_) => "ReadByRestore",
         Reason::Unrecorded(_) => "Unrecorded",
+        Reason::GoesElsewhere(_) => "OtherCluster",
         Reason::KeptBy(by) if by.iter().any(|keeper| matches!(keeper, Keeper::Hold(_))) => "Held",
         Reason::KeptBy(_) => "Retention",
     }

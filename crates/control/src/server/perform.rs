@@ -74,8 +74,14 @@ async fn of_expiry(
     match step {
         expiry::Step::LabelFailure(obstacle) => work::expiry::label_failure(context, backup, &obstacle).await,
         expiry::Step::Delete => work::expiry::delete(context, backup, location).await,
-        expiry::Step::Prolong { until, by } => work::keep::prolong(context, backup, location, until, &by).await,
-        expiry::Step::Record => work::keep::record_hold(context, backup, location).await,
+        expiry::Step::Prolong { until, by, note } => {
+            let change = work::keep::Change { until: Some(until), note: note.map(|note| *note) };
+            work::keep::prolong(context, backup, location, (&by, change)).await
+        }
+        expiry::Step::Record { note } => {
+            let change = work::keep::Change { until: None, note: note.map(|note| *note) };
+            work::keep::record(context, backup, location, change).await
+        }
     }
 }
 

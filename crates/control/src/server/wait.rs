@@ -54,6 +54,8 @@ pub(super) enum Reason {
     Unrecorded(Obstacle),
     /// It is a backup whose time is over, and this restore reads it.
     ReadBy(NamespacedName),
+    /// It is a backup whose time is over, and the cluster with this UID, which has made it, lets it go.
+    GoesElsewhere(String),
     /// It is a backup whose time would be over, and this keeps it.
     KeptBy(Vec<Keeper>),
 }
@@ -66,9 +68,12 @@ impl Reason {
         match self {
             Self::Due(at) => (1, Some(*at)),
             Self::Disabled(_) => (2, None),
-            Self::Deleted { .. } | Self::Unreadable(_) | Self::Blocked(_) | Self::Unrecorded(_) | Self::KeptBy(_) => {
-                (3, None)
-            }
+            Self::Deleted { .. }
+            | Self::Unreadable(_)
+            | Self::Blocked(_)
+            | Self::Unrecorded(_)
+            | Self::GoesElsewhere(_)
+            | Self::KeptBy(_) => (3, None),
             _ => (0, None),
         }
     }

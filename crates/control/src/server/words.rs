@@ -56,10 +56,12 @@ pub(super) fn does(step: &Step) -> String {
             format!("its label says that it stays though its time is over: {obstacle}")
         }
         Step::Expire(_, _, expiry::Step::Delete) => "its deletion is asked for: its time is over".to_owned(),
-        Step::Expire(_, _, expiry::Step::Prolong { until, by }) => {
+        Step::Expire(_, _, expiry::Step::Prolong { until, by, .. }) => {
             format!("its expiration is moved to {until}: it is {}", describe(by))
         }
-        Step::Expire(_, _, expiry::Step::Record) => "its record in the bucket is made to agree on its hold".to_owned(),
+        Step::Expire(_, _, expiry::Step::Record { .. }) => {
+            "its record in the bucket is made to agree on what keeps it".to_owned()
+        }
     }
 }
 
@@ -160,8 +162,11 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
             format!("its location: its time is over, and it is not deleted, because {obstacle}")
         }
         Reason::Unrecorded(obstacle) => format!(
-            "its location: its hold was changed here, and no other cluster on the bucket knows of that, because {obstacle}"
+            "its location: what keeps it was changed here, and no other cluster on the bucket knows of that, because {obstacle}"
         ),
+        Reason::GoesElsewhere(cluster) => {
+            format!("cluster {cluster}, which has made it and lets it go: its time is over")
+        }
         Reason::KeptBy(by) => format!("what keeps it though its time is over: it is {}", describe(by)),
     }
 }

@@ -1,39 +1,51 @@
-//! Keeps backups: moves their expiration, and records their holds, in the bucket first and then in the cluster.
+//! Keeps backups: moves their expiration, and records their holds and the rules that keep them, in the bucket first and then in the
+//! cluster.
 //!
 //! A server that dies in between has lost nothing: the next one does it again, and finds the record as it should be.
 
 use super::backup::is_record_of;
 use super::{Context, Effect, Finished, Unfinished};
-use crate::phase::hold::{agree, agree_alone, set_elsewhere};
+use crate::phase::hold::set_elsewhere;
 use crate::phase::keep::{Keeper, describe};
+use crate::phase::taken_over::is_of_another_cluster;
+use crate::phase::{hold, kept_by};
 use jiff::Timestamp;
-use lifeboat_api::{Backup, BackupStorageLocation, Time, well_known};
+use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Time, well_known};
 use lifeboat_object::chain;
 use lifeboat_store::{Store, StoreError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// What is changed of a backup that stays.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    /// Its expiration is moved to this time.
+    pub(crate) until: Option<Timestamp>,
+    /// These rules are written beside it.
+    pub(crate) note: Option<KeptBy>,
+}
 
 /// Moves the expiration of a backup to a time, because these keep it.
 pub(crate) async fn prolong(
     context: &Context,
     backup: &Backup,
     location: Option<&BackupStorageLocation>,
-    until: Timestamp,
-    by: &[Keeper],
+    (by, change): (&[Keeper], Change),
 ) -> Finished {
-    let (name, by) = (&backup.metadata.name, describe(by));
-    tracing::info!(backup = name, until = until.to_string(), by, "a backup is kept: its expiration is moved");
-    prolong_or_record(context, backup, location, Some(until)).await
+    let (name, by, until) = (&backup.metadata.name, describe(by), change.until.map(|until| until.to_string()));
+    tracing::info!(backup = name, until, by, "a backup is kept: its expiration is moved");
+    write(context, backup, location, change).await
 }
 
-/// Makes a backup and its record agree on the hold.
-pub(crate) async fn record_hold(
+/// Makes a backup and its record agree on what keeps it.
+pub(crate) async fn record(
     context: &Context,
     backup: &Backup,
     location: Option<&BackupStorageLocation>,
+    change: Change,
 ) -> Finished {
-    tracing::info!(backup = backup.metadata.name, "the hold of a backup is recorded in the bucket");
-    prolong_or_record(context, backup, location, None).await
+    tracing::info!(backup = backup.metadata.name, "what keeps a backup is recorded in the bucket");
+    write(context, backup, location, change).await
 }
 
 /// Takes over what another cluster has written into the record of a backup whose time is over, where that keeps it; nothing is
@@ -46,26 +58,28 @@ pub(super) async fn keep_as_record_says(
     let store = context.visited_store(location).await.map_err(Unfinished::Because)?;
     let Some(record) = own_record(&store, backup).await? else { return Ok(None) };
     let now = context.env.now();
+    let (own, recorded) = (&backup.metadata, &record.known.metadata);
     let is_later = record.known.status.expiration.is_some_and(|end| end.timestamp() > now);
-    if !is_later && set_elsewhere(&backup.metadata, &record.known.metadata, now).is_none() {
+    let says_more = kept_by::says_more(&recorded.annotations, &own.annotations, !is_of_another_cluster(backup));
+    if !is_later && !says_more && set_elsewhere(own, recorded, now).is_none() {
         return Ok(None);
     }
     let (name, end) = (&backup.metadata.name, record.known.status.expiration.map(|end| end.to_string()));
     tracing::info!(backup = name, end, "the time of a backup is over, and another cluster keeps it");
-    write_agreement(context, &store, backup, Some(record), None).await.map(Some)
+    write_agreement(context, &store, backup, Some(record), Change::default()).await.map(Some)
 }
 
-/// Moves the expiration of a backup to a time, if there is one, and makes the backup and its record agree on the hold.
-async fn prolong_or_record(
+/// Changes a backup, and makes it and its record agree on what keeps it.
+async fn write(
     context: &Context,
     backup: &Backup,
     location: Option<&BackupStorageLocation>,
-    until: Option<Timestamp>,
+    change: Change,
 ) -> Finished {
     let missing = || Unfinished::Because(format!("there is no location of backup {}", backup.metadata.name));
     let store = context.visited_store(location.ok_or_else(missing)?).await.map_err(Unfinished::Because)?;
     let record = own_record(&store, backup).await?;
-    write_agreement(context, &store, backup, record, until).await
+    write_agreement(context, &store, backup, record, change).await
 }
 
 /// The record of a backup.
@@ -106,10 +120,15 @@ async fn write_agreement(
     store: &Store,
     backup: &Backup,
     record: Option<Record>,
-    until: Option<Timestamp>,
+    Change { until, note }: Change,
 ) -> Finished {
     let mut after = backup.clone();
     after.metadata.labels.remove(well_known::LABEL_GC_FAILURE);
+    if let Some(note) = note {
+        let (cluster, since) = (context.cluster_uid().await?, Some(Time::new(context.env.now())));
+        let note = KeptBy { cluster, since, ..note };
+        after.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.to_owned(), note.value());
+    }
     match record {
         Some(Record { all, .. }) => {
             let mut changed = all.clone();
@@ -119,7 +138,8 @@ async fn write_agreement(
             }
         }
         None => {
-            agree_alone(&mut after.metadata.annotations);
+            hold::agree_alone(&mut after.metadata.annotations);
+            kept_by::agree_alone(&mut after.metadata.annotations);
             after.status.expiration = later(after.status.expiration, until.map(Time::new));
         }
     }
@@ -132,14 +152,17 @@ fn later(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     if at(other) > at(one) { other } else { one }
 }
 
-/// Makes both say the same: the hold of the one that was changed, and the latest expiration. What else the record has stays.
+/// Makes both say the same: the hold of the one that was changed, the rules that keep it, and the latest expiration. What else the record
+/// has stays.
 fn reconcile(backup: &mut Backup, record: &mut Value, until: Option<Timestamp>) {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let given = record["metadata"]["annotations"].as_object().into_iter().flatten();
     let before: BTreeMap<String, String> =
         given.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
     let mut there = before.clone();
-    agree(&mut backup.metadata.annotations, &mut there);
+    let is_own = !is_of_another_cluster(backup);
+    hold::agree(&mut backup.metadata.annotations, &mut there);
+    kept_by::agree(&mut backup.metadata.annotations, &mut there, is_own);
     if there != before {
         record["metadata"]["annotations"] = json!(there);
     }

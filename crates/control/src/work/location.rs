@@ -2,9 +2,10 @@
 
 use super::sync::{Known, sync_backups};
 use super::{Context, Effect, Finished};
+use crate::phase::writable::note_writable;
 use crate::world::Meta;
 use jiff::Timestamp;
-use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Time};
+use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Time};
 use lifeboat_archive::layout::TOP_LEVEL;
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions};
 use tokio::time::Instant;
@@ -57,6 +58,10 @@ fn validated(
         Ok(()) => (Some(BackupStorageLocationPhase::Available), String::new()),
         Err(why) => (Some(BackupStorageLocationPhase::Unavailable), unavailable(location, why)),
     };
+    let is_read_only = location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly);
+    if found.is_ok() || is_read_only {
+        note_writable(&mut after, now);
+    }
     after
 }
 
@@ -127,6 +132,7 @@ mod tests {
     use crate::world::Stored;
     use crate::world::World;
     use async_trait::async_trait;
+    use lifeboat_api::well_known;
     use lifeboat_bucket::Memory;
     use serde_json::json;
     use std::sync::Arc;
@@ -164,6 +170,24 @@ mod tests {
             let expected = (Some(phase), at(2), at(last_sync));
             assert_eq!((status.phase, status.last_validation_time, status.last_synced_time), expected);
         }
+    }
+
+    #[test]
+    fn a_validation_notes_since_when_a_location_can_be_written() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut location = BackupStorageLocation::default();
+        let noted = |location: &BackupStorageLocation, found: Result<(), String>, now| {
+            let after = validated(location, &found, false, at(now));
+            after.metadata.annotations.get(well_known::ANNOTATION_WRITABLE_SINCE).cloned()
+        };
+        assert_eq!(noted(&location, Err("no".into()), 1), None, "it was not found yet");
+        assert_eq!(noted(&location, Ok(()), 2).as_deref(), Some("1970-01-01T00:00:02Z"));
+        location = validated(&location, &Ok(()), false, at(2));
+        for found in [Ok(()), Err("no".to_owned())] {
+            assert_eq!(noted(&location, found, 5000).as_deref(), Some("1970-01-01T00:00:02Z"));
+        }
+        location.spec.access_mode = Some(BackupStorageLocationAccessMode::ReadOnly);
+        assert_eq!(noted(&location, Err("no".into()), 5000), None);
     }
 
     #[tokio::test]

@@ -1,9 +1,10 @@
 //! Makes the backups of schedules (api-and-controllers.md 3.9).
 
 use super::{Context, Effect, Finished, Unfinished};
+use crate::phase::kept::rules_of;
 use crate::phase::schedule::{Run, run_name};
 use crate::phase::taken_over::was_taken_over;
-use lifeboat_api::{Backup, Schedule, SchedulePhase, Time};
+use lifeboat_api::{Backup, KeptBy, Schedule, SchedulePhase, Time, well_known};
 use lifeboat_client::is_refused;
 use lifeboat_operation::{Subject, Trace};
 
@@ -44,6 +45,10 @@ pub(crate) async fn run(context: &Context, schedule: &Schedule, run: Run) -> Fin
 async fn make(context: &Context, schedule: &Schedule, run: Run) -> Finished {
     let mut backup = schedule.backup();
     backup.metadata.name = run_name(&schedule.metadata.name, run.due);
+    if let Some(rules) = rules_of(schedule, &context.options.zone) {
+        let kept = KeptBy { cluster: context.cluster_uid().await?, since: Some(Time::new(run.now)), ..rules };
+        backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.to_owned(), kept.value());
+    }
     let name = &backup.metadata.name;
     context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
     let mut effects = Vec::new();
@@ -109,7 +114,7 @@ mod tests {
     use crate::stub::{context, sandbox};
     use async_trait::async_trait;
     use jiff::Timestamp;
-    use lifeboat_api::{BackupStorageLocation, well_known};
+    use lifeboat_api::{BackupStorageLocation, Retention};
     use lifeboat_bucket::BlobStore;
     use std::sync::Arc;
 
@@ -172,6 +177,32 @@ mod tests {
         let noted: Schedule = context.client.get("nightly").await.unwrap().unwrap();
         run(&context, &noted, due("04")).await.unwrap();
         assert_eq!(backups(&context).await, ["nightly-20261122030000 [\"shop\"]", "nightly-20261122040000 [\"shop\"]"]);
+    }
+
+    /// So that it is kept by them when the schedule is gone.
+    #[tokio::test]
+    async fn a_backup_says_by_which_rules_it_is_kept() {
+        let (_sandbox, cluster) = sandbox().await;
+        let uid = cluster.uid().await.unwrap();
+        let context = context(cluster, Arc::new(Nowhere));
+        let before = nightly(&context).await;
+        let mut schedule = before.clone();
+        schedule.spec.schedule = "CRON_TZ=Europe/Berlin 0 3 * * *".into();
+        let rules = Some(Retention { keep_daily: Some(7), ..Retention::default() });
+        schedule.spec.retention.clone_from(&rules);
+        let schedule = context.client.change(&before, &schedule).await.unwrap();
+        run(&context, &schedule, due("03")).await.unwrap();
+        let made: Backup = context.client.get("nightly-20261122030000").await.unwrap().unwrap();
+        let expected = KeptBy {
+            schedule: "nightly".into(),
+            cluster: uid,
+            rules,
+            zone: Some("Europe/Berlin".into()),
+            shrink_threshold: Some(50),
+            since: Some(Time::new(at("03:00:00"))),
+            ..KeptBy::default()
+        };
+        assert_eq!(KeptBy::of(&made.metadata), Some(Ok(expected)));
     }
 
     #[tokio::test]

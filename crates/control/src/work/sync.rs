@@ -221,7 +221,7 @@ fn forget_cluster(meta: &mut ObjectMeta) {
 }
 
 /// The Backup to make of one that was found; `None` when it must not be taken over, or not yet.
-fn as_taken_over(
+pub(crate) fn as_taken_over(
     mut found: Backup,
     location: &BackupStorageLocation,
     schedules: &BTreeMap<String, String>,

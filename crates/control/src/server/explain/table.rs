@@ -108,6 +108,7 @@ fn every_reason_to_wait_has_its_word() {
         (Reason::Blocked(Obstacle::ReadOnly("l".into())), "Blocked"),
         (Reason::ReadBy(named("r")), "ReadByRestore"),
         (Reason::Unrecorded(Obstacle::ReadOnly("l".into())), "Unrecorded"),
+        (Reason::GoesElsewhere("u".into()), "OtherCluster"),
     ] {
         assert_eq!(codes::of_wait(&why), expected, "{why:?}");
     }

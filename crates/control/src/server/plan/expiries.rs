@@ -5,8 +5,8 @@ mod keepers;
 
 use super::{Key, Planner, Reason, Step};
 use crate::options::Controller;
-use crate::phase::expiry::{self, Around, Becomes, Obstacle};
-use crate::phase::hold::is_to_be_recorded;
+use crate::phase::expiry::{self, Around, Becomes, Obstacle, is_to_be_recorded};
+use crate::phase::writable::spares_until;
 use crate::phase::{Decision, facts};
 use crate::world::Meta;
 use concerns::Concerns;
@@ -18,13 +18,13 @@ impl Planner<'_> {
     pub(super) fn expiries(&mut self) {
         let (world, now) = (self.view.world, self.view.now.0);
         let concerns = Concerns::of(world);
-        let keepers = Keepers::new(world, &concerns, &self.view.options.zone);
+        let keepers = Keepers::new(world, &concerns, self.view.options);
         for backup in world.backups.iter() {
             let end = facts::expiration(backup);
             let may_be_kept = keepers.may_keep(backup);
             let from = if may_be_kept { expiry::begins(backup) } else { end };
             let is_due = from.is_some_and(|from| from <= now);
-            if is_due || is_to_be_recorded(&backup.metadata, backup.status.phase) {
+            if is_due || is_to_be_recorded(backup) || keepers.is_to_be_noted(backup) {
                 self.expiry(backup, &keepers, &concerns);
                 continue;
             }
@@ -33,7 +33,7 @@ impl Planner<'_> {
                 self.wake_at(from);
             }
             if may_be_kept {
-                self.note_kept(backup, &keepers);
+                self.note_kept(backup, &keepers, &concerns);
             }
         }
     }
@@ -46,22 +46,27 @@ impl Planner<'_> {
         if let Some(unvalidated) = known.as_ref().filter(|location| self.is_unvalidated(location)).map(Meta::key) {
             return self.note(|_| (key.object(), Reason::Unvalidated(unvalidated)));
         }
+        let elsewhere = concerns.elsewhere(backup, known.as_ref(), now);
         let around = Around {
             obstacle: Obstacle::of(location),
             requests: concerns.requests_for(backup),
-            keepers: keepers.of(backup, now),
+            keepers: keepers.of(backup, elsewhere.is_some(), now),
             restore: concerns.restore_of(backup).map(|restore| restore.metadata.name.clone()),
+            elsewhere,
+            spared_until: known.as_ref().and_then(|location| spares_until(location, now)),
+            note: keepers.note(backup),
         };
         let (is_kept, is_over) = (!around.keepers.is_empty(), facts::expiration(backup).is_some_and(|end| end <= now));
         let (becomes, decision) = expiry::decide(backup, &around, options.expiry_frequency, now);
         match becomes {
             Becomes::Blocked(obstacle) => self.note(|_| (key.object(), Reason::Blocked(obstacle))),
+            Becomes::Elsewhere { cluster } if is_over => self.note(|_| (key.object(), Reason::GoesElsewhere(cluster))),
             // Half a restore is worse than a backup that stays a little longer.
             Becomes::Read { restore } if decision == Decision::Rest => {
                 self.note(|_| (key.object(), Reason::ReadBy(backup.beside(&restore))));
             }
             _ => {
-                let is_unrecorded = |_: &Obstacle| is_to_be_recorded(&backup.metadata, backup.status.phase);
+                let is_unrecorded = |_: &Obstacle| is_to_be_recorded(backup);
                 if let Some(obstacle) = around.obstacle.filter(is_unrecorded) {
                     self.note(|_| (key.object(), Reason::Unrecorded(obstacle)));
                 }
@@ -74,7 +79,7 @@ impl Planner<'_> {
             && (is_kept || !is_over)
         {
             self.wake_at(at);
-            return self.note_kept(backup, keepers);
+            return self.note_kept(backup, keepers, concerns);
         }
         let Some(step) = self.due(decision, || key.object()) else { return };
         if self.may_begin(&key) {
@@ -83,7 +88,7 @@ impl Planner<'_> {
     }
 
     /// Notes, in a plan that explains, what keeps a backup whose expiration was moved: without that its time would be over.
-    fn note_kept(&mut self, backup: &Backup, keepers: &Keepers<'_>) {
+    fn note_kept(&mut self, backup: &Backup, keepers: &Keepers<'_>, concerns: &Concerns<'_>) {
         let now = self.view.now.0;
         let ttl = SignedDuration::from_nanos(backup.spec.ttl.nanoseconds());
         let begun = backup.status.start_timestamp.map(Time::timestamp).filter(|_| ttl.is_positive());
@@ -91,7 +96,8 @@ impl Planner<'_> {
         if self.waits.is_none() || end.is_none_or(|end| end > now) {
             return;
         }
-        let by = keepers.of(backup, now);
+        let elsewhere = concerns.elsewhere(backup, self.location_of(backup).ok(), now);
+        let by = keepers.of(backup, elsewhere.is_some(), now);
         if !by.is_empty() {
             self.note(|_| (Key::Expiry(backup.key()).object(), Reason::KeptBy(by)));
         }

@@ -134,6 +134,8 @@ mod tests {
         location.metadata.name = name.into();
         location.spec.default = name == "hangs";
         location.status.phase = Some(BackupStorageLocationPhase::Available);
+        let since = ("lifeboat.io/writable-since".to_owned(), "1969-12-31T00:00:00Z".to_owned());
+        location.metadata.annotations = [since].into();
         for n in 0..count {
             let mut backup = |what: &str, phase| {
                 let mut backup = Backup::default();

@@ -43,6 +43,9 @@ impl Scene {
         if status["phase"] == "InProgress" {
             metadata["annotations"] = json!({ANNOTATION_ATTEMPT: "1"});
         }
+        if kind == Kind::BackupStorageLocation {
+            metadata["annotations"] = json!({"lifeboat.io/writable-since": "2026-11-22T10:59:00Z"});
+        }
         if kind == Kind::Restore {
             metadata["finalizers"] = json!([FINALIZER]);
         }
@@ -456,7 +459,7 @@ fn backups_that_are_held_or_kept_by_their_schedule_stay() {
             "DeleteBackupRequest d2: is refused: backup lasts is held until it is released; `backup release lasts` releases it, then delete it again",
             &format!("Backup held: {moved} held until it is released"),
             "Backup held-out: its deletion is asked for: its time is over",
-            "Backup holds: its record in the bucket is made to agree on its hold",
+            "Backup holds: its record in the bucket is made to agree on what keeps it",
             "Backup nightly-20261120030000: its deletion is asked for: its time is over",
             &format!("Backup nightly-20261121030000: {moved} kept by schedule nightly: last good, daily 1"),
             "Backup nightly-20261122030000: its deletion is asked for: its time is over",
@@ -466,7 +469,7 @@ fn backups_that_are_held_or_kept_by_their_schedule_stay() {
             &format!(
                 "Backup wrong-1: {moved} {wrong} wrong cannot be followed: invalid retention: keepDaily is -1, and must not be negative"
             ),
-            "Backup holds-nowhere: waits for its location: its hold was changed here, and no other cluster on the bucket knows of that, \
+            "Backup holds-nowhere: waits for its location: what keeps it was changed here, and no other cluster on the bucket knows of that, \
              because there is no location gone",
             "Backup lasts: waits for what keeps it though its time is over: it is held until it is released",
         ]

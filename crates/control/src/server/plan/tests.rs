@@ -20,8 +20,8 @@ use cast::{Cast, Luck, Thing, cast};
 use jiff::SignedDuration;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase, DownloadRequest,
-    DownloadRequestPhase, ObjectMeta, Restore, RestorePhase, Schedule, ServerStatusRequest, ServerStatusRequestPhase,
-    Time, well_known,
+    DownloadRequestPhase, KeptBy, ObjectMeta, Restore, RestorePhase, Schedule, ServerStatusRequest,
+    ServerStatusRequestPhase, Time, well_known,
 };
 use lifeboat_client::Identity;
 use lifeboat_reconcile::Seen;
@@ -123,6 +123,9 @@ impl Play {
         for (n, thing) in cast.locations.iter().enumerate() {
             let mut location =
                 BackupStorageLocation { metadata: meta(format!("l{n}"), n, false), ..Default::default() };
+            let since =
+                (well_known::ANNOTATION_WRITABLE_SINCE.to_owned(), Time::new(Timestamp::UNIX_EPOCH).to_string());
+            location.metadata.annotations = [since].into();
             location.status.phase = thing.phase;
             location.spec.default = thing.cancelled;
             play.luck.insert(Object(Kind::BackupStorageLocation, format!("l{n}")), (thing.luck, thing.takes));
@@ -379,14 +382,15 @@ impl Play {
                 self.world.status_requests.put(request);
             }
             Step::Schedule(schedule, step) => self.apply_schedule(*schedule, step),
-            Step::Expire(backup, _, phase::expiry::Step::Prolong { until, by }) => {
+            Step::Expire(backup, _, phase::expiry::Step::Prolong { until, by, note }) => {
                 assert!(!by.is_empty());
-                self.change(&backup.metadata.name, |backup| backup.status.expiration = Some(Time::new(until)));
-            }
-            Step::Expire(backup, _, phase::expiry::Step::Record) => {
                 self.change(&backup.metadata.name, |backup| {
-                    phase::hold::agree_alone(&mut backup.metadata.annotations);
+                    backup.status.expiration = Some(Time::new(until));
+                    noted(backup, note.as_deref());
                 });
+            }
+            Step::Expire(backup, _, phase::expiry::Step::Record { note }) => {
+                self.change(&backup.metadata.name, |backup| noted(backup, note.as_deref()));
             }
             Step::Expire(backup, _, phase::expiry::Step::LabelFailure(obstacle)) => {
                 self.change(&backup.metadata.name, |backup| {
@@ -523,6 +527,16 @@ impl Play {
         }
         out
     }
+}
+
+/// Notes on a backup without a record what keeps it.
+fn noted(backup: &mut Backup, note: Option<&KeptBy>) {
+    let annotations = &mut backup.metadata.annotations;
+    if let Some(note) = note {
+        annotations.insert(well_known::ANNOTATION_KEPT_BY.into(), note.value());
+    }
+    phase::hold::agree_alone(annotations);
+    phase::kept_by::agree_alone(annotations);
 }
 
 fn object_of(work: &Work) -> Object {

@@ -5,7 +5,7 @@ use crate::work::running::{recorded, shortened, store_refusal, until_written};
 use crate::work::{Context, Effect, Finished};
 use crate::world::Meta;
 use jiff::Timestamp;
-use lifeboat_api::{Backup, BackupPhase, BackupSpec, BackupStatus, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupSpec, BackupStatus, Time, well_known};
 use lifeboat_backup::{Outcome, record_failure, remove_snapshots};
 
 /// What the failure reason of a backup says when its name is that of another one in the bucket (backup.md 1.3).
@@ -52,17 +52,20 @@ pub(in crate::work) fn is_record_of(record: &Backup, backup: &Backup) -> bool {
     record.metadata.uid == backup.metadata.uid || run(&record.status) == run(&backup.status)
 }
 
-/// Takes a status over from a record. Which attempt it was of which the record is the outcome, says the record; how many
-/// were begun, the object. Fields that we do not know are whoever's wrote them into the object.
-pub(in crate::work) fn take_status(backup: &mut Backup, record: &BackupStatus) {
+/// Takes over from a record what became of the backup. Which attempt it was of which the record is the outcome, says the record; how
+/// many were begun, the object. Fields that we do not know are whoever's wrote them into the object.
+pub(in crate::work) fn take_status(backup: &mut Backup, record: &Backup) {
     let BackupStatus { attempt, other, .. } = std::mem::take(&mut backup.status);
-    backup.status = BackupStatus { attempt, other, ..record.clone() };
+    backup.status = BackupStatus { attempt, other, ..record.status.clone() };
+    if let Some(items) = record.metadata.annotations.get(well_known::ANNOTATION_NAMESPACED_ITEMS) {
+        backup.metadata.annotations.insert(well_known::ANNOTATION_NAMESPACED_ITEMS.to_owned(), items.clone());
+    }
 }
 
 /// Brings the status of a record into the object.
 async fn note_end(context: &Context, backup: &Backup, record: &Backup) -> Finished {
     tracing::info!(backup = backup.metadata.name, phase = record.phase(), "backup ends");
-    let ended = until_written(context, backup, |after| take_status(after, &record.status)).await?;
+    let ended = until_written(context, backup, |after| take_status(after, record)).await?;
     context.metrics.backup_ends(&ended, None);
     Ok(vec![Effect::stored(ended)])
 }
@@ -93,7 +96,7 @@ pub(super) async fn note_outcome(
     if outcome.is_pending() {
         let pending = until_written(context, current, |after| {
             take_changes(&mut after.spec, given, &made);
-            take_status(after, &outcome.backup.status);
+            take_status(after, &outcome.backup);
         })
         .await?;
         tracing::info!(backup = pending.metadata.name, phase = pending.phase(), "backup waits for its operations");
@@ -105,7 +108,7 @@ pub(super) async fn note_outcome(
     }
     let finalizing = until_written(context, current, |after| {
         take_changes(&mut after.spec, given, &made);
-        take_status(after, &outcome.backup.status);
+        take_status(after, &outcome.backup);
         after.status.phase = Some(match last {
             Some(BackupPhase::Completed) => BackupPhase::Finalizing,
             _ => BackupPhase::FinalizingPartiallyFailed,

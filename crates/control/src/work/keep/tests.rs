@@ -37,6 +37,10 @@ fn time(second: i64) -> Option<Time> {
     Some(Time::new(at(second)))
 }
 
+fn until_then(second: i64) -> Change {
+    Change { until: Some(at(second)), note: None }
+}
+
 /// A cluster with its copy of backup `b`, which began at this second.
 struct Cluster {
     _sandbox: lifeboat_sandbox::Sandbox,
@@ -81,11 +85,11 @@ impl Cluster {
     async fn prolong(&self, until: i64) {
         let by = [Keeper::WrongRules { schedule: "s".into(), why: "x".into() }];
         let backup = self.backup().await;
-        prolong(&self.context, &backup, Some(&self.location), at(until), &by).await.unwrap();
+        prolong(&self.context, &backup, Some(&self.location), (&by, until_then(until))).await.unwrap();
     }
 
     async fn record(&self) {
-        record_hold(&self.context, &self.backup().await, Some(&self.location)).await.unwrap();
+        record(&self.context, &self.backup().await, Some(&self.location), Change::default()).await.unwrap();
     }
 
     /// Its time is over; how many requests to delete it there are then.
@@ -135,7 +139,7 @@ async fn an_expiration_is_moved_in_the_bucket_and_in_the_cluster() {
     assert_eq!(here.state().await, (time(500), None, None));
     // The server died between both writes, or the next one does not know that they were made.
     let by = [Keeper::WrongRules { schedule: "s".into(), why: "x".into() }];
-    let again = prolong(&here.context, &before, Some(&here.location), at(400), &by).await.unwrap_err();
+    let again = prolong(&here.context, &before, Some(&here.location), (&by, until_then(400))).await.unwrap_err();
     assert!(matches!(&again, Unfinished::Cluster(e) if e.is_conflict()), "{again}");
     assert_eq!(in_bucket(&bucket).await, expected, "it is never moved back");
     // Another cluster, which sees the old end.
@@ -205,4 +209,44 @@ async fn a_label_that_said_why_it_stayed_goes_when_it_is_kept() {
     here.context.client.change(&before, &after).await.unwrap();
     here.prolong(500).await;
     assert_eq!(here.backup().await.metadata.labels.get(well_known::LABEL_GC_FAILURE), None);
+}
+
+const KEPT_BY: &str = well_known::ANNOTATION_KEPT_BY;
+
+/// A schedule is deleted, and the server that did not see it any more would let its backup go.
+#[tokio::test]
+async fn the_rules_that_keep_a_backup_are_written_into_its_record_and_then_into_the_cluster() {
+    let bucket = bucket().await;
+    let here = Cluster::on(&bucket).await;
+    let rules = KeptBy { schedule: "s".into(), ..KeptBy::default() };
+    let change = Change { until: None, note: Some(rules.clone()) };
+    record(&here.context, &here.backup().await, Some(&here.location), change).await.unwrap();
+    let own = here.context.client.cluster.uid().await.unwrap();
+    let since = Some(Time::new(Timestamp::UNIX_EPOCH));
+    let expected = KeptBy { cluster: own, since, ..rules };
+    assert_eq!(here.backup().await.metadata.annotations[KEPT_BY], expected.value());
+    assert_eq!(in_bucket(&bucket).await["metadata"]["annotations"][KEPT_BY], expected.value());
+    // Another cluster has a copy of before that was written.
+    let there = Cluster::on(&bucket).await;
+    assert_eq!(there.expires().await, 0);
+    assert_eq!(there.backup().await.metadata.annotations[KEPT_BY], expected.value());
+}
+
+#[tokio::test]
+async fn a_backup_that_was_released_goes_in_every_cluster() {
+    let bucket = bucket().await;
+    let (here, there) = (Cluster::on(&bucket).await, Cluster::on(&bucket).await);
+    let note = Some(KeptBy { schedule: "s".into(), ..KeptBy::default() });
+    let change = Change { until: None, note };
+    record(&here.context, &here.backup().await, Some(&here.location), change).await.unwrap();
+    let before = here.backup().await;
+    let mut after = before.clone();
+    let said = KeptBy { released: time(0), ..KeptBy::of(&before.metadata).unwrap().unwrap() };
+    after.metadata.annotations.insert(KEPT_BY.into(), said.value());
+    here.context.client.change(&before, &after).await.unwrap();
+    here.record().await;
+    let expected = KeptBy { recorded: true, ..said }.value();
+    assert_eq!(here.backup().await.metadata.annotations[KEPT_BY], expected);
+    assert_eq!(in_bucket(&bucket).await["metadata"]["annotations"][KEPT_BY], expected);
+    assert_eq!(there.expires().await, 1);
 }

@@ -31,7 +31,7 @@ pub(crate) async fn look_after(context: &Context, backup: Backup, target: Target
         Err(e) => return end_unfinalized(context, &backup, &chain(&e)).await,
     };
     let mut after = backup.clone();
-    take_status(&mut after, &record.status);
+    take_status(&mut after, &record);
     note_reached(&mut after.metadata);
     if after == backup {
         return Err(Unfinished::NotYet(context.options.operation_frequency.to_std()));
@@ -57,7 +57,7 @@ pub(crate) async fn end(context: &Context, backup: Backup, target: Target) -> Fi
         Err(e) => return end_unfinalized(context, &backup, &chain(&e)).await,
     };
     let mut after = backup.clone();
-    take_status(&mut after, &record.status);
+    take_status(&mut after, &record);
     note_reached(&mut after.metadata);
     let saved = store_change(context, &backup, &after).await?;
     tracing::info!(backup = after.metadata.name, phase = after.phase(), "backup ends");

@@ -1,9 +1,12 @@
 //! The requests and restores that concern backups.
 
+use crate::phase::others::Sightings;
 use crate::phase::request::{ByBackup, Requests};
 use crate::phase::restore::has_ended;
+use crate::phase::taken_over::source_cluster;
 use crate::world::World;
-use lifeboat_api::{Backup, Restore};
+use jiff::Timestamp;
+use lifeboat_api::{Backup, BackupStorageLocation, Restore};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
@@ -13,11 +16,12 @@ pub(super) struct Concerns<'a> {
     requests: OnceCell<ByBackup<'a>>,
     /// One restore of each that is restored, by the namespace and the name of the backup.
     restores: OnceCell<HashMap<(&'a str, &'a str), &'a Restore>>,
+    sightings: OnceCell<Sightings<'a>>,
 }
 
 impl<'a> Concerns<'a> {
     pub(super) fn of(world: &'a World) -> Self {
-        Self { world, requests: OnceCell::new(), restores: OnceCell::new() }
+        Self { world, requests: OnceCell::new(), restores: OnceCell::new(), sightings: OnceCell::new() }
     }
 
     /// Whether there are requests to delete this very backup.
@@ -34,5 +38,17 @@ impl<'a> Concerns<'a> {
         };
         let place = (backup.metadata.namespace.as_str(), backup.metadata.name.as_str());
         self.restores.get_or_init(restores).get(&place).copied()
+    }
+
+    /// The UID of the other cluster that lets a backup go.
+    pub(super) fn elsewhere(
+        &self,
+        backup: &Backup,
+        location: Option<&BackupStorageLocation>,
+        now: Timestamp,
+    ) -> Option<String> {
+        source_cluster(backup)?;
+        let sightings = self.sightings.get_or_init(|| self.world.backups.iter().collect());
+        sightings.expires_elsewhere(backup, location, now).map(str::to_owned)
     }
 }

@@ -1,14 +1,17 @@
-//! What keeps backups: their holds, and the rules of their schedules. Rules are followed when the first backup of the schedule
-//! is looked at.
+//! What keeps backups: their holds, and the rules of their schedules, be they those that stand here or those that the backups say.
+//! Rules are followed when the first backup of the schedule is looked at.
 
 use super::concerns::Concerns;
+use crate::options::Options;
+use crate::phase::expiry::Note;
 use crate::phase::hold::Hold;
-use crate::phase::keep::{Keeper, Kept, keepers};
-use crate::world::{Meta, Unreadable, World};
+use crate::phase::keep::Keeper;
+use crate::phase::kept::{Kept, Member, Standing, keepers, marker};
+use crate::phase::location::is_readable;
+use crate::work::deletion::location_in;
+use crate::world::{Unreadable, World};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, Schedule, label_value, well_known};
-use lifeboat_client::NamespacedName;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,38 +19,61 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct Keepers<'a> {
     world: &'a World,
     concerns: &'a Concerns<'a>,
-    zone: &'a TimeZone,
-    /// The schedules with rules, by their namespace and the label of their backups.
-    schedules: HashMap<NamespacedName, Ruled<'a>>,
+    options: &'a Options,
+    /// The schedules with rules, and those whose backups say some, by their namespace and the label of their backups.
+    schedules: HashMap<&'a str, HashMap<String, Ruled<'a>>>,
 }
 
-/// A schedule with rules.
+/// A schedule with rules, here or in its backups.
 struct Ruled<'a> {
-    schedule: Rules<'a>,
-    kept: OnceCell<Option<Kept>>,
+    standing: Option<Found<'a>>,
+    /// What a backup says that says the rules of the schedule.
+    marker: Option<String>,
+    kept: OnceCell<Kept>,
 }
 
-enum Rules<'a> {
-    Of(&'a Schedule),
+enum Found<'a> {
+    Readable(&'a Schedule),
     /// It has rules, and cannot be read.
     Unreadable(&'a Unreadable),
 }
 
+impl<'a> Ruled<'a> {
+    fn of(standing: Option<Found<'a>>, options: &Options) -> Self {
+        let marker = match &standing {
+            Some(Found::Readable(schedule)) => marker(schedule, &options.zone),
+            _ => None,
+        };
+        Self { standing, marker, kept: OnceCell::new() }
+    }
+}
+
 impl<'a> Keepers<'a> {
-    pub(super) fn new(world: &'a World, concerns: &'a Concerns<'a>, zone: &'a TimeZone) -> Self {
+    pub(super) fn new(world: &'a World, concerns: &'a Concerns<'a>, options: &'a Options) -> Self {
+        let mut schedules: HashMap<&str, HashMap<String, Ruled<'_>>> = HashMap::new();
         let has_annotation =
             |annotations: &BTreeMap<String, String>| annotations.contains_key(well_known::ANNOTATION_RETENTION);
         let has_rules = |s: &&Schedule| s.spec.retention.is_some() || has_annotation(&s.metadata.annotations);
+        for schedule in world.schedules.iter().filter(has_rules) {
+            let found = Ruled::of(Some(Found::Readable(schedule)), options);
+            schedules.entry(&schedule.metadata.namespace).or_default().insert(schedule.label(), found);
+        }
         let has_unreadable = |s: &&Unreadable| s.has("retention") || has_annotation(&s.meta.annotations);
-        let ruled = |schedule| Ruled { schedule, kept: OnceCell::new() };
-        let readable = world.schedules.iter().filter(has_rules);
-        let readable = readable.map(|s| (s.beside(&s.label()), ruled(Rules::Of(s))));
-        let unreadable = world.schedules.unreadable().filter(has_unreadable);
-        let unreadable = unreadable.map(|s| {
-            let key = NamespacedName::of(&s.meta).beside(&label_value(&s.meta.name));
-            (key, ruled(Rules::Unreadable(s)))
-        });
-        Self { world, concerns, zone, schedules: readable.chain(unreadable).collect() }
+        for schedule in world.schedules.unreadable().filter(has_unreadable) {
+            let found = Ruled::of(Some(Found::Unreadable(schedule)), options);
+            schedules.entry(&schedule.meta.namespace).or_default().insert(label_value(&schedule.meta.name), found);
+        }
+        let says_rules = |backup: &&Backup| backup.metadata.annotations.contains_key(well_known::ANNOTATION_KEPT_BY);
+        for backup in world.backups.iter().filter(says_rules) {
+            let Some(label) = backup.schedule_label() else { continue };
+            let of_namespace = schedules.entry(&backup.metadata.namespace).or_default();
+            if !of_namespace.contains_key(label) {
+                let is_it = |s: &&Schedule| s.metadata.namespace == backup.metadata.namespace && s.label() == label;
+                let found = world.schedules.iter().find(is_it).map(Found::Readable);
+                of_namespace.insert(label.to_owned(), Ruled::of(found, options));
+            }
+        }
+        Self { world, concerns, options, schedules }
     }
 
     /// Whether a backup is held, or of a schedule with rules. One that was never kept may be.
@@ -55,30 +81,54 @@ impl<'a> Keepers<'a> {
         Hold::of(&backup.metadata).is_some() || self.ruled(backup).is_some()
     }
 
-    /// What keeps a backup at this time.
-    pub(super) fn of(&self, backup: &Backup, now: Timestamp) -> Vec<Keeper> {
-        let kept = self.ruled(backup).and_then(|ruled| {
-            let kept = ruled.kept.get_or_init(|| self.kept(&ruled.schedule, backup));
-            kept.as_ref()
-        });
-        keepers(backup, kept, now)
+    /// What keeps a backup at this time. One that goes `elsewhere` is kept here by a hold alone: the rules are the matter of its cluster.
+    pub(super) fn of(&self, backup: &Backup, elsewhere: bool, now: Timestamp) -> Vec<Keeper> {
+        keepers(backup, self.kept(backup).filter(|_| !elsewhere), now)
+    }
+
+    /// The rules that are to be written beside a backup.
+    pub(super) fn note(&self, backup: &Backup) -> Option<Note> {
+        let kept = self.kept(backup)?;
+        kept.note(backup).map(|rules| Note { rules: rules.clone(), at_once: kept.is_newest(backup) })
+    }
+
+    /// Whether the rules of the schedule are to be written beside a backup at once. Of those that say them this is known without looking
+    /// at the others.
+    pub(super) fn is_to_be_noted(&self, backup: &Backup) -> bool {
+        let marker = self.ruled(backup).and_then(|ruled| ruled.marker.as_ref());
+        let said = || backup.metadata.annotations.get(well_known::ANNOTATION_KEPT_BY);
+        marker.is_some_and(|marker| !said().is_some_and(|said| said.contains(marker)))
+            && self.note(backup).is_some_and(|note| note.at_once)
     }
 
     fn ruled(&self, backup: &Backup) -> Option<&Ruled<'a>> {
         if self.schedules.is_empty() {
             return None;
         }
-        self.schedules.get(&backup.beside(backup.schedule_label()?))
+        self.schedules.get(backup.metadata.namespace.as_str())?.get(backup.schedule_label()?)
+    }
+
+    fn kept(&self, backup: &Backup) -> Option<&Kept> {
+        let ruled = self.ruled(backup)?;
+        Some(ruled.kept.get_or_init(|| self.followed(ruled, backup)))
     }
 
     /// What the rules of the schedule of this backup keep.
-    fn kept(&self, schedule: &Rules<'_>, of: &Backup) -> Option<Kept> {
+    fn followed(&self, ruled: &Ruled<'_>, of: &Backup) -> Kept {
         let label = of.schedule_label();
+        let default = self.options.default_location.as_deref();
         let own = self.world.backups.beside(of).filter(|backup| backup.schedule_label() == label);
-        let own = own.map(|backup| (backup, self.concerns.requests_for(backup).is_open));
-        match schedule {
-            Rules::Of(schedule) => Kept::of(schedule, self.zone, own),
-            Rules::Unreadable(schedule) => Some(Kept::wrong(&schedule.meta.name, schedule.why.clone(), own)),
-        }
+        let own = own.map(|backup| Member {
+            backup,
+            deletion_is_asked: self.concerns.requests_for(backup).is_open,
+            is_readable: location_in(self.world, backup, default).is_ok_and(is_readable),
+        });
+        let own: Vec<Member<'_>> = own.collect();
+        let standing = match ruled.standing {
+            Some(Found::Readable(schedule)) => Standing::Here(schedule),
+            Some(Found::Unreadable(schedule)) => Standing::Unreadable { name: &schedule.meta.name, why: &schedule.why },
+            None => Standing::Gone { label: label.unwrap_or_default() },
+        };
+        Kept::of(standing, &self.options.zone, &own)
     }
 }

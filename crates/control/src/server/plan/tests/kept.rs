@@ -6,12 +6,13 @@ use super::*;
 use crate::cron::zone_of;
 use crate::phase::expiry::Step as E;
 use crate::phase::facts::stands_for;
-use crate::phase::hold::agree;
+use crate::phase::kept::rules_of;
 use crate::phase::retention::Candidate;
 use crate::phase::retention::tests::naive;
 use crate::phase::schedule::{Run, Step as S, run_name};
+use crate::phase::{hold, kept_by};
 use jiff::tz::TimeZone;
-use lifeboat_api::{BackupStorageLocation, Retention};
+use lifeboat_api::{BackupStorageLocation, KeptBy, Retention};
 use std::collections::BTreeMap;
 
 const HOLD: &str = well_known::ANNOTATION_HOLD;
@@ -22,6 +23,11 @@ const SLACK: SignedDuration = SignedDuration::from_hours(48);
 struct Record {
     expiration: Timestamp,
     annotations: BTreeMap<String, String>,
+}
+
+fn noted(backup: &mut Backup, note: Option<&KeptBy>) {
+    let said = note.map(|note| (well_known::ANNOTATION_KEPT_BY.to_owned(), note.value()));
+    backup.metadata.annotations.extend(said);
 }
 
 /// A server that dies and begins anew, with a clock that may be wrong, and a bucket.
@@ -68,6 +74,8 @@ impl Keeping {
         };
         let mut location = BackupStorageLocation { metadata: meta("l0".into(), 0, false), ..Default::default() };
         location.status.phase = Some(BackupStorageLocationPhase::Available);
+        let since = (well_known::ANNOTATION_WRITABLE_SINCE.to_owned(), Time::new(Timestamp::UNIX_EPOCH).to_string());
+        location.metadata.annotations = [since].into();
         location.status.last_validation_time = Some(Time::new(play.now));
         location.spec.validation_frequency = Some(lifeboat_api::Duration::ZERO);
         play.world.locations.put(location);
@@ -179,6 +187,9 @@ impl Keeping {
         backup.status.expiration = Some(Time::new(end));
         let phase = if self.dice.one_in(6) { BackupPhase::PartiallyFailed } else { BackupPhase::Completed };
         backup.status.phase = Some(phase);
+        if let Some(rules) = rules_of(schedule, &TimeZone::UTC) {
+            backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.into(), rules.value());
+        }
         self.model.entry(schedule.metadata.name.clone()).or_default().push(backup.clone());
         self.bucket.insert(name, Record { expiration: end, annotations: BTreeMap::new() });
         self.world.backups.put(backup);
@@ -206,17 +217,22 @@ impl Keeping {
                 self.world.backups.remove(&Identity::of(&backup.metadata));
                 return true;
             }
-            E::Prolong { until, by } => {
+            E::Prolong { until, by, note } => {
                 assert!(until > own && !by.is_empty(), "{name} {until}");
                 self.check_kept(&backup);
                 self.prolonged += 1;
+                noted(&mut backup, note.as_deref());
                 until
             }
-            E::Record => own,
+            E::Record { note } => {
+                noted(&mut backup, note.as_deref());
+                own
+            }
         };
         let record = self.bucket.get_mut(&name).unwrap();
         record.expiration = record.expiration.max(until);
-        agree(&mut backup.metadata.annotations, &mut record.annotations);
+        hold::agree(&mut backup.metadata.annotations, &mut record.annotations);
+        kept_by::agree(&mut backup.metadata.annotations, &mut record.annotations, true);
         if writes == 1 {
             return false;
         }

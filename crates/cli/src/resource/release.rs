@@ -1,0 +1,300 @@
+//! `lifeboat expiry --release`, `schedule delete` and `schedule retention --none`: backups that the rules of a schedule keep, until somebody
+//! lets them go.
+
+use super::change::change;
+use super::expiry::{Form, lists};
+use super::hold::unrecorded;
+use super::{client, missing, said, together};
+use crate::confirm::confirmed;
+use crate::globals::Globals;
+use anyhow::{Result, bail};
+use clap::Args;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Time, label_value, well_known};
+use lifeboat_client::Client;
+use lifeboat_control::{Fate, Keeper, Lists, fates};
+use lifeboat_object::counted;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Backups that rules need not keep any more.
+#[derive(Debug, Args)]
+pub(super) struct RulesReleaseArgs {
+    /// Let backups go when their time is over, which the rules of a schedule keep: those of --schedule, or of these names. It shows what
+    /// becomes of them, and asks
+    #[arg(long)]
+    release: bool,
+    /// Names of backups to be released
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Release all that this schedule has kept: one that is not here any more, or has no rules
+    #[arg(long, default_value = "", value_name = "NAME")]
+    schedule: String,
+    /// The schedule is one of another cluster, with this UID
+    #[arg(long, default_value = "", value_name = "UID")]
+    source_cluster: String,
+    /// Only show what would become of them
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    confirm: bool,
+}
+
+impl RulesReleaseArgs {
+    /// Whether backups are to be released.
+    ///
+    /// # Errors
+    /// When something else is said that only a release knows.
+    pub(super) fn is_asked(&self) -> Result<bool> {
+        let is_more = !self.names.is_empty() || !self.schedule.is_empty() || !self.source_cluster.is_empty();
+        if !self.release && (is_more || self.dry_run || self.confirm) {
+            bail!(
+                "expiry: names, --schedule, --source-cluster, --dry-run and --confirm are for --release, which is missing"
+            );
+        }
+        Ok(self.release)
+    }
+
+    pub(super) async fn run(&self, form: &Form, globals: &Globals, now: Timestamp) -> Result<ExitCode> {
+        if self.names.is_empty() == self.schedule.is_empty() {
+            bail!("expiry --release: say which backups are meant, either by --schedule NAME or by their names");
+        }
+        let client = client(globals).await?;
+        let lists = lists(&client).await?;
+        let all = fates(&lists, &TimeZone::UTC, now);
+        let chosen = self.chosen(&all)?;
+        if chosen.is_empty() {
+            writeln!(std::io::stdout(), "No backups that rules keep were found")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        form.print(&after_release(&lists, &chosen, now), now)?;
+        if self.dry_run || !self.confirm && !confirmed()? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        release(&client, &chosen, &lists.locations, now).await
+    }
+
+    /// The backups that are meant, of all.
+    fn chosen<'f>(&self, all: &'f [Fate]) -> Result<Vec<&'f Fate>> {
+        if !self.schedule.is_empty() {
+            return self.of_schedule(all);
+        }
+        let mut chosen = Vec::new();
+        for name in &self.names {
+            match all.iter().find(|fate| fate.backup.metadata.name == *name) {
+                None => return Err(missing::<Backup>(name)),
+                Some(fate) if is_kept_by_rules(fate) => chosen.push(fate),
+                Some(_) => writeln!(std::io::stderr(), "Backup \"{name}\" is kept by no rules.")?,
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn of_schedule<'f>(&self, all: &'f [Fate]) -> Result<Vec<&'f Fate>> {
+        let name = &self.schedule;
+        let kept = kept_by_rules(all, name);
+        let is_meant = |fate: &&Fate| match self.source_cluster.as_str() {
+            "" => fate.is_own,
+            uid => fate.source.as_deref() == Some(uid),
+        };
+        let (chosen, others): (Vec<&Fate>, Vec<&Fate>) = kept.into_iter().partition(is_meant);
+        let by_schedule = |fate: &&Fate| fate.keepers.iter().any(|keeper| matches!(keeper, Keeper::Rules { .. }));
+        if chosen.iter().any(by_schedule) && self.source_cluster.is_empty() {
+            bail!(
+                "schedule {name} is here, and its rules keep its backups: take the rules away first (`schedule retention {name} --none`), \
+                 or name the backups"
+            );
+        }
+        let mut clusters: Vec<&str> = others.iter().filter_map(|fate| fate.source.as_deref()).collect();
+        clusters.sort_unstable();
+        clusters.dedup();
+        if chosen.is_empty() && !clusters.is_empty() {
+            let clusters = clusters.join(", ");
+            writeln!(
+                std::io::stderr(),
+                "Schedules of this name in other clusters keep some (--source-cluster): {clusters}"
+            )?;
+        }
+        Ok(chosen)
+    }
+}
+
+/// Whether rules keep a backup, here or in the cluster that has made it.
+fn is_kept_by_rules(fate: &Fate) -> bool {
+    let by_rules = |keeper: &Keeper| !matches!(keeper, Keeper::Hold(_));
+    let is_said = |said: Result<KeptBy, String>| said.is_ok_and(|said| said.released.is_none() && said.rules.is_some());
+    let is_said = !fate.is_own && KeptBy::of(&fate.backup.metadata).is_some_and(is_said);
+    fate.keepers.iter().any(by_rules) || is_said
+}
+
+/// Those of a schedule that rules keep.
+pub(super) fn kept_by_rules<'f>(all: &'f [Fate], schedule: &str) -> Vec<&'f Fate> {
+    let label = label_value(schedule);
+    let of_it = all.iter().filter(|fate| fate.backup.schedule_label() == Some(label.as_str()));
+    of_it.filter(|fate| is_kept_by_rules(fate)).collect()
+}
+
+/// What would become of these backups once they are released.
+fn after_release(lists: &Lists, chosen: &[&Fate], now: Timestamp) -> Vec<Fate> {
+    let mut lists = lists.clone();
+    let is_chosen = |backup: &Backup| chosen.iter().any(|fate| fate.backup.metadata.name == backup.metadata.name);
+    lists.backups.iter_mut().filter(|backup| is_chosen(backup)).for_each(|backup| note_release(backup, now));
+    let mut fates = fates(&lists, &TimeZone::UTC, now);
+    fates.retain(|fate| is_chosen(&fate.backup));
+    fates
+}
+
+fn note_release(backup: &mut Backup, now: Timestamp) {
+    let said = KeptBy::of(&backup.metadata).and_then(Result::ok).unwrap_or_else(|| KeptBy {
+        schedule: backup.schedule_label().unwrap_or_default().to_owned(),
+        ..KeptBy::default()
+    });
+    let said = KeptBy { released: Some(Time::new(now)), recorded: false, ..said };
+    backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.to_owned(), said.value());
+}
+
+/// Releases backups, and says so.
+pub(super) async fn release(
+    client: &Client,
+    chosen: &[&Fate],
+    locations: &[BackupStorageLocation],
+    now: Timestamp,
+) -> Result<ExitCode> {
+    let mut errors = Vec::new();
+    for fate in chosen {
+        let name = &fate.backup.metadata.name;
+        let released = change(client, name, "released", |before: &Backup| {
+            let mut after = before.clone();
+            note_release(&mut after, now);
+            Ok(Some(after))
+        });
+        match released.await {
+            Ok((backup, _)) => {
+                writeln!(std::io::stdout(), "Backup \"{name}\" is released.")?;
+                said(unrecorded(&backup, Some(locations), "goes on keeping it"))?;
+            }
+            Err(e) => errors.push(e),
+        }
+    }
+    together(errors)
+}
+
+/// The most names that are listed one by one.
+const LISTED: usize = 5;
+
+/// Says which backups stay by the rules of a schedule that has none any more; `None` when there are none.
+pub(super) fn staying(schedule: &str, kept: &[&Fate]) -> Option<String> {
+    let kept: Vec<&str> =
+        kept.iter().filter(|fate| fate.is_own).map(|fate| fate.backup.metadata.name.as_str()).collect();
+    let more = kept.len().saturating_sub(LISTED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = kept.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+    (!kept.is_empty()).then(|| {
+        format!(
+            "{} of schedule {schedule} stay{} until released, because its rules have kept {}: {names}{more} (`expiry --release --schedule \
+             {schedule}`).",
+            counted(kept.len() as u64, "backup"),
+            if kept.len() == 1 { "s" } else { "" },
+            if kept.len() == 1 { "it" } else { "them" },
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// The backups of a schedule that kept two, and of another cluster with one of its name; and what is chosen by these arguments.
+    fn lists(schedules: &[Value]) -> Lists {
+        let mut lists = Lists::default();
+        let kept_by = r#"{"schedule":"nightly","rules":{"keepLast":2}}"#;
+        for (day, annotations) in [
+            (20, json!({})),
+            (21, json!({"lifeboat.io/kept-by": kept_by})),
+            (22, json!({"lifeboat.io/kept-by": kept_by})),
+            (
+                23,
+                json!({"lifeboat.io/kept-by": kept_by, "lifeboat.io/taken-over": "another-cluster", "lifeboat.io/source-cluster": "u"}),
+            ),
+        ] {
+            let name = format!("nightly-202611{day}030000");
+            lists.backups.push(read(json!({"apiVersion": "velero.io/v1", "kind": "Backup",
+                "metadata": {"name": name, "labels": {"velero.io/schedule-name": "nightly"}, "annotations": annotations},
+                "spec": {"storageLocation": "main"},
+                "status": {"phase": "Completed", "expiration": "2026-11-24T03:00:00Z"}})));
+        }
+        lists.schedules = schedules.iter().cloned().map(read).collect();
+        lists.locations = vec![read(json!({"apiVersion": "velero.io/v1", "kind": "BackupStorageLocation",
+            "metadata": {"name": "main", "annotations": {"lifeboat.io/writable-since": "2026-11-01T00:00:00Z"}},
+            "spec": {"provider": "aws"}, "status": {"phase": "Available"}}))];
+        lists
+    }
+
+    fn args(names: &[&str], schedule: &str, cluster: &str) -> RulesReleaseArgs {
+        RulesReleaseArgs {
+            release: true,
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            schedule: schedule.into(),
+            source_cluster: cluster.into(),
+            dry_run: false,
+            confirm: false,
+        }
+    }
+
+    fn now() -> Timestamp {
+        "2026-11-25T00:00:00Z".parse().unwrap()
+    }
+
+    fn days(chosen: &[&Fate]) -> Vec<String> {
+        chosen.iter().map(|fate| fate.backup.metadata.name["nightly-202611".len()..][..2].to_owned()).collect()
+    }
+
+    #[test]
+    fn what_a_schedule_that_is_gone_has_kept_is_released_by_its_name_or_theirs() {
+        let lists = lists(&[]);
+        let all = fates(&lists, &TimeZone::UTC, now());
+        let chosen = |args: &RulesReleaseArgs| args.chosen(&all).map(|chosen| days(&chosen));
+        assert_eq!(chosen(&args(&[], "nightly", "")).unwrap(), ["21", "22"]);
+        assert_eq!(chosen(&args(&[], "nightly", "u")).unwrap(), ["23"]);
+        assert_eq!(chosen(&args(&[], "other", "")).unwrap(), [""; 0]);
+        let names = ["nightly-20261122030000", "nightly-20261120030000"];
+        assert_eq!(chosen(&args(&names, "", "")).unwrap(), ["22"]);
+        assert!(chosen(&args(&["nope"], "", "")).unwrap_err().to_string().contains("\"nope\" not found"));
+        let own = args(&[], "nightly", "");
+        let after = after_release(&lists, &own.chosen(&all).unwrap(), now());
+        let told: Vec<String> = after.iter().map(|fate| super::super::expiry::describe(fate, now())).collect();
+        assert_eq!(told, ["goes now: its time is over"; 2]);
+        let expected = "2 backups of schedule nightly stay until released, because its rules have kept them: nightly-20261121030000, \
+                        nightly-20261122030000 (`expiry --release --schedule nightly`).";
+        assert_eq!(staying("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));
+        assert_eq!(staying("other", &kept_by_rules(&all, "other")), None);
+    }
+
+    #[test]
+    fn what_only_a_release_knows_is_refused_without_it() {
+        let mut other = RulesReleaseArgs { release: false, ..args(&[], "", "") };
+        assert!(!other.is_asked().unwrap());
+        other.dry_run = true;
+        assert!(other.is_asked().unwrap_err().to_string().contains("are for --release, which is missing"));
+    }
+
+    #[test]
+    fn what_a_schedule_keeps_that_stands_is_released_by_names_alone() {
+        let schedule = json!({"apiVersion": "velero.io/v1", "kind": "Schedule", "metadata": {"name": "nightly"},
+            "spec": {"schedule": "0 3 * * *", "template": {}, "retention": {"keepLast": 2}}});
+        let lists = lists(&[schedule]);
+        let all = fates(&lists, &TimeZone::UTC, now());
+        let why = args(&[], "nightly", "").chosen(&all).unwrap_err().to_string();
+        let expected = "schedule nightly is here, and its rules keep its backups: take the rules away first (`schedule retention nightly \
+                        --none`), or name the backups";
+        assert_eq!(why, expected);
+        assert_eq!(days(&args(&["nightly-20261121030000"], "", "").chosen(&all).unwrap()), ["21"]);
+    }
+}

@@ -1,0 +1,307 @@
+//! What the rules of a schedule keep: which rules are in force, and of which backups.
+//!
+//! Backups of one schedule that different clusters have made are groups of their own. In force are the rules of the schedule for what
+//! this cluster has made, as long as it stands here and has some. Otherwise those hold that the newest record of the group says, for the
+//! backups up to that one, until somebody releases them: a schedule that was deleted, renamed or stripped of its rules, and a cluster that
+//! was lost, have taken nothing back.
+
+use super::facts::{is_good, stands_for};
+use super::hold::Hold;
+use super::keep::{Absence, Keeper};
+use super::kept_by::is_released;
+use super::retention::{Candidate, Rule, kept};
+use super::shrunken::{self, losses};
+use super::taken_over::{is_of_another_cluster, source_cluster};
+use crate::cron::zone_of;
+use crate::phase::facts::deletion_has_begun;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use lifeboat_api::{Backup, KeptBy, Retention, Schedule};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What keeps a backup at this time: its hold, then the rules that `kept` knows. What is half gone is not kept any more.
+pub(crate) fn keepers(backup: &Backup, kept: Option<&Kept>, now: Timestamp) -> Vec<Keeper> {
+    if deletion_has_begun(backup) {
+        return Vec::new();
+    }
+    let hold = Hold::at(&backup.metadata, now).map(Keeper::Hold);
+    hold.into_iter().chain(kept.and_then(|kept| kept.keeper(backup))).collect()
+}
+
+/// A schedule, as its backups name it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Standing<'s> {
+    /// It is here.
+    Here(&'s Schedule),
+    /// It is here, has rules, and cannot be read.
+    Unreadable { name: &'s str, why: &'s str },
+    /// It is not here; what it was called is told by the label of its backups.
+    Gone { label: &'s str },
+}
+
+impl<'s> Standing<'s> {
+    fn name(self) -> &'s str {
+        match self {
+            Self::Here(schedule) => &schedule.metadata.name,
+            Self::Unreadable { name, .. } => name,
+            Self::Gone { label } => label,
+        }
+    }
+
+    /// Its rules, or why they cannot be followed; `None` when it has none. `zone` is that of schedules that name none.
+    fn rules(self, zone: &TimeZone) -> Option<Result<Rules, String>> {
+        match self {
+            Self::Here(schedule) => schedule.retention().transpose().map(|rules| {
+                rules.map(|retention| Rules {
+                    schedule: schedule.metadata.name.clone(),
+                    retention,
+                    zone: zone_of(&schedule.spec.schedule, zone),
+                    shrink_threshold: schedule.shrink_threshold().unwrap_or(shrunken::DEFAULT),
+                })
+            }),
+            Self::Unreadable { why, .. } => Some(Err(why.to_owned())),
+            Self::Gone { .. } => None,
+        }
+    }
+}
+
+/// A backup of a schedule, and what of the rest decides whether rules keep it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member<'b> {
+    pub(crate) backup: &'b Backup,
+    /// Whether there is a request to delete it.
+    pub(crate) deletion_is_asked: bool,
+    /// Whether its location can be read: otherwise nobody knows that it is there still.
+    pub(crate) is_readable: bool,
+}
+
+impl Member<'_> {
+    fn is_good(&self) -> bool {
+        self.is_readable && is_good(self.backup, self.deletion_is_asked)
+    }
+
+    fn name(&self) -> &str {
+        &self.backup.metadata.name
+    }
+}
+
+/// Rules that can be followed.
+#[derive(Clone, Debug)]
+struct Rules {
+    schedule: String,
+    retention: Retention,
+    zone: TimeZone,
+    /// In percent.
+    shrink_threshold: u8,
+}
+
+impl Rules {
+    /// Those of a record; `zone` is that of the server.
+    fn of(record: KeptBy, zone: &TimeZone) -> Option<Self> {
+        let named = record.zone.and_then(|name| TimeZone::get(&name).ok());
+        Some(Self {
+            schedule: record.schedule,
+            retention: record.rules?,
+            zone: named.unwrap_or_else(|| zone.clone()),
+            shrink_threshold: record.shrink_threshold.unwrap_or(shrunken::DEFAULT),
+        })
+    }
+
+    /// What is to be written beside the backups.
+    fn note(&self) -> KeptBy {
+        KeptBy {
+            schedule: self.schedule.clone(),
+            rules: Some(self.retention.clone()),
+            zone: self.zone.iana_name().map(str::to_owned),
+            shrink_threshold: Some(self.shrink_threshold),
+            ..KeptBy::default()
+        }
+    }
+
+    /// Which of these they keep. Backups that have lost their objects are counted by themselves: they take no place of the others, and
+    /// none of them is the last good one.
+    fn keep(&self, members: &[Member<'_>]) -> Vec<(String, Vec<Rule>)> {
+        let mut good: Vec<&Member<'_>> = members.iter().filter(|member| member.is_good()).collect();
+        good.sort_by_cached_key(|member| place(&self.schedule, member));
+        let lost = losses(good.iter().map(|member| member.backup), self.shrink_threshold);
+        let (shrunken, full): (Vec<_>, Vec<_>) = good.into_iter().partition(|member| lost.contains_key(member.name()));
+        let of = |members: &[&Member<'_>]| {
+            let candidates: Vec<Candidate> = members.iter().map(|member| candidate(&self.schedule, member)).collect();
+            let by_rules = kept(&self.retention, &self.zone, &candidates);
+            candidates.into_iter().map(|candidate| candidate.name).zip(by_rules).collect::<Vec<_>>()
+        };
+        let shrunken = of(&shrunken).into_iter().map(|(name, mut rules)| {
+            rules.retain(|rule| *rule != Rule::LastGood);
+            (name, rules)
+        });
+        of(&full).into_iter().chain(shrunken).filter(|(_, rules)| !rules.is_empty()).collect()
+    }
+}
+
+fn candidate(schedule: &str, member: &Member<'_>) -> Candidate {
+    let (stands_for, name) = place(schedule, member);
+    Candidate { name: name.to_owned(), stands_for, is_good: member.is_good() }
+}
+
+/// The place of a backup among those of its schedule.
+fn place<'m>(schedule: &str, member: &Member<'m>) -> (Timestamp, &'m str) {
+    let name = &member.backup.metadata.name;
+    (stands_for(schedule, member.backup).unwrap_or(Timestamp::MIN), name)
+}
+
+/// The cluster that has made a backup.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Source<'b> {
+    This,
+    /// One whose UID may be known.
+    Other(Option<&'b str>),
+}
+
+impl<'b> Source<'b> {
+    fn of(backup: &'b Backup) -> Self {
+        if is_of_another_cluster(backup) { Self::Other(source_cluster(backup)) } else { Self::This }
+    }
+}
+
+/// What keeps the backups that name one schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// By the names of the backups.
+    keepers: BTreeMap<String, Keeper>,
+    /// What is to be written beside the backups that the schedule keeps, which stands here.
+    note: Option<KeptBy>,
+    /// The name of the newest that it keeps.
+    newest: Option<String>,
+}
+
+impl Kept {
+    /// What keeps these backups, which are all that name a schedule. `zone` is that of schedules that name none.
+    pub(crate) fn of(standing: Standing<'_>, zone: &TimeZone, members: &[Member<'_>]) -> Self {
+        let rules = standing.rules(zone);
+        let note = rules.as_ref().and_then(|rules| rules.as_ref().ok()).map(Rules::note);
+        let mut kept = Self { keepers: BTreeMap::new(), note, newest: None };
+        let mut groups: BTreeMap<Source<'_>, Vec<Member<'_>>> = BTreeMap::new();
+        for member in members.iter().filter(|member| !is_released(&member.backup.metadata)) {
+            groups.entry(Source::of(member.backup)).or_default().push(*member);
+        }
+        for (source, group) in groups {
+            let record = if source == Source::This && rules.is_some() { None } else { newest_record(standing, &group) };
+            match (record, &rules) {
+                (Some((newest, record)), _) => kept.as_recorded(standing, (newest, record, source), zone, &group),
+                (None, Some(Ok(rules))) => kept.by_schedule(rules, source, &group),
+                (None, Some(Err(why))) => kept.as_wrong(standing.name(), why, &group),
+                (None, None) => {}
+            }
+            if source != Source::This || rules.is_none() {
+                kept.as_unreadable(standing.name(), &group);
+            }
+        }
+        kept
+    }
+
+    fn by_schedule(&mut self, rules: &Rules, source: Source<'_>, group: &[Member<'_>]) {
+        for (name, by) in rules.keep(group) {
+            if source == Source::This && by.contains(&Rule::LastGood) {
+                self.newest = Some(name.clone());
+            }
+            self.keepers.insert(name, Keeper::Rules { schedule: rules.schedule.clone(), rules: by });
+        }
+    }
+
+    /// By the rules of the newest record, of all up to that one: what came after these rules is none of what they keep. The last good
+    /// one of all stays too.
+    fn as_recorded(
+        &mut self,
+        standing: Standing<'_>,
+        (newest, record, source): (Member<'_>, KeptBy, Source<'_>),
+        zone: &TimeZone,
+        group: &[Member<'_>],
+    ) {
+        let absence = match (source, standing) {
+            (Source::Other(cluster), _) => Absence::OfCluster(cluster.unwrap_or(&record.cluster).to_owned()),
+            (Source::This, Standing::Gone { .. }) => Absence::Gone,
+            (Source::This, _) => Absence::NoRules,
+        };
+        let Some(rules) = Rules::of(record, zone) else { return };
+        let schedule = rules.schedule.clone();
+        let until = place(&schedule, &newest);
+        let own: Vec<Member<'_>> = group.iter().filter(|member| place(&schedule, member) <= until).copied().collect();
+        let all = Rules { retention: Retention::default(), ..rules.clone() };
+        let mut by_name: BTreeMap<String, BTreeSet<Rule>> = BTreeMap::new();
+        for (name, by) in rules.keep(&own).into_iter().chain(all.keep(group)) {
+            by_name.entry(name).or_default().extend(by);
+        }
+        for (name, by) in by_name {
+            let (schedule, rules, absence) = (schedule.clone(), by.into_iter().collect(), absence.clone());
+            self.keepers.insert(name, Keeper::Recorded { schedule, rules, absence });
+        }
+    }
+
+    /// Rules that cannot be followed keep all good backups.
+    fn as_wrong(&mut self, schedule: &str, why: &str, group: &[Member<'_>]) {
+        for member in group.iter().filter(|member| member.is_good()) {
+            let keeper = Keeper::WrongRules { schedule: schedule.to_owned(), why: why.to_owned() };
+            self.keepers.insert(member.name().to_owned(), keeper);
+        }
+    }
+
+    /// A good backup whose own record cannot be followed stays, until somebody mends or releases it.
+    fn as_unreadable(&mut self, schedule: &str, group: &[Member<'_>]) {
+        for member in group.iter().filter(|member| member.is_good()) {
+            if let Some(Err(why)) = KeptBy::of(&member.backup.metadata) {
+                let keeper = || Keeper::WrongRules { schedule: schedule.to_owned(), why };
+                self.keepers.entry(member.name().to_owned()).or_insert_with(keeper);
+            }
+        }
+    }
+
+    /// What it says of a backup.
+    pub(crate) fn keeper(&self, backup: &Backup) -> Option<Keeper> {
+        self.keepers.get(&backup.metadata.name).cloned()
+    }
+
+    /// The rules that are to be written beside a backup, because it is kept by the schedule and does not say so yet.
+    pub(crate) fn note(&self, backup: &Backup) -> Option<&KeptBy> {
+        let note = self.note.as_ref().filter(|_| !is_of_another_cluster(backup))?;
+        let is_kept = matches!(self.keepers.get(&backup.metadata.name), Some(Keeper::Rules { .. }));
+        let is_said = matches!(KeptBy::of(&backup.metadata), Some(Ok(said)) if said.has_the_rules_of(note));
+        (is_kept && !is_said).then_some(note)
+    }
+
+    /// Whether that is the newest good backup of this cluster, which says for the others which rules hold.
+    pub(crate) fn is_newest(&self, backup: &Backup) -> bool {
+        self.newest.as_ref() == Some(&backup.metadata.name)
+    }
+}
+
+/// What the newest record of these backups says, and the newest of those that have one. The good ones go first: these are told when rules
+/// change.
+fn newest_record<'b>(standing: Standing<'_>, group: &[Member<'b>]) -> Option<(Member<'b>, KeptBy)> {
+    let of = |member: &Member<'b>| {
+        let record = KeptBy::of(&member.backup.metadata)?.ok().filter(|record| record.rules.is_some())?;
+        Some((*member, record))
+    };
+    let records: Vec<(Member<'b>, KeptBy)> = group.iter().filter_map(of).collect();
+    let place = |member: &Member<'b>| {
+        let (stands_for, name) = place(standing.name(), member);
+        (stands_for, name.to_owned())
+    };
+    let newest = records.iter().max_by_key(|(member, _)| (member.is_good(), place(member)))?.0;
+    let (_, record) = records.into_iter().max_by_key(|(m, record)| (m.is_good(), record.since, place(m)))?;
+    Some((newest, record))
+}
+
+/// The rules of a schedule, to be written beside its backups; `None` for one without rules that can be followed.
+pub(crate) fn rules_of(schedule: &Schedule, zone: &TimeZone) -> Option<KeptBy> {
+    Some(Standing::Here(schedule).rules(zone)?.ok()?.note())
+}
+
+/// What the annotation of each backup has in it that says the rules of a schedule; `None` for one without rules that can be followed.
+/// `zone` is that of schedules that name none.
+pub(crate) fn marker(schedule: &Schedule, zone: &TimeZone) -> Option<String> {
+    let text = KeptBy { schedule: String::new(), ..rules_of(schedule, zone)? }.value();
+    text.strip_prefix(r#"{"schedule":"","#)?.strip_suffix('}').map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! Which cluster lets a backup go when its time is over: the one that has made it, which alone knows what it is for.
+
+use super::location::is_marked;
+use super::taken_over::{is_of_another_cluster, source_cluster};
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{Backup, BackupStorageLocation, Time, well_known};
+use std::collections::HashMap;
+
+/// A cluster of which no backup in a location is younger is taken for gone.
+const UNSEEN: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// When the newest backup of each other cluster in each location ended.
+#[derive(Debug, Default)]
+pub(crate) struct Sightings<'b>(HashMap<(&'b str, &'b str), Timestamp>);
+
+impl<'b> FromIterator<&'b Backup> for Sightings<'b> {
+    fn from_iter<I: IntoIterator<Item = &'b Backup>>(backups: I) -> Self {
+        let mut seen = HashMap::new();
+        for backup in backups {
+            let (Some(cluster), status) = (source_cluster(backup), &backup.status) else { continue };
+            let Some(end) = status.completion_timestamp.or(status.start_timestamp).map(Time::timestamp) else {
+                continue;
+            };
+            let newest = seen.entry((cluster, backup.spec.storage_location.as_str())).or_insert(end);
+            *newest = end.max(*newest);
+        }
+        Self(seen)
+    }
+}
+
+impl Sightings<'_> {
+    /// The UID of the cluster to which it is left to let a backup go; `None` where this one does. A cluster whose backups nobody could
+    /// tell from its claims, such as one of Velero, is not known.
+    pub(crate) fn expires_elsewhere<'a>(
+        &self,
+        backup: &'a Backup,
+        location: Option<&BackupStorageLocation>,
+        now: Timestamp,
+    ) -> Option<&'a str> {
+        let cluster = source_cluster(backup).filter(|_| is_of_another_cluster(backup))?;
+        let is_told = location.is_some_and(|location| is_marked(location, well_known::ANNOTATION_EXPIRE_OTHERS));
+        let seen = self.0.get(&(cluster, backup.spec.storage_location.as_str()));
+        let is_gone = seen.is_some_and(|seen| now.duration_since(*seen) > UNSEEN);
+        (!is_told && (has_snapshots(backup) || !is_gone)).then_some(cluster)
+    }
+}
+
+/// Whether something of it may lie outside of its bucket, where only its own cluster reaches it. Whose cluster is known, Lifeboat has made
+/// it: its moved data and its volumes of pods are operations.
+fn has_snapshots(backup: &Backup) -> bool {
+    let status = &backup.status;
+    let made = [
+        status.volume_snapshots_attempted,
+        status.volume_snapshots_completed,
+        status.csi_volume_snapshots_attempted,
+        status.csi_volume_snapshots_completed,
+        status.backup_item_operations_attempted,
+    ];
+    made.into_iter().any(|count| count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::taken_over::{note_source_cluster, note_taken_over};
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        format!("2026-{text}T00:00:00Z").parse().unwrap()
+    }
+
+    fn backup(source: Option<&str>, is_own: bool, ended: &str) -> Backup {
+        let mut backup = Backup::default();
+        note_taken_over(&mut backup.metadata, is_own);
+        note_source_cluster(&mut backup.metadata, source);
+        backup.spec.storage_location = "main".into();
+        backup.status.completion_timestamp = Some(Time::new(at(ended)));
+        backup
+    }
+
+    #[test]
+    fn a_backup_goes_by_the_cluster_that_has_made_it() {
+        let now = at("06-30");
+        let plain = || BackupStorageLocation::default();
+        let with = |value: &str| {
+            let mut location = plain();
+            location.metadata.annotations.insert(well_known::ANNOTATION_EXPIRE_OTHERS.into(), value.into());
+            location
+        };
+        let snapshots = |mut backup: Backup| {
+            backup.status.csi_volume_snapshots_attempted = 1;
+            backup
+        };
+        let moved = |mut backup: Backup| {
+            backup.status.backup_item_operations_attempted = 1;
+            backup
+        };
+        for (what, backup, location, newest, expected) in [
+            ("our own", backup(Some("a"), true, "06-01"), Some(plain()), "06-29", None),
+            ("of nobody known, as all of Velero", backup(None, false, "01-01"), Some(plain()), "06-29", None),
+            ("of another cluster", backup(Some("a"), false, "01-01"), Some(plain()), "06-29", Some("a")),
+            ("of one that is not seen", backup(Some("a"), false, "01-01"), Some(plain()), "05-30", None),
+            ("of one that was seen", backup(Some("a"), false, "01-01"), Some(plain()), "05-31", Some("a")),
+            ("with snapshots", snapshots(backup(Some("a"), false, "01-01")), Some(plain()), "01-01", Some("a")),
+            ("with moved data", moved(backup(Some("a"), false, "01-01")), Some(plain()), "01-01", Some("a")),
+            ("as told", snapshots(backup(Some("a"), false, "01-01")), Some(with("true")), "06-29", None),
+            ("told otherwise", backup(Some("a"), false, "01-01"), Some(with("false")), "06-29", Some("a")),
+            ("without a location", backup(Some("a"), false, "01-01"), None, "06-29", Some("a")),
+        ] {
+            let mut of_another_location = self::backup(Some("a"), false, "06-29");
+            of_another_location.spec.storage_location = "else".into();
+            let all = [backup.clone(), self::backup(Some("a"), false, newest), of_another_location];
+            let seen: Sightings<'_> = all.iter().collect();
+            assert_eq!(seen.expires_elsewhere(&backup, location.as_ref(), now), expected, "{what}");
+        }
+    }
+}
