@@ -47,6 +47,7 @@ mod perform;
 mod plan;
 mod preview;
 mod process;
+mod repository_snapshots;
 mod request;
 mod run;
 mod save;
