@@ -42,6 +42,13 @@ pub fn note_of<'a>(name: &str, key: &'a str) -> Option<&'a str> {
 /// How the file names of notes end.
 const NOTE: &str = ".json";
 
+/// The key of the list of snapshots in repositories that outlive their backup (docs/formats/repository-snapshots.md). It is none of the
+/// backup's files, and below a folder that Velero takes for one of a storage location.
+#[must_use]
+pub fn repository_snapshots_key(backup: &str, uid: &str) -> String {
+    format!("metadata/lifeboat-repository-snapshots/{backup}-{uid}.json")
+}
+
 /// A file of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackupFile {

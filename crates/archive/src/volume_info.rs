@@ -42,6 +42,9 @@ pub struct BackupVolumeInfo {
     /// [`SUCCEEDED`] or [`FAILED`]; empty while it is not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub result: String,
+    /// Why it is [`FAILED`], as the user is told. Velero has no such field.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// Its CSI snapshot.
     #[serde(rename = "csiSnapshotInfo", skip_serializing_if = "Option::is_none")]
     pub csi_snapshot_info: Option<CsiSnapshotInfo>,

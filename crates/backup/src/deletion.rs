@@ -3,6 +3,7 @@
 use crate::env::Env;
 use crate::lane::Scoped;
 use crate::look_after::open_options;
+use crate::repository_snapshots::keep_repository_snapshots;
 use crate::snapshots::{remove_csi, remove_native};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -38,6 +39,7 @@ const MOST_TOLD: usize = 200;
 /// # Errors
 /// What was not removed and why, for people: the files are to stay. At most some hundreds, the last one says how many more there are.
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
+    keep_repository_snapshots(backup, uid, env).await.map_err(|e| vec![e])?;
     let mut failed = Failed::default();
     if let Err(e) = Box::pin(call_actions(backup, uid, env, &mut failed)).await {
         failed.add(e);

@@ -49,6 +49,7 @@ mod perform;
 mod plan;
 mod preview;
 mod process;
+mod repository_snapshots;
 mod request;
 mod run;
 mod save;

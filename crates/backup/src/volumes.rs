@@ -12,8 +12,7 @@ use lifeboat_volume::csi::{self, CsiSnapshots, HeldSnapshots, Taken};
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
-    Decided, Flags, Report, Reports, Rules, Saved, Survey, Verdict, Verdicts, Way, Why, records, unprotected,
-    unprotected_warning,
+    Decided, Flags, Report, Reports, Rules, Saved, Survey, Verdicts, Why, records, unprotected, unprotected_warning,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -206,9 +205,7 @@ impl Volumes {
             }
         }
         for decided in self.decided() {
-            if let (Verdict { way: Way::Skip, why: Why::Group { .. } | Why::NoClass { .. } }, Some(claim)) =
-                (&decided.verdict, &decided.claim)
-            {
+            if let Some(claim) = decided.claim.as_ref().filter(|_| decided.verdict.has_failed()) {
                 let why = format!("{}; {}", decided.verdict.reason(), decided.verdict.advice().unwrap_or_default());
                 journal.item(Severity::Error, &claim.object(), NOT_SAVED, Some(&why));
             }

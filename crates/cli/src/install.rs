@@ -36,6 +36,9 @@ impl InstallArgs {
         }
         if !self.crds_only {
             warn(install::not_there_yet(&installation))?;
+            if let Some(cluster) = &cluster {
+                warn(install::unused_snapshot_classes(cluster, &installation).await.into_iter().collect())?;
+            }
         }
         let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(ExitCode::SUCCESS) };
         if !self.crds_only {

@@ -16,6 +16,7 @@ mod kept_files;
 mod notes;
 mod open;
 mod refresh;
+mod repository_snapshots;
 mod rewrite;
 mod rows;
 mod store;

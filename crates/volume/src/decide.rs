@@ -107,6 +107,14 @@ impl<'a> Subject<'a> {
         let done = |way| Verdict { way, why: policy(rule, None) };
         let hindered = |hindrance| Verdict { way: Way::Skip, why: policy(rule, Some(hindrance)) };
         match rule.action {
+            // A snapshot is of a PersistentVolume: a rule for all volumes does not ask for one of an emptyDir.
+            VolumeAction::Snapshot { .. } if self.persistent.is_none() => {
+                Verdict { way: Way::Skip, why: Why::NotAskedFor }
+            }
+            // Files are found by their claim, as those that a pod asks for.
+            VolumeAction::FsBackup if self.persistent.is_some() && !flags.saves_claims => {
+                hindered(Hindrance::ClaimsLeftOut)
+            }
             VolumeAction::Skip => done(Way::Skip),
             VolumeAction::Custom(_) => hindered(Hindrance::Custom),
             VolumeAction::FsBackup => self.way_by_files(&self.mounts).map_or_else(hindered, done),

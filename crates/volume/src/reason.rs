@@ -151,6 +151,7 @@ impl Why {
 impl Hindrance {
     fn words(self) -> &'static str {
         match self {
+            Self::ClaimsLeftOut => "claims are left out of the backup, and a restore finds files by them",
             Self::CsiIsOff => "it is of a CSI driver, and the feature EnableCSI is off",
             Self::NeitherCsiNorSnapshotter => {
                 "it is of a CSI driver, the feature EnableCSI is off, and no volume snapshot location is there"
@@ -169,6 +170,7 @@ impl Hindrance {
 
     fn advice(self) -> &'static str {
         match self {
+            Self::ClaimsLeftOut => "include persistentvolumeclaims in the backup",
             Self::CsiIsOff => "start the server with --features=EnableCSI",
             Self::NeitherCsiNorSnapshotter => {
                 "start the server with --features=EnableCSI, or add a volume snapshot location whose plugin knows this storage"

@@ -128,6 +128,13 @@ pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<Bac
         let report = reports.of(decided);
         let mut info = base(decided, verdicts, saved);
         match (&decided.verdict.way, report) {
+            // It was to be snapshotted, as an error in the results says: known before or after, that is one outcome.
+            (Way::Skip, _) if decided.verdict.has_failed() => {
+                failed(
+                    &mut info,
+                    format!("{}; {}", decided.verdict.reason(), decided.verdict.advice().unwrap_or_default()),
+                );
+            }
             (Way::Skip, _) => {
                 info.skipped = true;
                 info.skipped_reason = decided.verdict.skipped_reason();
@@ -136,7 +143,10 @@ pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<Bac
                 (info.start_timestamp, info.completion_timestamp) = (Some(*begun), Some(*ended));
                 by_native_snapshot(&mut info, snapshot);
             }
-            (_, Some(Report::NativeFailed { snapshot, .. })) => by_native_snapshot(&mut info, snapshot),
+            (_, Some(Report::NativeFailed { snapshot, why })) => {
+                by_native_snapshot(&mut info, snapshot);
+                info.message.clone_from(why);
+            }
             (_, Some(Report::NotOwned { why })) => {
                 info.skipped = true;
                 info.skipped_reason = format!("volumeSnapshot: {}, but {why};", decided.verdict.reason());
@@ -147,10 +157,7 @@ pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<Bac
                 info.start_timestamp = *taken;
                 info.csi_snapshot_info = Some(snapshot.clone());
             }
-            (Way::CsiSnapshot { .. }, Some(Report::Failed { .. })) => {
-                CSI_SNAPSHOT.clone_into(&mut info.backup_method);
-                FAILED.clone_into(&mut info.result);
-            }
+            (Way::CsiSnapshot { .. }, Some(Report::Failed { why })) => failed(&mut info, why.clone()),
             (way, report) => {
                 info.skipped = true;
                 let why = match report {
@@ -158,6 +165,10 @@ pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<Bac
                     _ if way.needs_mover() => NO_MOVER.to_owned(),
                     _ => "and nothing was done".to_owned(),
                 };
+                if let Some(Report::Failed { why }) = report {
+                    FAILED.clone_into(&mut info.result);
+                    info.message.clone_from(why);
+                }
                 let verdict = &decided.verdict;
                 info.skipped_reason = format!("any: {}: {} was to be done, {why};", verdict.reason(), verdict.done());
             }
@@ -170,6 +181,13 @@ pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<Bac
         .push(info);
     }
     [skipped, native, snapshots].concat()
+}
+
+/// Records a CSI snapshot that was not taken.
+fn failed(info: &mut BackupVolumeInfo, why: String) {
+    CSI_SNAPSHOT.clone_into(&mut info.backup_method);
+    FAILED.clone_into(&mut info.result);
+    info.message = why;
 }
 
 fn by_native_snapshot(info: &mut BackupVolumeInfo, NativeSnapshot { spec, status }: &NativeSnapshot) {
@@ -200,7 +218,10 @@ fn base(decided: &Decided, verdicts: &Verdicts, saved: &Saved) -> BackupVolumeIn
 pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<String> {
     let is_unprotected = |decided: &&Decided| {
         let has_snapshot = || reports.of(decided).is_some_and(Report::is_saved);
-        saved.has(decided) && !is_left_out_on_purpose(&decided.verdict) && !has_snapshot()
+        // Nobody uses one whose claim is gone.
+        let volume = decided.volume.as_deref().and_then(|name| verdicts.volume(name));
+        let is_unused = decided.claim.is_none() && volume.is_some_and(|volume| volume.is_released);
+        saved.has(decided) && !is_left_out_on_purpose(&decided.verdict) && !is_unused && !has_snapshot()
     };
     let mut names: Vec<String> = verdicts.iter().filter(is_unprotected).map(Decided::name).collect();
     names.sort();

@@ -60,6 +60,14 @@ pub struct Verdict {
     pub why: Why,
 }
 
+impl Verdict {
+    /// Whether a snapshot was to be taken and it is known before that it cannot be, which is an error of its claim.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.way == Way::Skip && matches!(self.why, Why::Group { .. } | Why::NoClass { .. })
+    }
+}
+
 /// What is done with a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -208,6 +216,8 @@ pub enum Hindrance {
     HostPath,
     /// Its claim is not in the backup, and snapshots of CSI drivers are taken of claims.
     NoClaim,
+    /// Claims are left out of the backup, and a restore finds files by them.
+    ClaimsLeftOut,
     /// A plugin is to act on it.
     Custom,
 }

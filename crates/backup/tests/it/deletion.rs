@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemOutput, DeleteItemAction, OperationProgress};
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::ANNOTATION_BACKUP_MUST_INCLUDE;
+use lifeboat_archive::layout::BackupFile;
 use lifeboat_backup::{run, run_delete_actions};
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::{Value, json};
@@ -145,4 +146,24 @@ async fn objects_of_types_that_the_cluster_does_not_serve_have_their_turn() {
         velero.io/csi-volumesnapshotcontent-delete: the snapshot snap-ours of the driver disk.example.com cannot be deleted: the \
         cluster does not serve snapshot.storage.k8s.io";
     assert_eq!(errors, [expected]);
+}
+
+#[tokio::test]
+async fn the_ids_of_what_lies_in_repositories_outlive_the_backup_that_is_deleted() {
+    let ground = Ground::start(&["a"], Vec::new()).await;
+    let backup = made(&ground).await;
+    let store = ground.store();
+    let pod_volume = json!([{"spec": {"pod": {"namespace": "shop", "name": "db"}, "volume": "data", "uploaderType": "kopia"},
+        "status": {"phase": "Completed", "snapshotID": "k-1"}}]);
+    let bytes = lifeboat_archive::sidecar::encode(&pod_volume).unwrap();
+    store.replace_file(NAME, BackupFile::PodVolumeBackups, bytes).await.unwrap();
+    let env = ground.env(store.clone());
+    run_delete_actions(&backup, "u", &env).await.unwrap();
+    let closed = env.operation.journal.close();
+    let warnings: Vec<&str> = closed.results.warnings.messages().collect();
+    assert!(warnings.iter().any(|text| text.contains("the data of 1 volume stays in repositories")), "{warnings:?}");
+    store.delete_backup(NAME).await.unwrap();
+    let kept = store.repository_snapshots(NAME, "u").await.unwrap();
+    let kept: Vec<(&str, &str)> = kept.iter().map(|one| (one.repository.as_str(), one.snapshot_id.as_str())).collect();
+    assert_eq!(kept, [("kopia/shop", "k-1")]);
 }

@@ -96,8 +96,11 @@ fn describe(
             name => format!("{}/{name}", volume.pvc_namespace),
         };
         let volume_name = if volume.pv_name.is_empty() { "<no volume>" } else { &volume.pv_name };
-        let what =
-            if volume.skipped { format!("skipped: {}", volume.skipped_reason) } else { volume.backup_method.clone() };
+        let what = match (volume.skipped, volume.message.is_empty()) {
+            (true, _) => format!("skipped: {}", volume.skipped_reason),
+            (false, true) => volume.backup_method.clone(),
+            (false, false) => format!("{}, {}: {}", volume.backup_method, volume.result, volume.message),
+        };
         let _ = writeln!(out, "\t{claim}\t{volume_name}\t{what}");
     }
     if volumes.is_empty() {

@@ -32,6 +32,7 @@ pub(super) fn attention(
     let mut notes = Notes { attention: Vec::new(), program };
     notes.locations(lists, now);
     notes.schedules(&coverage.schedules, lists, now);
+    notes.volumes(coverage, lists);
     notes.attention.extend(failures);
     notes.namespaces(&coverage.namespaces);
     notes.hidden(inventory);
@@ -103,6 +104,34 @@ impl Notes<'_> {
             }
         }
         self.losses(lists);
+    }
+
+    /// Volumes whose data the last backups were to save and have not. Those of a namespace count where no schedule has made its last one.
+    fn volumes(&mut self, coverage: &Coverage, lists: &Lists) {
+        let program = self.program;
+        let of_schedules = coverage.schedules.iter().filter_map(|state| state.last_ended.as_ref());
+        let of_schedules: BTreeSet<&str> = of_schedules.map(|last| last.backup.as_str()).collect();
+        let of_namespaces = coverage.namespaces.iter().filter_map(|state| state.last_good.as_ref());
+        let of_namespaces: BTreeSet<&str> = of_namespaces.map(|last| last.backup.as_str()).collect();
+        for backup in &lists.backups {
+            let (name, count) = (backup.metadata.name.as_str(), backup.status.unprotected_volumes);
+            let is_last = match backup.schedule_label() {
+                Some(_) => of_schedules.contains(name),
+                None => of_namespaces.contains(name),
+            };
+            // One that was to save none is told of by its schedule.
+            if !is_last || count <= 0 || backup.spec.snapshot_volumes == Some(false) {
+                continue;
+            }
+            let what = match backup.schedule_label() {
+                Some(schedule) => format!("backup {name}, the last one of schedule {schedule},"),
+                None => format!("backup {name}"),
+            };
+            self.add(
+                format!("{what} has not saved the data of {}", counted(count.unsigned_abs(), "volume")),
+                format!("`{program} backup describe {name} --details` names them with the reasons, `{program} volume explain` what would have to change"),
+            );
+        }
     }
 
     fn losses(&mut self, lists: &Lists) {

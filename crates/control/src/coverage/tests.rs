@@ -338,3 +338,28 @@ fn a_backup_that_lost_most_of_its_objects_needs_attention() {
                     nightly-20261121030000 before it has 120";
     assert_eq!(texts(&covered(&inventory)), [expected]);
 }
+
+#[test]
+fn the_status_is_not_well_while_the_last_backups_save_no_volumes() {
+    let mut inventory = well();
+    let alone = json!({"phase": "Completed", "startTimestamp": "2026-11-22T04:00:00Z", "unprotectedVolumes": 1});
+    let spec = json!({"includedNamespaces": ["*"]});
+    inventory.lists.backups[0].status.unprotected_volumes = 2;
+    let unsaved =
+        "backup nightly-20261122030000, the last one of schedule nightly, has not saved the data of 2 volumes";
+    assert_eq!(texts(&covered(&inventory)), [unsaved]);
+    // The newest good one of a namespace, which somebody has made by hand, counts too.
+    inventory.lists.backups.push(read("Backup", "by-hand", &spec, &alone));
+    assert_eq!(texts(&covered(&inventory)), [unsaved, "backup by-hand has not saved the data of 1 volume"]);
+    // What was left out on purpose is told of by the schedule alone.
+    inventory.lists.backups.pop();
+    inventory.lists.backups[0].spec.snapshot_volumes = Some(false);
+    assert_eq!(texts(&covered(&inventory)), [""; 0]);
+    // Older ones count no more.
+    let mut old = inventory.lists.backups[0].clone();
+    old.metadata.name = "nightly-20261121030000".into();
+    old.spec.snapshot_volumes = None;
+    old.status.start_timestamp = Some(Time::new("2026-11-21T03:00:00Z".parse().unwrap()));
+    inventory.lists.backups.push(old);
+    assert_eq!(texts(&covered(&inventory)), [""; 0]);
+}

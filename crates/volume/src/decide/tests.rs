@@ -279,7 +279,8 @@ fn a_volume_of_a_pod_is_saved_when_somebody_asks_for_it() {
         (true, "", flags(), Verdict { way: from_p(), why: Why::Annotation { pod: "p".into(), hindrance: None } }),
         (false, "", default, by_default),
         (false, policy, flags(), Verdict { way: from_p(), why: rule(1, "fs-backup", None) }),
-        (false, snapshots, flags(), skip(rule(1, "snapshot", Some(Hindrance::NotCsi)))),
+        (false, snapshots, flags(), skip(Why::NotAskedFor)),
+        (false, "- {conditions: {capacity: '0,10Gi'}, action: {type: snapshot}}", flags(), skip(Why::NotAskedFor)),
     ] {
         let (pod, volume) = pod(|_, volume| {
             empty(volume);
@@ -289,4 +290,11 @@ fn a_volume_of_a_pod_is_saved_when_somebody_asks_for_it() {
         let verdict = decide(Volume::OfPod(&pod, &volume), Rules { policies: policies.as_ref(), flags: &flags });
         assert_eq!(verdict, expected, "{opted_in} {rules}");
     }
+}
+
+#[test]
+fn files_that_a_rule_asks_for_are_not_saved_where_claims_are_left_out() {
+    let flags = Flags { saves_claims: false, ..flags() };
+    let verdict = of_claim(&csi(), &[pod(|_, _| ())], "- {action: {type: fs-backup}}", &flags);
+    assert_eq!(verdict, skip(rule(1, "fs-backup", Some(Hindrance::ClaimsLeftOut))));
 }

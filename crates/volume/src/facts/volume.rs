@@ -18,6 +18,8 @@ pub struct PersistentVolume {
     pub reclaim_policy: String,
     /// The claim that it is bound to, or kept for.
     pub claim: Option<ClaimKey>,
+    /// Whether that claim is gone, and the volume stays.
+    pub is_released: bool,
     /// The CSI driver's name of it; empty when it is of none.
     pub handle: String,
     /// What policies ask of it; without the parts of its claim.
@@ -29,6 +31,13 @@ pub struct PersistentVolume {
 struct View {
     metadata: Option<MetadataView>,
     spec: Option<SourceView>,
+    status: Option<StatusView>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusView {
+    phase: Text,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -41,7 +50,7 @@ impl PersistentVolume {
     /// Reads a volume; of one that is shaped otherwise only the name is known.
     #[must_use]
     pub fn of(item: &Item) -> Self {
-        let View { metadata, spec } = view(&item.body).unwrap_or_default();
+        let View { metadata, spec, status } = view(&item.body).unwrap_or_default();
         let spec = spec.unwrap_or_default();
         let mut facts = spec.facts();
         facts.capacity = Quantity::parse(&spec.capacity);
@@ -51,6 +60,7 @@ impl PersistentVolume {
             labels: labels.map(|labels| labels.into_iter().map(|(label, value)| (label, value.0)).collect()),
             reclaim_policy: spec.reclaim_policy,
             claim: spec.claim_ref.map(|(namespace, name)| ClaimKey { namespace, name }),
+            is_released: status.is_some_and(|status| status.phase.0 == "Released"),
             handle: spec.csi.map(|csi| csi.volume_handle.0).unwrap_or_default(),
             facts,
         }
@@ -86,6 +96,7 @@ mod tests {
             labels: Some(BTreeMap::from([("disk".into(), "a".into())])),
             reclaim_policy: "Delete".into(),
             claim: Some(ClaimKey { namespace: "shop".into(), name: "data".into() }),
+            is_released: false,
             handle: "h".into(),
             facts: VolumeFacts {
                 capacity: Quantity::parse("8Mi"),

@@ -112,6 +112,7 @@ fn each_volume_in_scope_has_one_record_with_what_came_of_it() {
         BackupVolumeInfo {
             backup_method: "CSISnapshot".into(),
             result: "failed".into(),
+            message: "no class".into(),
             pv_info: pv(),
             ..base("lost", "pv-lost")
         },
@@ -234,6 +235,8 @@ fn a_native_snapshot_is_recorded_by_what_came_of_it() {
         skipped("c", "pv-c", "volumeSnapshot: snapshots are taken by default, but nobody knows it;"),
         BackupVolumeInfo {
             pv_info: Some(PvInfo::default()),
+            result: "failed".into(),
+            message: "it cannot be noted".into(),
             ..skipped(
                 "",
                 "pv-alone",
@@ -245,7 +248,7 @@ fn a_native_snapshot_is_recorded_by_what_came_of_it() {
             completion_timestamp: Some(ended),
             ..native("a", "succeeded", "snap-1", "500", "Completed")
         },
-        native("b", "failed", "", "0", "Failed"),
+        BackupVolumeInfo { message: "no quota".into(), ..native("b", "failed", "", "0", "Failed") },
     ];
     assert_eq!(records(&verdicts, &saved, &reports), expected);
     let line = unprotected_warning(&unprotected(&verdicts, &saved, &reports)).unwrap();
@@ -256,4 +259,18 @@ fn a_native_snapshot_is_recorded_by_what_came_of_it() {
     let failures = |name: &str| reports.of_volumes[name].failure();
     let all = ["pv-a", "pv-alone", "pv-b", "pv-c"].map(failures);
     assert_eq!(all, [None, Some("it cannot be noted"), Some("no quota"), None]);
+}
+
+#[test]
+fn a_volume_whose_claim_is_gone_makes_no_alarm() {
+    let mut survey = Survey::default();
+    for phase in ["Released", "Bound"] {
+        let volume = json!({"metadata": {"name": format!("pv-{phase}")}, "status": {"phase": phase},
+            "spec": {"nfs": {}, "claimRef": {"namespace": "n", "name": phase}}});
+        survey.take(&item("persistentvolumes", "PersistentVolume", &volume));
+    }
+    let flags = Flags { snapshots: true, saves_claims: true, ..Flags::default() };
+    let verdicts = survey.decide(Rules { policies: None, flags: &flags });
+    let saved = Saved { volumes: ["pv-Released".to_owned(), "pv-Bound".to_owned()].into(), ..Saved::default() };
+    assert_eq!(unprotected(&verdicts, &saved, &Reports::default()), ["pv-Bound"]);
 }

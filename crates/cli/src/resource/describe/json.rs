@@ -219,6 +219,13 @@ fn csi_snapshots(infos: &[VolumeInfo], is_legacy: bool, details: bool) -> Value 
 
 fn csi_snapshot(info: &VolumeInfo, details: bool) -> Value {
     let mut out = Map::new();
+    if info.result == "failed" && !info.message.is_empty() {
+        let shown = match details {
+            true => json!({"result": info.result, "reason": info.message}),
+            false => json!("failed, specify --details for more information"),
+        };
+        out.insert("snapshot".into(), shown);
+    }
     if info.preserve_local_snapshot {
         let snapshot = info.csi_snapshot_info.clone().unwrap_or_default();
         let mut shown = json!("included, specify --details for more information");

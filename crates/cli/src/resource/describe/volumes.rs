@@ -109,6 +109,9 @@ fn native_snapshots(page: &mut Page<'_>, infos: &[VolumeInfo]) {
         page.field("\t\t\tAvailability Zone", snapshot.volume_az);
         page.field("\t\t\tIOPS", snapshot.iops);
         page.field("\t\t\tResult", &info.result);
+        if !info.message.is_empty() {
+            page.field("\t\t\tReason", &info.message);
+        }
     }
 }
 
@@ -122,6 +125,9 @@ fn csi_snapshots(page: &mut Page<'_>, infos: &[VolumeInfo], is_legacy: bool) {
     page.line("\tCSI Snapshots:");
     for (claim, info) in found {
         page.line(format!("\t\t{claim}:"));
+        if info.result == "failed" && !info.message.is_empty() {
+            failed(page, info);
+        }
         if info.preserve_local_snapshot {
             csi_snapshot(page, info);
         }
@@ -129,6 +135,17 @@ fn csi_snapshots(page: &mut Page<'_>, infos: &[VolumeInfo], is_legacy: bool) {
             data_movement(page, info);
         }
     }
+}
+
+/// A snapshot that was not taken, and why. Velero does not say it.
+fn failed(page: &mut Page<'_>, info: &VolumeInfo) {
+    if !page.style.details {
+        page.line(format!("\t\t\tSnapshot: failed, {MORE}"));
+        return;
+    }
+    page.line("\t\t\tSnapshot:");
+    page.line(format!("\t\t\t\tResult: {}", info.result));
+    page.line(format!("\t\t\t\tReason: {}", info.message));
 }
 
 fn csi_snapshot(page: &mut Page<'_>, info: &VolumeInfo) {
