@@ -12,6 +12,7 @@
 mod binaries;
 mod built;
 mod certificates;
+mod clock;
 mod control_plane;
 mod crates_io;
 mod debian;
@@ -30,6 +31,7 @@ mod spans;
 mod terminal;
 
 pub use binaries::{Binaries, cache_folder};
+pub use clock::with_wrong_clock;
 pub use control_plane::{ControlPlane, Kubectl};
 pub use crates_io::{dashboard, program_of_crate};
 pub use debian::{DebianPackage, install_debian_packages};

@@ -52,6 +52,13 @@ impl Ground {
         Self::on(Bed::start(), "velero")
     }
 
+    /// A second cluster for the same test, whose folders lie within those of the first: a location may lie where both reach it.
+    pub(crate) fn beside(first: &Self) -> Self {
+        let mut ground = Self::on(Bed::another(&first.bed), "velero");
+        ground.directories = tempfile::tempdir_in(first.directories.path()).expect("a folder");
+        ground
+    }
+
     /// With the node that runs pods: the definitions are put in place by whichever test comes first, and each test has a
     /// namespace of its own for its server.
     pub(crate) fn with_node(own: &str) -> Self {
@@ -100,13 +107,24 @@ impl Ground {
 
     /// A server with more flags that reaches the cluster by this kubeconfig.
     pub(crate) fn server_with(&self, identity: &str, kubeconfig: &Path, flags: &[&str]) -> Server {
+        self.start_server(self.server_command(kubeconfig, flags), identity)
+    }
+
+    /// A server with more flags that reaches the cluster by this kubeconfig, not started yet.
+    pub(crate) fn server_command(&self, kubeconfig: &Path, flags: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
         command
             .args(["server", "--metrics-address", "127.0.0.1:0", "--download-address", "127.0.0.1:0"])
-            .args(["--identity", identity, "--directory-root"])
+            .arg("--directory-root")
             .arg(self.directories.path())
             .args(flags)
             .env("KUBECONFIG", kubeconfig);
+        command
+    }
+
+    /// Starts a server under this identity.
+    pub(crate) fn start_server(&self, mut command: Command, identity: &str) -> Server {
+        command.args(["--identity", identity]);
         Server(spawn_logged(&mut command, &self.directories.path().join(format!("{identity}.log"))))
     }
 

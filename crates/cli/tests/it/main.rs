@@ -68,6 +68,7 @@ mod support;
 mod tasks;
 mod tea;
 mod traces;
+mod two_clusters;
 mod unchanged;
 mod undelete;
 mod undelete_shown;

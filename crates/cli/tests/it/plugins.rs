@@ -28,7 +28,7 @@ fn plays_a_plugin() {
 }
 
 /// Puts this program as a plugin into a folder. The harness of tests prints lines of its own, which are no handshake.
-fn put_plugin(folder: &Path) {
+pub(crate) fn put_plugin(folder: &Path) {
     std::fs::create_dir_all(folder).expect("the folder of plugins");
     let own = std::env::current_exe().expect("this program");
     let script = format!(
@@ -150,15 +150,18 @@ impl ObjectStore for Files {
 /// Disks whose snapshots are files in a folder. A PersistentVolume names its disk in an annotation.
 struct Disks {
     folder: PathBuf,
+    /// Whether each snapshot of a disk has a name of its own, by `config.each`.
+    has_many: bool,
 }
 
 impl Disks {
     fn of(config: &Config) -> Result<Self, ActionError> {
-        Ok(Self { folder: setting(config, "folder")? })
+        Ok(Self { folder: setting(config, "folder")?, has_many: config.contains_key("each") })
     }
 }
 
-const DISK: &str = "example.io/disk";
+/// The annotation that names the disk of a PersistentVolume.
+pub(crate) const DISK: &str = "example.io/disk";
 
 #[async_trait]
 impl VolumeSnapshotter for Disks {
@@ -180,7 +183,10 @@ impl VolumeSnapshotter for Disks {
         zone: &str,
         tags: &BTreeMap<String, String>,
     ) -> Result<String, ActionError> {
-        let name = format!("snapshot-of-{volume_id}");
+        let mut name = format!("snapshot-of-{volume_id}");
+        if self.has_many {
+            name.push_str(&format!("-{}", jiff::Timestamp::now().as_nanosecond()));
+        }
         std::fs::write(self.folder.join(&name), format!("{zone} {}", tags["velero.io/pv"])).map_err(item)?;
         Ok(name)
     }

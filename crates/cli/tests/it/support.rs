@@ -15,7 +15,8 @@ use tempfile::TempDir;
 pub(crate) struct Bed {
     pub(crate) plane: ControlPlane,
     folder: TempDir,
-    _turn: Turn,
+    /// `None` for the second control plane of a test, which has had its turn.
+    _turn: Option<Turn>,
 }
 
 /// One of the places for a test with a control plane.
@@ -163,7 +164,13 @@ impl Bed {
     pub(crate) fn start() -> Self {
         let turn = Turn::take();
         let plane = ControlPlane::start().expect("a control plane");
-        Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: turn }
+        Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: Some(turn) }
+    }
+
+    /// Another one for the same test. It waits for no place: of two tests that each held one, both would wait for ever.
+    pub(crate) fn another(_first: &Self) -> Self {
+        let plane = ControlPlane::start().expect("a control plane");
+        Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: None }
     }
 
     /// The control plane with a node, which all tests on the node share.
@@ -171,7 +178,7 @@ impl Bed {
         let turn = Turn::take();
         let kubeconfig = std::env::var_os("LIFEBOAT_TEST_KUBECONFIG").expect("run these tests by make test-node");
         let plane = ControlPlane::of_another_process(Path::new(&kubeconfig)).expect("a control plane");
-        Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: turn }
+        Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: Some(turn) }
     }
 
     pub(crate) fn bucket(&self) -> PathBuf {
