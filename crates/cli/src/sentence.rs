@@ -24,7 +24,7 @@ where
             Level::WARN => "warning: ",
             _ => "",
         };
-        writeln!(writer, "{level}{}", printable(&parts.sentence()))
+        writeln!(writer, "{level}{}", printable(parts.sentence()))
     }
 }
 

@@ -10,8 +10,8 @@ use crate::read::{PAUSE, get, list, name};
 use crate::step::{Step, Tell};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_RESTORE};
-use lifeboat_api::{DataDownload, DataUpload, Restore};
+use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, FINALIZER_RESTORE};
+use lifeboat_api::{DataDownload, DataUpload, PodVolumeBackup, PodVolumeRestore, Restore};
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
@@ -74,6 +74,8 @@ async fn held_kinds(cluster: &Cluster) -> Result<Vec<(ApiResource, &'static str)
         (custom::<Restore>(), FINALIZER_RESTORE),
         (custom::<DataUpload>(), FINALIZER_DATA_PATH),
         (custom::<DataDownload>(), FINALIZER_DATA_PATH),
+        (custom::<PodVolumeBackup>(), FINALIZER_POD_VOLUME),
+        (custom::<PodVolumeRestore>(), FINALIZER_POD_VOLUME),
     ] {
         let name = resource.group_resource().to_string();
         if get(cluster, &definitions(), None, &name).await?.is_some() {

@@ -29,6 +29,7 @@ mod janitor;
 mod known;
 mod managed;
 mod memory;
+mod messages;
 mod open_api;
 mod open_api_v2;
 mod options;
@@ -51,6 +52,7 @@ mod table_writer;
 mod token;
 mod types;
 mod watch;
+mod wire;
 mod write;
 
 pub use memory::MemoryStore;

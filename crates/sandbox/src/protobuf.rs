@@ -1,6 +1,8 @@
-//! The few bodies that kubectl sends as protobuf whatever the server speaks: those of `create namespace`,
-//! `create configmap`, `create secret`, `create serviceaccount` and `auth can-i`. All others are refused with 415.
+//! The bodies that kubectl sends as protobuf whatever the server speaks: those of its `create` commands, such as `create namespace`
+//! and, since 1.32, `create deployment`, and of `auth can-i`. All others are refused with 415.
 
+use crate::messages;
+use crate::wire::{Wire, entry, parts, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -101,9 +103,12 @@ pub(crate) fn decode(body: &[u8]) -> Option<Value> {
         ("authorization.k8s.io/v1", "SelfSubjectAccessReview") => ACCESS_REVIEW,
         ("authorization.k8s.io/v1", "SelfSubjectRulesReview") => RULES_REVIEW,
         (_, "DeleteOptions") => DELETE_OPTIONS,
-        _ => return None,
+        _ => &[],
     };
-    let mut object = read(raw, message)?;
+    let mut object = match message {
+        [] => messages::read(&api_version, &kind, raw)?,
+        message => read(raw, message)?,
+    };
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
     Some(object.into())
@@ -143,75 +148,6 @@ fn push(object: &mut Map<String, Value>, name: String, value: Value) -> Option<(
     Some(())
 }
 
-fn entry(bytes: &[u8]) -> Option<(String, &[u8])> {
-    let (mut key, mut value) = (String::new(), &[][..]);
-    for part in parts(bytes) {
-        match part? {
-            (1, Wire::Bytes(b)) => key = String::from_utf8(b.to_vec()).ok()?,
-            (2, Wire::Bytes(b)) => value = b,
-            _ => {}
-        }
-    }
-    Some((key, value))
-}
-
-fn text(bytes: &[u8]) -> Option<Value> {
-    String::from_utf8(bytes.to_vec()).ok().map(Value::from)
-}
-
-enum Wire<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
-/// The fields of a message; `None` where it is broken, and nothing after that.
-fn parts(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u64, Wire<'_>)>> {
-    std::iter::from_fn(move || {
-        if bytes.is_empty() {
-            return None;
-        }
-        let part = part(&mut bytes);
-        if part.is_none() {
-            bytes = &[];
-        }
-        Some(part)
-    })
-}
-
-fn part<'a>(bytes: &mut &'a [u8]) -> Option<(u64, Wire<'a>)> {
-    let tag = varint(bytes)?;
-    let wire = match tag & 7 {
-        0 => Wire::Number(varint(bytes)?),
-        1 => Wire::Bytes(take(bytes, 8)?),
-        2 => {
-            let length = usize::try_from(varint(bytes)?).ok()?;
-            Wire::Bytes(take(bytes, length)?)
-        }
-        5 => Wire::Bytes(take(bytes, 4)?),
-        _ => return None,
-    };
-    Some((tag >> 3, wire))
-}
-
-fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (head, tail) = bytes.split_at_checked(length)?;
-    *bytes = tail;
-    Some(head)
-}
-
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (first, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(first & 0x7f) << shift;
-        if first & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,7 +173,7 @@ mod tests {
             Some(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "finalizers": ["e.com/f"]},
                         "data": {"a": "1"}, "binaryData": {"b": "/w=="}, "immutable": true}))
         );
-        assert_eq!(decode(&body("Pod", b"")), None);
+        assert_eq!(decode(&body("Node", b"")), None);
         assert_eq!(decode(b"{}"), None);
     }
 

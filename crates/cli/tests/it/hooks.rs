@@ -234,3 +234,42 @@ fn the_same_command_thaws_what_a_local_backup_left_frozen() {
         "{second:?}"
     );
 }
+
+/// Nothing listens where its kubelet should: the API server says so, and no command is begun. The command after the backup is not tried
+/// for two minutes.
+#[test]
+fn a_pod_whose_node_does_not_answer_holds_no_backup_up() {
+    let ground = Ground::start();
+    let (proxy, kubeconfig) = through(&ground, "away");
+    ground.create(&namespace("shop"));
+    ground.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "away"}}));
+    let address = json!({"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}});
+    let patch = |what: &[&str], status: &Value| {
+        let status = status.to_string();
+        ground.bed.kubectl(&[&["patch"], what, &["--subresource=status", "--type=merge", "-p", &status]].concat());
+    };
+    patch(&["node", "away"], &address);
+    let mut pod = database("shop");
+    pod["spec"]["nodeName"] = "away".into();
+    ground.create(&pod);
+    let state = |name: &str| {
+        json!({"name": name, "image": "i:1", "imageID": "", "restartCount": 0, "ready": true,
+        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}})
+    };
+    patch(
+        &["pod", "db", "-n", "shop"],
+        &json!({"status": {"phase": "Running", "containerStatuses": [state("db"), state("web")]}}),
+    );
+    let files = ground.directory("d", &json!({"default": true}));
+    let _server = ground.server_with("one", &kubeconfig, &[]);
+    ground.until("backupstoragelocation", "d", "Available");
+    let _ = proxy.take_seen();
+    ground.velero("Backup", "b", &json!({"includedNamespaces": ["shop"]}));
+    let backup = ground.until("backup", "b", "PartiallyFailed");
+    assert_eq!(backup["status"]["hookStatus"], json!({"hooksAttempted": 2, "hooksFailed": 2}));
+    let tried = proxy.take_seen().iter().filter(|seen| seen.path.contains("/pods/db/exec")).count();
+    let results = gunzip_json(&files.join("backups/b/b-results.gz"));
+    assert_eq!(tried, 2, "the command before the backup once, and the one after it once: {results}");
+    assert!(results["errors"].to_string().contains("dial"), "{results}");
+}

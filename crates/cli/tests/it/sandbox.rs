@@ -41,8 +41,18 @@ fn a_sandbox_serves_its_manifests_until_it_is_told_to_end() {
     let list = list.display().to_string();
     let made = kubectl.try_run(&["create", "-f", &list]).expect("a list");
     assert_eq!(made, "configmap/of-a-list created\nsecret/of-a-list created\n");
-    kubectl.try_run(&["apply", "--server-side", "--force-conflicts", "-f", &list]).expect("a list");
     kubectl.try_run(&["delete", "-f", &list, "--wait=false"]).expect("a list");
+    // What kubectl sends in protocol buffers.
+    kubectl
+        .try_run(&["create", "deployment", "web", "--image=i:1", "--replicas=2", "--port=80"])
+        .expect("a Deployment");
+    kubectl.try_run(&["create", "cronjob", "tick", "--image=i:1", "--schedule=* * * * *"]).expect("a CronJob");
+    kubectl.try_run(&["create", "clusterrole", "reader", "--verb=get,list", "--resource=pods"]).expect("a role");
+    let template = "-o=jsonpath={.spec.replicas} {.spec.template.spec.containers[0].image} {.spec.template.spec.containers[0].ports[0].containerPort}";
+    assert_eq!(kubectl.try_run(&["get", "deployment", "web", template]).expect("it"), "2 i:1 80");
+    let rules = "-o=jsonpath={.rules}";
+    let rules = kubectl.try_run(&["get", "clusterrole", "reader", rules]).expect("it");
+    assert_eq!(rules, r#"[{"apiGroups":[""],"resources":["pods"],"verbs":["get","list"]}]"#);
     let terminated = Command::new("kill").arg(sandbox.id().to_string()).status().expect("kill");
     assert!(terminated.success());
     assert_eq!(sandbox.wait().expect("its end").code(), Some(0));

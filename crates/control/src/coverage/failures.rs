@@ -98,20 +98,21 @@ pub(super) fn failures(lists: &Lists, now: Timestamp, program: &str) -> (Vec<Att
         *newest = (*newest).max(one.when);
     }
     let mut earlier = FailedEarlier::default();
-    let mut causes: Vec<((&str, &str, String), Vec<&Ended<'_>>)> = Vec::new();
+    // In the order of the newest of each.
+    let (mut causes, mut known): (Vec<Vec<&Ended<'_>>>, BTreeMap<_, usize>) = (Vec::new(), BTreeMap::new());
     for one in ended.iter().filter(|one| !one.is_good) {
         let is_made_up_for = good.get(&(one.kind, one.of.as_slice())).is_some_and(|good| *good > one.when);
         if is_made_up_for || one.when.is_none_or(|when| now.duration_since(when) > TOLD_FOR) {
             *(if one.kind == "backup" { &mut earlier.backups } else { &mut earlier.restores }) += 1;
             continue;
         }
-        let cause = (one.kind, one.phase, one.cause());
-        match causes.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, same)) => same.push(one),
-            None => causes.push((cause, vec![one])),
+        let at = *known.entry((one.kind, one.phase, one.cause())).or_insert(causes.len());
+        match causes.get_mut(at) {
+            Some(same) => same.push(one),
+            None => causes.push(vec![one]),
         }
     }
-    (causes.iter().map(|(_, same)| told(same, program)).collect(), earlier)
+    (causes.iter().map(|same| told(same, program)).collect(), earlier)
 }
 
 /// Failures of one cause, the newest first.

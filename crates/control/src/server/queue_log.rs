@@ -4,6 +4,7 @@ use super::step::{Step, Work};
 use crate::phase::queue::{Move, conflicts};
 use crate::world::World;
 use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::Time;
 
 /// Tells of a backup that comes into the queue or leaves it.
 pub(super) fn tell(work: &Work, world: &World, now: Timestamp) {
@@ -24,7 +25,7 @@ pub(super) fn tell(work: &Work, world: &World, now: Timestamp) {
             );
         }
         Move::Start => {
-            let created = backup.metadata.creation_timestamp.map(|created| created.timestamp());
+            let created = backup.metadata.creation_timestamp.map(Time::timestamp);
             let waited = created.map_or(SignedDuration::ZERO, |created| now.duration_since(created)).as_secs();
             tracing::info!(backup = name, waited_seconds = waited.max(0), "backup leaves the queue");
         }
