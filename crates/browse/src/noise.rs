@@ -2,8 +2,8 @@
 
 use lifeboat_api::well_known::{ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_BACKUP_NAME, LABEL_VOLUME_SNAPSHOT_NAME};
 use lifeboat_object::{GroupResource, Quantity};
-use lifeboat_patch::owned::{group, is_bound};
-use lifeboat_patch::restored::{SOURCES, is_made_anew};
+use lifeboat_patch::owned::is_bound;
+use lifeboat_patch::restored::{SOURCES, group, is_made_anew};
 use serde_json::{Map, Value};
 
 /// Types of which every object is made by servers and controllers: what passes, and what a server notes of its work.

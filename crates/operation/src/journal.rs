@@ -115,6 +115,12 @@ impl Journal {
         self.line("info", message, fields);
     }
 
+    /// A line of the log of the operation, of which there are many: the process's own log has it only when it tells all.
+    pub fn detail(&self, message: &str, fields: &[(&str, &str)]) {
+        tracing::debug!(target: LOG_TARGET, parent: self.trace.id(), subject = &*self.subject, ?fields, "{message}");
+        self.line("info", message, fields);
+    }
+
     /// A warning about an object or, without one, about the operation. Counted.
     pub fn warn(&self, place: &Place, message: impl Into<String>) {
         self.result(Severity::Warning, place, None, message.into());

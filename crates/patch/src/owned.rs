@@ -1,6 +1,6 @@
 //! Fields that servers and controllers own, by group and kind: a difference there is not the user's.
 
-use crate::restored::{BINDING, SOURCES};
+use crate::restored::{BINDING, SOURCES, group};
 use serde_json::Value;
 
 /// Fields as JSON pointers, by the group and the kind of the object. `docs/compatibility.md` has the list for users.
@@ -26,12 +26,6 @@ const OWNED: [(&str, &str, &str); 13] = [
 /// Of a token that a controller fills in.
 const OF_A_TOKEN: [&str; 4] =
     ["/metadata/annotations/kubernetes.io~1service-account.uid", "/data/token", "/data/ca.crt", "/data/namespace"];
-
-/// The group of an object.
-#[must_use]
-pub fn group(object: &Value) -> &str {
-    object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group)
-}
 
 /// Fields of an object of the cluster, as JSON pointers, that stay as they are there when it is made to match the one of a backup.
 #[must_use]

@@ -2,7 +2,6 @@
 //!
 //! The list is closed: anything else that differs between an object in a backup and the restored one is a loss.
 
-use crate::owned::group;
 use crate::{Difference, differences};
 use serde_json::{Map, Value};
 
@@ -39,6 +38,12 @@ pub const BINDING: [&str; 5] = [
 /// Fields of a claim that say where its data comes from: nothing can change them, a restore gives them what it has made, and a
 /// backup leaves them out of its copy of a bound claim.
 pub const SOURCES: [&str; 2] = ["dataSource", "dataSourceRef"];
+
+/// The group of an object.
+#[must_use]
+pub fn group(object: &Value) -> &str {
+    object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group)
+}
 
 /// Whether controllers or the API server make the object themselves in every cluster, so that the one in the backup says
 /// nothing about the restored one.

@@ -202,7 +202,10 @@ impl Restorer {
                 Ok(Desired::Object(object)) => *object,
                 Ok(Desired::Skip { mut needs, reason, job }) => {
                     self.messages.left_out(target, &reason);
-                    if let Some(job) = job {
+                    // One that is there runs on.
+                    if let Some(job) = job
+                        && self.writer.read(target, from_backup).await?.is_none()
+                    {
                         self.remembered.left_to_jobs.add(target, job);
                     }
                     needs.iter_mut().for_each(|need| need.wait = None);

@@ -42,7 +42,7 @@ impl Messages {
     /// Writes into the log that an object is in the cluster as the backup has it.
     pub(crate) fn unchanged(&self, target: &ObjectKey) {
         let reason = "it already exists in the cluster and is the same as the backed up version";
-        self.journal.info("Skipped an object", &[("object", &target.to_string()), ("reason", reason)]);
+        self.journal.detail("Skipped an object", &[("object", &target.to_string()), ("reason", reason)]);
     }
 
     /// Lets a run again come back to an object.

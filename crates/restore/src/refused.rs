@@ -54,3 +54,31 @@ pub(crate) enum Missing {
     /// It does not come in this restore.
     ForGood,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_cluster::{ApiStatus, Failure};
+
+    #[test]
+    fn who_reads_a_refusal_is_told_what_it_means() {
+        let said = |code, message: &str| {
+            let status = ApiStatus { code, message: message.to_owned(), ..ApiStatus::default() };
+            told(&ClusterError { verb: "create", what: String::new(), failure: Failure::Api(Box::new(status)) })
+        };
+        let terminating = "create not allowed while custom resource definition is terminating";
+        for (code, message, begins) in [
+            (422, "it is odd", "it is odd"),
+            (500, "etcdserver: request is too large", "it is larger than this API server, or etcd behind it, takes"),
+            (
+                413,
+                "Request entity too large: limit is 3145728",
+                "it is larger than this API server, or etcd behind it, takes",
+            ),
+            (405, terminating, "the definition of its type is being deleted"),
+        ] {
+            let said = said(code, message);
+            assert!(said.starts_with(begins) && said.contains(message), "{said}");
+        }
+    }
+}

@@ -2,7 +2,8 @@
 
 use crate::one_life::{remove_restore_labels, strip};
 use lifeboat_object::Quantity;
-use lifeboat_patch::owned::{group, owned_fields};
+use lifeboat_patch::owned::owned_fields;
+use lifeboat_patch::restored::group;
 use lifeboat_patch::{Difference, merge, merge_diff};
 use serde_json::Value;
 use sha2::{Digest, Sha256};

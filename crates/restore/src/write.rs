@@ -333,7 +333,7 @@ impl Writer {
                 if !fields.is_empty() {
                     let (fields, why) = (fields.join(", "), why.join("; "));
                     let told = format!(
-                        "could not update {fields} of {key} to match the backup, and has updated all the rest: {why}"
+                        "could not update {key} to match the backup: {fields} cannot be changed ({why}); all the rest is updated"
                     );
                     self.messages.unequal(key, &told, is_error);
                 }

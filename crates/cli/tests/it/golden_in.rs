@@ -144,9 +144,14 @@ fn veleros_backup_comes_back_as_velero_restores_it() {
     }
 }
 
-const PLAIN: &[&str] = &[];
+/// The Jobs have not ended, and make their pods anew.
+const PLAIN: &[&str] = &["Pod. app1 once-ffdhq: Velero's only", "Pod. app1 yearly-1-k4pxm: Velero's only"];
 /// Velero keeps the fixed node port, which the original holds, and fails; we drop it under a namespace mapping.
-const MAP: &[&str] = &["Service. app1x np: ours only"];
+const MAP: &[&str] = &[
+    "Pod. app1x once-ffdhq: Velero's only",
+    "Pod. app1x yearly-1-k4pxm: Velero's only",
+    "Service. app1x np: ours only",
+];
 const EXISTING_NONE: &[&str] = &[];
 /// A pod or a bound claim cannot be changed, by neither: it stays what it was made as. In the golden run it was made by
 /// its controller or by hand, here by the restore before.

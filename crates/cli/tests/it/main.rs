@@ -34,6 +34,7 @@ mod kubectl_plugin;
 mod large;
 mod leaders;
 mod leaving;
+mod limits;
 mod many;
 mod migrate;
 mod modifiers;

@@ -66,13 +66,18 @@ fn is_of_interest(object: &Value) -> bool {
     let leave_out = match text("/kind") {
         // A restored Job lets go of the pods it had and makes others.
         "Pod" => matches!(text("/status/phase"), "Succeeded" | "Failed") || is_of_a_job(object),
-        "Job" => !text("/status/completionTime").is_empty(),
+        "Job" => !text("/status/completionTime").is_empty() || has_failed(object),
         // Of the living cluster: renewed all the time.
         "Lease" => text("/metadata/namespace") == "kube-system",
         "APIService" => object["metadata"]["labels"].get("kube-aggregator.kubernetes.io/automanaged").is_some(),
         _ => false,
     };
     !leave_out && !is_made_anew(object)
+}
+
+fn has_failed(job: &Value) -> bool {
+    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|one| one["type"] == "Failed" && one["status"] == "True")
 }
 
 /// Whether a controller of Kubernetes itself owns the object: it makes it again, maybe under another name. The groups

@@ -78,10 +78,9 @@ const DONE_BY_NONE: [&str; 11] = [
     "ServiceAccount. storefront till: was not there before",
 ];
 
-const LEFT_BY_UPDATE: [&str; 7] = [
+const LEFT_BY_UPDATE: [&str; 6] = [
     // Immutable.
     "ConfigMap. storefront opening-hours: /data/monday: \"closed\" became \"open\"",
-    "ConfigMap. storefront opening-hours: /metadata/labels: {\"tier\":\"silver\"} became absent",
     "Namespace. - storefront: /metadata/labels/drift: absent became \"yes\"",
     "ServiceAccount. storefront web: /metadata/labels/drift: absent became \"yes\"",
     "ServiceAccount. storefront web: /secrets/0/name: \"payment\" became \"other\"",

@@ -58,7 +58,7 @@ const CASES: [Case; 9] = [
         cluster: &[
             "CustomResourceDefinition catalogs.tea.example.org(skipped)",
             "ClusterRole teahouse-auditor(skipped)",
-            "ClusterRoleBinding teahouse-auditors(skipped)",
+            "ClusterRoleBinding teahouse-auditors(failed)",
             "PersistentVolume pictures(skipped)",
         ],
     },
@@ -71,7 +71,7 @@ const CASES: [Case; 9] = [
         cluster: &[
             "CustomResourceDefinition catalogs.tea.example.org(skipped)",
             "ClusterRole teahouse-auditor(skipped)",
-            "ClusterRoleBinding teahouse-auditors(skipped)",
+            "ClusterRoleBinding teahouse-auditors(failed)",
             "PersistentVolume pictures(skipped)",
         ],
     },
@@ -92,7 +92,7 @@ const CASES: [Case; 9] = [
         cluster: &[
             "CustomResourceDefinition catalogs.tea.example.org(skipped)",
             "ClusterRole teahouse-auditor(skipped)",
-            "ClusterRoleBinding teahouse-auditors(skipped)",
+            "ClusterRoleBinding teahouse-auditors(failed)",
             "PersistentVolume pictures(skipped)",
             "PersistentVolume shelf-left(skipped)",
             "PersistentVolume shelf-right(skipped)",

@@ -101,8 +101,8 @@ async fn a_field_that_cannot_be_changed_keeps_back_itself_and_not_the_rest_of_th
         (
             of("b", 1),
             vec![
-                "could not update spec.mode of widgets.example.com/shop/w to match the backup, and has updated all the rest: Invalid value: \
-                 1: field is immutable",
+                "could not update widgets.example.com/shop/w to match the backup: spec.mode cannot be changed (Invalid value: 1: field is \
+                 immutable); all the rest is updated",
             ],
             of("b", 2),
             "shop/w(updated)",
@@ -140,8 +140,8 @@ async fn of_fields_that_the_api_server_names_only_together_those_that_it_takes_a
     ground.fix(&["/spec/mode", "/spec/name"]);
     ground.name_fixed("spec");
     let outcome = ground.run().await.unwrap();
-    let told = "could not update spec.mode, spec.name of widgets.example.com/shop/w to match the backup, and has updated all the rest: \
-                Invalid value: 1: field is immutable";
+    let told = "could not update widgets.example.com/shop/w to match the backup: spec.mode, spec.name cannot be changed (Invalid value: 1: \
+                field is immutable); all the rest is updated";
     assert_eq!(messages(&outcome.results), [vec![told.to_owned()], NONE]);
     assert_eq!(ground.at(WIDGET).unwrap()["spec"], of("b", "y", 2)["spec"]);
 }
