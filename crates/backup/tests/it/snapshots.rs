@@ -328,3 +328,31 @@ async fn a_snapshot_that_failed_and_could_not_be_removed_then_is_removed_at_the_
     assert_eq!(outcome.results.errors.messages().count(), 1, "{:?}", outcome.results);
     assert_eq!(snapshots(&env.cluster, &types(&env.cluster).await).await, Vec::<Value>::new());
 }
+
+#[tokio::test]
+async fn a_snapshot_that_its_driver_refuses_for_good_ends_at_once_with_what_it_says() {
+    let ground = claims(1).await;
+    let (env, request) = (ground.env(ground.store()), request());
+    let said = "rpc error: code = InvalidArgument desc = no such pool";
+    let refuses = async {
+        let cluster = ground.cluster().await;
+        let types = types(&cluster).await;
+        loop {
+            for mut snapshot in snapshots(&cluster, &types).await {
+                if snapshot["status"].is_null() {
+                    snapshot["apiVersion"] = "snapshot.storage.k8s.io/v1".into();
+                    snapshot["kind"] = "VolumeSnapshot".into();
+                    snapshot["status"] = json!({"readyToUse": false, "error": {"message": said}});
+                    ground.put(snapshot).await;
+                }
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = Box::pin(run(&request, &env)) => outcome.unwrap(),
+        () = refuses => unreachable!("it refuses for ever"),
+    };
+    let errors: Vec<&str> = outcome.results.errors.messages().collect();
+    assert!(errors.len() == 1 && errors[0].ends_with(&format!(" is refused: {said}")), "{errors:?}");
+}
