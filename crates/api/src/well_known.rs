@@ -97,6 +97,12 @@ pub const TAKEN_OVER_OTHER: &str = "another-cluster";
 /// On backups that were made from what a bucket holds: the UID of the cluster that has made them, as their claim says; missing where
 /// nothing says it, as for those of Velero. An addition of Lifeboat.
 pub const ANNOTATION_SOURCE_CLUSTER: &str = "lifeboat.io/source-cluster";
+/// `true` on restores: PersistentVolumes that their claims have released are bound to these again; an addition of Lifeboat.
+pub const ANNOTATION_REBIND_RELEASED: &str = "lifeboat.io/rebind-released";
+/// `true` on restores: PersistentVolumes of another cluster are made again on the storage that it may use; an addition of Lifeboat.
+pub const ANNOTATION_REUSE_VOLUMES: &str = "lifeboat.io/reuse-volumes";
+/// `true` on restores: claims whose data cannot be brought back are made empty; an addition of Lifeboat.
+pub const ANNOTATION_ALLOW_EMPTY_VOLUMES: &str = "lifeboat.io/allow-empty-volumes";
 /// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
 pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.

@@ -289,6 +289,8 @@ fn tell_unsaved(saved: Result<(), RecordsError>, env: &Env) {
 #[cfg(test)]
 mod existing;
 #[cfg(test)]
+mod kept_volumes;
+#[cfg(test)]
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@
 //! delete them with their backup.
 
 mod actions;
+mod annotated;
 mod answer;
 mod api;
 mod at_once;
@@ -42,6 +43,7 @@ mod stub;
 mod sweep;
 
 pub use actions::actions;
+pub use annotated::make_annotated_content;
 pub use content::Content;
 pub use delete::delete_actions;
 pub use error::CsiError;

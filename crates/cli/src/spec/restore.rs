@@ -4,6 +4,7 @@ use super::config_map::config_map;
 use crate::flags::{self, List, Optional, OrSelectors, Pairs};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
 use lifeboat_api::{
     Duration, ExistingResourcePolicyOverride, LabelSelector, Restore, RestoreStatusSpec, UploaderConfigForRestore,
 };
@@ -69,6 +70,16 @@ pub(crate) struct RestoreSpecArgs {
     /// Restore volumes from the CSI snapshots that the backup has taken; with false, claims are made empty
     #[arg(long, default_value = "")]
     restore_volumes: Optional<bool>,
+    /// Make claims empty whose data cannot be brought back: its snapshot failed, or it is in a form that this version cannot read.
+    /// Otherwise they and what would start on them are held back
+    #[arg(long)]
+    allow_empty_volumes: bool,
+    /// Bind claims again to the PersistentVolumes that they have released, which are still in the cluster with what they hold
+    #[arg(long)]
+    rebind_released: bool,
+    /// Make PersistentVolumes of another cluster again on the storage that they had there; nothing there may use it any more
+    #[arg(long)]
+    reuse_volumes: bool,
     /// Labels for the restore
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
     labels: Vec<Pairs>,
@@ -101,6 +112,15 @@ impl RestoreSpecArgs {
         let list = |given: &Option<List>| given.clone().unwrap_or_default().0;
         restore.metadata.labels = flags::merged(&self.labels);
         restore.metadata.annotations = flags::merged(&self.annotations);
+        for (given, annotation) in [
+            (self.allow_empty_volumes, ANNOTATION_ALLOW_EMPTY_VOLUMES),
+            (self.rebind_released, ANNOTATION_REBIND_RELEASED),
+            (self.reuse_volumes, ANNOTATION_REUSE_VOLUMES),
+        ] {
+            if given {
+                restore.metadata.annotations.insert(annotation.to_owned(), "true".to_owned());
+            }
+        }
         let spec = &mut restore.spec;
         spec.included_namespaces.clone_from(&self.include_namespaces.0);
         spec.excluded_namespaces = list(&self.exclude_namespaces);
@@ -150,6 +170,21 @@ mod tests {
         let always = ["backupName", "includedNamespaces", "itemOperationTimeout", "hooks"];
         spec.as_object_mut().unwrap().retain(|key, _| !always.contains(&key.as_str()));
         spec
+    }
+
+    #[test]
+    fn what_is_allowed_with_volumes_is_carried_by_annotations() {
+        let annotations = |line: &str| {
+            let mut restore = Restore::default();
+            parsed::<RestoreSpecArgs>(line).apply(&mut restore);
+            serde_json::to_value(restore.metadata.annotations).unwrap()
+        };
+        assert_eq!(annotations("--rebind-released=false --annotations a=b"), json!({"a": "b"}));
+        assert_eq!(
+            annotations("--rebind-released --reuse-volumes --allow-empty-volumes --annotations a=b"),
+            json!({"a": "b", "lifeboat.io/rebind-released": "true", "lifeboat.io/reuse-volumes": "true",
+                "lifeboat.io/allow-empty-volumes": "true"})
+        );
     }
 
     #[test]

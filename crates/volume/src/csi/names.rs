@@ -8,11 +8,12 @@ pub const BACKUP_ACTIONS: [&str; 4] = [
     "velero.io/csi-volumesnapshotcontent-backupper",
 ];
 /// The names of the actions of a restore.
-pub const RESTORE_ACTIONS: [&str; 4] = [
+pub const RESTORE_ACTIONS: [&str; 5] = [
     "velero.io/csi-pvc-restorer",
     "velero.io/csi-volumesnapshot-restorer",
     "velero.io/csi-volumesnapshotclass-restorer",
     "velero.io/csi-volumesnapshotcontent-restorer",
+    "velero.io/csi-volumegroupsnapshot-restorer",
 ];
 /// The name of the action of a deletion.
 pub const DELETE_ACTIONS: [&str; 1] = ["velero.io/csi-volumesnapshotcontent-delete"];
