@@ -14,7 +14,7 @@ pub(crate) struct Blocks {
     members: Vec<u32>,
     /// Where each block ends among those.
     ends: Vec<u32>,
-    /// How many of the first blocks are of objects in an order.
+    /// The number of blocks of objects in an order; they are the first.
     listed: usize,
 }
 
@@ -26,7 +26,7 @@ impl Blocks {
         self.members.get(start..end)
     }
 
-    /// Those of objects in an order, which go by themselves, one after the other.
+    /// The blocks of objects in an order, which go by themselves, one after the other.
     pub(crate) fn listed(&self) -> Range<usize> {
         0..self.listed
     }

@@ -20,7 +20,7 @@ pub(crate) struct KeptVolumes {
     pub(crate) kept: BTreeMap<String, KeptVolume>,
     /// Volumes of pods without claims whose data lies in a repository, by namespace and name of the pod.
     pub(crate) of_pods: BTreeMap<(String, String), BTreeSet<String>>,
-    /// What becomes of all volumes.
+    /// The fates of all volumes.
     pub(crate) fates: Arc<VolumeFates>,
     /// Of which cluster the backup is.
     pub(crate) origin: BackupOrigin,
@@ -28,7 +28,7 @@ pub(crate) struct KeptVolumes {
 
 /// A kept volume that an object is about, as it is in the cluster.
 pub(crate) struct PlannedVolume {
-    /// What is done with it.
+    /// The way in which it comes back.
     pub(crate) plan: KeptPlan,
     /// The volume in the cluster; `None` when it is not there.
     pub(crate) existing: Option<Value>,
@@ -90,7 +90,7 @@ impl KeptVolumes {
         env.cluster.patch(&volumes(), None, &volume.name, MergePatch::of(patch.to_string().into())).await.map(drop)
     }
 
-    /// Why an object of the backup is held back that would start on nothing, or be it: a claim or a pod whose data the backup does not
+    /// The reason to hold an object of the backup back that would start on nothing, or be it: a claim or a pod whose data the backup does not
     /// have. `None` for others, for what the user wants empty, and for what is in the cluster already.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl KeptVolumes {
     }
 }
 
-/// Whether an object is a PersistentVolume.
+/// Says whether an object is a PersistentVolume.
 pub(crate) fn is_volume(key: &ObjectKey) -> bool {
     key.resource == GroupResource::new("", "persistentvolumes")
 }

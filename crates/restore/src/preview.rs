@@ -492,7 +492,7 @@ fn ended() -> Planned {
     Planned::Skip("it has ended, and is not started again".to_owned())
 }
 
-/// What is planned for an object because of the volume that comes back as it is; `None` when that changes nothing.
+/// The plan for an object that follows from its volume, which comes back as it is; `None` when that changes nothing.
 fn planned_volume(key: &ObjectKey, kept: PlannedVolume) -> Option<Planned> {
     let PlannedVolume { plan, existing } = kept;
     match plan {

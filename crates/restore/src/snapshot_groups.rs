@@ -65,7 +65,7 @@ impl SnapshotGroups {
     /// Makes the content of a VolumeSnapshot of which only the annotations in the backup say what it stands for.
     ///
     /// # Errors
-    /// Why it could not be made, for people.
+    /// [`CsiError`].
     pub(crate) async fn content(
         &self,
         target: &ObjectKey,

@@ -21,7 +21,7 @@ pub(crate) struct VolumeFates {
     claims: Vec<Claim>,
     /// Claims whose CSI snapshot failed when the backup was made.
     failed_claims: BTreeSet<ObjectKey>,
-    /// Why the data of volumes was not saved that was to be, by volume.
+    /// The reasons why data was not saved that was to be, by volume.
     failures: BTreeMap<String, String>,
 }
 
@@ -113,7 +113,7 @@ impl VolumeFates {
         Claim { key: key.clone(), volume, snapshot: name.map(|name| (name.to_owned(), info)) }
     }
 
-    /// Why a claim of the backup would come back without data that the backup was to have: a sentence's part. `None` when its data comes,
+    /// The reason why a claim of the backup would come back without data that the backup was to have, as a part of a sentence. `None` when its data comes,
     /// or nobody had asked for it.
     pub(crate) fn loss(&self, key: &ObjectKey, claim: &Value, restore: &Restore) -> Option<String> {
         let claim = self.read(key, claim, CsiSnapshotInfo::default());
@@ -123,7 +123,7 @@ impl VolumeFates {
         }
     }
 
-    /// What happened to the data of one volume.
+    /// The reason of a loss, with what the backup says of the volume.
     fn why(&self, loss: Loss, volume: &str) -> String {
         match self.failures.get(volume).filter(|why| loss == Loss::NotTaken && !why.is_empty()) {
             Some(why) => format!("{}: {why}", loss.why()),
@@ -272,7 +272,7 @@ fn with_native(record: &mut RestoreVolumeInfo, native: &NativeSnapshotInfo, done
 const KEPT: &str = "the volume is made again on its storage, where its data is";
 
 impl Loss {
-    /// Whether a claim is held back rather than made empty: the backup was to have its data.
+    /// Says whether a claim is held back rather than made empty: the backup was to have its data.
     fn holds_back(self) -> bool {
         matches!(self, Self::NotTaken | Self::Unreadable(_))
     }

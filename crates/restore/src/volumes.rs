@@ -32,7 +32,7 @@ pub(crate) struct Recorded {
     pub(crate) snapshots: BTreeMap<ObjectKey, CsiSnapshotInfo>,
     /// Claims whose CSI snapshot failed.
     pub(crate) failed_claims: BTreeSet<ObjectKey>,
-    /// Why the data of a volume was not saved that was to be, by volume; empty where the backup does not say it.
+    /// The reasons why data was not saved that was to be, by volume; empty where the backup does not say it.
     pub(crate) failures: BTreeMap<String, String>,
     /// Whether the user wants no volumes from snapshots.
     pub(crate) leaves_volumes: bool,
@@ -108,7 +108,7 @@ impl Recorded {
     }
 }
 
-/// Whether the data of a volume was to be saved and was not. A native snapshot has a record of its own that says it.
+/// Says whether the data of a volume was to be saved and was not. A native snapshot has a record of its own that says it.
 fn has_failed(info: &BackupVolumeInfo) -> bool {
     let has_handle = info.csi_snapshot_info.as_ref().is_some_and(|snapshot| !snapshot.snapshot_handle.is_empty());
     info.result == FAILED && !(info.backup_method == CSI_SNAPSHOT && has_handle && !info.snapshot_data_moved)
@@ -177,12 +177,12 @@ pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict
     }
 }
 
-/// Whether the user of a restore has said yes to something.
+/// Says whether the user of a restore has said yes to something.
 pub(crate) fn allows(restore: &Restore, annotation: &str) -> bool {
     restore.metadata.annotations.get(annotation).is_some_and(|value| value == "true")
 }
 
-/// Whether claims whose data cannot be brought back are made empty: the user says so, or wants no volumes.
+/// Says whether claims whose data cannot be brought back are made empty: the user says so, or wants no volumes.
 pub(crate) fn allows_empty(restore: &Restore) -> bool {
     allows(restore, ANNOTATION_ALLOW_EMPTY_VOLUMES) || restore.spec.restore_pvs == Some(false)
 }

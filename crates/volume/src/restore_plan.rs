@@ -34,7 +34,7 @@ impl ClaimOfVolume {
 }
 
 impl KeptVolume {
-    /// What a PersistentVolume of the backup says of itself.
+    /// Reads a PersistentVolume of the backup.
     #[must_use]
     pub fn of(name: &str, volume: &Value) -> Self {
         Self { name: name.to_owned(), claim: ClaimOfVolume::of(volume) }
@@ -65,7 +65,7 @@ impl BackupOrigin {
     }
 }
 
-/// What the user of a restore allows.
+/// The permissions that the user of a restore gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     /// A volume that its claim has released is bound to that claim again.
@@ -125,7 +125,7 @@ impl VolumeHere {
     }
 }
 
-/// How a kept volume comes back.
+/// The way in which a kept volume comes back.
 ///
 /// compat: Velero makes it again, or warns that it is there, and makes the claim all the same, which waits for it for ever where
 /// another claim has it or had it.
@@ -143,16 +143,16 @@ pub enum KeptPlan {
     Refused(Refusal),
 }
 
-/// Why a claim cannot have the volume of the backup, and what to do.
+/// The reason why a claim cannot have the volume of the backup, with the way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why, as a sentence whose subject is the volume.
+    /// A sentence whose subject is the volume.
     pub why: String,
-    /// What to do.
+    /// The way out.
     pub next: String,
 }
 
-/// What it is decided by.
+/// The facts by which it is decided.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptFacts<'a> {
     /// The volume of the backup.
@@ -163,7 +163,7 @@ pub struct KeptFacts<'a> {
     pub here: &'a VolumeHere,
     /// Of which cluster the backup is.
     pub origin: &'a BackupOrigin,
-    /// What the user allows.
+    /// The permissions of the user.
     pub allowed: Allowed,
 }
 

@@ -52,7 +52,7 @@ async fn restored(ground: &Ground) -> (RestorePhase, Vec<String>, Vec<String>) {
     (outcome.restore.status.phase.unwrap(), warnings, errors)
 }
 
-/// What a preview says of the volume, and of the claim.
+/// The plans of a preview, by name.
 async fn previewed(ground: &Ground) -> BTreeMap<String, Planned> {
     let (sender, mut items) = mpsc::channel(16);
     preview(&ground.request, &ground.env, sender).await.unwrap();

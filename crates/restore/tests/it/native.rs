@@ -373,6 +373,8 @@ async fn a_restore_without_volumes_makes_none() {
     let files = [velero(&[("pv-a", "east", "snap-a"), ("pv-b", "east", "snap-b")])];
     let mut ground = Ground::start(&objects, &files).await;
     ground.request.restore.spec.restore_pvs = Some(false);
+    // The backup is of another cluster.
+    ground.request.restore.metadata.annotations.insert("lifeboat.io/reuse-volumes".to_owned(), "true".to_owned());
     let outcome = ground.run().await;
     assert_eq!(messages(&outcome), [vec![] as Vec<String>, vec![]]);
     assert_eq!(ground.disks().await, texts(&[("pv-a", "old-a")]), "what was kept is where it was");

@@ -5,8 +5,8 @@ use super::answer::text;
 use super::api::SnapshotApi;
 use super::content::DeletionPolicy;
 use super::error::CsiError;
+use super::names::restored_name;
 use super::objects::SnapshotTypes;
-use super::restore::restored_name;
 use lifeboat_api::well_known::{ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNAPSHOT_HANDLE, LABEL_RESTORE_NAME};
 use lifeboat_api::{Restore, label_value};
 use lifeboat_cluster::{Cluster, Wanted};
@@ -16,7 +16,7 @@ fn annotation<'a>(snapshot: &'a Value, key: &str) -> &'a str {
     snapshot["metadata"]["annotations"][key].as_str().unwrap_or_default()
 }
 
-/// Whether nothing but its annotations says what a VolumeSnapshot of a backup stands for, and these do.
+/// Says whether a VolumeSnapshot of a backup is one of which nothing but its annotations says what it stands for.
 pub(super) fn is_named_by_annotations(snapshot: &Value) -> bool {
     let names = [ANNOTATION_VOLUME_SNAPSHOT_HANDLE, ANNOTATION_CSI_DRIVER_NAME];
     text(snapshot, "/status/boundVolumeSnapshotContentName").is_empty()

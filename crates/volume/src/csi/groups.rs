@@ -381,7 +381,7 @@ impl ClaimGroup {
         out
     }
 
-    /// What it is called in errors.
+    /// Its name in errors.
     fn snapshot(&self, created: Created<'_>) -> String {
         format!("group snapshot {} of the claims {}", created.place(), self.names())
     }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long an error that can pass may stay while pods stand still.
+/// The longest time that an error that can pass may stay while pods stand still.
 pub(crate) const FROZEN_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Codes of drivers that no later try changes: what is asked for is wrong, not possible, or not allowed.
 const FINAL_CODES: [&str; 3] = ["InvalidArgument", "Unimplemented", "PermissionDenied"];
 
-/// Whether the error that a controller or a driver writes into a status can never pass. They try again all the same, so what is not
+/// Says whether the error that a controller or a driver writes into a status can never pass. They try again all the same, so what is not
 /// known counts as what can pass.
 pub(crate) fn is_final(message: &str) -> bool {
     let has_code = |code: &&str| message.contains(&format!("code = {code} "));
@@ -20,7 +20,7 @@ pub(crate) fn is_final(message: &str) -> bool {
     lacks_class || FINAL_CODES.iter().any(has_code)
 }
 
-/// How long it is waited for a snapshot, by the errors that it shows: one that can pass shortens the wait where pods stand still.
+/// The end of the wait for a snapshot, by the errors that it shows: one that can pass shortens the wait where pods stand still.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     deadline: Instant,
@@ -31,7 +31,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Until this deadline at most.
+    /// A wait that ends at this deadline at the latest.
     pub(crate) fn new(deadline: Instant, is_frozen: bool) -> Self {
         Self { deadline, is_frozen, first: None, has_error: false }
     }
@@ -44,12 +44,12 @@ impl Patience {
         }
     }
 
-    /// Whether there was an error when it was looked last.
+    /// Says whether there was an error when it was looked last.
     pub(crate) fn has_error(&self) -> bool {
         self.has_error
     }
 
-    /// Until when it is waited as things are.
+    /// The end of the wait as things are.
     pub(crate) fn until(&self) -> Instant {
         match self.first.filter(|_| self.is_frozen && self.has_error) {
             Some(first) => self.deadline.min(first + FROZEN_PATIENCE),
@@ -57,7 +57,7 @@ impl Patience {
         }
     }
 
-    /// Whether the wait is shorter than its deadline because of an error.
+    /// Says whether the wait is shorter than its deadline because of an error.
     pub(crate) fn is_shortened(&self) -> bool {
         self.until() < self.deadline
     }

@@ -7,7 +7,7 @@ use super::api::SnapshotApi;
 use super::content::DeletionPolicy;
 use super::error::CsiError;
 use super::metadata::annotate;
-use super::names::RESTORE_ACTIONS;
+use super::names::{RESTORE_ACTIONS, restored_name};
 use super::objects::{GROUP_SNAPSHOT_API, SNAPSHOT_API, SnapshotTypes};
 use super::reference::Reference;
 use super::secret::named_secret;
@@ -25,7 +25,6 @@ use lifeboat_api::well_known::{
 use lifeboat_cluster::Cluster;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
@@ -65,14 +64,6 @@ pub fn restore_actions(
         Arc::new(ContentAction { cluster: cluster.clone(), types, classes: OnceCell::new() }),
         Arc::new(GroupAction),
     ]
-}
-
-/// The name that a VolumeSnapshot of the backup and its content get in a restore.
-///
-/// compat: Velero's leaves the namespace out of it, so that snapshots of one name in two namespaces are taken for one.
-#[must_use]
-pub fn restored_name(restore_uid: &str, namespace: &str, snapshot: &str) -> String {
-    hex::encode(Sha256::digest(format!("{restore_uid}/{namespace}/{snapshot}")))
 }
 
 /// The name of the VolumeSnapshot that holds the data of a claim of a backup; `None` when it has none, or when the data was moved out

@@ -384,7 +384,7 @@ impl Created<'_> {
     }
 }
 
-/// What an object that is waited for shows anew.
+/// News of an object that is waited for.
 enum Turn {
     /// It was taken.
     Taken(BoundTo),
@@ -397,7 +397,7 @@ enum Turn {
 }
 
 impl Turn {
-    /// What this state shows; `None` when it shows nothing new to who has seen an error, or none.
+    /// The news in this state for somebody who has seen an error, or none; `None` when there is none.
     fn of(state: &SnapshotState, had_error: bool) -> Option<Self> {
         if state.is_deleted() {
             return Some(Self::Gone);

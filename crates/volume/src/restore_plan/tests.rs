@@ -10,7 +10,7 @@ fn released(by: ClaimOfVolume) -> VolumeHere {
     VolumeHere::Released { by, version: "7".into() }
 }
 
-/// How the volume of the claim shop/data (UID u) comes back, in a word.
+/// The way in which the volume of the claim shop/data (UID u) comes back, in a word.
 fn word(target: &str, here: &VolumeHere, origin: &BackupOrigin, allowed: Allowed) -> String {
     let volume = KeptVolume { name: "pv".into(), claim: Some(claim("shop", "data", "u")) };
     match plan_kept(KeptFacts { volume: &volume, target, here, origin, allowed }) {
