@@ -114,6 +114,12 @@ pub const ANNOTATION_WRITABLE_SINCE: &str = "lifeboat.io/writable-since";
 /// `true` on storage locations: backups that another cluster has made go from there too when their time is over; an addition of
 /// Lifeboat.
 pub const ANNOTATION_EXPIRE_OTHERS: &str = "lifeboat.io/expire-backups-of-other-clusters";
+/// `true` on restores: PersistentVolumes that their claims have released are bound to these again; an addition of Lifeboat.
+pub const ANNOTATION_REBIND_RELEASED: &str = "lifeboat.io/rebind-released";
+/// `true` on restores: PersistentVolumes of another cluster are made again on the storage that it may use; an addition of Lifeboat.
+pub const ANNOTATION_REUSE_VOLUMES: &str = "lifeboat.io/reuse-volumes";
+/// `true` on restores: claims whose data cannot be brought back are made empty; an addition of Lifeboat.
+pub const ANNOTATION_ALLOW_EMPTY_VOLUMES: &str = "lifeboat.io/allow-empty-volumes";
 /// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
 pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.

@@ -14,7 +14,7 @@ pub struct RepositorySnapshot {
     /// Its ID there.
     #[serde(rename = "snapshotID")]
     pub snapshot_id: String,
-    /// What has written it: `kopia` or `restic`.
+    /// The program that has written it: `kopia` or `restic`.
     pub uploader: String,
     /// The namespace of the volume.
     pub volume_namespace: String,

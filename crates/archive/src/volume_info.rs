@@ -42,7 +42,7 @@ pub struct BackupVolumeInfo {
     /// [`SUCCEEDED`] or [`FAILED`]; empty while it is not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub result: String,
-    /// Why it is [`FAILED`], as the user is told. Velero has no such field.
+    /// The reason of a [`FAILED`] one, as the user is told. Velero has no such field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Its CSI snapshot.

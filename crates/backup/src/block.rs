@@ -5,6 +5,7 @@
 use crate::actions::service_account::{Bindings, Digest};
 use crate::index::{Facts, Index, Record};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 /// Objects by their numbers in the index, each in one block.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(crate) struct Blocks {
     members: Vec<u32>,
     /// Where each block ends among those.
     ends: Vec<u32>,
+    /// The number of blocks of objects in an order; they are the first.
+    listed: usize,
 }
 
 impl Blocks {
@@ -23,9 +26,14 @@ impl Blocks {
         self.members.get(start..end)
     }
 
-    /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        (0..self.ends.len()).filter_map(|block| self.get(block))
+    /// The blocks of objects in an order, which go by themselves, one after the other.
+    pub(crate) fn listed(&self) -> Range<usize> {
+        0..self.listed
+    }
+
+    /// All others.
+    pub(crate) fn unlisted(&self) -> Range<usize> {
+        self.listed..self.ends.len()
     }
 }
 
@@ -37,16 +45,21 @@ pub(crate) struct Relations<'a> {
     pub(crate) named: &'a BTreeMap<u32, Vec<Digest>>,
 }
 
-/// Makes the blocks. Objects of one type that are in an order share a block; `ordered` has their numbers, type by type.
+/// Makes the blocks. Objects of one type that are in an order share a block, and such blocks come first; `ordered` has their numbers, type by
+/// type.
 pub(crate) fn blocks(relations: &Relations<'_>, ordered: &[Vec<u32>]) -> Blocks {
     let index = relations.index;
     let mut maker = Maker::new(relations);
+    let is_of = |number: u32, rank: u8| index.record(number).is_some_and(|record| self::rank(record) == rank);
     for rank in 0..RANKS {
-        let is_here = |number: u32| index.record(number).is_some_and(|record| self::rank(record) == rank);
-        for run in ordered.iter().filter(|run| run.first().is_some_and(|number| is_here(*number))) {
+        for run in ordered.iter().filter(|run| run.first().is_some_and(|number| is_of(*number, rank))) {
             run.iter().for_each(|number| maker.add(*number));
             maker.close();
         }
+    }
+    maker.blocks.listed = maker.blocks.ends.len();
+    for rank in 0..RANKS {
+        let is_here = |number: u32| is_of(number, rank);
         for number in (0..u32::try_from(index.len()).unwrap_or(u32::MAX)).filter(|number| is_here(*number)) {
             maker.add(number);
             maker.close();
@@ -297,7 +310,7 @@ mod tests {
             (&claim_of, claim("v", "")),
             ("things/y", json!({})),
         ];
-        assert_eq!(made(&objects, &[], &[&[3, 2], &[5, 0]]), [vec![3, 2, 4], vec![1], vec![5, 0]]);
+        assert_eq!(made(&objects, &[], &[&[3, 2], &[5, 0]]), [vec![3, 2, 4], vec![5, 0], vec![1]]);
     }
 
     #[test]

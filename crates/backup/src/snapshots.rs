@@ -94,6 +94,14 @@ impl Due {
         block.iter().filter_map(|number| self.volumes.get(number)).map(String::as_str)
     }
 
+    /// Waits until it is certain of the claims among these objects what becomes of their CSI snapshots.
+    pub(crate) async fn csi_ended(&self, block: &[u32]) {
+        let Some(csi) = &self.csi else { return };
+        for claim in block.iter().filter_map(|number| self.claims.get(number)) {
+            let _ = csi.taken(claim).await;
+        }
+    }
+
     /// Begins the snapshots that are due of these objects, unless that was done before.
     pub(crate) fn begin(&self, block: &[u32], line: Line) {
         if let Some(native) = &self.native {

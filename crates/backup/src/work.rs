@@ -41,16 +41,28 @@ pub(crate) async fn work(
     let fates = Fates::new(index.len());
     let desk = Arc::new(Desk { scope, env, tally, actions, index, shelf, fates, verdicts, turn: Turn::First });
     let due = Due::new(&desk);
-    // What no hook quiesces waits for nobody.
-    blocks.iter().filter(|block| !may_have_hooks(block, &desk.index)).for_each(|block| due.begin(block, Line::Common));
     let takes_snapshots = !due.is_empty();
-    let (queue, out) = (Arc::new(Queue { blocks, due, next: AtomicUsize::new(0) }), Output::one(sender, ACTING));
-    let mut running = JoinSet::new();
-    for _ in 0..workers {
-        let worker = Worker::new(Arc::clone(&desk), out.for_worker(workers, ACTING));
-        running.spawn(take_turns(Arc::clone(&queue), worker));
-    }
+    let next = AtomicUsize::new(blocks.unlisted().start);
+    let (queue, out) = (Arc::new(Queue { blocks, due, next }), Output::one(sender, ACTING));
     let acting = async {
+        let mut deeds = deeds;
+        // Nothing else begins before what is in an order has ended.
+        if !queue.blocks.listed().is_empty() {
+            let mut running = JoinSet::new();
+            let worker = Worker::new(Arc::clone(&desk), out.for_worker(workers, ACTING));
+            running.spawn(take_listed(Arc::clone(&queue), worker));
+            deeds = all_deeds(running, deeds).await?;
+        }
+        // What no hook quiesces waits for nobody.
+        let unlisted = queue.blocks.unlisted().filter_map(|block| queue.blocks.get(block));
+        unlisted
+            .filter(|block| !may_have_hooks(block, &desk.index))
+            .for_each(|block| queue.due.begin(block, Line::Common));
+        let mut running = JoinSet::new();
+        for _ in 0..workers {
+            let worker = Worker::new(Arc::clone(&desk), out.for_worker(workers, ACTING));
+            running.spawn(take_turns(Arc::clone(&queue), worker));
+        }
         let deeds = all_deeds(running, deeds).await?;
         if let Some(native) = &desk.scope.native {
             unless_cancelled(&desk, native.all_ended()).await?;
@@ -91,6 +103,25 @@ async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stop
         {
             // What is frozen stays so until its snapshots are taken.
             unless_cancelled(worker.desk(), native.ended(queue.due.volumes(block))).await?;
+        }
+        worker.thaw(quiesced).await;
+    }
+    Ok(worker.end().await?.deeds)
+}
+
+/// Saves the blocks of objects in an order, one after the other. In each, the snapshots of one object have ended before those of the next
+/// begin.
+async fn take_listed(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stopped> {
+    for block in queue.blocks.listed().filter_map(|block| queue.blocks.get(block)) {
+        let quiesced = worker.quiesce(block).await?;
+        for number in block {
+            let one = std::slice::from_ref(number);
+            queue.due.begin(one, Line::Frozen);
+            worker.indexed(*number).await?;
+            queue.due.csi_ended(one).await;
+            if let Some(native) = &worker.desk().scope.native {
+                unless_cancelled(worker.desk(), native.ended(queue.due.volumes(one))).await?;
+            }
         }
         worker.thaw(quiesced).await;
     }

@@ -7,7 +7,7 @@ use lifeboat_object::{GroupResource, first_names};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What a user should know of CSI drivers whose snapshots the server will not take: `None` when it takes them, or restores only, and when
+/// The warning of CSI drivers whose snapshots the server will not take: `None` when it takes them, or restores only, and when
 /// there are none, as far as the cluster says.
 pub async fn unused_snapshot_classes(cluster: &Cluster, installation: &Installation) -> Option<String> {
     if Features::parse(&installation.server.features).csi || installation.server.restore_only {

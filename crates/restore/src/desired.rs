@@ -4,6 +4,7 @@
 use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
 use crate::check::Seen;
 use crate::job_pods::{JobPods, left_to};
+use crate::kept_volumes::KeptVolumes;
 use crate::mapping::Mapping;
 use crate::modifier::{Candidate, Modified, Modifiers, NotKnown, Schemas};
 use crate::native::Natives;
@@ -68,6 +69,8 @@ pub(crate) struct Maker {
     pub(crate) job_pods: Arc<JobPods>,
     /// Volumes that are made from native snapshots.
     pub(crate) natives: Arc<Natives>,
+    /// Volumes that come back as they are, and data that does not come.
+    pub(crate) kept: Arc<KeptVolumes>,
     pub(crate) modifiers: Arc<Modifiers>,
     /// How types are merged by these.
     pub(crate) schemas: Arc<Schemas>,

@@ -10,7 +10,8 @@ use crate::ensure::NeededNamespaces;
 use crate::hold_back::LostClaims;
 use crate::job_pods::LeftToJobs;
 use crate::kept::Kept;
-use crate::leaving::LeavingWaits;
+use crate::kept_volumes::{PlannedVolume, is_volume};
+use crate::leaving::{Leaving, LeavingWaits};
 use crate::mapping::Mapping;
 use crate::messages::Messages;
 use crate::modifier::Modified;
@@ -30,6 +31,8 @@ use futures::future::BoxFuture;
 use lifeboat_archive::index::Row;
 use lifeboat_object::{ObjectKey, chain};
 use lifeboat_store::StoreError;
+use lifeboat_volume::csi::CsiError;
+use lifeboat_volume::{KeptPlan, Refusal};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::task::JoinError;
@@ -196,6 +199,11 @@ impl Restorer {
             self.messages.error(target, &message);
             return Err(Refused::Reported);
         }
+        let lost = self.maker.kept.lost(target, from_backup, &self.mapping, &self.writer.env).await;
+        if let Some(why) = lost.map_err(|e| Refused::Because(Box::new(e)))? {
+            self.messages.error(target, &format!("error restoring {target}: {why}"));
+            return Err(Refused::Reported);
+        }
         let mut desired = match self.remembered.kept.take(source.row) {
             Some(desired) => desired,
             None => match self.maker.desired(target, from_backup, Ask::All(&self.remembered.operations)).await {
@@ -248,6 +256,9 @@ impl Restorer {
         }
         let restore = |row, key| self.restore_row(row, key);
         self.additional.meet(&source.key, &mut desired.needs, &restore).await?;
+        if let Some(action) = self.with_kept(key, &desired.item).await? {
+            return Ok(action);
+        }
         let prepared = match self.natives.follow(&source.key, &desired.item) {
             Ok(None) => self.with_volume(source, key, from_backup, &desired.item).await?,
             Ok(claim) => claim,
@@ -261,12 +272,47 @@ impl Restorer {
         let DesiredObject { item: planned, status, .. } = desired;
         let item = prepared.as_ref().unwrap_or(planned);
         let object = ToWrite { source, key, from_backup, desired: item, planned, status: status.as_ref() };
+        match self.groups.content(key, from_backup, &self.mapping).await {
+            Ok(()) => {}
+            Err(CsiError::Cluster(e)) => return Err(Refused::Because(Box::new(e))),
+            Err(e) => {
+                self.messages.error(key, &format!("error restoring {key}: its content could not be made: {e}"));
+                return Err(Refused::Reported);
+            }
+        }
         self.groups.before(key, from_backup, &self.mapping).await;
         let written = self.writer.write(&object).await;
         if matches!(written, Ok(Action::Created)) {
             self.groups.after(key, object.name(), from_backup, &self.mapping).await;
         }
         written
+    }
+
+    /// Makes sure of the volume that comes back as it is, for its PersistentVolume or its claim. Gives what was done with the object
+    /// when that is all.
+    async fn with_kept(&self, key: &ObjectKey, desired: &Value) -> Result<Option<Action>, Refused> {
+        let (kept, env) = (&self.maker.kept, &self.writer.env);
+        let planned = kept.plan(key, desired, &self.mapping, env).await.map_err(|e| Refused::Because(Box::new(e)))?;
+        let Some(PlannedVolume { plan, existing }) = planned else { return Ok(None) };
+        let is_volume = is_volume(key);
+        match plan {
+            KeptPlan::Wait(why) if is_volume => Err(Refused::Leaving(Leaving::soon(why))),
+            KeptPlan::Make | KeptPlan::Stays | KeptPlan::Wait(_) => Ok(None),
+            KeptPlan::Rebind(patch) => {
+                kept.rebind(key, desired, &patch, env).await.map_err(|e| Refused::Because(Box::new(e)))?;
+                Ok(is_volume.then_some(Action::Updated))
+            }
+            // Its claim has the error.
+            KeptPlan::Refused(Refusal { why, .. }) if is_volume && existing.is_some() => {
+                self.messages.left_out(key, &why);
+                Ok(Some(Action::Skipped))
+            }
+            KeptPlan::Refused(Refusal { why, next }) => {
+                let held = if is_volume { "not made" } else { "held back" };
+                self.messages.error(key, &format!("error restoring {key}: {held}, because {why}; {next}"));
+                Err(Refused::Reported)
+            }
+        }
     }
 
     /// A PersistentVolume with a new volume behind it; `None` for other objects, and where it is in the cluster already.

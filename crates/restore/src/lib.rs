@@ -12,7 +12,8 @@
 //! - `item` leads one object through `desired` (with `apply`, `kept`, `operations`, `modifier` and `references`), `ensure` (with
 //!   `namespaces`), `additional` (with `ready` and `aside`), `native` and `write` (with `create`, `best_effort`, `existing`,
 //!   `existing_policies`, `definitions`, `update`, `recreate` and `leaving`), and decides what follows: an `action`, or why not (`refused`).
-//! - `volumes` and `volume_fates` say what becomes of volumes and claims, `made_volumes` waits for those that were made,
+//! - `volumes` and `volume_fates` say what becomes of volumes and claims, `kept_volumes` asks the cluster about those that come back as
+//!   they are and holds back what would start without its data, `made_volumes` waits for those that were made,
 //!   `snapshot_groups` and `group_stubs` know what snapshots of groups need, `hold_back` keeps StatefulSets without their storage.
 //! - `pod_commands` runs commands in restored pods beside all that (with `pod_states` and `pod_notes`).
 //! - `owners` comes when all levels have ended (with `owner_references`).
@@ -57,6 +58,7 @@ mod hold_back;
 mod item;
 mod job_pods;
 mod kept;
+mod kept_volumes;
 mod leaving;
 mod levels;
 mod listed;

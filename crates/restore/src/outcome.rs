@@ -144,7 +144,7 @@ pub(crate) struct Walked {
     pub(crate) removed: Vec<((String, String), ObjectKey, Action)>,
     pub(crate) archive: Archive,
     pub(crate) kinds: Kinds,
-    pub(crate) volumes: VolumeFates,
+    pub(crate) volumes: Arc<VolumeFates>,
     /// Whether something stands for groups of snapshots until these are ready.
     pub(crate) has_stubs: bool,
     /// Volumes that were made from native snapshots.

@@ -13,6 +13,7 @@ use crate::desired::{Desired, Maker};
 use crate::env::Env;
 use crate::existing::{Treatment, is_same_state, told_newer};
 use crate::extras::Extras;
+use crate::kept_volumes::{PlannedVolume, is_volume};
 use crate::leaving::Leaving;
 use crate::levels::Level;
 use crate::mapping::Mapping;
@@ -39,6 +40,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
 use lifeboat_object::{GroupResource, Head, ObjectKey, Place, Results, chain};
 use lifeboat_store::{ArchiveItem, StoreError};
+use lifeboat_volume::{KeptPlan, Refusal};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
@@ -363,6 +365,10 @@ impl Previewer {
         seen: Seen,
         beside: &mut Beside,
     ) -> Result<Planned, String> {
+        let kept = &self.maker.kept;
+        if let Some(why) = kept.lost(key, from_backup, &self.mapping, &self.env).await.map_err(|e| e.to_string())? {
+            return Ok(Planned::Refused(why));
+        }
         let desired = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
             Desired::Skip { reason, needs, .. } => {
                 beside.needs = self.coming_along(&needs);
@@ -372,6 +378,10 @@ impl Previewer {
         };
         let (pin, needs) = (Pin::of(None, &desired.item), self.coming_along(&desired.needs));
         *beside = Beside { unasked: desired.unasked, modified: desired.modified, needs, pin, ..Beside::default() };
+        let volume = kept.plan(key, &desired.item, &self.mapping, &self.env).await.map_err(|e| e.to_string())?;
+        if let Some(planned) = volume.and_then(|volume| planned_volume(key, volume)) {
+            return Ok(planned);
+        }
         let resource = match self.mapping.served(key, &desired.item) {
             Ok(resource) => resource,
             Err(_) if self.defined().contains(&key.resource.to_string()) => return Ok(Planned::Create),
@@ -484,6 +494,22 @@ fn said(why: Unprepared) -> String {
 
 fn ended() -> Planned {
     Planned::Skip("it has ended, and is not started again".to_owned())
+}
+
+/// The plan for an object that follows from its volume, which comes back as it is; `None` when that changes nothing.
+fn planned_volume(key: &ObjectKey, kept: PlannedVolume) -> Option<Planned> {
+    let PlannedVolume { plan, existing } = kept;
+    match plan {
+        KeptPlan::Rebind(patch) if is_volume(key) => {
+            let before = existing.unwrap_or_default();
+            let mut after = before.clone();
+            lifeboat_patch::merge(&mut after, &patch);
+            Some(Planned::Update(lifeboat_patch::differences(&before, &after)))
+        }
+        KeptPlan::Refused(Refusal { why, .. }) if is_volume(key) && existing.is_some() => Some(Planned::Skip(why)),
+        KeptPlan::Refused(Refusal { why, next }) => Some(Planned::Refused(format!("{why}; {next}"))),
+        _ => None,
+    }
 }
 
 /// What is planned for an object that is there.

@@ -10,6 +10,7 @@ use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::{RestoreFilter, RestoredFacts};
 use lifeboat_store::{Archive, StoreError};
+use lifeboat_volume::KeptVolume;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,6 +24,8 @@ pub(crate) struct Contents {
     pub(crate) facts: Vec<Facts>,
     /// Native snapshots of which volumes are made anew, by volume.
     pub(crate) native: BTreeMap<String, NativeSnapshot>,
+    /// Volumes that are made again as they are, whether the restore selects them or not.
+    pub(crate) kept: BTreeMap<String, KeptVolume>,
     /// Volumes that are provisioned anew, whether the restore selects their objects or not: a claim must not wait for a
     /// volume that never comes.
     pub(crate) provisioned: BTreeSet<String>,
@@ -62,6 +65,7 @@ pub(crate) async fn scan(
     let mut tasks = JoinSet::new();
     let mut items = archive.read(rows, &mut tasks);
     let (mut out, mut jobs) = (Contents::default(), SeenJobs::default());
+    out.volumes.failed_claims(&recorded.failed_claims);
     while let Some(item) = items.next().await? {
         if env.operation.cancel.is_cancelled() {
             break;
@@ -95,6 +99,12 @@ pub(crate) async fn scan(
                 let verdict = decide(&key.name, &object, recorded);
                 let snapshot = recorded.native.get(&key.name).filter(|_| verdict == Verdict::FromNative);
                 out.volumes.volume(&key.name, (verdict, snapshot), included);
+                if let Some(why) = recorded.failures.get(&key.name) {
+                    out.volumes.failed(&key.name, why);
+                }
+                if verdict == Verdict::AsIs {
+                    out.kept.insert(key.name.clone(), KeptVolume::of(&key.name, &object));
+                }
                 out.native.extend(snapshot.map(|snapshot| (key.name.clone(), snapshot.clone())));
                 if matches!(verdict, Verdict::Provision(_) | Verdict::FromSnapshot) {
                     out.provisioned.insert(key.name.clone());

@@ -290,6 +290,7 @@ fn tell_unsaved(saved: Result<(), RecordsError>, env: &Env) {
 #[cfg(test)]
 mod existing;
 #[cfg(test)]
+mod kept_volumes;
 mod limits;
 #[cfg(test)]
 mod rules;

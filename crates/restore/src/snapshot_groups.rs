@@ -8,7 +8,8 @@ use crate::volumes::Recorded;
 use lifeboat_api::well_known::ANNOTATION_VOLUME_SNAPSHOT_HANDLE;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_volume::csi::{
-    CsiError, GroupHandle, GroupTypes, Readiness, SNAPSHOT_API, SnapshotTypes, StubOf, make_ready, make_stub,
+    CsiError, GroupHandle, GroupTypes, Readiness, SNAPSHOT_API, SnapshotTypes, StubOf, make_annotated_content,
+    make_ready, make_stub,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -59,6 +60,23 @@ impl SnapshotGroups {
             let text = format!("{what}, {handle}, so that {target} may not become ready: {e}");
             self.messages.warning(target, &text);
         }
+    }
+
+    /// Makes the content of a VolumeSnapshot of which only the annotations in the backup say what it stands for.
+    ///
+    /// # Errors
+    /// [`CsiError`].
+    pub(crate) async fn content(
+        &self,
+        target: &ObjectKey,
+        from_backup: &Value,
+        mapping: &Mapping,
+    ) -> Result<(), CsiError> {
+        if target.resource != GroupResource::new(SNAPSHOT_API, "volumesnapshots") {
+            return Ok(());
+        }
+        let Some(types) = SnapshotTypes::of(&mapping.catalog) else { return Ok(()) };
+        make_annotated_content(&self.env.cluster, &types, &mapping.restore, from_backup).await
     }
 
     /// Makes a VolumeSnapshot of a group ready that was made under this name, where nothing can stand for its group.

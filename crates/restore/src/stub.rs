@@ -186,6 +186,11 @@ pub(crate) struct Ground {
 
 impl Ground {
     pub(crate) async fn new(objects: &[Value], action: &Arc<Scripted>) -> Self {
+        Self::with_files(objects, &[], action).await
+    }
+
+    /// The same of a backup that has these files, too.
+    pub(crate) async fn with_files(objects: &[Value], files: &[(BackupFile, Value)], action: &Arc<Scripted>) -> Self {
         let (mut tasks, api) = (JoinSet::new(), Arc::new(Api::default()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -209,8 +214,12 @@ impl Ground {
             Some("2026-01-01T00:00:00Z".parse().map(lifeboat_api::Time::new).unwrap());
         restore.spec.backup_name = "b".to_owned();
         let request = Request { restore, settings: Settings::default() };
-        let env =
-            Env { cluster: connect(&url).await, store: backup(Store::in_memory(), objects).await, actions, operation };
+        let env = Env {
+            cluster: connect(&url).await,
+            store: backup_with(Store::in_memory(), objects, files).await,
+            actions,
+            operation,
+        };
         Self { env, request, api, _tasks: tasks }
     }
 
@@ -333,6 +342,11 @@ impl Ground {
 
 /// A store with a backup of these objects.
 pub(crate) async fn backup(store: Store, objects: &[Value]) -> Store {
+    backup_with(store, objects, &[]).await
+}
+
+/// The same with these files, too.
+pub(crate) async fn backup_with(store: Store, objects: &[Value], files: &[(BackupFile, Value)]) -> Store {
     let request = ClaimRequest {
         name: "b".into(),
         backup_uid: "b".into(),
@@ -367,6 +381,9 @@ pub(crate) async fn backup(store: Store, objects: &[Value]) -> Store {
     writer.put_tarball(receiver).await.unwrap();
     writer.record_tarball(&summary);
     writer.put(BackupFile::Index, index).await.unwrap();
+    for (file, content) in files {
+        writer.put(*file, lifeboat_archive::sidecar::encode(content).unwrap()).await.unwrap();
+    }
     let mut backup = Backup::default();
     backup.metadata.name = "b".into();
     backup.metadata.uid = "b".into();

@@ -1,7 +1,7 @@
 //! What is told of the volumes and claims of a restore. Pure.
 
 use crate::action::Action;
-use crate::volumes::{Loss, Recorded, Verdict};
+use crate::volumes::{Loss, Recorded, Verdict, allows_empty};
 use lifeboat_api::Restore;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
@@ -19,6 +19,10 @@ pub(crate) struct VolumeFates {
     volumes: BTreeMap<String, Volume>,
     /// Claims to restore.
     claims: Vec<Claim>,
+    /// Claims whose CSI snapshot failed when the backup was made.
+    failed_claims: BTreeSet<ObjectKey>,
+    /// The reasons why data was not saved that was to be, by volume.
+    failures: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +72,8 @@ enum Data<'a> {
     FromSnapshot(&'a str, &'a CsiSnapshotInfo),
     /// It does not come.
     Lost(Loss),
+    /// It is on the storage of its volume, which is made again as it is.
+    AsIs,
     /// This holds, whatever is done with the claim.
     Elsewhere(&'static str),
 }
@@ -84,12 +90,53 @@ impl VolumeFates {
         self.volumes.insert(name.to_owned(), Volume { verdict, native, included });
     }
 
+    /// Notes why the data of a volume was not saved that was to be; empty where the backup does not say it.
+    pub(crate) fn failed(&mut self, volume: &str, why: &str) {
+        self.failures.insert(volume.to_owned(), why.to_owned());
+    }
+
+    /// Notes the claims whose CSI snapshot failed when the backup was made.
+    pub(crate) fn failed_claims(&mut self, claims: &BTreeSet<ObjectKey>) {
+        self.failed_claims.clone_from(claims);
+    }
+
     /// Adds a claim to restore.
     pub(crate) fn claim(&mut self, key: &ObjectKey, claim: &Value, recorded: &Recorded) {
+        let info = recorded.snapshots.get(key).cloned().unwrap_or_default();
+        let claim = self.read(key, claim, info);
+        self.claims.push(claim);
+    }
+
+    fn read(&self, key: &ObjectKey, claim: &Value, info: CsiSnapshotInfo) -> Claim {
         let volume = claim.pointer("/spec/volumeName").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let info = || recorded.snapshots.get(key).cloned().unwrap_or_default();
-        let snapshot = snapshot_of_claim(claim).map(|name| (name.to_owned(), info()));
-        self.claims.push(Claim { key: key.clone(), volume, snapshot });
+        let name = snapshot_of_claim(claim).filter(|_| !self.failed_claims.contains(key));
+        Claim { key: key.clone(), volume, snapshot: name.map(|name| (name.to_owned(), info)) }
+    }
+
+    /// The reason why a claim of the backup would come back without data that the backup was to have, as a part of a sentence. `None` when its data comes,
+    /// or nobody had asked for it.
+    pub(crate) fn loss(&self, key: &ObjectKey, claim: &Value, restore: &Restore) -> Option<String> {
+        let claim = self.read(key, claim, CsiSnapshotInfo::default());
+        match self.data(&claim, restore) {
+            Data::Lost(loss) if loss.holds_back() => Some(self.why(loss, &claim.volume)),
+            _ => None,
+        }
+    }
+
+    /// The reason of a loss, with what the backup says of the volume.
+    fn why(&self, loss: Loss, volume: &str) -> String {
+        match self.failures.get(volume).filter(|why| loss == Loss::NotTaken && !why.is_empty()) {
+            Some(why) => format!("{}: {why}", loss.why()),
+            None => loss.why(),
+        }
+    }
+
+    /// That a volume comes back as it is.
+    fn kept(&self, volume: &str) -> String {
+        match self.failures.contains_key(volume) {
+            true => format!("{}; {KEPT}", self.why(Loss::NotTaken, volume)),
+            false => KEPT.to_owned(),
+        }
     }
 
     fn data<'a>(&'a self, claim: &'a Claim, restore: &Restore) -> Data<'a> {
@@ -99,15 +146,23 @@ impl VolumeFates {
             (Some(_), _) => Data::Lost(Loss::NotWanted),
             (None, None) if claim.volume.is_empty() => Data::Elsewhere("the claim was not bound: it had no data"),
             (None, None) => Data::Elsewhere("its volume is not in the backup: the claim asks for the one of that name"),
-            (None, Some(Volume { verdict: Verdict::AsIs, included: true, .. })) => Data::Elsewhere(KEPT),
+            (None, Some(Volume { verdict: Verdict::AsIs, included: true, .. })) => Data::AsIs,
             (None, Some(Volume { verdict: Verdict::FromNative, native: Some(native), included: true })) => {
                 Data::WithVolume(native)
             }
             (None, Some(Volume { verdict: Verdict::AsIs | Verdict::FromNative, .. })) => {
                 Data::Elsewhere("its volume is not part of this restore")
             }
-            (None, Some(Volume { verdict: Verdict::FromSnapshot, .. })) => Data::Lost(Loss::NotTaken),
-            (None, Some(Volume { verdict: Verdict::Provision(loss), .. })) => Data::Lost(*loss),
+            (None, Some(Volume { verdict: Verdict::FromSnapshot | Verdict::Provision(Loss::NotTaken), .. }))
+                if is_wanted =>
+            {
+                Data::Lost(Loss::NotTaken)
+            }
+            (None, Some(Volume { verdict: Verdict::FromSnapshot, .. })) => Data::Lost(Loss::NotWanted),
+            (None, Some(Volume { verdict: Verdict::Provision(loss), .. })) => Data::Lost(match loss {
+                Loss::NotTaken | Loss::Unreadable(_) if !is_wanted => Loss::NotWanted,
+                loss => *loss,
+            }),
         }
     }
 
@@ -136,18 +191,30 @@ impl VolumeFates {
             };
             record.message = match (self.data(claim, restore), done(key)) {
                 (Data::Elsewhere(told), _) => told.to_owned(),
+                (Data::AsIs, Some(Action::Failed)) => "the claim was not restored: its error says why".to_owned(),
+                (Data::AsIs, _) => self.kept(&claim.volume),
                 (Data::WithVolume(native), Some(Action::Created | Action::Recreated)) => {
                     with_native(&mut record, native, from_native(&claim.volume))
                 }
                 (_, Some(Action::Updated | Action::Skipped | Action::Differs)) => {
                     "the claim was not made by this restore: what is there keeps what it holds".to_owned()
                 }
+                (Data::Lost(loss), Some(Action::Failed)) if loss.holds_back() => {
+                    format!("{}: the claim was not restored", self.why(loss, &claim.volume))
+                }
                 (_, Some(Action::Failed | Action::Removed) | None) => "the claim was not restored".to_owned(),
+                // Only a preview takes it for made.
+                (Data::Lost(loss), Some(Action::Created | Action::Recreated))
+                    if loss.holds_back() && !allows_empty(restore) =>
+                {
+                    format!("{}: the claim is held back", self.why(loss, &claim.volume))
+                }
                 (Data::Lost(loss), Some(Action::Created | Action::Recreated)) => {
                     if loss != Loss::NotWanted {
                         empty.add(format!("{namespace}/{}", key.name), loss);
                     }
-                    format!("{}: the claim is provisioned anew and comes back empty", loss.why())
+                    let why = self.why(loss, &claim.volume);
+                    format!("{why}: the claim is provisioned anew and comes back empty")
                 }
                 (Data::FromSnapshot(name, info), Some(Action::Created | Action::Recreated)) => {
                     CSI_SNAPSHOT.clone_into(&mut record.restore_method);
@@ -170,11 +237,15 @@ impl VolumeFates {
             let mut record = RestoreVolumeInfo { pv_name: name.clone(), ..RestoreVolumeInfo::default() };
             let mut lost = |loss: Loss| {
                 unmade.add(name.clone(), loss);
-                format!("{}: the volume is not made again", loss.why())
+                format!("{}: the volume is not made again", self.why(loss, name))
             };
             record.message = match (volume.verdict, &volume.native) {
                 (Verdict::FromNative, Some(native)) => with_native(&mut record, native, from_native(name)),
-                (Verdict::AsIs | Verdict::FromNative, _) => KEPT.to_owned(),
+                (Verdict::AsIs, _) => match from_native(name) {
+                    FromNative::Failed => "the volume was not made: its error says why".to_owned(),
+                    FromNative::Made(_) | FromNative::WasThere => self.kept(name),
+                },
+                (Verdict::FromNative, _) => KEPT.to_owned(),
                 (Verdict::FromSnapshot, _) => lost(Loss::WithClaim),
                 (Verdict::Provision(loss), _) => lost(loss),
             };
@@ -201,6 +272,11 @@ fn with_native(record: &mut RestoreVolumeInfo, native: &NativeSnapshotInfo, done
 const KEPT: &str = "the volume is made again on its storage, where its data is";
 
 impl Loss {
+    /// Says whether a claim is held back rather than made empty: the backup was to have its data.
+    fn holds_back(self) -> bool {
+        matches!(self, Self::NotTaken | Self::Unreadable(_))
+    }
+
     /// What happened to the data of one volume.
     fn why(self) -> String {
         match self {
@@ -261,265 +337,4 @@ fn warning(empty: &Lost, unmade: &Lost) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn key(name: &str) -> ObjectKey {
-        ObjectKey::new(lifeboat_object::GroupResource::new("", "persistentvolumeclaims"), Some("old"), name)
-    }
-
-    const NOT_SAVED: Verdict = Verdict::Provision(Loss::NotSaved);
-    const FILES: Verdict = Verdict::Provision(Loss::Unreadable("pod volume backup"));
-
-    /// No volume was to be made from a native snapshot.
-    fn nothing(_: &str) -> FromNative {
-        FromNative::Failed
-    }
-
-    #[test]
-    fn a_volume_from_a_native_snapshot_is_recorded_by_what_was_done_with_it() {
-        let mut snapshot = NativeSnapshot::default();
-        snapshot.spec.volume_iops = Some(5);
-        snapshot.status.provider_snapshot_id = "snap-1".to_owned();
-        let mut volumes = VolumeFates::default();
-        volumes.volume("pv", (Verdict::FromNative, Some(&snapshot)), true);
-        volumes.volume("alone", (Verdict::FromNative, Some(&snapshot)), true);
-        volumes.volume("filtered", (Verdict::FromNative, Some(&snapshot)), false);
-        for (claim, volume) in [("a", "pv"), ("b", "filtered")] {
-            volumes.claim(&key(claim), &json!({"spec": {"volumeName": volume}}), &Recorded::default());
-        }
-        let info = NativeSnapshotInfo { snapshot_handle: "snap-1".into(), iops: "5".into(), ..Default::default() };
-        let record = |claim: &str, volume: &str, message: &str| RestoreVolumeInfo {
-            pvc_name: claim.into(),
-            pvc_namespace: if claim.is_empty() { "" } else { "new" }.into(),
-            pv_name: volume.into(),
-            message: message.into(),
-            ..RestoreVolumeInfo::default()
-        };
-        let made = |record: RestoreVolumeInfo| RestoreVolumeInfo {
-            restore_method: "NativeSnapshot".into(),
-            native_snapshot_info: Some(info.clone()),
-            ..record
-        };
-        let anew = "the volume is made anew from the native snapshot of its data";
-        let kept = "a volume of its name was there, and keeps what it holds";
-        let failed = "the volume was not made from the native snapshot of its data";
-        let filtered = record("b", "filtered", "its volume is not part of this restore");
-        for (claim, done, expected) in [
-            (
-                Action::Created,
-                FromNative::Made("clone".into()),
-                [made(record("a", "clone", anew)), made(record("", "clone", anew))],
-            ),
-            (Action::Created, FromNative::WasThere, [record("a", "pv", kept), record("", "alone", kept)]),
-            (
-                Action::Failed,
-                FromNative::Failed,
-                [record("a", "pv", "the claim was not restored"), record("", "alone", failed)],
-            ),
-        ] {
-            let told = volumes.tell(&mapped(), |_| Some(claim), |_| done.clone());
-            let [of_claim, alone] = expected;
-            assert_eq!(told, Told { records: vec![of_claim, filtered.clone(), alone], warning: None }, "{done:?}");
-        }
-    }
-
-    fn mapped() -> Restore {
-        let mut restore = Restore::default();
-        restore.metadata.uid = "u".to_owned();
-        restore.spec.namespace_mapping.insert("old".to_owned(), "new".to_owned());
-        restore
-    }
-
-    #[test]
-    fn a_claim_with_a_snapshot_gets_its_data_from_it_if_it_is_made_and_volumes_are_wanted() {
-        let info = CsiSnapshotInfo {
-            snapshot_handle: "snap-1".into(),
-            size: 5,
-            driver: "d".into(),
-            vsc_name: "of the backup".into(),
-            operation_id: "of the backup".into(),
-            ready_to_use: Some(true),
-            ..CsiSnapshotInfo::default()
-        };
-        let recorded = Recorded { snapshots: BTreeMap::from([(key("c"), info)]), ..Recorded::default() };
-        let claim = json!({"metadata": {"annotations": {"velero.io/volume-snapshot-name": "velero-c-1"}}, "spec": {"volumeName": "pv"}});
-        let mut volumes = VolumeFates::default();
-        volumes.volume("pv", (Verdict::FromSnapshot, None), false);
-        volumes.claim(&key("c"), &claim, &recorded);
-        let record = |pv: &str, message: &str| RestoreVolumeInfo {
-            pvc_name: "c".into(),
-            pvc_namespace: "new".into(),
-            pv_name: pv.into(),
-            message: message.into(),
-            ..RestoreVolumeInfo::default()
-        };
-        let made = RestoreVolumeInfo {
-            restore_method: "CSISnapshot".into(),
-            csi_snapshot_info: Some(CsiSnapshotInfo {
-                snapshot_handle: "snap-1".into(),
-                size: 5,
-                driver: "d".into(),
-                vsc_name: restored_name("u", "old", "velero-c-1"),
-                ..CsiSnapshotInfo::default()
-            }),
-            ..record("", "the claim gets a new volume from the CSI snapshot of its data")
-        };
-        let told = |restore: &Restore, action| volumes.tell(restore, |_| action, nothing);
-        let whole = |record: RestoreVolumeInfo| Told { records: vec![record], warning: None };
-        assert_eq!(told(&mapped(), Some(Action::Created)), whole(made));
-        let kept = "the claim was not made by this restore: what is there keeps what it holds";
-        assert_eq!(told(&mapped(), Some(Action::Skipped)), whole(record("pv", kept)));
-        assert_eq!(told(&mapped(), None), whole(record("pv", "the claim was not restored")));
-        let mut unwanted = mapped();
-        unwanted.spec.restore_pvs = Some(false);
-        let empty =
-            "the restore leaves volumes out (restorePVs is false): the claim is provisioned anew and comes back empty";
-        assert_eq!(told(&unwanted, Some(Action::Created)), whole(record("pv", empty)));
-    }
-
-    #[test]
-    fn every_claim_and_volume_is_recorded_with_what_became_of_it() {
-        let mut volumes = VolumeFates::default();
-        for (name, verdict, included) in [
-            ("kept", Verdict::AsIs, true),
-            ("filtered", Verdict::AsIs, false),
-            ("alone", Verdict::AsIs, true),
-            ("gone", NOT_SAVED, true),
-            ("gone-filtered", NOT_SAVED, false),
-            ("files", FILES, true),
-            ("files-alone", FILES, true),
-            ("csi", Verdict::FromSnapshot, true),
-            ("csi-alone", Verdict::FromSnapshot, true),
-            ("unwanted", NOT_SAVED, false),
-        ] {
-            volumes.volume(name, (verdict, None), included);
-        }
-        let mut expected = Vec::new();
-        for (claim, volume, action, message) in [
-            ("a", "", Some(Action::Created), "the claim was not bound: it had no data"),
-            ("b", "kept", Some(Action::Created), "the volume is made again on its storage, where its data is"),
-            (
-                "c",
-                "elsewhere",
-                Some(Action::Created),
-                "its volume is not in the backup: the claim asks for the one of that name",
-            ),
-            ("d", "filtered", Some(Action::Created), "its volume is not part of this restore"),
-            (
-                "e",
-                "gone",
-                Some(Action::Created),
-                "its data was not saved, and its storage was deleted with it (reclaim policy Delete): the claim is provisioned anew and comes back empty",
-            ),
-            (
-                "f",
-                "gone-filtered",
-                Some(Action::Created),
-                "its data was not saved, and its storage was deleted with it (reclaim policy Delete): the claim is provisioned anew and comes back empty",
-            ),
-            (
-                "g",
-                "files",
-                Some(Action::Created),
-                "its data is in a pod volume backup, which this version cannot read: the claim is provisioned anew and comes back empty",
-            ),
-            (
-                "h",
-                "gone",
-                Some(Action::Skipped),
-                "the claim was not made by this restore: what is there keeps what it holds",
-            ),
-            (
-                "i",
-                "gone",
-                Some(Action::Updated),
-                "the claim was not made by this restore: what is there keeps what it holds",
-            ),
-            ("j", "gone", Some(Action::Failed), "the claim was not restored"),
-            ("k", "gone", None, "the claim was not restored"),
-            (
-                "l",
-                "csi",
-                Some(Action::Created),
-                "its snapshot was not taken when the backup was made: the claim is provisioned anew and comes back empty",
-            ),
-            ("", "alone", None, "the volume is made again on its storage, where its data is"),
-            (
-                "",
-                "csi-alone",
-                None,
-                "its data comes with its claim, which is not part of this restore: the volume is not made again",
-            ),
-            (
-                "",
-                "files-alone",
-                None,
-                "its data is in a pod volume backup, which this version cannot read: the volume is not made again",
-            ),
-        ] {
-            if !claim.is_empty() {
-                volumes.claim(&key(claim), &json!({"spec": {"volumeName": volume}}), &Recorded::default());
-            }
-            let record = RestoreVolumeInfo {
-                pvc_name: claim.into(),
-                pvc_namespace: if claim.is_empty() { "" } else { "new" }.into(),
-                pv_name: volume.into(),
-                message: message.into(),
-                ..RestoreVolumeInfo::default()
-            };
-            expected.push((record, action));
-        }
-        let done = |key: &ObjectKey| expected.iter().find(|(record, _)| record.pvc_name == key.name)?.1;
-        let told = volumes.tell(&mapped(), done, nothing);
-        assert_eq!(told.records, expected.iter().map(|(record, _)| record.clone()).collect::<Vec<_>>());
-        let warning = "4 claims come back empty, because their data was not saved, or is in a form that this version cannot \
-                       read: new/e, new/f, new/g, new/l; 2 volumes are not made again, because their data comes with claims that \
-                       are not part of this restore, or is in a form that this version cannot read: csi-alone, files-alone; describe --details and the volume information file list all";
-        assert_eq!(told.warning.as_deref(), Some(warning));
-    }
-
-    #[test]
-    fn one_warning_counts_the_claims_that_come_back_empty() {
-        let told = |claims: usize, verdict: Verdict, action: Action| {
-            let mut volumes = VolumeFates::default();
-            for n in 0..claims {
-                volumes.volume(&format!("pv-{n}"), (verdict, None), true);
-                volumes.claim(
-                    &key(&format!("c-{n}")),
-                    &json!({"spec": {"volumeName": format!("pv-{n}")}}),
-                    &Recorded::default(),
-                );
-            }
-            volumes.tell(&Restore::default(), |_| Some(action), nothing).warning
-        };
-        let all = "; describe --details and the volume information file list all";
-        for (claims, verdict, action, expected) in [
-            (0, NOT_SAVED, Action::Created, None),
-            (2, Verdict::AsIs, Action::Created, None),
-            (2, NOT_SAVED, Action::Skipped, None),
-            (1, NOT_SAVED, Action::Created, Some("1 claim comes back empty, because its data was not saved: old/c-0")),
-            (
-                2,
-                NOT_SAVED,
-                Action::Created,
-                Some("2 claims come back empty, because their data was not saved: old/c-0, old/c-1"),
-            ),
-            (
-                300,
-                FILES,
-                Action::Created,
-                Some(
-                    "300 claims come back empty, because their data is in a form that this version cannot read: old/c-0, old/c-1, old/c-10, old/c-100, old/c-101, old/c-102, old/c-103, old/c-104, old/c-105, old/c-106 and 290 more",
-                ),
-            ),
-        ] {
-            assert_eq!(
-                told(claims, verdict, action),
-                expected.map(|text| format!("{text}{all}")),
-                "{claims} {verdict:?}"
-            );
-        }
-    }
-}
+mod tests;

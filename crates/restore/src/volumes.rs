@@ -1,13 +1,17 @@
 //! What becomes of persistent volumes and their claims (restore.md 2.9, 2.10). Pure.
 //!
 //! A volume whose data is not on its old storage any more is not made again there: it is made anew from its native snapshot, or its
-//! claim gets a new one, from the CSI snapshot of its data, or an empty one.
+//! claim gets a new one, from the CSI snapshot of its data, or an empty one. One whose snapshot failed is treated by its reclaim policy,
+//! like one of which nothing was to be saved.
 
 use crate::actions::known;
-use lifeboat_api::well_known::{ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNAPSHOT_HANDLE};
+use lifeboat_api::Restore;
+use lifeboat_api::well_known::{
+    ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNAPSHOT_HANDLE,
+};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
-    BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, NATIVE_SNAPSHOT, POD_VOLUME_BACKUP,
+    BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, NATIVE_SNAPSHOT, POD_VOLUME_BACKUP,
 };
 use lifeboat_object::ObjectKey;
 use serde_json::Value;
@@ -22,8 +26,14 @@ pub(crate) struct Recorded {
     pub(crate) native: BTreeMap<String, NativeSnapshot>,
     /// Claims with a completed pod volume backup.
     pub(crate) pod_volumes: BTreeSet<ObjectKey>,
+    /// Volumes of pods without claims that have a completed pod volume backup, by namespace and name of the pod.
+    pub(crate) of_pods: BTreeMap<(String, String), BTreeSet<String>>,
     /// CSI snapshots by claim.
     pub(crate) snapshots: BTreeMap<ObjectKey, CsiSnapshotInfo>,
+    /// Claims whose CSI snapshot failed.
+    pub(crate) failed_claims: BTreeSet<ObjectKey>,
+    /// The reasons why data was not saved that was to be, by volume; empty where the backup does not say it.
+    pub(crate) failures: BTreeMap<String, String>,
     /// Whether the user wants no volumes from snapshots.
     pub(crate) leaves_volumes: bool,
 }
@@ -67,10 +77,18 @@ impl Recorded {
             Some((known::claim(&info.pvc_namespace, &info.pvc_name), info.csi_snapshot_info.clone()?))
         });
         let snapshots = listed.chain(of_infos).collect();
-        let moved = |info: &BackupVolumeInfo| match info.snapshot_data_moved {
-            true => MOVED.to_owned(),
-            false => info.backup_method.clone(),
+        let method = |info: &BackupVolumeInfo| match (has_failed(info), info.snapshot_data_moved) {
+            (true, _) => NOT_TAKEN.to_owned(),
+            (false, true) => MOVED.to_owned(),
+            (false, false) => info.backup_method.clone(),
         };
+        let failed = || files.infos.iter().filter(|info| has_failed(info));
+        let of_csi = failed().filter(|info| info.backup_method == CSI_SNAPSHOT);
+        let mut of_pods: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        for one in files.pod_volumes.iter().filter(completed).filter(|one| pod_volume(one).name.is_empty()) {
+            let pod = (text(one, "/spec/pod/namespace"), text(one, "/spec/pod/name"));
+            of_pods.entry(pod).or_default().insert(text(one, "/spec/volume"));
+        }
         let infos = files.infos.iter().filter(|info| !info.pv_name.is_empty());
         let mut native = BTreeMap::new();
         // One without a volume only waits to be deleted with the backup.
@@ -78,15 +96,26 @@ impl Recorded {
             native.entry(snapshot.spec.persistent_volume_name.clone()).or_insert(snapshot);
         }
         Self {
-            methods: infos.map(|info| (info.pv_name.clone(), moved(info))).collect(),
+            methods: infos.map(|info| (info.pv_name.clone(), method(info))).collect(),
+            failed_claims: of_csi.map(|info| known::claim(&info.pvc_namespace, &info.pvc_name)).collect(),
+            failures: failed().map(|info| (info.pv_name.clone(), info.message.clone())).collect(),
             native,
             leaves_volumes,
+            of_pods,
             pod_volumes: files.pod_volumes.iter().filter(completed).map(pod_volume).collect(),
             snapshots,
         }
     }
 }
 
+/// Says whether the data of a volume was to be saved and was not. A native snapshot has a record of its own that says it.
+fn has_failed(info: &BackupVolumeInfo) -> bool {
+    let has_handle = info.csi_snapshot_info.as_ref().is_some_and(|snapshot| !snapshot.snapshot_handle.is_empty());
+    info.result == FAILED && !(info.backup_method == CSI_SNAPSHOT && has_handle && !info.snapshot_data_moved)
+}
+
+/// Stands for the method of data that was to be saved and was not.
+const NOT_TAKEN: &str = "failed";
 /// Stands for the method of a CSI snapshot whose data was moved into a repository.
 const MOVED: &str = "CSISnapshot, moved";
 
@@ -130,11 +159,13 @@ pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict
         // compat: Velero makes it again on its old storage whatever the reclaim policy, also where that was deleted with it.
         _ if recorded.leaves_volumes => by_policy(Loss::NotWanted),
         Some(snapshot) if snapshot.is_taken() => Verdict::FromNative,
-        _ => Verdict::Provision(Loss::NotTaken),
+        _ => by_policy(Loss::NotTaken),
     };
     let claim = known::claim(&text("/spec/claimRef/namespace"), &text("/spec/claimRef/name"));
     match recorded.methods.get(name).map(String::as_str) {
         Some(NATIVE_SNAPSHOT) => native(),
+        Some(NOT_TAKEN) if recorded.native.contains_key(name) => native(),
+        Some(NOT_TAKEN) => by_policy(Loss::NotTaken),
         Some(POD_VOLUME_BACKUP) => unreadable("pod volume backup"),
         Some(CSI_SNAPSHOT) => Verdict::FromSnapshot,
         Some(MOVED) => unreadable("CSI snapshot that was moved into a repository"),
@@ -144,6 +175,16 @@ pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict
         None if recorded.snapshots.contains_key(&claim) => Verdict::FromSnapshot,
         None => by_policy(Loss::NotSaved),
     }
+}
+
+/// Says whether the user of a restore has said yes to something.
+pub(crate) fn allows(restore: &Restore, annotation: &str) -> bool {
+    restore.metadata.annotations.get(annotation).is_some_and(|value| value == "true")
+}
+
+/// Says whether claims whose data cannot be brought back are made empty: the user says so, or wants no volumes.
+pub(crate) fn allows_empty(restore: &Restore) -> bool {
+    allows(restore, ANNOTATION_ALLOW_EMPTY_VOLUMES) || restore.spec.restore_pvs == Some(false)
 }
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -202,6 +243,14 @@ mod tests {
             snapshot.status.phase = phase.into();
             snapshot
         };
+        let failed = |info: BackupVolumeInfo| BackupVolumeInfo {
+            result: "failed".into(),
+            message: "no space".into(),
+            pvc_namespace: "n".into(),
+            pvc_name: info.pv_name.clone(),
+            ..info
+        };
+        let unready = CsiSnapshotInfo { snapshot_handle: "s".into(), ..CsiSnapshotInfo::default() };
         let files = VolumeFiles {
             infos: vec![
                 info("csi", "CSISnapshot"),
@@ -211,6 +260,9 @@ mod tests {
                 info("untaken", "NativeSnapshot"),
                 info("unrecorded", "NativeSnapshot"),
                 info("skip", ""),
+                failed(info("csi-failed", "CSISnapshot")),
+                failed(info("fs-failed", "PodVolumeBackup")),
+                failed(BackupVolumeInfo { csi_snapshot_info: Some(unready), ..info("csi-unready", "CSISnapshot") }),
             ],
             native: vec![
                 native("nat", "snap-1", "Completed"),
@@ -222,12 +274,19 @@ mod tests {
             pod_volumes: vec![
                 json!({"metadata": {"annotations": {"velero.io/pvc-name": "c"}}, "spec": {"pod": {"namespace": "n"}}, "status": {"phase": "Completed", "snapshotID": "s"}}),
                 json!({"metadata": {"annotations": {"velero.io/pvc-name": "failed"}}, "spec": {"pod": {"namespace": "n"}}, "status": {"phase": "Failed"}}),
+                json!({"spec": {"pod": {"namespace": "n", "name": "web-0"}, "volume": "cache"}, "status": {"phase": "Completed", "snapshotID": "s"}}),
             ],
             snapshots: vec![
                 json!({"metadata": {"namespace": "n"}, "spec": {"source": {"persistentVolumeClaimName": "snapped"}}}),
             ],
         };
         let [recorded, unwanted] = [false, true].map(|leaves_volumes| Recorded::of(files.clone(), leaves_volumes));
+        let failures = [("csi-failed", "no space"), ("fs-failed", "no space")];
+        let failures = failures.map(|(volume, why)| (volume.to_owned(), why.to_owned()));
+        assert_eq!(recorded.failures, failures.into());
+        assert_eq!(recorded.failed_claims, [known::claim("n", "csi-failed")].into());
+        let cache = (("n".to_owned(), "web-0".to_owned()), BTreeSet::from(["cache".to_owned()]));
+        assert_eq!(recorded.of_pods, [cache].into());
         assert_eq!(recorded.native.keys().collect::<Vec<_>>(), ["nat", "oldnat", "untaken"]);
         let volume = |policy: &str, claim: &str| json!({"spec": {"persistentVolumeReclaimPolicy": policy, "claimRef": {"namespace": "n", "name": claim}}});
         for (name, policy, claim, expected) in [
@@ -241,8 +300,15 @@ mod tests {
             ("fs", "Retain", "x", Verdict::Provision(Loss::Unreadable("pod volume backup"))),
             ("nat", "Delete", "x", Verdict::FromNative),
             ("nat", "Retain", "x", Verdict::FromNative),
-            ("untaken", "Retain", "x", Verdict::Provision(Loss::NotTaken)),
-            ("unrecorded", "Retain", "x", Verdict::Provision(Loss::NotTaken)),
+            ("untaken", "Retain", "x", Verdict::AsIs),
+            ("untaken", "Delete", "x", Verdict::Provision(Loss::NotTaken)),
+            ("unrecorded", "Retain", "x", Verdict::AsIs),
+            ("unrecorded", "Delete", "x", Verdict::Provision(Loss::NotTaken)),
+            ("csi-failed", "Retain", "x", Verdict::AsIs),
+            ("csi-failed", "Delete", "x", Verdict::Provision(Loss::NotTaken)),
+            ("fs-failed", "Retain", "x", Verdict::AsIs),
+            ("fs-failed", "Delete", "x", Verdict::Provision(Loss::NotTaken)),
+            ("csi-unready", "Retain", "x", Verdict::FromSnapshot),
             ("skip", "Retain", "x", Verdict::AsIs),
             ("skip", "Delete", "x", Verdict::Provision(Loss::NotSaved)),
             ("oldnat", "Retain", "x", Verdict::FromNative),

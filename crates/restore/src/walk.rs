@@ -9,6 +9,7 @@ use crate::desired::Maker;
 use crate::env::Env;
 use crate::existing_policies::ExistingPolicies;
 use crate::job_pods::JobPods;
+use crate::kept_volumes::KeptVolumes;
 use crate::levels::{Level, into_levels};
 use crate::load::{modifiers, policies, version_priorities};
 use crate::mapping::Mapping;
@@ -29,9 +30,10 @@ use lifeboat_api::Restore;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_hook::RestoreHooks;
-use lifeboat_object::{ApiResource, Catalog, GroupResource, Place, chain};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, Place, chain};
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
+use lifeboat_volume::BackupOrigin;
 use lifeboat_volume::csi::{GroupHandle, SnapshotsOfBackup, restore_actions};
 use lifeboat_volume::facts::ClaimKey;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -48,7 +50,7 @@ pub(crate) struct Walk {
     /// What is restored, in order.
     pub(crate) levels: Vec<Level>,
     /// What becomes of volumes and claims.
-    pub(crate) volumes: VolumeFates,
+    pub(crate) volumes: Arc<VolumeFates>,
     /// The snapshots of each group that the backup records.
     pub(crate) groups: BTreeMap<GroupHandle, BTreeSet<String>>,
     /// Rows of the objects whose owners a restore can bring back, in ascending order.
@@ -72,6 +74,8 @@ pub(crate) struct Walk {
     job_pods: Arc<JobPods>,
     /// Volumes that are made from native snapshots.
     pub(crate) natives: Arc<Natives>,
+    /// Volumes that come back as they are, and data that does not come.
+    kept: Arc<KeptVolumes>,
     actions: Vec<Arc<dyn RestoreItemAction>>,
     /// How long what is being deleted is waited for, and any resource.
     pub(crate) terminating_timeout: Duration,
@@ -131,6 +135,13 @@ impl Walk {
         let rows = restored.iter().chain(chosen.rows()).filter_map(|n| Some((*n, archive.row(*n)?)));
         let same_target = Arc::new(SameTarget::of(rows, &in_backup, &restore.spec.namespace_mapping));
         drop(restored);
+        let volumes = Arc::new(contents.volumes);
+        let kept = Arc::new(KeptVolumes {
+            origin: if contents.kept.is_empty() { BackupOrigin::Unknown } else { origin(restore, env).await? },
+            kept: contents.kept,
+            of_pods: recorded.of_pods.clone(),
+            fates: Arc::clone(&volumes),
+        });
         let levels = into_levels(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
         ahead.keep(&levels);
         let config =
@@ -146,7 +157,8 @@ impl Walk {
             schemas: Arc::new(Schemas::new(&env.cluster)),
             catalog,
             levels,
-            volumes: contents.volumes,
+            kept,
+            volumes,
             groups: recorded_groups(&recorded),
             with_owners: contents.with_owners,
             left_out: contents.left_out,
@@ -219,6 +231,7 @@ impl Walk {
             provisioned: Arc::clone(&self.provisioned),
             job_pods: Arc::clone(&self.job_pods),
             natives: Arc::clone(&self.natives),
+            kept: Arc::clone(&self.kept),
             modifiers: Arc::clone(&self.modifiers),
             schemas: Arc::clone(&self.schemas),
         })
@@ -311,6 +324,16 @@ fn tell_failures(before: &Catalog, catalog: &Catalog, env: &Env) {
     }
 }
 
+/// The cluster of which the backup is.
+async fn origin(restore: &Restore, env: &Env) -> Result<BackupOrigin, RestoreError> {
+    let claim = env.store.claim_of(&restore.spec.backup_name).await?;
+    let of_backup = claim.map(|claim| claim.cluster_uid).unwrap_or_default();
+    if of_backup.is_empty() {
+        return Ok(BackupOrigin::Unknown);
+    }
+    Ok(BackupOrigin::of(&of_backup, &env.cluster.uid().await?))
+}
+
 async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> {
     let backup = &restore.spec.backup_name;
     let files = VolumeFiles {
@@ -325,12 +348,14 @@ async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> 
 /// What the actions of CSI snapshots go by.
 fn snapshots_of_backup(archive: &Archive, chosen: &Arc<Chosen>, recorded: &Recorded) -> SnapshotsOfBackup {
     let (archive, chosen) = (archive.clone(), Arc::clone(chosen));
-    let drivers = recorded.snapshots.iter().map(|(claim, info)| {
-        let (namespace, name) = (claim.namespace.clone().unwrap_or_default(), claim.name.clone());
-        (ClaimKey { namespace, name }, info.driver.clone())
-    });
+    let key_of = |claim: &ObjectKey| {
+        let namespace = claim.namespace.clone().unwrap_or_default();
+        ClaimKey { namespace, name: claim.name.clone() }
+    };
+    let drivers = recorded.snapshots.iter().map(|(claim, info)| (key_of(claim), info.driver.clone()));
     SnapshotsOfBackup {
         drivers: drivers.collect(),
+        failed: recorded.failed_claims.iter().map(key_of).collect(),
         holds: Arc::new(move |key| chosen.find(key, |number| archive.row(number)).is_some()),
     }
 }

@@ -7,6 +7,7 @@
 //! delete them with their backup.
 
 mod actions;
+mod annotated;
 mod answer;
 mod api;
 mod at_once;
@@ -18,6 +19,7 @@ mod follow;
 mod group_clean;
 mod group_delete;
 mod group_handle;
+mod group_refusal;
 mod groups;
 mod held;
 mod kept_groups;
@@ -30,6 +32,7 @@ mod orphans;
 mod outcomes;
 mod recorded;
 mod reference;
+mod refusal;
 mod release;
 mod restore;
 mod secret;
@@ -40,6 +43,7 @@ mod stub;
 mod sweep;
 
 pub use actions::actions;
+pub use annotated::make_annotated_content;
 pub use content::Content;
 pub use delete::delete_actions;
 pub use error::CsiError;
@@ -48,12 +52,12 @@ pub use group_handle::GroupHandle;
 pub use groups::{ClaimGroup, GroupMember};
 pub use held::HeldSnapshots;
 pub use members::{is_group_of_backup, is_snapshot_of_backup};
-pub use names::{BACKUP_ACTIONS, DELETE_ACTIONS, RESTORE_ACTIONS};
+pub use names::{BACKUP_ACTIONS, DELETE_ACTIONS, RESTORE_ACTIONS, restored_name};
 pub use objects::{GROUP_SNAPSHOT_API, GroupTypes, SNAPSHOT_API, SnapshotTypes};
 pub use outcomes::{Taken, TakenGroup};
 pub use recorded::recorded_contents;
 pub use release::release_all;
-pub use restore::{SnapshotsOfBackup, restore_actions, restored_name, snapshot_of_claim, without_restored_names};
+pub use restore::{SnapshotsOfBackup, restore_actions, snapshot_of_claim, without_restored_names};
 pub use served::{served, served_by};
 pub use snapshots::{CsiBackup, CsiSnapshots};
 pub use stub::{Readiness, StubOf, make_ready, make_stub, stubs};

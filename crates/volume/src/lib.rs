@@ -5,6 +5,8 @@
 //! together, [`Verdicts::settle_groups`] says then whether they can be. What came of it is a [`Report`], and
 //! [`records`] makes the volume information of a backup from verdicts and reports, never from guesses.
 //!
+//! A restore has its own decision, [`plan_kept`]: how a volume comes back whose data lies on its own storage.
+//!
 //! Start reading at [`decide()`].
 
 mod class;
@@ -16,6 +18,7 @@ mod line;
 pub mod native;
 mod reason;
 mod record;
+mod restore_plan;
 mod survey;
 mod verdict;
 
@@ -24,5 +27,8 @@ pub use decide::{Rules, Volume, decide};
 pub use group::{GroupClass, GroupRules};
 pub use line::Line;
 pub use record::{Report, Reports, Saved, records, unprotected, unprotected_warning};
+pub use restore_plan::{
+    Allowed, BackupOrigin, ClaimOfVolume, KeptFacts, KeptPlan, KeptVolume, Refusal, VolumeHere, plan_kept,
+};
 pub use survey::{Decided, GroupNote, Survey, Verdicts};
 pub use verdict::{Flags, Group, GroupTrouble, Hindrance, Verdict, Way, Why};

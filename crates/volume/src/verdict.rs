@@ -61,7 +61,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether a snapshot was to be taken and it is known before that it cannot be, which is an error of its claim.
+    /// Says whether a snapshot was to be taken and it is known before that it cannot be, which is an error of its claim.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.way == Way::Skip && matches!(self.why, Why::Group { .. } | Why::NoClass { .. })

@@ -212,7 +212,7 @@ async fn what_fails_costs_its_volume_only() {
         let failed = all.as_array().unwrap().iter().find(|one| one["spec"]["providerVolumeID"] == "east-1");
         assert_eq!(failed.map(|one| one["status"].clone()), (attempted == 2).then(|| json!({"phase": "Failed"})));
         let info = &infos(&ground).await["a"];
-        let expected = if attempted == 2 { ("NativeSnapshot", "failed", false) } else { ("", "", true) };
+        let expected = if attempted == 2 { ("NativeSnapshot", "failed", false) } else { ("", "failed", true) };
         assert_eq!((info.backup_method.as_str(), info.result.as_str(), info.skipped), expected, "{call}");
     }
 }

@@ -328,3 +328,71 @@ async fn a_snapshot_that_failed_and_could_not_be_removed_then_is_removed_at_the_
     assert_eq!(outcome.results.errors.messages().count(), 1, "{:?}", outcome.results);
     assert_eq!(snapshots(&env.cluster, &types(&env.cluster).await).await, Vec::<Value>::new());
 }
+
+/// The names of claims whose snapshots are asked for and not taken, each time that there are some, until it is dropped; they are taken then.
+async fn note_asked(ground: &Ground, asked: &Mutex<Vec<Vec<String>>>) {
+    let cluster = ground.cluster().await;
+    let types = types(&cluster).await;
+    loop {
+        let all = snapshots(&cluster, &types).await;
+        let open: Vec<Value> = all.into_iter().filter(|snapshot| snapshot["status"].is_null()).collect();
+        let claim =
+            |snapshot: &Value| snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str().unwrap().to_owned();
+        if !open.is_empty() {
+            asked.lock().unwrap().push(open.iter().map(claim).collect());
+            tokio::select! {
+                () = serve(ground) => {}
+                () = async {
+                    while snapshots(&cluster, &types).await.iter().any(|snapshot| snapshot["status"].is_null() && open.iter().any(|one| one["metadata"]["uid"] == snapshot["metadata"]["uid"])) {
+                        sleep(Duration::from_millis(5)).await;
+                    }
+                } => {}
+            }
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_an_order_is_snapshotted_in_it_before_all_else() {
+    let ground = claims(5).await;
+    let (env, mut request) = (ground.env(ground.store()), request());
+    let listed = "shop/data-3, shop/data-1".to_owned();
+    request.backup.spec.ordered_resources = [("persistentvolumeclaims".to_owned(), listed)].into();
+    let asked = Mutex::new(Vec::new());
+    let outcome = tokio::select! {
+        outcome = Box::pin(run(&request, &env)) => outcome.unwrap(),
+        () = note_asked(&ground, &asked) => unreachable!("it serves for ever"),
+    };
+    assert_eq!(outcome.backup.status.phase, Some(BackupPhase::WaitingForPluginOperations), "{:?}", outcome.results);
+    let asked = asked.into_inner().unwrap();
+    assert_eq!(asked[..2], [vec!["data-3".to_owned()], vec!["data-1".to_owned()]], "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_snapshot_that_its_driver_refuses_for_good_ends_at_once_with_what_it_says() {
+    let ground = claims(1).await;
+    let (env, request) = (ground.env(ground.store()), request());
+    let said = "rpc error: code = InvalidArgument desc = no such pool";
+    let refuses = async {
+        let cluster = ground.cluster().await;
+        let types = types(&cluster).await;
+        loop {
+            for mut snapshot in snapshots(&cluster, &types).await {
+                if snapshot["status"].is_null() {
+                    snapshot["apiVersion"] = "snapshot.storage.k8s.io/v1".into();
+                    snapshot["kind"] = "VolumeSnapshot".into();
+                    snapshot["status"] = json!({"readyToUse": false, "error": {"message": said}});
+                    ground.put(snapshot).await;
+                }
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = Box::pin(run(&request, &env)) => outcome.unwrap(),
+        () = refuses => unreachable!("it refuses for ever"),
+    };
+    let errors: Vec<&str> = outcome.results.errors.messages().collect();
+    assert!(errors.len() == 1 && errors[0].ends_with(&format!(" is refused: {said}")), "{errors:?}");
+}

@@ -265,7 +265,7 @@ async fn tell_what_stays(client: &Client, backup: &Backup) -> Result<()> {
     Ok(())
 }
 
-/// What a person must know of the data in repositories of a backup that is deleted: of so many volumes by their files, and of snapshots that
+/// The warning of the data in repositories of a backup that is deleted: of so many volumes by their files, and of snapshots that
 /// were moved.
 fn what_stays(name: &str, by_files: usize, moves: bool) -> Option<String> {
     let of = match (by_files, moves) {

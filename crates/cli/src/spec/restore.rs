@@ -4,7 +4,10 @@ use super::config_map::config_map;
 use crate::flags::{self, List, Optional, OrSelectors, Pairs};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use lifeboat_api::well_known::{ANNOTATION_RELABEL, ANNOTATION_UPDATE_DEFINITIONS};
+use lifeboat_api::well_known::{
+    ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND_RELEASED, ANNOTATION_RELABEL, ANNOTATION_REUSE_VOLUMES,
+    ANNOTATION_UPDATE_DEFINITIONS,
+};
 use lifeboat_api::{
     Duration, ExistingResourcePolicyOverride, LabelSelector, Restore, RestoreStatusSpec, UploaderConfigForRestore,
 };
@@ -77,6 +80,16 @@ pub(crate) struct RestoreSpecArgs {
     /// Restore volumes from the CSI snapshots that the backup has taken; with false, claims are made empty
     #[arg(long, default_value = "")]
     restore_volumes: Optional<bool>,
+    /// Make claims empty whose data cannot be brought back: its snapshot failed, or it is in a form that this version cannot read.
+    /// Otherwise they and what would start on them are held back
+    #[arg(long)]
+    allow_empty_volumes: bool,
+    /// Bind claims again to the PersistentVolumes that they have released, which are still in the cluster with what they hold
+    #[arg(long)]
+    rebind_released: bool,
+    /// Make PersistentVolumes of another cluster again on the storage that they had there; nothing there may use it any more
+    #[arg(long)]
+    reuse_volumes: bool,
     /// Labels for the restore
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
     labels: Vec<Pairs>,
@@ -109,11 +122,15 @@ impl RestoreSpecArgs {
         let list = |given: &Option<List>| given.clone().unwrap_or_default().0;
         restore.metadata.labels = flags::merged(&self.labels);
         restore.metadata.annotations = flags::merged(&self.annotations);
-        for (is_wanted, name) in
-            [(self.relabel, ANNOTATION_RELABEL), (self.update_definitions, ANNOTATION_UPDATE_DEFINITIONS)]
-        {
-            if is_wanted {
-                restore.metadata.annotations.insert(name.to_owned(), "true".to_owned());
+        for (given, annotation) in [
+            (self.allow_empty_volumes, ANNOTATION_ALLOW_EMPTY_VOLUMES),
+            (self.rebind_released, ANNOTATION_REBIND_RELEASED),
+            (self.relabel, ANNOTATION_RELABEL),
+            (self.reuse_volumes, ANNOTATION_REUSE_VOLUMES),
+            (self.update_definitions, ANNOTATION_UPDATE_DEFINITIONS),
+        ] {
+            if given {
+                restore.metadata.annotations.insert(annotation.to_owned(), "true".to_owned());
             }
         }
         let spec = &mut restore.spec;
@@ -171,8 +188,14 @@ mod tests {
     fn what_the_spec_has_no_field_for_is_an_annotation() {
         for (line, expected) in [
             ("", json!({})),
+            ("--rebind-released=false --annotations a=b", json!({"a": "b"})),
             ("--relabel --annotations a=b", json!({"a": "b", "lifeboat.io/relabel": "true"})),
             ("--update-definitions", json!({"lifeboat.io/update-definitions": "true"})),
+            (
+                "--rebind-released --reuse-volumes --allow-empty-volumes",
+                json!({"lifeboat.io/rebind-released": "true", "lifeboat.io/reuse-volumes": "true",
+                    "lifeboat.io/allow-empty-volumes": "true"}),
+            ),
         ] {
             let mut restore = Restore::default();
             parsed::<RestoreSpecArgs>(line).apply(&mut restore);

@@ -373,6 +373,8 @@ async fn a_restore_without_volumes_makes_none() {
     let files = [velero(&[("pv-a", "east", "snap-a"), ("pv-b", "east", "snap-b")])];
     let mut ground = Ground::start(&objects, &files).await;
     ground.request.restore.spec.restore_pvs = Some(false);
+    // The backup is of another cluster.
+    ground.request.restore.metadata.annotations.insert("lifeboat.io/reuse-volumes".to_owned(), "true".to_owned());
     let outcome = ground.run().await;
     assert_eq!(messages(&outcome), [vec![] as Vec<String>, vec![]]);
     assert_eq!(ground.disks().await, texts(&[("pv-a", "old-a")]), "what was kept is where it was");
@@ -383,15 +385,16 @@ async fn a_restore_without_volumes_makes_none() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_was_not_taken_leaves_its_claim_empty_and_that_is_told() {
+async fn the_claim_of_a_snapshot_that_was_not_taken_is_held_back_and_that_is_told() {
     let objects = volume("pv-a", "a", "old-a");
     let info = json!([{"pvName": "pv-a", "backupMethod": "NativeSnapshot"}]).to_string();
     let ground = Ground::start(&objects, &[velero(&[("pv-a", "east", "")]), (BackupFile::VolumeInfo, info)]).await;
     let outcome = ground.run().await;
     let [warnings, errors] = messages(&outcome);
-    let expected = "1 claim comes back empty, because its data was not saved: shop/a;";
-    assert!(warnings.len() == 1 && warnings[0].starts_with(expected) && errors.is_empty(), "{warnings:?} {errors:?}");
-    assert_eq!((ground.volumes().await.len(), ground.claims().await), (0, texts(&[("shop/a", "")])));
+    let expected = "error restoring persistentvolumeclaims/shop/a: held back, because its snapshot was not taken when the backup was made; \
+                    restore it from another backup, or with --allow-empty-volumes to get it without its data";
+    assert_eq!((warnings, errors), (vec![], vec![expected.to_owned()]));
+    assert_eq!((ground.volumes().await.len(), ground.claims().await), (0, texts(&[])));
 }
 
 #[tokio::test]

@@ -123,9 +123,14 @@ impl<'a> Archived<'a> {
         if let Some(mode) = self.content.pointer("/spec/sourceVolumeMode").filter(|mode| !mode.is_null()) {
             spec["sourceVolumeMode"] = mode.clone();
         }
+        let mut labels = json!({LABEL_BACKUP_NAME: self.label});
+        // Of drivers whose csi-snapshotters run on the nodes, that of this node alone looks at the content.
+        if let Some(node) = self.content["metadata"]["labels"][MANAGED_BY].as_str() {
+            labels[MANAGED_BY] = node.into();
+        }
         json!({
             "apiVersion": types.contents.api_version(), "kind": types.contents.kind,
-            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: self.label}, "annotations": annotations, "finalizers": [SNAPSHOT_CONTENT_FINALIZER]},
+            "metadata": {"name": name, "labels": labels, "annotations": annotations, "finalizers": [SNAPSHOT_CONTENT_FINALIZER]},
             "spec": spec,
         })
     }
@@ -141,6 +146,9 @@ enum Live {
     /// A user's VolumeSnapshot is bound to it.
     OfUser,
 }
+
+/// On contents of drivers whose csi-snapshotters run on the nodes: the node.
+const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
 
 impl ContentAction {
     async fn live(&self, types: &SnapshotTypes, archived: &Archived<'_>) -> Result<Live, ActionError> {
@@ -251,7 +259,7 @@ mod tests {
 
     fn content() -> Value {
         json!({"metadata": {"name": "snapcontent-1", "uid": "1", "resourceVersion": "7", "finalizers": [SNAPSHOT_CONTENT_FINALIZER],
-                "labels": {LABEL_BACKUP_NAME: "nightly", "x": "y"},
+                "labels": {LABEL_BACKUP_NAME: "nightly", "x": "y", MANAGED_BY: "node-1"},
                 "annotations": {"snapshot.storage.kubernetes.io/deletion-secret-name": "key"}},
             "spec": {"driver": "d", "deletionPolicy": "Retain", "source": {"volumeHandle": "v"}, "sourceVolumeMode": "Block",
                 "volumeSnapshotClassName": "gone", "volumeSnapshotRef": {"namespace": "shop", "name": "s", "uid": "2"}},
@@ -276,7 +284,7 @@ mod tests {
         assert!(name.starts_with("velero-delete-") && name.len() == 34, "{name}");
         let expected = json!({
             "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
-            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: "nightly"},
+            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: "nightly", MANAGED_BY: "node-1"},
                 "annotations": {"snapshot.storage.kubernetes.io/deletion-secret-name": "key"}, "finalizers": [SNAPSHOT_CONTENT_FINALIZER]},
             "spec": {"driver": "d", "deletionPolicy": "Delete", "source": {"snapshotHandle": "snap-1"}, "sourceVolumeMode": "Block",
                 "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": name, "name": name}}});

@@ -1,5 +1,6 @@
 //! Why a snapshot was not taken.
 
+use super::refusal::FROZEN_PATIENCE;
 use crate::class::ClassTrouble;
 use lifeboat_cluster::ClusterError;
 use std::time::Duration;
@@ -30,6 +31,12 @@ pub enum CsiError {
         /// What the driver or its controller says.
         said: String,
     },
+    /// The driver or its controller refuses it, and no later try changes that.
+    #[error("the {0} is refused: {1}")]
+    Refused(String, String),
+    /// An error that can pass has not passed, and pods stand still meanwhile.
+    #[error("the {0} was not taken within {wait} of its first error, and pods stand still meanwhile: {1}", wait = format_duration(FROZEN_PATIENCE))]
+    Unpassed(String, String),
     /// The driver did not take a snapshot of several claims in time.
     #[error("the group snapshot {name} of the claims {claims} was not taken within {}: {said}", format_duration(*within))]
     GroupTimedOut {

@@ -10,6 +10,7 @@ use super::kept_groups::Unkept;
 use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
 use super::outcomes::{Promise, Taken, TakenGroup};
+use super::refusal::Patience;
 use super::snapshots::{BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, Waited};
 use crate::facts::{Claim, ClaimKey};
 use crate::group::{beside_note, fallback_note};
@@ -122,7 +123,12 @@ impl CsiSnapshots {
             }
         };
         let created = Created { what: "VolumeGroupSnapshot", namespace, name: &name, uid: &uid };
-        let taken = match self.bound(&followed, created, deadline).await {
+        let patience = Patience::new(deadline, line == Line::Frozen);
+        let bound = tokio::select! {
+            bound = self.bound(&followed, created, patience) => bound,
+            said = self.refused_content(types, created, patience) => Err(said),
+        };
+        let taken = match bound {
             Ok(bound) => self.all_members(group, created, bound, deadline).await,
             Err(e) => Err(e),
         };
@@ -136,6 +142,8 @@ impl CsiSnapshots {
                         within,
                         said: group.with_claims(&self.said_of(types, created, said).await),
                     },
+                    Waited::Refused(said) => CsiError::Refused(group.snapshot(created), group.with_claims(&said)),
+                    Waited::Unpassed(said) => CsiError::Unpassed(group.snapshot(created), group.with_claims(&said)),
                     Waited::Failed(error) => error,
                 };
                 self.give_up_group(types, created).await;
@@ -371,6 +379,11 @@ impl ClaimGroup {
         }
         out.beside = all.into_iter().flatten().collect();
         out
+    }
+
+    /// Its name in errors.
+    fn snapshot(&self, created: Created<'_>) -> String {
+        format!("group snapshot {} of the claims {}", created.place(), self.names())
     }
 
     fn names(&self) -> String {

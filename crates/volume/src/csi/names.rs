@@ -1,4 +1,6 @@
-//! The names of the actions of CSI snapshots (plugin-protocol.md 5).
+//! The names of the actions of CSI snapshots (plugin-protocol.md 5), and of what a restore makes.
+
+use sha2::{Digest, Sha256};
 
 /// The names of the actions of a backup, in the order in which they are called.
 pub const BACKUP_ACTIONS: [&str; 4] = [
@@ -8,11 +10,20 @@ pub const BACKUP_ACTIONS: [&str; 4] = [
     "velero.io/csi-volumesnapshotcontent-backupper",
 ];
 /// The names of the actions of a restore.
-pub const RESTORE_ACTIONS: [&str; 4] = [
+pub const RESTORE_ACTIONS: [&str; 5] = [
     "velero.io/csi-pvc-restorer",
     "velero.io/csi-volumesnapshot-restorer",
     "velero.io/csi-volumesnapshotclass-restorer",
     "velero.io/csi-volumesnapshotcontent-restorer",
+    "velero.io/csi-volumegroupsnapshot-restorer",
 ];
 /// The name of the action of a deletion.
 pub const DELETE_ACTIONS: [&str; 1] = ["velero.io/csi-volumesnapshotcontent-delete"];
+
+/// The name that a VolumeSnapshot of the backup and its content get in a restore.
+///
+/// compat: Velero's leaves the namespace out of it, so that snapshots of one name in two namespaces are taken for one.
+#[must_use]
+pub fn restored_name(restore_uid: &str, namespace: &str, snapshot: &str) -> String {
+    hex::encode(Sha256::digest(format!("{restore_uid}/{namespace}/{snapshot}")))
+}

@@ -1,13 +1,14 @@
 //! Velero's restore item actions of CSI snapshots (restore.md 6.5 to 6.7): claims are made from the snapshots that their backup
 //! keeps in the storage.
 
+use super::annotated::is_named_by_annotations;
 use super::answer::{failed, text};
 use super::api::SnapshotApi;
 use super::content::DeletionPolicy;
 use super::error::CsiError;
 use super::metadata::annotate;
-use super::names::RESTORE_ACTIONS;
-use super::objects::{SNAPSHOT_API, SnapshotTypes};
+use super::names::{RESTORE_ACTIONS, restored_name};
+use super::objects::{GROUP_SNAPSHOT_API, SNAPSHOT_API, SnapshotTypes};
 use super::reference::Reference;
 use super::secret::named_secret;
 use crate::class::SnapshotClass;
@@ -24,8 +25,7 @@ use lifeboat_api::well_known::{
 use lifeboat_cluster::Cluster;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
@@ -34,6 +34,8 @@ use tokio::sync::OnceCell;
 pub struct SnapshotsOfBackup {
     /// Whether the backup holds an object.
     pub holds: Arc<dyn Fn(&ObjectKey) -> bool + Send + Sync>,
+    /// Claims whose snapshot failed when the backup was made: nothing is restored from one.
+    pub failed: BTreeSet<ClaimKey>,
     /// The drivers of the snapshots, by claim of the backup, as far as they are recorded.
     pub drivers: BTreeMap<ClaimKey, String>,
 }
@@ -60,15 +62,8 @@ pub fn restore_actions(
         Arc::new(SnapshotAction),
         Arc::new(ClassAction),
         Arc::new(ContentAction { cluster: cluster.clone(), types, classes: OnceCell::new() }),
+        Arc::new(GroupAction),
     ]
-}
-
-/// The name that a VolumeSnapshot of the backup and its content get in a restore.
-///
-/// compat: Velero's leaves the namespace out of it, so that snapshots of one name in two namespaces are taken for one.
-#[must_use]
-pub fn restored_name(restore_uid: &str, namespace: &str, snapshot: &str) -> String {
-    hex::encode(Sha256::digest(format!("{restore_uid}/{namespace}/{snapshot}")))
 }
 
 /// The name of the VolumeSnapshot that holds the data of a claim of a backup; `None` when it has none, or when the data was moved out
@@ -209,6 +204,9 @@ impl RestoreItemAction for ClaimAction {
         let claim =
             ClaimKey { namespace: namespace.to_owned(), name: text(item_from_backup, "/metadata/name").to_owned() };
         let target = restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str);
+        if self.snapshots.failed.contains(&claim) {
+            return Ok(RestoreItemOutput::with(item));
+        }
         if !item["spec"].is_object() || self.stays(target, &claim.name).await? {
             return Ok(RestoreItemOutput::with(item));
         }
@@ -264,7 +262,8 @@ impl RestoreItemAction for SnapshotAction {
         let backup = |pointer: &str| text(item_from_backup, pointer);
         let (namespace, name) = (backup("/metadata/namespace"), backup("/metadata/name"));
         let content = backup("/status/boundVolumeSnapshotContentName");
-        if content.is_empty() {
+        let is_named = is_named_by_annotations(item_from_backup);
+        if content.is_empty() && !is_named {
             let why = format!(
                 "the backup does not say which VolumeSnapshotContent {namespace}/{name} is bound to: {UNTAKEN}"
             );
@@ -275,6 +274,10 @@ impl RestoreItemAction for SnapshotAction {
         item["spec"] = json!({"source": {"volumeSnapshotContentName": restored}});
         annotate(&mut item, &[(ANNOTATION_VSC_DELETION_POLICY, DeletionPolicy::Retain.as_str().to_owned())]);
         leave_backup(&mut item);
+        if content.is_empty() {
+            // Its content is made beside it.
+            return Ok(RestoreItemOutput::with(item));
+        }
         let contents = GroupResource::new(SNAPSHOT_API, "volumesnapshotcontents");
         Ok(after(item, vec![ObjectKey::new(contents, None, content)]))
     }
@@ -379,6 +382,31 @@ impl RestoreItemAction for ContentAction {
         let names = [ANNOTATION_SNAPSHOTTER_SECRET_NAME, ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE];
         let additional_items = named_secret(item_from_backup, names).into_iter().collect();
         Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
+    }
+
+    fn is_pure(&self) -> bool {
+        true
+    }
+}
+
+/// `velero.io/csi-volumegroupsnapshot-restorer`: a group that was taken is not asked for again. Its members come back by themselves, and what
+/// stands for it is made where that is needed.
+struct GroupAction;
+
+#[async_trait]
+impl RestoreItemAction for GroupAction {
+    fn name(&self) -> &str {
+        RESTORE_ACTIONS[4]
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        let types = ["volumegroupsnapshots", "volumegroupsnapshotcontents"];
+        let types = types.map(|name| format!("{name}.{GROUP_SNAPSHOT_API}"));
+        ActionScope::resources(&types.each_ref().map(String::as_str))
+    }
+
+    async fn execute(&self, _: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
+        Ok(RestoreItemOutput::skip())
     }
 
     fn is_pure(&self) -> bool {

@@ -5,11 +5,12 @@ use super::api::SnapshotApi;
 use super::clean::remove;
 use super::content::Content;
 use super::error::CsiError;
-use super::follow::{Followed, Source};
+use super::follow::{Followed, SnapshotState, Source};
 use super::kept_groups::KeptGroups;
 use super::look::Look;
 use super::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
 use super::outcomes::{Outcomes, Promise, Taken};
+use super::refusal::{Patience, is_final};
 use crate::class::{ClassChoice, SnapshotClasses};
 use crate::facts::{Claim, ClaimKey};
 use crate::line::{Line, Places};
@@ -203,13 +204,16 @@ impl CsiSnapshots {
         let wanted = ToCreate { resource: &types.snapshots, namespace, name: &name, body, is_it: &is_of_claim };
         let uid = self.create(wanted, deadline).await?;
         let created = Created { what: "VolumeSnapshot", namespace, name: &name, uid: &uid };
-        match self.wait(&followed, created, deadline).await {
+        let patience = Patience::new(deadline, line == Line::Frozen);
+        match self.wait(&followed, created, patience).await {
             Ok(taken) => Ok(taken),
             Err(e) => {
                 let error = match e {
                     Waited::TimedOut(said) => {
                         CsiError::TimedOut { name: format!("{namespace}/{name}"), within: timeout, said }
                     }
+                    Waited::Refused(said) => CsiError::Refused(format!("VolumeSnapshot {namespace}/{name}"), said),
+                    Waited::Unpassed(said) => CsiError::Unpassed(format!("VolumeSnapshot {namespace}/{name}"), said),
                     Waited::Failed(error) => error,
                 };
                 // Of a cancelled backup all go in the end, when their drivers have ended; until then a pod may stand still.
@@ -292,39 +296,37 @@ impl CsiSnapshots {
         }
     }
 
-    /// Waits until an object is bound to a content that says that it was taken.
+    /// Waits until an object is bound to a content that says that it was taken. It ends before where the object is refused, or an error stays
+    /// while pods stand still.
     pub(super) async fn bound(
         &self,
         followed: &Followed,
         created: Created<'_>,
-        deadline: Instant,
+        mut patience: Patience,
     ) -> Result<BoundTo, Waited> {
-        let until = followed.until((created.namespace, created.name), deadline, |state| {
-            if !state.is(created.uid) {
-                return None;
-            }
-            if state.is_deleted() {
-                return Some(None);
-            }
-            let bound = |(content, at): (&str, &str)| BoundTo {
-                content: content.to_owned(),
-                at: at.parse().ok().map(Time::new),
+        loop {
+            let until = followed.until((created.namespace, created.name), patience.until(), |state| {
+                state.is(created.uid).then(|| Turn::of(state, patience.has_error())).flatten()
+            });
+            let until = tokio::select! {
+                until = until => until,
+                () = self.operation.cancel.cancelled() => return Err(Waited::Failed(CsiError::Cancelled)),
             };
-            state.taken().map(bound).map(Some)
-        });
-        let until = tokio::select! {
-            until = until => until,
-            () = self.operation.cancel.cancelled() => return Err(Waited::Failed(CsiError::Cancelled)),
-        };
-        match until {
-            Ok(Some(taken)) => Ok(taken),
-            Ok(None) => Err(created.gone()),
-            Err(state) => Err(Waited::TimedOut(state.unwrap_or_default().said().to_owned())),
+            match until {
+                Ok(Turn::Taken(taken)) => return Ok(taken),
+                Ok(Turn::Gone) => return Err(created.gone()),
+                Ok(Turn::Refused(said)) => return Err(Waited::Refused(said)),
+                Ok(Turn::Error(has_error)) => patience.see(has_error, Instant::now()),
+                Err(state) => {
+                    let said = state.unwrap_or_default().said().to_owned();
+                    return Err(if patience.is_shortened() { Waited::Unpassed(said) } else { Waited::TimedOut(said) });
+                }
+            }
         }
     }
 
-    async fn wait(&self, followed: &Followed, created: Created<'_>, deadline: Instant) -> Result<Taken, Waited> {
-        let BoundTo { content, at } = self.bound(followed, created, deadline).await?;
+    async fn wait(&self, followed: &Followed, created: Created<'_>, mut patience: Patience) -> Result<Taken, Waited> {
+        let BoundTo { content, at } = self.bound(followed, created, patience).await?;
         loop {
             let content = self.content(&content).await?.ok_or_else(|| created.gone())?;
             let content = Content::of(&content);
@@ -332,8 +334,13 @@ impl CsiSnapshots {
                 let (namespace, name) = (created.namespace.to_owned(), created.name.to_owned());
                 return Ok(Taken { namespace, name, content, at, group: None });
             }
-            if Instant::now() + PAUSE > deadline {
-                return Err(Waited::TimedOut(format!("its content {} has no handle: {}", content.name, content.error)));
+            patience.see(!content.error.is_empty(), Instant::now());
+            let said = format!("its content {} has no handle: {}", content.name, content.error);
+            if is_final(&content.error) {
+                return Err(Waited::Refused(said));
+            }
+            if Instant::now() + PAUSE > patience.until() {
+                return Err(if patience.is_shortened() { Waited::Unpassed(said) } else { Waited::TimedOut(said) });
             }
             self.pause().await.map_err(Waited::Failed)?;
         }
@@ -377,6 +384,35 @@ impl Created<'_> {
     }
 }
 
+/// News of an object that is waited for.
+enum Turn {
+    /// It was taken.
+    Taken(BoundTo),
+    /// It goes, or is gone.
+    Gone,
+    /// It is refused for good; what is said of it.
+    Refused(String),
+    /// Whether it has an error that can pass.
+    Error(bool),
+}
+
+impl Turn {
+    /// The news in this state for somebody who has seen an error, or none; `None` when there is none.
+    fn of(state: &SnapshotState, had_error: bool) -> Option<Self> {
+        if state.is_deleted() {
+            return Some(Self::Gone);
+        }
+        if let Some((content, at)) = state.taken() {
+            let at = at.parse().ok().map(Time::new);
+            return Some(Self::Taken(BoundTo { content: content.to_owned(), at }));
+        }
+        match state.error() {
+            Some(said) if is_final(said) => Some(Self::Refused(said.to_owned())),
+            error => (error.is_some() != had_error).then_some(Self::Error(error.is_some())),
+        }
+    }
+}
+
 /// What an object is bound to that was taken.
 pub(super) struct BoundTo {
     /// The name of the content.
@@ -389,6 +425,10 @@ pub(super) struct BoundTo {
 pub(super) enum Waited {
     /// Not in time; what is said of it.
     TimedOut(String),
+    /// It is refused for good; what is said of it.
+    Refused(String),
+    /// Its error has not passed, and pods stand still; what is said of it.
+    Unpassed(String),
     Failed(CsiError),
 }
 

@@ -28,18 +28,41 @@ fn stub_name(restore_uid: &str, group: &GroupHandle) -> String {
 }
 
 /// A stub: it stands for a group in the storage, and takes nothing from it when it goes.
-fn stub(restore: &Restore, group: &GroupHandle, of: StubOf<'_>, types: &GroupTypes) -> Value {
+fn stub(restore: &Restore, group: &GroupHandle, of: StubOf<'_>, types: &GroupTypes, secret: &Value) -> Value {
     let name = stub_name(&restore.metadata.uid, group);
     let reference = format!("stub-vgs-{}", &name[..8]);
     json!({
         "apiVersion": types.contents.api_version(), "kind": types.contents.kind,
-        "metadata": {"name": name, "labels": {LABEL_RESTORE_NAME: label_value(&restore.metadata.name)}},
+        "metadata": {"name": name, "labels": {LABEL_RESTORE_NAME: label_value(&restore.metadata.name)}, "annotations": secret},
         "spec": {
             "driver": group.driver, "deletionPolicy": DeletionPolicy::Retain.as_str(),
             "source": {"groupSnapshotHandles": {"volumeGroupSnapshotHandle": group.handle, "volumeSnapshotHandles": of.snapshots}},
             "volumeGroupSnapshotRef": {"kind": types.groups.kind, "namespace": of.namespace, "name": reference}},
     })
 }
+
+/// The annotations by which the driver of a stub is told its Secret, by the first class of the driver: some, such as that of Ceph RBD, answer
+/// no question about a group without it.
+fn secret_of(driver: &str, mut classes: Vec<Value>) -> Value {
+    classes.sort_by(|a, b| text(a, "/metadata/name").cmp(text(b, "/metadata/name")));
+    let mut out = json!({});
+    let Some(class) = classes.iter().find(|class| text(class, "/driver") == driver) else { return out };
+    for (annotation, parameter) in SECRET {
+        if let Some(value) = class["parameters"][parameter].as_str() {
+            out[annotation] = value.into();
+        }
+    }
+    out
+}
+
+/// Annotations of contents of groups, and the parameters of classes with the same.
+const SECRET: [(&str, &str); 2] = [
+    ("groupsnapshot.storage.kubernetes.io/deletion-secret-name", "csi.storage.k8s.io/group-snapshotter-secret-name"),
+    (
+        "groupsnapshot.storage.kubernetes.io/deletion-secret-namespace",
+        "csi.storage.k8s.io/group-snapshotter-secret-namespace",
+    ),
+];
 
 /// What a stub is made for.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +85,11 @@ pub async fn make_stub(
     of: StubOf<'_>,
 ) -> Result<(), CsiError> {
     let name = stub_name(&restore.metadata.uid, group);
-    let wanted = Wanted::of(stub(restore, group, of, types).to_string().into());
+    let mut classes = Vec::new();
+    // Without the right to list classes, only drivers that need a Secret fail, and say so.
+    let _ = each(cluster, selected(&types.classes, String::new()), |class| classes.push(class)).await;
+    let secret = secret_of(&group.driver, classes);
+    let wanted = Wanted::of(stub(restore, group, of, types, &secret).to_string().into());
     match cluster.create(&types.contents, None, &name, wanted).await {
         Ok(_) => {}
         Err(e) if e.is_already_exists() => {}
@@ -176,12 +203,21 @@ mod tests {
         let mut restore = Restore::default();
         (restore.metadata.name, restore.metadata.uid) = ("r".repeat(70), "u".into());
         let snapshots = BTreeSet::from(["s-a".to_owned(), "s-b".to_owned()]);
-        let made = stub(&restore, &group, StubOf { namespace: "copy", snapshots: &snapshots }, &types);
+        let class = |name: &str, driver: &str, secret: &str| {
+            json!({"metadata": {"name": name}, "driver": driver, "parameters": {"other": "x",
+                "csi.storage.k8s.io/group-snapshotter-secret-name": secret, "csi.storage.k8s.io/group-snapshotter-secret-namespace": "ceph"}})
+        };
+        let secret =
+            secret_of("d", vec![class("b", "d", "second"), class("a", "d", "first"), class("0", "e", "other")]);
+        assert_eq!(secret_of("none", vec![class("a", "d", "first")]), json!({}));
+        let made = stub(&restore, &group, StubOf { namespace: "copy", snapshots: &snapshots }, &types, &secret);
         let name = stub_name("u", &group);
         // compat: the name that Velero gives it, so that it finds it.
         assert_eq!(name, hex::encode(Sha256::digest("u/g")));
         let expected = json!({"apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshotContent",
-            "metadata": {"name": name, "labels": {"velero.io/restore-name": label_value(&"r".repeat(70))}},
+            "metadata": {"name": name, "labels": {"velero.io/restore-name": label_value(&"r".repeat(70))},
+                "annotations": {"groupsnapshot.storage.kubernetes.io/deletion-secret-name": "first",
+                    "groupsnapshot.storage.kubernetes.io/deletion-secret-namespace": "ceph"}},
             "spec": {"driver": "d", "deletionPolicy": "Retain",
                 "source": {"groupSnapshotHandles": {"volumeGroupSnapshotHandle": "g", "volumeSnapshotHandles": ["s-a", "s-b"]}},
                 "volumeGroupSnapshotRef": {"kind": "VolumeGroupSnapshot", "namespace": "copy", "name": format!("stub-vgs-{}", &name[..8])}}});

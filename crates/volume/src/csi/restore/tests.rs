@@ -32,7 +32,11 @@ async fn claims(is_served: bool, holds: bool) -> ClaimAction {
         claims: None,
         storage_classes: None,
         is_served,
-        snapshots: SnapshotsOfBackup { holds: Arc::new(move |_| holds), drivers: BTreeMap::new() },
+        snapshots: SnapshotsOfBackup {
+            holds: Arc::new(move |_| holds),
+            drivers: BTreeMap::new(),
+            failed: BTreeSet::new(),
+        },
         provisioners: Mutex::default(),
     }
 }
@@ -196,9 +200,34 @@ async fn the_actions_are_those_of_the_lists_of_names_in_their_order() {
     let snapshots = CsiSnapshots::new(&cluster, &operation, of);
     let of_backup = actions(&snapshots, &Arc::default());
     assert_eq!(of_backup.iter().map(|action| action.name()).collect::<Vec<_>>(), BACKUP_ACTIONS);
-    let known = SnapshotsOfBackup { holds: Arc::new(|_| false), drivers: BTreeMap::new() };
+    let known = SnapshotsOfBackup { holds: Arc::new(|_| false), drivers: BTreeMap::new(), failed: BTreeSet::new() };
     let of_restore = restore_actions(&cluster, &catalog, known);
     assert_eq!(of_restore.iter().map(|action| action.name()).collect::<Vec<_>>(), RESTORE_ACTIONS);
     let of_deletion = delete_actions(&cluster, &catalog, crate::csi::ArchivedSnapshots::default());
     assert_eq!(of_deletion.iter().map(|action| action.name()).collect::<Vec<_>>(), DELETE_ACTIONS);
+}
+
+#[tokio::test]
+async fn a_group_of_snapshots_is_never_asked_for_again_by_a_restore() {
+    for kind in ["VolumeGroupSnapshot", "VolumeGroupSnapshotContent"] {
+        let object =
+            json!({"kind": kind, "metadata": {"namespace": "shop", "name": "g"}, "spec": {"source": {"selector": {}}}});
+        let input = RestoreItemInput { item: object.clone(), item_from_backup: &object, restore: &restore() };
+        assert_eq!(GroupAction.execute(input).await.unwrap(), RestoreItemOutput::skip());
+    }
+    let scope = GroupAction.applies_to().included_resources;
+    let expected = ["volumegroupsnapshots", "volumegroupsnapshotcontents"];
+    assert_eq!(scope, expected.map(|name| format!("{name}.groupsnapshot.storage.k8s.io")));
+}
+
+#[tokio::test]
+async fn a_snapshot_that_its_annotations_name_needs_no_content_of_the_backup() {
+    let annotations = json!({"velero.io/csi-volumesnapshot-handle": "snap-1", "velero.io/csi-driver-name": "d"});
+    let object =
+        json!({"kind": "VolumeSnapshot", "metadata": {"namespace": "shop", "name": "s", "annotations": annotations}});
+    let input = RestoreItemInput { item: object.clone(), item_from_backup: &object, restore: &restore() };
+    let output = SnapshotAction.execute(input).await.unwrap();
+    let name = restored_name("u", "shop", "s");
+    assert_eq!((output.additional_items.len(), &output.item["metadata"]["name"]), (0, &json!(name)));
+    assert_eq!(output.item["spec"], json!({"source": {"volumeSnapshotContentName": name}}));
 }

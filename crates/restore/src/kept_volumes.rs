@@ -1,0 +1,152 @@
+//! Volumes that come back as they are, and objects whose data the backup does not have: what is done with them, their claims and
+//! the pods that would start on nothing. It is decided from what the cluster has, each time it is asked.
+
+use crate::env::Env;
+use crate::mapping::Mapping;
+use crate::volume_fates::VolumeFates;
+use crate::volumes::{allows, allows_empty};
+use lifeboat_api::well_known::{ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
+use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
+use lifeboat_volume::{Allowed, BackupOrigin, ClaimOfVolume, KeptFacts, KeptPlan, KeptVolume, VolumeHere, plan_kept};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Kept volumes and lost data of a restore.
+#[derive(Debug, Default)]
+pub(crate) struct KeptVolumes {
+    /// Volumes that come back as they are, by their names.
+    pub(crate) kept: BTreeMap<String, KeptVolume>,
+    /// Volumes of pods without claims whose data lies in a repository, by namespace and name of the pod.
+    pub(crate) of_pods: BTreeMap<(String, String), BTreeSet<String>>,
+    /// The fates of all volumes.
+    pub(crate) fates: Arc<VolumeFates>,
+    /// Of which cluster the backup is.
+    pub(crate) origin: BackupOrigin,
+}
+
+/// A kept volume that an object is about, as it is in the cluster.
+pub(crate) struct PlannedVolume {
+    /// The way in which it comes back.
+    pub(crate) plan: KeptPlan,
+    /// The volume in the cluster; `None` when it is not there.
+    pub(crate) existing: Option<Value>,
+}
+
+impl KeptVolumes {
+    /// The kept volume that an object stands for, or that a claim asks for.
+    fn of(&self, target: &ObjectKey, desired: &Value) -> Option<&KeptVolume> {
+        match (target.resource.group.as_str(), target.resource.resource.as_str()) {
+            ("", "persistentvolumes") => self.kept.get(&target.name),
+            ("", "persistentvolumeclaims") => self.kept.get(desired["spec"]["volumeName"].as_str()?),
+            _ => None,
+        }
+    }
+
+    /// Plans the kept volume that an object is about; `None` for other objects.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub(crate) async fn plan(
+        &self,
+        target: &ObjectKey,
+        desired: &Value,
+        mapping: &Mapping,
+        env: &Env,
+    ) -> Result<Option<PlannedVolume>, ClusterError> {
+        let Some(volume) = self.of(target, desired) else { return Ok(None) };
+        let existing = read(&env.cluster, &volumes(), None, &volume.name).await?;
+        let claim = match existing.as_ref().and_then(ClaimOfVolume::of) {
+            Some(ClaimOfVolume { key, .. }) => {
+                let claims = ApiResource::persistent_volume_claims();
+                read(&env.cluster, &claims, Some(&key.namespace), &key.name).await?
+            }
+            None => None,
+        };
+        let here = VolumeHere::of(existing.as_ref(), claim.as_ref());
+        let namespace = volume.claim.as_ref().map_or("", |claim| claim.key.namespace.as_str());
+        let allowed = Allowed {
+            rebinds_released: allows(&mapping.restore, ANNOTATION_REBIND_RELEASED),
+            reuses_volumes: allows(&mapping.restore, ANNOTATION_REUSE_VOLUMES),
+        };
+        let target = mapping.namespace(namespace);
+        let plan = plan_kept(KeptFacts { volume, target, here: &here, origin: &self.origin, allowed });
+        Ok(Some(PlannedVolume { plan, existing }))
+    }
+
+    /// Gives the kept volume that an object is about back to its claim.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub(crate) async fn rebind(
+        &self,
+        target: &ObjectKey,
+        desired: &Value,
+        patch: &Value,
+        env: &Env,
+    ) -> Result<(), ClusterError> {
+        let Some(volume) = self.of(target, desired) else { return Ok(()) };
+        env.cluster.patch(&volumes(), None, &volume.name, MergePatch::of(patch.to_string().into())).await.map(drop)
+    }
+
+    /// The reason to hold an object of the backup back that would start on nothing, or be it: a claim or a pod whose data the backup does not
+    /// have. `None` for others, for what the user wants empty, and for what is in the cluster already.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub(crate) async fn lost(
+        &self,
+        target: &ObjectKey,
+        from_backup: &Value,
+        mapping: &Mapping,
+        env: &Env,
+    ) -> Result<Option<String>, ClusterError> {
+        if allows_empty(&mapping.restore) {
+            return Ok(None);
+        }
+        let namespace = from_backup["metadata"]["namespace"].as_str().unwrap_or_default();
+        let why = match (target.resource.group.as_str(), target.resource.resource.as_str()) {
+            ("", "persistentvolumeclaims") => {
+                let key = ObjectKey { namespace: Some(namespace.to_owned()), ..target.clone() };
+                self.fates.loss(&key, from_backup, &mapping.restore)
+            }
+            ("", "pods") => self.of_pods.get(&(namespace.to_owned(), target.name.clone())).map(|volumes| {
+                let volumes: Vec<&str> = volumes.iter().map(String::as_str).collect();
+                let (of, their) = match volumes.len() {
+                    1 => ("a pod volume backup", "its volume"),
+                    _ => ("pod volume backups", "its volumes"),
+                };
+                format!("the data of {their} {} is in {of}, which this version cannot read", volumes.join(", "))
+            }),
+            _ => None,
+        };
+        let Some(why) = why else { return Ok(None) };
+        let Some(resource) = mapping.catalog.find(&target.resource) else { return Ok(None) };
+        let there = read(&env.cluster, resource, target.namespace.as_deref(), &target.name).await?;
+        let stays = there.is_some_and(|there| there["metadata"]["deletionTimestamp"].is_null());
+        Ok((!stays).then(|| {
+            format!("held back, because {why}; restore it from another backup, or with --allow-empty-volumes to get it without its data")
+        }))
+    }
+}
+
+/// Says whether an object is a PersistentVolume.
+pub(crate) fn is_volume(key: &ObjectKey) -> bool {
+    key.resource == GroupResource::new("", "persistentvolumes")
+}
+
+fn volumes() -> ApiResource {
+    ApiResource { namespaced: false, ..ApiResource::new("", "v1", "persistentvolumes", "PersistentVolume") }
+}
+
+async fn read(
+    cluster: &Cluster,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Option<Value>, ClusterError> {
+    let body = cluster.get(resource, namespace, name).await?;
+    // An answer that is no JSON is an object of which nothing is known.
+    Ok(body.map(|body| serde_json::from_slice(&body).unwrap_or_default()))
+}
