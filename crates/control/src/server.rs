@@ -156,6 +156,9 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         buckets,
         signer,
         cluster_uid: OnceLock::new(),
+        probes: crate::work::probe::Probes::default(),
+        remarks: crate::work::remarks::Remarks::default(),
+        restore_sweeps: crate::work::sweep::RestoreSweeps::default(),
     };
     let mut server = Server::new(context, health);
     let ended = tokio::select! {
