@@ -17,6 +17,7 @@ pub mod native_snapshot;
 pub mod operations;
 pub mod path;
 pub mod repository_snapshot;
+pub mod restore_claim;
 pub mod sidecar;
 pub mod tar_header;
 pub mod tar_reader;

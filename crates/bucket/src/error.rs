@@ -15,6 +15,8 @@ pub enum ErrorKind {
     Throttled,
     /// The network or the server failed for now: try again.
     Transient,
+    /// The store does not know how to do that, such as a put on a condition: do without it.
+    Unsupported,
     /// The request cannot succeed: a key or range that the store does not take.
     Invalid,
     /// Anything else: give up.

@@ -122,6 +122,10 @@ pub(crate) struct ServerArgs {
     /// four hours
     #[arg(long, value_parser = flags::positive_duration, default_value = "15m", value_name = "DURATION")]
     max_hook_timeout: Duration,
+    /// How long the objects stay in the bucket that a restore has recreated or removed, as they were before, also when the restore and its
+    /// backup are deleted
+    #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
+    keep_replaced: Duration,
     /// Types to restore first and, after a "-", last
     #[arg(long, value_name = "TYPE,…")]
     restore_resource_priorities: Option<String>,
@@ -423,6 +427,8 @@ impl ServerArgs {
             max_hook_timeout: Some(self.max_hook_timeout),
             features: globals.features(),
             lists_existing: !self.disable_informer_cache,
+            served: true,
+            keep_replaced: self.keep_replaced,
             ..lifeboat_restore::Settings::default()
         };
         if let Some(priorities) = &self.restore_resource_priorities {

@@ -116,6 +116,7 @@ impl Failures {
             ("PreconditionFailed" | "ConditionalRequestConflict", _) | (_, 412) => {
                 (ErrorKind::Exists, "the object exists or is being written")
             }
+            ("NotImplemented", _) | (_, 501) => (ErrorKind::Unsupported, "the server does not know how to do that"),
             ("InvalidAccessKeyId" | "XAdminUserNotFound", _) => (
                 ErrorKind::Denied,
                 "the access key is not known; check the access key ID and that it belongs to this server",
@@ -149,9 +150,7 @@ impl Failures {
                 "access is denied; check the permissions on the bucket (without the right to list it, missing objects are denied too)",
             ),
             ("" | "NotFound", 404) => (ErrorKind::NotFound, "there is no such object, or no such bucket"),
-            (_, 500..=599) if refusal.status != 501 && refusal.status != 507 => {
-                (ErrorKind::Transient, "the server failed for now")
-            }
+            (_, 500..=599) if refusal.status != 507 => (ErrorKind::Transient, "the server failed for now"),
             (_, 400..=499) => (ErrorKind::Invalid, "the server does not take the request"),
             ("", 200..=299) => (ErrorKind::Other, "the answer is none of an S3 server"),
             _ => (ErrorKind::Other, "the server refused"),
@@ -266,7 +265,7 @@ mod tests {
             (301, "PermanentRedirect", ErrorKind::Invalid),
             (301, "", ErrorKind::Invalid),
             (400, "KeyTooLongError", ErrorKind::Invalid),
-            (501, "NotImplemented", ErrorKind::Other),
+            (501, "NotImplemented", ErrorKind::Unsupported),
             (507, "XMinioStorageFull", ErrorKind::Other),
             (0, "Odd", ErrorKind::Other),
         ];

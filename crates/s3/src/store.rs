@@ -8,11 +8,12 @@ use crate::{S3Config, list};
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::presigning::PresigningConfig;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use lifeboat_bucket::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// A bucket.
@@ -34,6 +35,8 @@ pub struct S3 {
     writer: Writer,
     deleter: Deleter,
     aborts: Arc<Aborts>,
+    /// Whether the server has answered with a whole object when a part was asked for.
+    ignores_ranges: AtomicBool,
 }
 
 impl S3 {
@@ -47,7 +50,8 @@ impl S3 {
         let Connection { client, public, failures, times } = Connection::open(&config).await?;
         let aborts = Arc::new(Aborts::default());
         let writer = Writer::new(client.clone(), failures.clone(), times, &config, Arc::clone(&aborts));
-        Ok(Self { client, public, failures, writer, deleter: Deleter::default(), aborts })
+        let (deleter, ignores_ranges) = (Deleter::default(), AtomicBool::default());
+        Ok(Self { client, public, failures, writer, deleter, aborts, ignores_ranges })
     }
 
     /// The region that requests are signed for.
@@ -71,6 +75,24 @@ impl S3 {
     }
 }
 
+/// A part of a whole object, of which no more is read than that needs.
+fn part_of(whole: ByteStream, Range { start, end }: Range<u64>) -> ByteStream {
+    let parts = futures::stream::try_unfold((whole, 0), move |(mut whole, mut at)| async move {
+        while at < end {
+            let Some(piece) = whole.try_next().await? else { return Ok(None) };
+            let length = piece.len() as u64;
+            let cut = |position: u64| usize::try_from(position.saturating_sub(at).min(length)).unwrap_or(piece.len());
+            let wanted = piece.slice(cut(start)..cut(end));
+            at += length;
+            if !wanted.is_empty() {
+                return Ok(Some((wanted, (whole, at))));
+            }
+        }
+        Ok(None)
+    });
+    parts.boxed()
+}
+
 impl fmt::Debug for S3 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("S3").field("store", &self.failures.store).field("region", &self.failures.region).finish()
@@ -81,6 +103,11 @@ impl fmt::Debug for S3 {
 impl BlobStore for S3 {
     fn describe(&self) -> String {
         self.failures.store.clone()
+    }
+
+    /// A server that ignores ranges is known when it has answered once: what was begun before reads past what is before its part.
+    fn reads_ranges(&self) -> bool {
+        !self.ignores_ranges.load(Ordering::Relaxed)
     }
 
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
@@ -97,18 +124,32 @@ impl BlobStore for S3 {
             return Ok(futures::stream::empty().boxed());
         }
         let wanted = range.as_ref().map(|range| range.end - range.start);
-        let header = range.map(|range| format!("bytes={}-{}", range.start, range.end - 1));
+        let header = range.as_ref().map(|range| format!("bytes={}-{}", range.start, range.end - 1));
         let answer = self.client.get_object().bucket(&self.failures.bucket).key(key).set_range(header).send().await;
         let answer = answer.map_err(|e| self.failures.of("get", key, e))?;
         let length = answer.content_length().and_then(|length| u64::try_from(length).ok());
+        let is_whole = answer.content_range().is_none() && length != wanted;
         match (wanted, length) {
+            (Some(_), Some(length)) if is_whole && range.as_ref().is_some_and(|range| range.end > length) => {
+                return Err(self.beyond(key));
+            }
+            (Some(_), _) if is_whole => {
+                if !self.ignores_ranges.swap(true, Ordering::Relaxed) {
+                    let store = &self.failures.store;
+                    tracing::warn!(
+                        store,
+                        "the server ignores ranges, and sends whole objects where a part is asked for"
+                    );
+                }
+            }
             // Servers cut what is beyond the end.
             (Some(wanted), Some(length)) if length < wanted => return Err(self.beyond(key)),
             (Some(wanted), length) if length != Some(wanted) => {
-                return Err(self.failures.own(ErrorKind::Other, "get", key, "the server does not heed ranges"));
+                return Err(self.failures.own(ErrorKind::Other, "get", key, "the server sends another range"));
             }
             _ => {}
         }
+        let part = range.filter(|_| is_whole);
         let state = (answer.body, length, 0, self.failures.clone(), key.to_owned());
         let stream = futures::stream::try_unfold(state, |(mut body, length, got, failures, key)| async move {
             match body.next().await {
@@ -129,7 +170,10 @@ impl BlobStore for S3 {
                 None => Ok(None),
             }
         });
-        Ok(stream.boxed())
+        Ok(match part {
+            Some(part) => part_of(stream.boxed(), part),
+            None => stream.boxed(),
+        })
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {

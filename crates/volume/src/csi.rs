@@ -41,6 +41,8 @@ mod settle;
 mod snapshots;
 mod stub;
 mod sweep;
+mod unbound;
+mod unproven;
 
 pub use actions::actions;
 pub use annotated::make_annotated_content;
@@ -62,3 +64,5 @@ pub use served::{served, served_by};
 pub use snapshots::{CsiBackup, CsiSnapshots};
 pub use stub::{Readiness, StubOf, make_ready, make_stub, stubs};
 pub use sweep::{Left, count, remove_all, untaken};
+pub use unbound::unbound_claims;
+pub use unproven::{Unproven, UnprovenSnapshot};

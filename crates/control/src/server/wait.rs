@@ -56,6 +56,8 @@ pub(super) enum Reason {
     ReadBy(NamespacedName),
     /// It is a backup whose time is over, and the cluster with this UID, which has made it, lets it go.
     GoesElsewhere(String),
+    /// It is a request to delete a backup, and waits for this restore of it.
+    Restored(NamespacedName),
     /// It is a backup whose time would be over, and this keeps it.
     KeptBy(Vec<Keeper>),
 }

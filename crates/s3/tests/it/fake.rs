@@ -140,10 +140,24 @@ async fn a_listing_that_is_cut_short_is_no_listing() {
 }
 
 #[tokio::test]
-async fn a_server_that_ignores_ranges_is_told() {
+async fn a_part_is_read_whole_and_right_from_a_server_that_ignores_ranges() {
     let fake = Fake::start(|_| (200, "0123456789")).await;
-    let error = fake.store.get("k", Some(2..4)).await.err().unwrap();
-    assert_eq!(error.kind, ErrorKind::Other, "{error}");
+    assert!(fake.store.reads_ranges());
+    for (range, expected) in [(2..4, "23"), (0..10, "0123456789"), (0..1, "0"), (9..10, "9")] {
+        let stream = fake.store.get("k", Some(range)).await.unwrap();
+        assert_eq!(lifeboat_bucket::collect(stream, 100).await.unwrap(), expected);
+    }
+    assert!(!fake.store.reads_ranges(), "who needs several parts copies the object first");
+    let error = fake.store.get("k", Some(8..11)).await.err().unwrap();
+    assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_conditional_puts_is_known_by_that() {
+    let fake = Fake::start(|_| (501, "<Error><Code>NotImplemented</Code></Error>")).await;
+    let options = PutOptions { if_absent: true, ..PutOptions::default() };
+    let error = fake.store.put("k", b"x".to_vec().into(), options).await.unwrap_err();
+    assert_eq!((error.kind, fake.lines().len()), (ErrorKind::Unsupported, 1), "{error}");
 }
 
 #[tokio::test]
