@@ -32,7 +32,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use find::{Found, Origin, Place, Search, Source};
 use job::{Job, Plan};
 use kept::{Kept, Manner};
-use lifeboat_api::{ExistingResourcePolicy, SourceCluster};
+use lifeboat_api::{ExistingResourcePolicy, SourceCluster, source_cluster};
 use lifeboat_browse::owned_by;
 use lifeboat_object::{GroupResource, ObjectKey};
 use next::Next;
@@ -40,6 +40,7 @@ use shown::Shown;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use told::named_with_time;
 use wanted::Wanted;
 
 /// `lifeboat undelete TYPE/NAME [--object-namespace NAMESPACE] [--from BACKUP] [--bucket URL]`.
@@ -93,6 +94,15 @@ pub(crate) struct UndeleteArgs {
     server: FromServerArgs,
 }
 
+/// That another cluster than this one has made the backup from which an object is taken.
+async fn of_another_cluster(found: &Found, this: &str) -> Option<String> {
+    let claim = found.store.claim_of(&found.backup.metadata.name).await.ok().flatten();
+    let claimed = claim.map(|claim| claim.cluster_uid).filter(|uid| !uid.is_empty());
+    let made_by = claimed.or_else(|| source_cluster(&found.backup).map(str::to_owned))?;
+    let is_another = !this.is_empty() && made_by != this;
+    is_another.then(|| format!("The backup {} was made by another cluster, {made_by}.", named_with_time(&found.backup)))
+}
+
 /// Reads what may be done with an object that exists.
 fn policies() -> impl TypedValueParser<Value = ExistingResourcePolicy> {
     PossibleValuesParser::new(["none", "update", "recreate"]).map(ExistingResourcePolicy::from)
@@ -142,12 +152,16 @@ impl UndeleteArgs {
             (None, None) => Source::Newest,
         };
         let only_newest = self.confirm && !self.dry_run;
-        let origin = Origin { from: SourceCluster::parse(&self.source_cluster), this: cluster.uid().await? };
+        let this = cluster.uid().await?;
+        let origin = Origin { from: SourceCluster::parse(&self.source_cluster), this: this.clone() };
         let search =
             Search { wanted: &wanted, place, origin, only_newest, catalog: &catalog, globals, folder: folder.path() };
         let finding = self.find(search, source);
         let (found, owned) =
             until_interrupted(finding, "interrupted before the object was found: nothing was restored").await?;
+        if let Some(said) = of_another_cluster(&found, &this).await {
+            errors::warn(Some(&said));
+        }
         let job = Job {
             globals,
             cluster,

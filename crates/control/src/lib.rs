@@ -18,6 +18,7 @@ mod fence;
 mod guard;
 mod health;
 mod http;
+mod location_notes;
 mod metrics;
 mod options;
 mod own_pod;

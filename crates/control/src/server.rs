@@ -26,9 +26,6 @@ use crate::metrics::Metrics;
 use crate::options::{Env, Listeners, Options, ProfileListener};
 use crate::phase::shrunken::{Loss, losses_of_newest};
 use crate::terminating::{let_all_go, nobody_can_lead, part, until_nobody_can_lead};
-use crate::work::probe::Probes;
-use crate::work::remarks::Remarks;
-use crate::work::sweep::RestoreSweeps;
 use crate::work::{Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
 pub use explain::{AtRest, ExplainedStep, ExplainedWait, Explanation, explain};
@@ -150,9 +147,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         buckets,
         signer,
         cluster_uid: OnceLock::new(),
-        probes: Probes::default(),
-        remarks: Remarks::default(),
-        restore_sweeps: RestoreSweeps::default(),
+        locations: Arc::default(),
     };
     let acquired = tokio::select! {
         acquired = candidate.acquire(&env.cancel) => acquired,

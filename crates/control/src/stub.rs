@@ -135,8 +135,6 @@ pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Contex
         buckets: Arc::new(Buckets::default()),
         signer: None,
         cluster_uid: OnceLock::new(),
-        probes: crate::work::probe::Probes::default(),
-        remarks: crate::work::remarks::Remarks::default(),
-        restore_sweeps: crate::work::sweep::RestoreSweeps::default(),
+        locations: Arc::default(),
     }
 }

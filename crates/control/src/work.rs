@@ -12,8 +12,7 @@ mod marker;
 mod merge;
 mod own_files;
 pub(crate) mod pending;
-pub(crate) mod probe;
-pub(crate) mod remarks;
+mod probe;
 pub(crate) mod restore;
 pub(crate) mod running;
 pub(crate) mod schedule;
@@ -26,6 +25,7 @@ use crate::buckets::{Buckets, Purpose};
 use crate::extensions::located;
 use crate::fence::Fenced;
 use crate::http::download::Signer;
+use crate::location_notes::LocationNotes;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options};
 use crate::world::{Kind, Left, Stored, World};
@@ -54,12 +54,8 @@ pub(crate) struct Context {
     pub(crate) signer: Option<Signer>,
     /// The UID of the cluster, once it was read.
     pub(crate) cluster_uid: OnceLock<String>,
-    /// What was found of their stores.
-    pub(crate) probes: probe::Probes,
-    /// What their syncs have found.
-    pub(crate) remarks: remarks::Remarks,
-    /// When locations are searched next for what restores have left.
-    pub(crate) restore_sweeps: sweep::RestoreSweeps,
+    /// What is remembered of locations.
+    pub(crate) locations: Arc<LocationNotes>,
 }
 
 /// Something that a task has changed, ahead of the mirrors.
@@ -207,6 +203,6 @@ impl Context {
     /// The backups in the bucket of a location.
     fn patient(&self, bucket: Arc<dyn BlobStore>, location: &BackupStorageLocation) -> Store {
         let store = Store::new(bucket).with_patience(self.env.cluster.patience());
-        store.with_conditional_puts(self.probes.puts(location))
+        store.with_conditional_puts(self.locations.probes.puts(location))
     }
 }

@@ -1,20 +1,10 @@
 //! Puts an object on condition that there is none: by the store itself, and where that cannot do it, by reading back what was put.
 
-use crate::{Store, StoreError};
+use crate::{ConditionalPuts, Store, StoreError};
 use bytes::Bytes;
 use lifeboat_bucket::{BucketError, ErrorKind, PutOptions};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-
-/// What a store makes of a put that is conditional on the absence of the object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ConditionalPuts {
-    /// It keeps the condition; what it refuses as not implemented is done by reading back.
-    #[default]
-    Kept,
-    /// It stores the object whether there is one or not.
-    Ignored,
-}
 
 /// How long a put without a condition may take between the look that found nothing and its end. One that was slower proves nothing,
 /// because another writer may count its own by then.

@@ -10,6 +10,7 @@ mod archive;
 mod archive_cache;
 mod bridge;
 mod change;
+mod conditional_puts;
 mod content;
 mod error;
 mod if_absent;
@@ -32,9 +33,9 @@ mod write;
 
 pub use archive::{Archive, ArchiveItem, Contents};
 pub use archive_cache::ArchiveCache;
+pub use conditional_puts::ConditionalPuts;
 pub use content::Content;
 pub use error::StoreError;
-pub use if_absent::ConditionalPuts;
 pub use open::OpenOptions;
 pub use probe::Probed;
 pub use restore_claim::{RestoreFiles, RestoreOwner};

@@ -43,7 +43,7 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
         context.buckets.forget(&location.key());
         tracing::warn!("{}", unavailable(&location, why));
     }
-    let found = found.map(|said| context.remarks.with(&location, said));
+    let found = found.map(|said| context.locations.remarks.with(&location, said));
     let mut after = validated(&location, &found, synced, context.env.now());
     after.metadata.annotations.extend(is_bucket.map(|id| (well_known::ANNOTATION_BUCKET_ID.to_owned(), id)));
     let stored = context.client.change(&location, &after).await.inspect_err(|_| {

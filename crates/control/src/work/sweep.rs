@@ -10,12 +10,8 @@ use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationAccessMod
 use lifeboat_archive::restore_claim::RestoreClaim;
 use lifeboat_archive::sidecar::Claim;
 use lifeboat_backup::remove_snapshots;
-use lifeboat_client::NamespacedName;
 use lifeboat_object::first_names;
 use lifeboat_store::{Store, StoreError};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// So long ago must the last sign of life be. In this cluster no server works on a Backup that is gone; but a copy of
@@ -55,32 +51,10 @@ fn is_ours_and_old(claim: &Claim, cluster_uid: &str, namespace: &str, now: Times
     claim.is_of_server(cluster_uid, namespace) && now.duration_since(claim.last_sign()) >= AGE
 }
 
-/// Between two searches of a location for what restores have left.
-const RESTORES_EVERY: Duration = Duration::from_secs(24 * 3600);
-/// For how long after a location is seen first nothing is removed there.
-const RESTORES_AT_FIRST: Duration = Duration::from_secs(3600);
-
-/// When each location is searched next for what restores have left, whose originals outlive them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RestoreSweeps(Arc<Mutex<HashMap<NamespacedName, Instant>>>);
-
-impl RestoreSweeps {
-    /// Whether it is time, which is noted as done then.
-    fn is_due(&self, location: NamespacedName, now: Instant) -> bool {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = all.entry(location).or_insert(now + RESTORES_AT_FIRST);
-        let is_due = *due <= now;
-        if is_due {
-            *due = now + RESTORES_EVERY;
-        }
-        is_due
-    }
-}
-
 /// Removes, once a day, what restores of this server have left whose Restores are gone and whose time is over.
 pub(super) async fn sweep_restores(context: &Context, store: &Store, location: &BackupStorageLocation) {
     let is_read = location.spec.access_mode == Some(AccessMode::ReadOnly);
-    if is_read || !context.restore_sweeps.is_due(location.key(), Instant::now()) {
+    if is_read || !context.locations.restore_sweeps.is_due(location.key(), Instant::now()) {
         return;
     }
     let cluster = match context.cluster_uid().await {
@@ -159,15 +133,6 @@ async fn has_record(store: &Store, name: &str) -> Result<bool, StoreError> {
 mod tests {
     use super::*;
     use lifeboat_archive::sidecar::CLAIM_FORMAT;
-
-    #[tokio::test(start_paused = true)]
-    async fn what_restores_have_left_is_looked_for_once_a_day_and_not_in_the_first_hour() {
-        let (sweeps, location) =
-            (RestoreSweeps::default(), NamespacedName { namespace: "velero".into(), name: "default".into() });
-        let began = Instant::now();
-        let due = |hours: u64| sweeps.is_due(location.clone(), began + Duration::from_secs(hours * 3600));
-        assert_eq!([0, 1, 2, 24, 25, 26].map(due), [false, true, false, false, true, false]);
-    }
 
     #[test]
     fn only_an_old_claim_of_this_server_is_given_up() {

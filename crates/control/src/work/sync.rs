@@ -101,7 +101,7 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
     let new: Vec<_> = names.into_iter().map(|name| finder.take_over(name).boxed()).collect();
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
-    context.remarks.note_waiting(location, waiting.into_inner().unwrap_or_else(PoisonError::into_inner));
+    context.locations.remarks.note_waiting(location, waiting.into_inner().unwrap_or_else(PoisonError::into_inner));
     for (name, gone) in known.stored.iter().filter(|(name, _)| !folders.contains(*name)) {
         // A list may lag behind; the record itself decides.
         match store.backup(name).await {
