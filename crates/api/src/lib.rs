@@ -17,6 +17,7 @@ mod location;
 mod meta;
 mod newest;
 mod operation;
+mod origin;
 mod pod_volume;
 mod reference;
 mod repository;
@@ -49,8 +50,9 @@ pub use location::{
     VolumeSnapshotLocationSpec, VolumeSnapshotLocationStatus,
 };
 pub use meta::{ObjectMeta, OwnerReference};
-pub use newest::newest_of_schedule;
+pub use newest::{SourceCluster, newest_of_schedule, only_of_others, usable_of_schedule};
 pub use operation::{OperationPhase, OperationStatus};
+pub use origin::{is_of_another_cluster, source_cluster, was_taken_over};
 pub use pod_volume::{
     PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus, PodVolumeRestore, PodVolumeRestoreSpec,
     PodVolumeRestoreStatus, UploaderType,

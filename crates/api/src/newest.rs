@@ -2,14 +2,92 @@
 
 use crate::backup::{Backup, BackupPhase};
 use crate::label::label_value;
+use crate::origin::{is_of_another_cluster, source_cluster};
+use crate::restore::Restore;
+use crate::well_known::ANNOTATION_SOURCE_CLUSTER;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
-/// The newest backup of a schedule that can be restored, by the time at which it began; with `partly` also one that has
-/// partially failed.
+/// The clusters whose backups a schedule stands for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SourceCluster {
+    /// This one alone.
+    #[default]
+    This,
+    /// All that have backups there.
+    Any,
+    /// The one of this UID.
+    Uid(String),
+}
+
+impl SourceCluster {
+    /// Reads the value of an annotation or a flag: a UID or `any`; empty for this cluster.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "" => Self::This,
+            "any" => Self::Any,
+            uid => Self::Uid(uid.to_owned()),
+        }
+    }
+
+    /// What is asked for of a Restore from a schedule, by its annotation.
+    #[must_use]
+    pub fn of(restore: &Restore) -> Self {
+        Self::parse(restore.metadata.annotations.get(ANNOTATION_SOURCE_CLUSTER).map_or("", String::as_str))
+    }
+
+    /// Whether it has made this backup, as its Backup in this cluster says.
+    #[must_use]
+    pub fn admits(&self, backup: &Backup) -> bool {
+        match self {
+            Self::This => !is_of_another_cluster(backup),
+            Self::Any => true,
+            Self::Uid(uid) => source_cluster(backup) == Some(uid),
+        }
+    }
+
+    /// Whether it has made a backup whose claim names this cluster; `this` is the UID of the cluster from where it is asked, empty when
+    /// unknown. Where nothing says whose a backup is, nothing says that it is another's.
+    #[must_use]
+    pub fn admits_claim(&self, claimed: Option<&str>, this: &str) -> bool {
+        let claimed = claimed.filter(|uid| !uid.is_empty());
+        match self {
+            Self::This => this.is_empty() || claimed.is_none_or(|uid| uid == this),
+            Self::Any => true,
+            Self::Uid(uid) => claimed == Some(uid),
+        }
+    }
+}
+
+/// That the backups of a schedule are other clusters' alone, for people: what to say then. `clusters` are their UIDs, as far as they are
+/// known.
+#[must_use]
+pub fn only_of_others<'a>(schedule: &str, clusters: impl IntoIterator<Item = Option<&'a str>>) -> String {
+    let known: BTreeSet<&str> = clusters.into_iter().flatten().collect();
+    let named = known.iter().map(|uid| format!("--source-cluster {uid}")).collect::<Vec<_>>().join(" or ");
+    let named = if named.is_empty() { String::new() } else { format!("; {named} takes one of those alone") };
+    format!(
+        "all backups of the schedule {schedule} are of other clusters, or nothing says of which: --source-cluster any takes the newest of them{named}"
+    )
+}
+
+/// The newest backup of a schedule that can be restored, by the time at which it began, of those that are admitted; with `partly` also one
+/// that has partially failed.
 pub fn newest_of_schedule<'a>(
     backups: impl IntoIterator<Item = &'a Backup>,
     schedule: &str,
     partly: bool,
 ) -> Option<&'a Backup> {
+    usable_of_schedule(backups, schedule, partly).into_iter().next()
+}
+
+/// All backups of a schedule that can be restored, the newest first.
+pub fn usable_of_schedule<'a>(
+    backups: impl IntoIterator<Item = &'a Backup>,
+    schedule: &str,
+    partly: bool,
+) -> Vec<&'a Backup> {
     // A label has room for 63 characters, a name for 253.
     let label = label_value(schedule);
     let is_of_schedule = |backup: &&Backup| backup.schedule_label() == Some(&*label);
@@ -17,8 +95,11 @@ pub fn newest_of_schedule<'a>(
         let phase = backup.status.phase.filter(|phase| phase.has_contents());
         phase.is_some_and(|phase| partly || phase == BackupPhase::Completed)
     };
-    let usable = backups.into_iter().filter(is_of_schedule).filter(is_usable);
-    usable.max_by_key(|backup| backup.status.start_timestamp)
+    let mut usable: Vec<&Backup> = backups.into_iter().filter(is_of_schedule).filter(is_usable).collect();
+    // Of those that began at one time, the last one.
+    usable.reverse();
+    usable.sort_by_key(|backup| Reverse(backup.status.start_timestamp));
+    usable
 }
 
 #[cfg(test)]
@@ -34,6 +115,43 @@ mod tests {
         backup.status.phase = phase;
         backup.status.start_timestamp = jiff::Timestamp::from_second(second).ok().map(Time::new);
         backup
+    }
+
+    #[test]
+    fn a_backup_of_another_cluster_is_chosen_only_when_that_is_asked_for() {
+        let of = |taken_over: Option<&str>, source: Option<&str>| {
+            let mut backup = backup("b", "nightly", Some(BackupPhase::Completed), 1);
+            let mut note = |key: &str, value: Option<&str>| {
+                backup.metadata.annotations.extend(value.map(|value| (key.to_owned(), value.to_owned())));
+            };
+            note(well_known::ANNOTATION_TAKEN_OVER, taken_over);
+            note(ANNOTATION_SOURCE_CLUSTER, source);
+            backup
+        };
+        let (own, other) = (Some(well_known::TAKEN_OVER_OWN), Some(well_known::TAKEN_OVER_OTHER));
+        for (backup, claimed, [this, any, that]) in [
+            (of(None, Some("this")), Some("this"), [true, true, false]),
+            (of(own, Some("this")), Some("this"), [true, true, false]),
+            (of(other, Some("that")), Some("that"), [false, true, true]),
+            (of(other, Some("third")), Some("third"), [false, true, false]),
+        ] {
+            let asked = ["", "any", "that"].map(SourceCluster::parse);
+            let by_object = asked.each_ref().map(|one| one.admits(&backup));
+            let by_claim = asked.each_ref().map(|one| one.admits_claim(claimed, "this"));
+            assert_eq!((by_object, by_claim), ([this, any, that], [this, any, that]), "{claimed:?}");
+        }
+        // Velero's: a server has taken it over, and a bucket says nothing of whose it is.
+        assert!(!SourceCluster::This.admits(&of(other, None)) && SourceCluster::This.admits_claim(None, "this"));
+        assert!(SourceCluster::This.admits_claim(Some("that"), ""), "which cluster this is cannot be read");
+        let mut restore = Restore::default();
+        assert_eq!(SourceCluster::of(&restore), SourceCluster::This);
+        restore.metadata.annotations.insert(ANNOTATION_SOURCE_CLUSTER.to_owned(), "any".to_owned());
+        assert_eq!(SourceCluster::of(&restore), SourceCluster::Any);
+        assert_eq!(
+            only_of_others("nightly", [Some("b"), None, Some("a"), Some("b")]),
+            "all backups of the schedule nightly are of other clusters, or nothing says of which: --source-cluster any takes the newest of \
+             them; --source-cluster a or --source-cluster b takes one of those alone"
+        );
     }
 
     #[test]

@@ -95,8 +95,15 @@ pub const TAKEN_OVER_OWN: &str = "this-cluster";
 /// A value of [`ANNOTATION_TAKEN_OVER`]: the claim is of another cluster, or nothing says of which.
 pub const TAKEN_OVER_OTHER: &str = "another-cluster";
 /// On backups that were made from what a bucket holds: the UID of the cluster that has made them, as their claim says; missing where
-/// nothing says it, as for those of Velero. An addition of Lifeboat.
+/// nothing says it, as for those of Velero. On those that a server makes: its own cluster. On restores from a schedule: the UID of the
+/// cluster whose backups count, or `any`; without it, this one's alone. An addition of Lifeboat.
 pub const ANNOTATION_SOURCE_CLUSTER: &str = "lifeboat.io/source-cluster";
+/// On storage locations that are directories: which bucket the directory is, as the marker in it says. One without the marker, or with
+/// another, is not used. An addition of Lifeboat.
+pub const ANNOTATION_BUCKET_ID: &str = "lifeboat.io/bucket-id";
+/// On requests to delete a backup: the deletion waits for restores that read it, and for claims that were restored from its snapshots and
+/// have no volume yet, instead of being refused. Its value does not matter. An addition of Lifeboat.
+pub const ANNOTATION_WAIT_FOR_RESTORES: &str = "lifeboat.io/wait-for-restores";
 /// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
 pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.

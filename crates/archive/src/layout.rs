@@ -15,6 +15,17 @@ pub const MANIFEST: &str = "lifeboat-manifest.json";
 /// File name of the claim (ours).
 pub const CLAIM: &str = "lifeboat-claim.json";
 
+/// The key of an object that is put to find out what a store makes of conditions, and removed (ours). It lies where Velero keeps a file
+/// of its own.
+pub const PROBE: &str = "metadata/lifeboat-probe.json";
+
+/// The key of the list of what was perhaps not deleted with a backup (docs/formats/unproven.md). It lies where Velero keeps a file of
+/// its own, and outlives the backup. The UID tells backups of one name apart.
+#[must_use]
+pub fn unproven_key(backup: &str, uid: &str) -> String {
+    format!("metadata/lifeboat-unproven/{backup}-{uid}.json")
+}
+
 /// The key of the claim of one attempt, from the second on. The run that puts it has that number.
 #[must_use]
 pub fn attempt_key(name: &str, attempt: u32) -> String {
@@ -147,6 +158,24 @@ impl RestoreFile {
     }
 }
 
+/// The folder of the files of restore `name`.
+#[must_use]
+pub fn restore_folder(name: &str) -> String {
+    format!("{RESTORES}{name}/")
+}
+
+/// The key of the claim of restore `name` (ours).
+#[must_use]
+pub fn restore_claim_key(name: &str) -> String {
+    format!("{RESTORES}{name}/{CLAIM}")
+}
+
+/// What the keys of objects begin with that restore `name` has deleted.
+#[must_use]
+pub fn replaced_prefix(name: &str) -> String {
+    format!("{RESTORES}{name}/replaced/")
+}
+
 /// The key of an object that restore `name` has deleted to make it anew (docs/formats/replaced.md). Its UID tells it from others
 /// of its name.
 #[must_use]
@@ -155,7 +184,7 @@ pub fn replaced_key(name: &str, object: &ObjectKey, uid: &str) -> String {
         Some(namespace) => format!("namespaces/{namespace}"),
         None => "cluster".to_owned(),
     };
-    format!("{RESTORES}{name}/replaced/{}/{place}/{}/{uid}.json.gz", object.resource, object.name)
+    format!("{}{}/{place}/{}/{uid}.json.gz", replaced_prefix(name), object.resource, object.name)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub mod layout;
 pub mod native_snapshot;
 pub mod operations;
 pub mod path;
+pub mod restore_claim;
 pub mod sidecar;
 pub mod tar_header;
 pub mod tar_reader;

@@ -3,21 +3,23 @@
 use crate::env::Env;
 use crate::lane::Scoped;
 use crate::look_after::open_options;
-use crate::snapshots::{remove_csi, remove_native};
+use crate::snapshots::{remove_before, remove_csi, remove_native};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use lifeboat_action::{ActionError, DeleteItemAction, call, caught};
-use lifeboat_api::Backup;
+use lifeboat_api::{Backup, source_cluster};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_object::{ApiResource, Catalog, GroupResource};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Place, first_names};
 use lifeboat_store::{Archive, StoreError};
-use lifeboat_volume::csi::{ArchivedSnapshots, SNAPSHOT_API, delete_actions, recorded_contents};
+use lifeboat_volume::csi::{
+    ArchivedSnapshots, SNAPSHOT_API, Unproven, UnprovenSnapshot, delete_actions, recorded_contents,
+};
 use lifeboat_volume::native::delete_recorded;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -39,10 +41,16 @@ const MOST_TOLD: usize = 200;
 /// What was not removed and why, for people: the files are to stay. At most some hundreds, the last one says how many more there are.
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
     let mut failed = Failed::default();
-    if let Err(e) = Box::pin(call_actions(backup, uid, env, &mut failed)).await {
+    let unproven = Unproven::default();
+    let mut calling = Calling { backup, uid, unproven: &unproven, failed: &mut failed, env };
+    if let Err(e) = Box::pin(calling.call_actions()).await {
         failed.add(e);
     }
-    if !remove_csi(uid, env, |_, _| false).await {
+    if let Err(e) = note_unproven(backup, uid, unproven.take(), env).await {
+        failed.add(e);
+    }
+    let is_before_gone = remove_before(&backup.metadata.name, env).await;
+    if !remove_csi(uid, env, |_, _| false).await || !is_before_gone {
         failed.add("snapshots of this backup may be left in the cluster; the log of the server says why".to_owned());
     }
     match env.store.backup_file::<Option<Vec<NativeSnapshot>>>(&backup.metadata.name, BackupFile::VolumeSnapshots).await
@@ -64,75 +72,115 @@ pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result
     failed.into_result()
 }
 
-async fn call_actions(backup: &Backup, uid: &str, env: &Env, failed: &mut Failed) -> Result<(), String> {
+/// Leaves in the bucket what perhaps stays in the storage, and says it: nothing else knows of it when the files of the backup are deleted.
+async fn note_unproven(backup: &Backup, uid: &str, all: Vec<UnprovenSnapshot>, env: &Env) -> Result<(), String> {
+    if all.is_empty() {
+        return Ok(());
+    }
     let name = &backup.metadata.name;
-    let unreadable = |e: StoreError| format!("error reading the objects of the backup: {e}");
-    let archive = match env.store.open_archive(name, &open_options(env)).await {
-        Ok(archive) => archive,
-        Err(StoreError::NoBackup { .. }) => {
-            env.operation
-                .journal
-                .info("The backup has no archive: no delete item actions are called for its objects", &[]);
-            return Box::pin(delete_recorded_csi(backup, uid, env, failed)).await;
-        }
-        Err(e) => return Err(unreadable(e)),
-    };
-    let served = env.cluster.discover().await.map_err(|e| format!("error discovering what the cluster serves: {e}"))?;
-    let own = delete_actions(&env.cluster, &served, snapshots(&archive, uid).await.map_err(unreadable)?);
-    let types = with_archived_types(&served, &archive);
-    let mut actions = Vec::new();
-    for action in own.iter().chain(&env.actions.delete_item) {
-        let named = (action.name(), action.applies_to());
-        actions.push(Scoped::new(action, named, &types).map_err(|e| e.to_string())?);
-    }
-    let is_covered =
-        |row: &Row| row.preferred && actions.iter().any(|action| action.covers(&row.resource, row.namespace()));
-    let rows: Vec<usize> = archive.rows().enumerate().filter(|(_, row)| is_covered(row)).map(|(n, _)| n).collect();
-    let mut reading = JoinSet::new();
-    let mut contents = archive.read(rows, &mut reading);
-    let mut calls: FuturesUnordered<BoxFuture<'_, Vec<String>>> = FuturesUnordered::new();
-    while let Some(item) = contents.next().await.map_err(unreadable)? {
-        let Some(row) = archive.row(item.row) else { continue };
-        let of_item = actions.iter().filter(|action| action.applies(&row.resource, &item.head));
-        let of_item: Vec<&dyn DeleteItemAction> = of_item.map(|action| &*action.action).collect();
-        if of_item.is_empty() {
-            continue;
-        }
-        let (key, object) = (row.key().to_string(), serde_json::from_slice(&item.body).map_err(|e| e.to_string()));
-        calls.push(Call { actions: of_item, key, object, backup, env }.make().boxed());
-        if calls.len() >= AT_ONCE {
-            calls.next().await.into_iter().flatten().for_each(|e| failed.add(e));
-        }
-    }
-    while let Some(errors) = calls.next().await {
-        errors.into_iter().for_each(|e| failed.add(e));
-    }
+    let list = json!({
+        "format": "lifeboat.io/unproven-deletions/v1", "backup": name, "backupUID": uid, "clusterUID": source_cluster(backup),
+        "deleted": (env.operation.clock)().to_string(), "snapshots": all,
+    });
+    let key = env.store.put_unproven(name, uid, &list).await.map_err(|e| {
+        format!("error noting which snapshots perhaps stay in the storage, so that the backup is not deleted: {e}")
+    })?;
+    let handles: Vec<&str> = all.iter().map(|one| one.handle.as_str()).collect();
+    let text = format!(
+        "the backup {name} is deleted, and {} snapshots of it perhaps stay in the storage ({}): {key} in the bucket lists them with the reasons",
+        all.len(),
+        first_names(&handles)
+    );
+    env.operation.journal.warn(&Place::Velero, text);
     Ok(())
 }
 
-/// Deletes the CSI snapshots of a backup that has no archive, by what its volume information says of them.
-async fn delete_recorded_csi(backup: &Backup, uid: &str, env: &Env, failed: &mut Failed) -> Result<(), String> {
-    let volumes = env.store.backup_file::<Option<Vec<BackupVolumeInfo>>>(&backup.metadata.name, BackupFile::VolumeInfo);
-    let volumes = volumes.await.map_err(|e| format!("error reading which snapshots the backup has: {e}"))?;
-    let contents = recorded_contents(&volumes.flatten().unwrap_or_default(), backup);
-    if contents.is_empty() {
-        return Ok(());
+/// A call of all actions.
+struct Calling<'a> {
+    backup: &'a Backup,
+    /// What the files of the backup know it by.
+    uid: &'a str,
+    unproven: &'a Unproven,
+    failed: &'a mut Failed,
+    env: &'a Env,
+}
+
+impl Calling<'_> {
+    async fn call_actions(&mut self) -> Result<(), String> {
+        let Self { backup, uid, unproven, env, .. } = *self;
+        let name = &backup.metadata.name;
+        let unreadable = |e: StoreError| format!("error reading the objects of the backup: {e}");
+        let archive = match env.store.open_archive(name, &open_options(env)).await {
+            Ok(archive) => archive,
+            Err(StoreError::NoBackup { .. }) => {
+                env.operation
+                    .journal
+                    .info("The backup has no archive: no delete item actions are called for its objects", &[]);
+                return Box::pin(self.delete_recorded_csi()).await;
+            }
+            Err(e) => return Err(unreadable(e)),
+        };
+        let served =
+            env.cluster.discover().await.map_err(|e| format!("error discovering what the cluster serves: {e}"))?;
+        let own = delete_actions(&env.cluster, &served, snapshots(&archive, uid).await.map_err(unreadable)?, unproven);
+        let types = with_archived_types(&served, &archive);
+        let mut actions = Vec::new();
+        for action in own.iter().chain(&env.actions.delete_item) {
+            let named = (action.name(), action.applies_to());
+            actions.push(Scoped::new(action, named, &types).map_err(|e| e.to_string())?);
+        }
+        let is_covered =
+            |row: &Row| row.preferred && actions.iter().any(|action| action.covers(&row.resource, row.namespace()));
+        let rows: Vec<usize> = archive.rows().enumerate().filter(|(_, row)| is_covered(row)).map(|(n, _)| n).collect();
+        let mut reading = JoinSet::new();
+        let mut contents = archive.read(rows, &mut reading);
+        let mut calls: FuturesUnordered<BoxFuture<'_, Vec<String>>> = FuturesUnordered::new();
+        while let Some(item) = contents.next().await.map_err(unreadable)? {
+            let Some(row) = archive.row(item.row) else { continue };
+            let of_item = actions.iter().filter(|action| action.applies(&row.resource, &item.head));
+            let of_item: Vec<&dyn DeleteItemAction> = of_item.map(|action| &*action.action).collect();
+            if of_item.is_empty() {
+                continue;
+            }
+            let (key, object) = (row.key().to_string(), serde_json::from_slice(&item.body).map_err(|e| e.to_string()));
+            calls.push(Call { actions: of_item, key, object, backup, env }.make().boxed());
+            if calls.len() >= AT_ONCE {
+                calls.next().await.into_iter().flatten().for_each(|e| self.failed.add(e));
+            }
+        }
+        while let Some(errors) = calls.next().await {
+            errors.into_iter().for_each(|e| self.failed.add(e));
+        }
+        Ok(())
     }
-    let served = env.cluster.discover().await.map_err(|e| format!("error discovering what the cluster serves: {e}"))?;
-    let mut archived = ArchivedSnapshots::of(uid);
-    contents.iter().for_each(|(_, content)| archived.take(content));
-    let own = delete_actions(&env.cluster, &served, archived);
-    let calls = contents.into_iter().map(|(claim, content)| {
-        let actions = own.iter().map(|action| &**action).collect();
-        let key = format!("the snapshot {} of the claim {claim}", handle(&content));
-        Call { actions, key, object: Ok(content), backup, env }.make().boxed()
-    });
-    let calls: Vec<BoxFuture<'_, Vec<String>>> = calls.collect();
-    let mut calls = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
-    while let Some(errors) = calls.next().await {
-        errors.into_iter().for_each(|e| failed.add(e));
+
+    /// Deletes the CSI snapshots of a backup that has no archive, by what its volume information says of them.
+    async fn delete_recorded_csi(&mut self) -> Result<(), String> {
+        let Self { backup, uid, unproven, env, .. } = *self;
+        let volumes =
+            env.store.backup_file::<Option<Vec<BackupVolumeInfo>>>(&backup.metadata.name, BackupFile::VolumeInfo);
+        let volumes = volumes.await.map_err(|e| format!("error reading which snapshots the backup has: {e}"))?;
+        let contents = recorded_contents(&volumes.flatten().unwrap_or_default(), backup, uid);
+        if contents.is_empty() {
+            return Ok(());
+        }
+        let served =
+            env.cluster.discover().await.map_err(|e| format!("error discovering what the cluster serves: {e}"))?;
+        let mut archived = ArchivedSnapshots::of(uid);
+        contents.iter().for_each(|(_, content)| archived.take(content));
+        let own = delete_actions(&env.cluster, &served, archived, unproven);
+        let calls = contents.into_iter().map(|(claim, content)| {
+            let actions = own.iter().map(|action| &**action).collect();
+            let key = format!("the snapshot {} of the claim {claim}", handle(&content));
+            Call { actions, key, object: Ok(content), backup, env }.make().boxed()
+        });
+        let calls: Vec<BoxFuture<'_, Vec<String>>> = calls.collect();
+        let mut calls = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
+        while let Some(errors) = calls.next().await {
+            errors.into_iter().for_each(|e| self.failed.add(e));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The driver's name of the snapshot that a content stands for.

@@ -12,7 +12,9 @@ use crate::objects::{Objects, Wanted, objects};
 use crate::process::{Learned, Processed};
 use crate::request::{Request, Settings, prepare};
 use crate::seal::{Finished, Native, Unsealed, seal};
-use crate::snapshots::{asked_for_in_vain, native_snapshots, remove_csi, remove_native, remove_untaken, tell_native};
+use crate::snapshots::{
+    asked_for_in_vain, native_snapshots, remove_before, remove_csi, remove_native, remove_untaken, tell_native,
+};
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use crate::volumes::Volumes;
@@ -206,6 +208,8 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
         if let Some(untaken) = asked_for {
             remove_untaken(&backup.metadata.uid, env, &untaken).await;
         }
+        // Of a backup that had the name before; what cannot be removed is tried again when this one is deleted.
+        Box::pin(remove_before(&backup.metadata.name, env)).await;
         // Its snapshots are older than what is saved now.
         let mut left = remove_native(env, |_| true).await.unwrap_or_default();
         left.retain(|one| one.note.snapshot_id.is_empty());

@@ -153,7 +153,28 @@ pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
     let left = remove_native(env, |_| true).await;
     tell_native(left.as_deref().unwrap_or_default(), &backup.metadata.name, env);
     let is_unheard = |left: &Left| left.note.snapshot_id.is_empty();
-    remove_csi(&backup.metadata.uid, env, |_, _| false).await && left.is_some_and(|left| left.iter().all(is_unheard))
+    let is_before_gone = remove_before(&backup.metadata.name, env).await;
+    remove_csi(&backup.metadata.uid, env, |_, _| false).await
+        && is_before_gone
+        && left.is_some_and(|left| left.iter().all(is_unheard))
+}
+
+/// Removes the CSI snapshots of backups before this one that had its name and were never committed, each by its own UID. Gives whether all
+/// are gone; what is left is told, and another call finds it.
+pub(crate) async fn remove_before(name: &str, env: &Env) -> bool {
+    let before = match env.store.backups_before(name).await {
+        Ok(before) => before,
+        Err(e) => {
+            tell_left(&env.operation, &format!("it is not known which backups had the name {name} before: {e}"));
+            return false;
+        }
+    };
+    let mut all_gone = true;
+    for uid in before {
+        let is_gone = remove_csi(&uid, env, |_, _| false).await;
+        all_gone &= is_gone && env.store.forget_backup_before(name, &uid).await.is_ok();
+    }
+    all_gone
 }
 
 /// What is to be said of the CSI snapshots of a backup that ends where nobody can see whether its bucket has its record: they stay, for

@@ -1,7 +1,8 @@
 //! `--bucket`: a directory or a bucket of a provider.
 
+use crate::directory_bucket;
 use anyhow::{Context, Result, anyhow, bail};
-use lifeboat_bucket::{BlobStore, Directory, Memory, Prefixed};
+use lifeboat_bucket::{BlobStore, Memory, Prefixed};
 use lifeboat_s3::{S3, S3Config, percent_decoded};
 use lifeboat_store::Store;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,9 @@ pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Res
             Purpose::Preview => Arc::new(Memory::default()),
             _ => bail!("open the bucket {url}: there is no directory {path}; look at --bucket"),
         },
-        Location::Directory(path) => Arc::new(Directory::open(path).with_context(|| format!("open the bucket {url}"))?),
+        Location::Directory(path) => {
+            directory_bucket::open(Path::new(&path)).await.with_context(|| format!("open the bucket {url}"))?
+        }
         Location::S3(config, prefix) => {
             let config = S3Config { patience: Some(patience), ..*config };
             let store = Arc::new(S3::connect(config).await?);

@@ -3,5 +3,9 @@
 
 pub(crate) mod carry_out;
 pub(crate) mod document;
+mod files;
+pub(crate) mod operation_key;
 pub(crate) mod pending;
+mod records;
+pub(crate) mod specification;
 pub(crate) mod state;

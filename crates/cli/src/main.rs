@@ -16,6 +16,7 @@ mod debug;
 mod demo;
 mod diff;
 mod difference;
+mod directory_bucket;
 mod errors;
 mod exit_code;
 mod flags;

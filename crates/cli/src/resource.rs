@@ -122,6 +122,9 @@ pub(crate) struct DeleteArgs {
     /// Do not ask
     #[arg(long)]
     confirm: bool,
+    /// Whether the deletion of a backup waits for who reads it: a flag of that command alone.
+    #[arg(skip)]
+    waits_for_restores: bool,
 }
 
 /// A kind that can be shown as a table.
@@ -179,7 +182,7 @@ trait Operation: Shown {
     /// The backup that it is, or is made of.
     fn backup_name(&self) -> &str;
 
-    async fn request_deletion(&self, client: &Client) -> Result<()>;
+    async fn request_deletion(&self, client: &Client, waits_for_restores: bool) -> Result<()>;
 }
 
 async fn get<T: Shown>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
@@ -302,7 +305,7 @@ async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<Ex
         return Ok(ExitCode::SUCCESS);
     }
     for one in &found {
-        match one.request_deletion(&client).await {
+        match one.request_deletion(&client, args.waits_for_restores).await {
             Ok(()) => {
                 writeln!(out, "Request to delete {word} \"{}\" submitted successfully.", one.meta().name)?;
                 writeln!(out, "The {word} will be fully deleted after all associated data ({data}) are removed.")?;

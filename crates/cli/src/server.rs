@@ -118,6 +118,10 @@ pub(crate) struct ServerArgs {
     /// How long a restore waits for objects and namespaces that are being deleted
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     terminating_resource_timeout: Duration,
+    /// How long the objects stay in the bucket that a restore has recreated or removed, as they were before, also when the restore and its
+    /// backup are deleted
+    #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
+    keep_replaced: Duration,
     /// Types to restore first and, after a "-", last
     #[arg(long, value_name = "TYPE,…")]
     restore_resource_priorities: Option<String>,
@@ -418,6 +422,8 @@ impl ServerArgs {
             default_resource_modifiers: self.default_resource_modifier_configmap.clone(),
             features: globals.features(),
             lists_existing: !self.disable_informer_cache,
+            served: true,
+            keep_replaced: self.keep_replaced,
             ..lifeboat_restore::Settings::default()
         };
         if let Some(priorities) = &self.restore_resource_priorities {

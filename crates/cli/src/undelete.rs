@@ -16,6 +16,7 @@ use crate::confirm::confirmed;
 use crate::errors;
 use crate::exit_code::INTERRUPTED;
 use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
+use crate::from_here::operation_key::{OperationKey, identity};
 use crate::from_here::state::State;
 use crate::globals::Globals;
 use crate::object_name::ObjectArgs;
@@ -28,17 +29,18 @@ use crate::signals::terminated;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use find::{Found, Place, Search, Source};
+use find::{Found, Origin, Place, Search, Source};
 use job::{Job, Plan};
 use kept::{Kept, Manner};
-use lifeboat_api::ExistingResourcePolicy;
+use lifeboat_api::{ExistingResourcePolicy, SourceCluster, source_cluster};
 use lifeboat_browse::owned_by;
-use lifeboat_object::{GroupResource, ObjectKey, chain};
+use lifeboat_object::{GroupResource, ObjectKey};
 use next::Next;
 use shown::Shown;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use told::named_with_time;
 use wanted::Wanted;
 
 /// `lifeboat undelete TYPE/NAME [--object-namespace NAMESPACE] [--from BACKUP] [--bucket URL]`.
@@ -52,6 +54,9 @@ pub(crate) struct UndeleteArgs {
     /// The backup to take it from; otherwise that of the same command that was cut off, or the newest one that has it
     #[arg(long, value_name = "BACKUP")]
     from: Option<String>,
+    /// Look through the backups of the cluster of this UID, or of "any", instead of this one's own
+    #[arg(long, value_name = "UID", conflicts_with = "from", default_value = "", hide_default_value = true)]
+    source_cluster: String,
     /// Where the backups lie: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…; otherwise the server is
     /// asked for them
     #[arg(long, value_name = "URL")]
@@ -87,6 +92,15 @@ pub(crate) struct UndeleteArgs {
     scratch: ScratchArgs,
     #[command(flatten)]
     server: FromServerArgs,
+}
+
+/// That another cluster than this one has made the backup from which an object is taken.
+async fn of_another_cluster(found: &Found, this: &str) -> Option<String> {
+    let claim = found.store.claim_of(&found.backup.metadata.name).await.ok().flatten();
+    let claimed = claim.map(|claim| claim.cluster_uid).filter(|uid| !uid.is_empty());
+    let made_by = claimed.or_else(|| source_cluster(&found.backup).map(str::to_owned))?;
+    let is_another = !this.is_empty() && made_by != this;
+    is_another.then(|| format!("The backup {} was made by another cluster, {made_by}.", named_with_time(&found.backup)))
 }
 
 /// Reads what may be done with an object that exists.
@@ -125,18 +139,29 @@ impl UndeleteArgs {
             Some(url) => Place::Bucket(bucket_url::open(url, Purpose::Read, globals.patience()).await?),
             None => Place::Server(&self.server),
         };
-        let at = format!("{} {}", place.describe(globals), cluster.url());
-        let kept = Kept::find(at, kept::name(&wanted.identity(), self.manner()), clock()())?;
+        let key = OperationKey {
+            kind: kept::KIND,
+            bucket: place.describe(globals),
+            cluster: identity(&cluster).await?,
+            name: kept::name(&wanted.identity(), self.manner()),
+        };
+        let kept = Kept::find(key, clock()())?;
         let source = match (&self.from, kept.backup()) {
             (Some(name), _) => Source::Named(name),
             (None, Some(backup)) => Source::Kept { backup, has_ended: kept.has_ended() },
             (None, None) => Source::Newest,
         };
         let only_newest = self.confirm && !self.dry_run;
-        let search = Search { wanted: &wanted, place, only_newest, catalog: &catalog, globals, folder: folder.path() };
+        let this = cluster.uid().await?;
+        let origin = Origin { from: SourceCluster::parse(&self.source_cluster), this: this.clone() };
+        let search =
+            Search { wanted: &wanted, place, origin, only_newest, catalog: &catalog, globals, folder: folder.path() };
         let finding = self.find(search, source);
         let (found, owned) =
             until_interrupted(finding, "interrupted before the object was found: nothing was restored").await?;
+        if let Some(said) = of_another_cluster(&found, &this).await {
+            errors::warn(Some(&said));
+        }
         let job = Job {
             globals,
             cluster,
@@ -185,8 +210,8 @@ impl UndeleteArgs {
             Carried::Done(code) => Ok(code),
             Carried::Refused { was_new, .. } => {
                 // It has stored what it would do now, and nobody asks for that.
-                if was_new && let Err(e) = job.store.delete_restore(restore).await {
-                    errors::warn(Some(&format!("warning: the files of the restore {restore} stay: {}", chain(&e))));
+                if was_new && let Err(e) = job.delete_files(&request).await {
+                    errors::warn(Some(&format!("warning: the files of the restore {restore} stay: {e:#}")));
                 }
                 bail!(
                     "nothing was restored, because the cluster has changed since the plan was made: the same command again shows what it \

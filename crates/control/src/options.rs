@@ -151,6 +151,11 @@ pub trait Providers: Debug + Send + Sync {
     /// Whether what was opened for a location can be used again later. What is bound to a folder as it was cannot: that may
     /// have been replaced, or mounted over.
     fn may_keep(&self, location: &BackupStorageLocation) -> bool;
+
+    /// Whether the bucket is a directory, in whose place there may be an empty one when its file system is not mounted.
+    fn is_directory(&self, _: &BackupStorageLocation) -> bool {
+        false
+    }
 }
 
 /// Where the server listens; it answers from the start, also before it leads.

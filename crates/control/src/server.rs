@@ -156,6 +156,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         buckets,
         signer,
         cluster_uid: OnceLock::new(),
+        locations: crate::location_notes::LocationNotes::default(),
     };
     let mut server = Server::new(context, health);
     let ended = tokio::select! {

@@ -135,5 +135,6 @@ pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Contex
         buckets: Arc::new(Buckets::default()),
         signer: None,
         cluster_uid: OnceLock::new(),
+        locations: crate::location_notes::LocationNotes::default(),
     }
 }

@@ -8,9 +8,11 @@ pub(crate) mod expiry;
 pub(crate) mod keep;
 pub(crate) mod left;
 pub(crate) mod location;
+mod marker;
 mod merge;
 mod own_files;
 pub(crate) mod pending;
+mod probe;
 pub(crate) mod restore;
 pub(crate) mod running;
 pub(crate) mod schedule;
@@ -23,6 +25,7 @@ use crate::buckets::{Buckets, Purpose};
 use crate::extensions::located;
 use crate::fence::Fenced;
 use crate::http::download::Signer;
+use crate::location_notes::LocationNotes;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options};
 use crate::world::{Kind, Left, Stored, World};
@@ -51,6 +54,8 @@ pub(crate) struct Context {
     pub(crate) signer: Option<Signer>,
     /// The UID of the cluster, once it was read.
     pub(crate) cluster_uid: OnceLock<String>,
+    /// What is remembered of locations.
+    pub(crate) locations: LocationNotes,
 }
 
 /// Something that a task has changed, ahead of the mirrors.
@@ -148,17 +153,20 @@ impl Context {
 
     async fn opened(&self, location: &BackupStorageLocation, purpose: Purpose) -> Result<Arc<dyn BlobStore>, String> {
         let inner = self.buckets.open(&self.client, &*self.env.providers, location, purpose).await?;
+        if self.env.providers.is_directory(location) {
+            marker::check(location, &*inner).await?;
+        }
         Ok(Arc::new(Fenced { inner, leadership: self.leadership.clone() }))
     }
 
     /// The backups of a location, for an operation.
     pub(crate) async fn store(&self, location: &BackupStorageLocation) -> Result<Store, String> {
-        Ok(self.patient(self.bucket(location).await?))
+        Ok(self.patient(self.bucket(location).await?, location))
     }
 
     /// The backups of a location, for a visit.
     pub(crate) async fn visited_store(&self, location: &BackupStorageLocation) -> Result<Store, String> {
-        Ok(self.patient(self.visited_bucket(location).await?))
+        Ok(self.patient(self.visited_bucket(location).await?, location))
     }
 
     /// What plugins give an operation, with the snapshotters of these snapshot locations, or of all.
@@ -192,7 +200,9 @@ impl Context {
         Ok(all)
     }
 
-    fn patient(&self, bucket: Arc<dyn BlobStore>) -> Store {
-        Store::new(bucket).with_patience(self.env.cluster.patience())
+    /// The backups in the bucket of a location.
+    fn patient(&self, bucket: Arc<dyn BlobStore>, location: &BackupStorageLocation) -> Store {
+        let store = Store::new(bucket).with_patience(self.env.cluster.patience());
+        store.with_conditional_puts(self.locations.probes.puts(location))
     }
 }

@@ -3,6 +3,7 @@
 //! Two bits for each row of the archive. The format is `docs/formats/checkpoint.md`.
 
 use crate::action::Action;
+use crate::namespace_uids::NamespaceUids;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -31,6 +32,9 @@ struct Stored {
     archive: String,
     rows: usize,
     done: String,
+    /// Checkpoints of older versions have none.
+    #[serde(default)]
+    namespaces: BTreeMap<String, String>,
 }
 
 /// The rows of an archive that need nothing more, and what was done with each.
@@ -42,6 +46,8 @@ pub(crate) struct Checkpoint {
     rows: usize,
     /// Two bits a row, the lowest first: 0 for not done.
     done: Vec<u8>,
+    /// The namespaces of the cluster that objects were restored into.
+    namespaces: Arc<NamespaceUids>,
     resumed: bool,
     unsaved: usize,
     saved: Instant,
@@ -65,6 +71,7 @@ impl Checkpoint {
             archive: archive.to_owned(),
             rows,
             done: vec![0; rows.div_ceil(4)],
+            namespaces: Arc::default(),
             resumed: false,
             unsaved: 0,
             saved: Instant::now(),
@@ -89,6 +96,7 @@ impl Checkpoint {
             return Err("it is of another restore, or the archive was rewritten since".to_owned());
         }
         self.done = done;
+        self.namespaces.note_all(stored.namespaces);
         self.resumed = true;
         Ok(())
     }
@@ -100,9 +108,22 @@ impl Checkpoint {
             archive: self.archive.clone(),
             rows: self.rows,
             done: STANDARD.encode(&self.done),
+            namespaces: self.namespaces.all(),
         };
         // Texts and a number: encoding cannot fail.
         serde_json::to_vec(&stored).unwrap_or_default()
+    }
+
+    /// The namespaces whose UIDs it keeps, for whoever sees them.
+    pub(crate) fn namespaces(&self) -> Arc<NamespaceUids> {
+        Arc::clone(&self.namespaces)
+    }
+
+    /// Takes a row for not done, so that its object is looked at again.
+    pub(crate) fn forget(&mut self, row: usize) {
+        if let Some(byte) = self.done.get_mut(row / 4) {
+            *byte &= !(3 << (row % 4 * 2));
+        }
     }
 
     /// Whether an earlier run had begun.
@@ -205,6 +226,14 @@ mod tests {
             None,
         ];
         assert_eq!(done, expected);
+
+        second.namespaces().note("shop", "1");
+        let mut second = second;
+        second.forget(1);
+        second.save().await.unwrap();
+        let (third, _) = open("u", "a", 6).await;
+        assert_eq!((third.done(0), third.done(1), third.done(2)), (done[0], None, done[2]));
+        assert_eq!(third.namespaces().all(), BTreeMap::from([("shop".to_owned(), "1".to_owned())]));
 
         let (mut again, _) = open("u", "a", 6).await;
         again.forget_marks();

@@ -4,6 +4,7 @@ use crate::additional::{Additional, ToldMissing};
 use crate::aside::Aside;
 use crate::begun::Begun;
 use crate::check::{Lookout, Presence};
+use crate::checkpoint::Checkpoint;
 use crate::defined::Defined;
 use crate::desired::Maker;
 use crate::ensure::NeededNamespaces;
@@ -72,15 +73,18 @@ impl Lasting {
         walk: &Walk,
         operations: Arc<Operations>,
         pinned: Option<Arc<Pinned>>,
-        is_resumed: bool,
+        checkpoint: &Checkpoint,
     ) -> Result<Self, RestoreError> {
+        let is_resumed = checkpoint.is_resumed();
         let timeout = walk.terminating_timeout;
         let began = walk.restore.metadata.creation_timestamp.filter(|_| is_resumed).map(Time::timestamp);
         let leaving = Arc::new(LeavingWaits::new(timeout));
         let messages = Arc::new(Messages::new(&walk.env.operation.journal));
         Ok(Self {
             groups: Arc::new(SnapshotGroups::new(walk.groups.clone(), Arc::clone(&messages), &walk.env)),
-            namespaces: Arc::new(Namespaces::new(walk.namespaces()?, timeout, began, pinned.clone())),
+            namespaces: Arc::new(
+                Namespaces::new(walk.namespaces()?, timeout, began, pinned.clone()).noting(checkpoint.namespaces()),
+            ),
             begun: Arc::new(Begun::new(walk.archive.rows().len())),
             commands: Arc::new(PodCommands::new(
                 Arc::clone(&walk.hooks),

@@ -1,9 +1,12 @@
 //! What is stored of a restore that failed.
 
+use crate::claim::claim;
 use crate::env::Env;
 use crate::group_stubs::remove_now;
 use crate::native::tell_made;
+use crate::outcome::RestoreError;
 use crate::record::{count, log_content};
+use crate::request::Settings;
 use lifeboat_api::Restore;
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
@@ -15,8 +18,8 @@ use lifeboat_store::StoreError;
 /// counts of its warnings and errors.
 ///
 /// # Errors
-/// [`StoreError`].
-pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, StoreError> {
+/// [`RestoreError`]; nothing is stored when the files of its name are another restore's.
+pub async fn record_failure(mut restore: Restore, settings: &Settings, env: &Env) -> Result<Restore, RestoreError> {
     env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
     // Nothing comes after this that could take up what it has made.
     tell_made(&restore, env).await;
@@ -25,6 +28,8 @@ pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, 
     count(&mut restore.status, closed.warnings, closed.errors);
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     let name = &restore.metadata.name;
+    // It may have failed before it had claimed its name.
+    claim(&restore, settings, env).await?;
     env.store.put_restore_file(name, RestoreFile::Logs, log_content(closed.log)).await?;
     env.store.put_restore_file(name, RestoreFile::Results, results).await?;
     Ok(restore)

@@ -6,6 +6,7 @@ use crate::existing::is_made_since;
 use crate::leaving::Leaving;
 use crate::lock::lock;
 use crate::managed_fields::FieldManagers;
+use crate::namespace_uids::NamespaceUids;
 use crate::pinned::{Change, Pinned};
 use crate::refused::Missing;
 use crate::retry::{can_be_read_later, can_pass};
@@ -37,6 +38,8 @@ pub(crate) struct Namespaces {
     /// By target name.
     cells: Mutex<BTreeMap<String, Arc<Cell>>>,
     round: AtomicU64,
+    /// The UIDs of those that are there, for a run again.
+    uids: Arc<NamespaceUids>,
     /// Whether one was on its way out of the cluster when it was asked for.
     saw_one_leave: AtomicBool,
 }
@@ -79,8 +82,14 @@ impl Namespaces {
             pinned,
             cells: Mutex::default(),
             round: AtomicU64::default(),
+            uids: Arc::default(),
             saw_one_leave: AtomicBool::default(),
         }
+    }
+
+    /// The same, which note the UIDs of those that are there.
+    pub(crate) fn noting(self, uids: Arc<NamespaceUids>) -> Self {
+        Self { uids, ..self }
     }
 
     /// Lets refused namespaces be tried again.
@@ -173,7 +182,10 @@ impl Namespaces {
                 let found: Option<Value> = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
                 let why = format!("error creating namespace {name}: it was not made, because {refusal}");
                 match found.filter(|found| Leaving::of_namespace(found).is_none()) {
-                    Some(found) => State::There { made: is_made_since(&found, self.began) },
+                    Some(found) => {
+                        self.note_uid(name, &found);
+                        State::There { made: is_made_since(&found, self.began) }
+                    }
                     None if pinned.names(&key) => State::Lost { why },
                     None => State::Unplanned { why },
                 }
@@ -203,7 +215,10 @@ impl Namespaces {
             &env.operation.cancel,
             || async {
                 match env.cluster.create(&self.resource, None, name, wanted()).await {
-                    Ok(_) => Ok(Some(true)),
+                    Ok(made) => {
+                        self.note_uid(name, &serde_json::from_slice(&made).unwrap_or_default());
+                        Ok(Some(true))
+                    }
                     Err(e) if e.is_already_exists() || is_terminating(&e) || e.is_forbidden() => {
                         let found = match env.cluster.get(&self.resource, None, name).await {
                             // Who may make no namespaces needs none that is there.
@@ -215,6 +230,9 @@ impl Namespaces {
                         let found = found.filter(|found| Leaving::of_namespace(found).is_none());
                         if found.is_none() {
                             self.saw_one_leave.store(true, Ordering::Relaxed);
+                        }
+                        if let Some(found) = &found {
+                            self.note_uid(name, found);
                         }
                         Ok(found.map(|found| is_made_since(&found, self.began)))
                     }
@@ -233,6 +251,10 @@ impl Namespaces {
             Waited::TimedOut => State::Lost { why: stays(name, self.terminating.from(since)) },
             Waited::Cancelled => State::Refused { round, why: "the restore was cancelled".to_owned() },
         }
+    }
+
+    fn note_uid(&self, name: &str, namespace: &Value) {
+        self.uids.note(name, namespace["metadata"]["uid"].as_str().unwrap_or_default());
     }
 
     /// Gives the fields of a new namespace back to their managers, where the create could not.

@@ -158,3 +158,11 @@ pub(crate) struct Walked {
     /// Why it did not come to its end.
     pub(crate) broken_off: Option<BrokenOff>,
 }
+
+impl Walked {
+    /// Objects of the cluster that are stored as they were, because they were recreated or removed.
+    pub(crate) fn originals(&self) -> usize {
+        let recreated = self.done.iter().filter(|one| one.action == Action::Recreated).count();
+        recreated + self.removed.iter().filter(|(_, _, action)| *action == Action::Removed).count()
+    }
+}

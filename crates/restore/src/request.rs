@@ -18,6 +18,9 @@ pub struct Request {
     pub settings: Settings,
 }
 
+/// How long the originals of objects that a restore recreates or removes stay when nothing is said: 30 days.
+const KEEP_REPLACED: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Settings that are not of one restore.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -49,6 +52,10 @@ pub struct Settings {
     /// Whether the objects that are in the cluster already are listed, a level at a time, before it is written: where many are there,
     /// that takes far fewer requests, and their keys stay in memory. Otherwise each object is created first, and looked at when it is there.
     pub lists_existing: bool,
+    /// Whether a server restores. Then the name stands for one restore in its namespace.
+    pub served: bool,
+    /// How long the originals of objects that a restore recreates or removes stay in the bucket at least, also when it is deleted.
+    pub keep_replaced: Duration,
     /// Whether of objects that their type, namespace or name leave out nothing is read: few are selected out of many. What is not read is
     /// not checked, and not counted among what is left out.
     pub reads_selected_only: bool,
@@ -74,6 +81,8 @@ impl Default for Settings {
             asks_server: false,
             looks_again: false,
             lists_existing: true,
+            served: false,
+            keep_replaced: KEEP_REPLACED,
             reads_selected_only: false,
             archive: None,
             limits: ReadLimits::default(),

@@ -3,12 +3,14 @@
 use crate::action::{Action, Done};
 use crate::begun::Begun;
 use crate::checkpoint::Checkpoint;
+use crate::claim::{claim, kept_until};
 use crate::deferred::Deferred;
 use crate::env::Env;
 use crate::execute::{Reached, level, pass_over};
 use crate::execution::{Execution, Lasting};
 use crate::extras;
 use crate::group_stubs;
+use crate::made_anew::look_again;
 use crate::mapping::Mapping;
 use crate::operations::Operations;
 use crate::outcome::{Outcome, RestoreError, Walked};
@@ -19,6 +21,7 @@ use crate::request::{Request, check_source, prepare};
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_archive::index::Row;
+use lifeboat_archive::layout::replaced_prefix;
 use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
 use lifeboat_operation::{RecordsError, Subject};
 use lifeboat_store::Archive;
@@ -64,12 +67,35 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, RestoreErro
     // A restore that was cut off keeps the time at which it began.
     restore.status.start_timestamp.get_or_insert(Time::new((env.operation.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
+    let owner = tokio::select! {
+        owner = Box::pin(claim(&restore, &request.settings, env)) => owner?,
+        () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
+    };
+    let outcome = Box::pin(claimed(request, restore, env)).await;
+    if let Err(RestoreError::Invalid(_)) = &outcome
+        && let Err(e) = env.store.release_restore(&owner).await
+    {
+        tracing::warn!(restore = owner.name, error = %e, "the claim of a restore that was refused stays in the bucket");
+    }
+    outcome
+}
+
+/// Runs a restore whose files in the bucket are its own.
+async fn claimed(request: &Request, restore: Restore, env: &Env) -> Result<Outcome, RestoreError> {
     let pinned = tokio::select! {
         pinned = Box::pin(Pinned::begin(request, &restore, env)) => pinned?.map(Arc::new),
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
     let walked = Box::pin(walk(request, &restore, pinned, env)).await?;
     let has_stubs = walked.has_stubs;
+    let originals = walked.originals();
+    if originals > 0 {
+        let until = kept_until(&request.settings, (env.operation.clock)()).to_string();
+        let (count, place) = (originals.to_string(), replaced_prefix(&restore.metadata.name));
+        let fields = [("items", &*count), ("place", &*place), ("until", &*until)];
+        let text = "What was recreated or removed is kept as it was, also when the restore and its backup are deleted";
+        env.operation.journal.info(text, &fields);
+    }
     let outcome = env.operation.trace.stage("record", Box::pin(record(restore, walked, env))).await?;
     // Of one that is not run again and not finalized, nobody else removes them.
     if has_stubs && !outcome.is_pending() && outcome.broken_off.is_none() {
@@ -90,10 +116,10 @@ async fn walk(
     };
     let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &env.operation));
     operations.load().await;
-    let mut checkpoint = checkpoint(restore, &walk.archive, request.settings.looks_again, env).await?;
+    let mut checkpoint = checkpoint(restore, &walk, request.settings.looks_again, env).await?;
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let lasting = Lasting::new(&walk, Arc::clone(&operations), pinned.clone(), checkpoint.is_resumed())?;
+    let lasting = Lasting::new(&walk, Arc::clone(&operations), pinned.clone(), &checkpoint)?;
     lasting.commands.load().await;
     walk.natives.load().await;
     let levels = Box::pin(levels(&mut walk, &lasting, &mut checkpoint, env));
@@ -251,12 +277,8 @@ fn done_before(archive: &Archive, begun: &Begun, checkpoint: &Checkpoint) -> Vec
 ///
 /// # Errors
 /// [`RestoreError::Unnoted`]: without it a run again would take what this one has done for a change of the plan.
-async fn checkpoint(
-    restore: &Restore,
-    archive: &Archive,
-    looks_again: bool,
-    env: &Env,
-) -> Result<Checkpoint, RestoreError> {
+async fn checkpoint(restore: &Restore, walk: &Walk, looks_again: bool, env: &Env) -> Result<Checkpoint, RestoreError> {
+    let archive = &walk.archive;
     let (uid, rows) = (&restore.metadata.uid, archive.rows().len());
     let (mut checkpoint, problem) =
         Checkpoint::open(Arc::clone(&env.operation.records), uid, archive.digest(), rows).await;
@@ -267,6 +289,12 @@ async fn checkpoint(
     }
     if looks_again {
         checkpoint.forget_marks();
+    } else if checkpoint.is_resumed() {
+        let (mapping, namespaces) = (walk.maker()?.mapping, walk.namespaces()?);
+        tokio::select! {
+            () = Box::pin(look_again(&mut checkpoint, &mapping, &namespaces, env)) => {}
+            () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
+        }
     }
     let pinned = &restore.spec.plan_digest;
     match checkpoint.save().await {

@@ -70,6 +70,14 @@ impl S3 {
         })
     }
 
+    /// Remembers that the server ignores ranges, and says it once.
+    fn note_ignored_range(&self) {
+        let store = &self.failures.store;
+        if !self.ignores_ranges.swap(true, Ordering::Relaxed) {
+            tracing::warn!(store, "the server ignores ranges, and sends whole objects where a part is asked for");
+        }
+    }
+
     fn beyond(&self, key: &str) -> BucketError {
         self.failures.own(ErrorKind::Invalid, "get", key, "the range is beyond the end")
     }
@@ -133,15 +141,7 @@ impl BlobStore for S3 {
             (Some(_), Some(length)) if is_whole && range.as_ref().is_some_and(|range| range.end > length) => {
                 return Err(self.beyond(key));
             }
-            (Some(_), _) if is_whole => {
-                if !self.ignores_ranges.swap(true, Ordering::Relaxed) {
-                    let store = &self.failures.store;
-                    tracing::warn!(
-                        store,
-                        "the server ignores ranges, and sends whole objects where a part is asked for"
-                    );
-                }
-            }
+            (Some(_), _) if is_whole => self.note_ignored_range(),
             // Servers cut what is beyond the end.
             (Some(wanted), Some(length)) if length < wanted => return Err(self.beyond(key)),
             (Some(wanted), length) if length != Some(wanted) => {

@@ -3,7 +3,7 @@
 use crate::{Content, Store, StoreError};
 use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
-use lifeboat_archive::layout::{BACKUPS, BackupFile, RESTORES};
+use lifeboat_archive::layout::{BACKUPS, BackupFile, unproven_key};
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions, PutOptions};
 use serde::Serialize;
 use serde_json::Value;
@@ -49,12 +49,16 @@ impl Store {
         }
     }
 
-    /// Deletes the files of a restore; it is no error when there are none.
+    /// Stores a list of what perhaps stays in other storages though the backup is deleted. Gives its key; the list outlives the backup.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
-    pub async fn delete_restore(&self, name: &str) -> Result<(), StoreError> {
-        self.delete_folder(&format!("{RESTORES}{name}/"), &[]).await
+    pub async fn put_unproven<T: Serialize>(&self, backup: &str, uid: &str, list: &T) -> Result<String, StoreError> {
+        let key = unproven_key(backup, uid);
+        let list = StoreError::encoded("what was perhaps not deleted", gojson::to_vec_pretty(list))?;
+        let options = PutOptions { content_type: Some("application/json"), ..PutOptions::default() };
+        self.put(&key, list.into(), options).await?;
+        Ok(key)
     }
 
     /// The record of a backup as JSON, with the fields that are not known here.
@@ -86,17 +90,40 @@ impl Store {
         Ok(())
     }
 
-    /// What the folder of a backup has, told from its first two entries.
+    /// What the folder of a backup has, told from its first entries.
     async fn look_into(&self, name: &str) -> Result<Folder, BucketError> {
-        let first = ListOptions { prefix: folder(name), page_size: 2, ..ListOptions::default() };
-        let page = self.bucket.list(first).await?;
         let record = BackupFile::Metadata.key(name);
         let is_record = |entry: &Entry| matches!(entry, Entry::Object(object) if object.key == record);
-        Ok(match page.entries.as_slice() {
-            [] => Folder::Empty,
-            [one] if is_record(one) => Folder::OnlyRecord,
-            _ => Folder::Files,
-        })
+        let mut options = ListOptions { prefix: folder(name), page_size: 2, ..ListOptions::default() };
+        let mut has_record = false;
+        // A page may have fewer entries than there are, or none.
+        loop {
+            let page = self.bucket.list(options.clone()).await?;
+            if page.entries.iter().any(|entry| !is_record(entry)) {
+                return Ok(Folder::Files);
+            }
+            has_record |= !page.entries.is_empty();
+            options.continuation = page.continuation;
+            if options.continuation.is_none() {
+                return Ok(if has_record { Folder::OnlyRecord } else { Folder::Empty });
+            }
+        }
+    }
+
+    /// Whether there is an object whose key begins with this, beside this one.
+    pub(crate) async fn holds_other(&self, prefix: &str, beside: &str) -> Result<bool, StoreError> {
+        let mut options = ListOptions { prefix: prefix.to_owned(), page_size: 2, ..ListOptions::default() };
+        loop {
+            let page = self.bucket.list(options.clone()).await?;
+            let is_other = |entry: &Entry| !matches!(entry, Entry::Object(object) if object.key == beside);
+            if page.entries.iter().any(is_other) {
+                return Ok(true);
+            }
+            options.continuation = page.continuation;
+            if options.continuation.is_none() {
+                return Ok(false);
+            }
+        }
     }
 
     fn no_backup(&self, name: &str, key: String) -> StoreError {
@@ -133,6 +160,16 @@ impl Store {
 
     /// Deletes all files of a folder, and `last` after the others.
     async fn delete_folder(&self, prefix: &str, last: &[String]) -> Result<(), StoreError> {
+        self.delete_those(prefix, |key| last.iter().any(|one| one == key), last).await
+    }
+
+    /// Deletes the files of a folder but those that stay, and `last` after the others.
+    pub(crate) async fn delete_those(
+        &self,
+        prefix: &str,
+        stays: impl Fn(&str) -> bool,
+        last: &[String],
+    ) -> Result<(), StoreError> {
         let mut options = ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() };
         loop {
             let page = self.bucket.list(options.clone()).await?;
@@ -140,7 +177,7 @@ impl Store {
                 .entries
                 .into_iter()
                 .filter_map(|entry| match entry {
-                    Entry::Object(object) => Some(object.key).filter(|key| !last.contains(key)),
+                    Entry::Object(object) => Some(object.key).filter(|key| !stays(key)),
                     Entry::Prefix(_) => None,
                 })
                 .collect();
@@ -327,6 +364,52 @@ mod tests {
         }
     }
 
+    /// The first page of each listing holds nothing, as with stores that count what they pass over.
+    #[derive(Debug, Default)]
+    struct EmptyPages(Memory);
+
+    #[async_trait::async_trait]
+    impl BlobStore for EmptyPages {
+        fn describe(&self) -> String {
+            self.0.describe()
+        }
+        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+            self.0.put(key, body, options).await
+        }
+        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+            self.0.get(key, range).await
+        }
+        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+            self.0.head(key).await
+        }
+        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+            match options.continuation.as_deref() {
+                None => Ok(Page { entries: Vec::new(), continuation: Some("begin".to_owned()) }),
+                Some("begin") => self.0.list(ListOptions { continuation: None, page_size: 1, ..options }).await,
+                Some(_) => self.0.list(ListOptions { page_size: 1, ..options }).await,
+            }
+        }
+        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+            self.0.delete(keys).await
+        }
+        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
+            self.0.abort_stale_uploads(prefix, age).await
+        }
+        async fn presign(&self, key: &str, validity: Duration) -> Result<Option<String>, BucketError> {
+            self.0.presign(key, validity).await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_record_is_not_deleted_because_a_page_of_the_listing_is_empty_or_short() {
+        let bucket = Arc::new(EmptyPages::default());
+        for file in ["velero-backup.json", "z.tar.gz"] {
+            bucket.0.put(&format!("backups/a/{file}"), b"{}".to_vec().into(), PutOptions::default()).await.unwrap();
+        }
+        Store::new(bucket.clone()).change_record("a", &serde_json::json!({ "new": true })).await.unwrap();
+        assert_eq!(keys(&bucket.0).await, ["backups/a/velero-backup.json", "backups/a/z.tar.gz"]);
+    }
+
     #[tokio::test]
     async fn a_record_that_is_alone_already_is_changed_and_stays() {
         let bucket = Arc::new(Memory::default());
@@ -338,7 +421,7 @@ mod tests {
     #[tokio::test]
     async fn a_deletion_takes_one_folder_and_can_be_repeated() {
         let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
-        let kept = ["backups/ab/velero-backup.json", "restores/a/x", "restores/ab/x"];
+        let kept = ["backups/ab/velero-backup.json", "restores/a/x"];
         let gone = ["backups/a/velero-backup.json", "backups/a/a.tar.gz", "backups/a/deep/er"];
         for key in kept.iter().chain(&gone) {
             bucket.put(key, b"x".to_vec().into(), PutOptions::default()).await.unwrap();
@@ -348,8 +431,5 @@ mod tests {
             store.delete_backup("a").await.unwrap();
         }
         assert_eq!(keys(&*bucket).await, kept);
-        store.delete_restore("a").await.unwrap();
-        assert!(bucket.head("restores/a/x").await.is_err_and(|e| e.is_not_found()));
-        assert!(bucket.head("restores/ab/x").await.is_ok());
     }
 }

@@ -60,6 +60,23 @@ pub enum StoreError {
         /// When it was claimed.
         since: String,
     },
+    /// The name of a restore is that of one of another cluster or server, whose files lie there.
+    #[error(
+        "the name {name:?} is taken in {place} by another restore (of cluster {cluster}, restore UID {uid}, since {since}), whose results \
+         and log lie there; nothing was restored: choose another name, or give each cluster a prefix of its own in the bucket"
+    )]
+    RestoreNameTaken {
+        /// The name.
+        name: String,
+        /// Where.
+        place: String,
+        /// UID of the cluster that has it.
+        cluster: String,
+        /// UID of the Restore that has it.
+        uid: String,
+        /// When it was claimed.
+        since: String,
+    },
     /// Another run has claimed the name while this one wrote.
     #[error("backup {name:?} in {place} was taken over by another run meanwhile: nothing of this one counts")]
     TakenOver {

@@ -1,6 +1,6 @@
 //! Backups of a location.
 
-use crate::{Content, StoreError};
+use crate::{ConditionalPuts, Content, StoreError};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_api::Backup;
@@ -30,6 +30,8 @@ pub struct Store {
     pub(crate) bucket: Retried,
     /// For one request with all its attempts.
     patience: Duration,
+    /// What it makes of them.
+    pub(crate) conditional_puts: ConditionalPuts,
 }
 
 /// A backup in a listing.
@@ -60,13 +62,14 @@ impl Store {
     /// The store in this bucket.
     #[must_use]
     pub fn new(bucket: Arc<dyn BlobStore>) -> Self {
-        Self { bucket: Retried::new(bucket, PATIENCE), patience: PATIENCE }
+        let conditional_puts = ConditionalPuts::default();
+        Self { bucket: Retried::new(bucket, PATIENCE), patience: PATIENCE, conditional_puts }
     }
 
     /// The same store, for one request of which so much time is taken, all attempts together; three minutes when not said.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
-        Self { bucket: self.bucket.with_patience(patience), patience }
+        Self { bucket: self.bucket.with_patience(patience), patience, ..self }
     }
 
     /// An empty store in memory, for tests.
@@ -115,9 +118,14 @@ impl Store {
     /// # Errors
     /// [`StoreError::Bucket`].
     pub async fn folders(&self) -> Result<Vec<String>, StoreError> {
+        self.folders_below(BACKUPS).await
+    }
+
+    /// The names of all folders below this one, in order.
+    pub(crate) async fn folders_below(&self, above: &str) -> Result<Vec<String>, StoreError> {
         let mut names = Vec::new();
         let mut options = ListOptions {
-            prefix: BACKUPS.to_owned(),
+            prefix: above.to_owned(),
             delimiter: Some("/".to_owned()),
             prefixes_only: true,
             ..ListOptions::default()
@@ -125,7 +133,7 @@ impl Store {
         loop {
             let page = self.bucket.list(options.clone()).await?;
             names.extend(page.entries.into_iter().filter_map(|entry| match entry {
-                Entry::Prefix(prefix) => Some(prefix[BACKUPS.len()..].trim_end_matches('/').to_owned()),
+                Entry::Prefix(prefix) => prefix.strip_prefix(above).map(|name| name.trim_end_matches('/').to_owned()),
                 Entry::Object(_) => None,
             }));
             match page.continuation {

@@ -91,13 +91,13 @@ impl Store {
             claimed: request.now,
             refreshed: None,
         };
-        let options = PutOptions { if_absent: true, content_type: Some("application/json"), ..PutOptions::default() };
-        match self.put(&key, encode_claim(&claim)?.into(), options).await {
+        match self.put_if_absent(&key, encode_claim(&claim)?.into()).await {
             Ok(()) => {}
             Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => {
                 let Some(found) = self.claim_of(name).await? else { return Err(e.into()) };
                 let again = found.backup_uid == claim.backup_uid && found.cluster_uid == claim.cluster_uid;
-                if !again && !found.is_of_server(&claim.cluster_uid, &claim.namespace) && !request.take_over {
+                let is_beside = found.is_of_server(&claim.cluster_uid, &claim.namespace);
+                if !again && !is_beside && !request.take_over {
                     return Err(StoreError::Claimed {
                         name: name.clone(),
                         place: self.describe(),
@@ -105,8 +105,12 @@ impl Store {
                         since: found.claimed.to_string(),
                     });
                 }
+                if !again && is_beside {
+                    // What that backup has left in the cluster has its UID, and no other file knows it.
+                    self.put_note(name, &left_note(&found.backup_uid), encode_claim(&found)?.into()).await?;
+                }
                 self.number(name, &mut claim, found.attempt).await?;
-                let options = PutOptions { if_absent: false, ..options };
+                let options = PutOptions { content_type: Some("application/json"), ..PutOptions::default() };
                 self.put(&key, encode_claim(&claim)?.into(), options).await?;
                 // What the attempt before left open: nothing else writes below this folder.
                 self.abort_uploads(name).await?;
@@ -122,6 +126,33 @@ impl Store {
     }
 }
 
+/// How the names of notes begin that are claims of backups before.
+const LEFT: &str = "left-";
+
+fn left_note(uid: &str) -> String {
+    format!("{LEFT}{uid}")
+}
+
+impl Store {
+    /// The UIDs of the backups before this one that had claimed its name and were never committed: what they have left in the cluster is
+    /// not known to be gone.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn backups_before(&self, name: &str) -> Result<Vec<String>, StoreError> {
+        let notes = self.note_names(name, LEFT).await?;
+        Ok(notes.iter().filter_map(|note| note.strip_prefix(LEFT)).map(str::to_owned).collect())
+    }
+
+    /// Forgets a backup before this one: nothing of it is left.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn forget_backup_before(&self, name: &str, uid: &str) -> Result<(), StoreError> {
+        self.remove_notes(name, &[left_note(uid)]).await
+    }
+}
+
 /// Numbers that are tried for one attempt: those of runs that died before they had claimed the name are passed over.
 const NUMBERS: u32 = 1000;
 
@@ -133,9 +164,7 @@ impl Store {
         loop {
             claim.attempt = claim.attempt.saturating_add(1);
             tried += 1;
-            let options =
-                PutOptions { if_absent: true, content_type: Some("application/json"), ..PutOptions::default() };
-            match self.put(&attempt_key(name, claim.attempt), encode_claim(claim)?.into(), options).await {
+            match self.put_if_absent(&attempt_key(name, claim.attempt), encode_claim(claim)?.into()).await {
                 Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists && tried < NUMBERS => {}
                 put => return put,
             }
@@ -503,6 +532,13 @@ mod tests {
             };
             assert_eq!(got, expected.map_err(str::to_owned), "{uid} {cluster} {namespace}");
         }
+        assert_eq!(
+            store.backups_before(&request.name).await.unwrap(),
+            ["a", "b"],
+            "what they have left has their UIDs"
+        );
+        store.forget_backup_before(&request.name, "a").await.unwrap();
+        assert_eq!(store.backups_before(&request.name).await.unwrap(), ["b"]);
         // A claim without the UID of its cluster belongs to no server.
         let unknown = ClaimRequest { name: "x".into(), cluster_uid: String::new(), ..request };
         store.claim(&unknown).await.unwrap();

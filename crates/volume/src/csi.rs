@@ -38,6 +38,8 @@ mod settle;
 mod snapshots;
 mod stub;
 mod sweep;
+mod unbound;
+mod unproven;
 
 pub use actions::actions;
 pub use content::Content;
@@ -58,3 +60,5 @@ pub use served::{served, served_by};
 pub use snapshots::{CsiBackup, CsiSnapshots};
 pub use stub::{Readiness, StubOf, make_ready, make_stub, stubs};
 pub use sweep::{Left, count, remove_all, untaken};
+pub use unbound::unbound_claims;
+pub use unproven::{Unproven, UnprovenSnapshot};

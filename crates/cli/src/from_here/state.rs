@@ -1,15 +1,13 @@
 //! What a local operation remembers on this machine, so that running the same command again takes it up.
 
+use super::files::{read, replace};
+use super::operation_key::OperationKey;
+use super::records::RecordFolder;
+use super::specification::Specification;
 use anyhow::{Context, Result, bail};
-use async_trait::async_trait;
-use bytes::Bytes;
-use lifeboat_operation::{Records, RecordsError, is_key};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The state of one operation: a file below `$XDG_STATE_HOME/lifeboat`, removed when the operation has ended. Held by
 /// one process at a time.
@@ -32,6 +30,9 @@ pub(crate) struct Content {
     /// The backup that a restore takes its objects from, where the command alone does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) backup: Option<OfBackup>,
+    /// What is done, so that another command is not taken for the same.
+    #[serde(default)]
+    pub(crate) specification: Specification,
     /// Whether it has come to an end, with something that was not done. A run that goes on with it begins without this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) has_ended: bool,
@@ -47,36 +48,46 @@ pub(crate) struct OfBackup {
 impl Content {
     /// Of an operation that begins now.
     pub(crate) fn new(now: jiff::Timestamp) -> Self {
-        Self { uid: uuid::Uuid::new_v4().to_string(), started: now, backup: None, has_ended: false }
+        Self {
+            uid: uuid::Uuid::new_v4().to_string(),
+            started: now,
+            backup: None,
+            specification: Specification::default(),
+            has_ended: false,
+        }
+    }
+
+    /// Of an operation that begins now and does this.
+    pub(crate) fn of(now: jiff::Timestamp, specification: Specification) -> Self {
+        Self { specification, ..Self::new(now) }
     }
 }
 
 impl State {
-    /// The state of an operation of this kind and name on this bucket; this new one when there is none. It is on disk when this
-    /// returns.
+    /// The state of the operation of this key; this new one when there is none. It is on disk when this returns.
     ///
     /// # Errors
     /// When the folder or file cannot be used, or the same operation is under way in another process.
-    pub(crate) fn open(kind: &str, bucket: &str, name: &str, new: Content) -> Result<Self> {
-        Self::open_in(&folder_of(kind), bucket, name, new)
+    pub(crate) fn open(key: &OperationKey, new: Content) -> Result<Self> {
+        Self::open_in(&folder_of(key.kind), key, new)
     }
 
     /// What is remembered of an operation that was begun and has not ended.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(crate) fn kept(kind: &str, bucket: &str, name: &str) -> Result<Option<Content>> {
-        content(&path_in(&folder_of(kind), bucket, name))
+    pub(crate) fn kept(key: &OperationKey) -> Result<Option<Content>> {
+        content(&key.path_in(&folder_of(key.kind)))
     }
 
-    fn open_in(folder: &Path, bucket: &str, name: &str, new: Content) -> Result<Self> {
+    fn open_in(folder: &Path, key: &OperationKey, new: Content) -> Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(folder)
             .with_context(|| format!("make {}", folder.display()))?;
-        let path = path_in(folder, bucket, name);
+        let path = key.path_in(folder);
         let lock = lock(&path.with_extension("lock"))?;
         let kept = content(&path)?;
         let (is_new, content) = (kept.is_none(), kept.unwrap_or(new));
@@ -85,6 +96,40 @@ impl State {
             state.write(false)?;
         }
         Ok(state)
+    }
+
+    /// The same state when it is of an operation that does what `new` says. One that has done nothing yet begins as the new one.
+    ///
+    /// # Errors
+    /// The parts in which they differ, when the operation that was cut off has done something.
+    pub(crate) fn held_to(self, new: Content) -> Result<Result<Self, Vec<String>>> {
+        let differences = self.content.specification.differences(&new.specification);
+        match differences.is_empty() {
+            true => Ok(Ok(self)),
+            false if self.records().is_empty() => Ok(Ok(self.renewed(new)?)),
+            false => Ok(Err(differences)),
+        }
+    }
+
+    /// The state of a new operation in place of this one, whose notes are forgotten.
+    ///
+    /// # Errors
+    /// When the notes cannot be removed or the file cannot be written.
+    pub(crate) fn renewed(mut self, new: Content) -> Result<Self> {
+        self.records().remove()?;
+        (self.content, self.is_new) = (new, true);
+        self.write(false)?;
+        Ok(self)
+    }
+
+    /// The same state with other content; its notes stay.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn with(mut self, content: Content) -> Result<Self> {
+        self.content = content;
+        self.write(false)?;
+        Ok(self)
     }
 
     fn write(&mut self, has_ended: bool) -> Result<()> {
@@ -103,7 +148,7 @@ impl State {
 
     /// The notes of the operation.
     pub(crate) fn records(&self) -> RecordFolder {
-        RecordFolder { path: self.path.with_extension("records"), writing: Arc::default() }
+        RecordFolder::at(self.path.with_extension("records"))
     }
 
     /// Forgets the operation, which has not begun, unless it had begun before.
@@ -116,7 +161,7 @@ impl State {
     /// Forgets the operation: it has ended.
     pub(crate) fn forget(self) {
         // Files that stay are harmless: what was done under their UID is complete.
-        let _ = std::fs::remove_dir_all(self.records().path);
+        let _ = self.records().remove();
         for path in [&self.path, &self.path.with_extension("lock")] {
             let _ = std::fs::remove_file(path);
         }
@@ -131,7 +176,7 @@ fn content(path: &Path) -> Result<Option<Content>> {
 }
 
 /// Where the state of operations of a kind lies.
-fn folder_of(kind: &str) -> PathBuf {
+pub(crate) fn folder_of(kind: &str) -> PathBuf {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let base = std::env::var_os("XDG_STATE_HOME")
         .filter(|v| !v.is_empty())
@@ -139,80 +184,38 @@ fn folder_of(kind: &str) -> PathBuf {
     base.join("lifeboat").join(kind)
 }
 
-fn path_in(folder: &Path, bucket: &str, name: &str) -> PathBuf {
-    // The name alone would collide between buckets.
-    let hash = hex::encode(lifeboat_archive::tarball::entry_hash(bucket.as_bytes()));
-    folder.join(format!("{}-{name}.json", &hash[..12]))
-}
-
-/// The notes of an operation, each a file in a folder of its own.
+/// The state of an operation that a version has left which told no clusters apart, until it is removed.
 #[derive(Debug)]
-pub(crate) struct RecordFolder {
+pub(crate) struct OldState {
     path: PathBuf,
-    /// Held while files are replaced: what one write has half done is not another's.
-    writing: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl RecordFolder {
-    /// Does something with the files, on a thread that may wait for the disk; a failure names the folder.
-    async fn with<T: Send + 'static>(
-        &self,
-        what: &'static str,
-        work: impl FnOnce(&Path) -> std::io::Result<T> + Send + 'static,
-    ) -> Result<T, RecordsError> {
-        let path = self.path.clone();
-        let done = tokio::task::spawn_blocking(move || work(&path)).await;
-        let failed = |e| RecordsError::Unavailable(format!("{what} {}: {e}", self.path.display()));
-        done.map_err(std::io::Error::other).flatten().map_err(failed)
-    }
-}
-
-#[async_trait]
-impl Records for RecordFolder {
-    async fn read(&self, key: &str) -> Result<Option<Bytes>, RecordsError> {
-        let key = checked(key)?;
-        Ok(self.with("read from", move |folder| read(&folder.join(key))).await?.map(Bytes::from))
+impl OldState {
+    /// The old state of the operation of this bucket and name, for whichever cluster it was.
+    pub(crate) fn find(key: &OperationKey) -> Option<Self> {
+        Self::find_in(&folder_of(key.kind), key)
     }
 
-    async fn keys(&self) -> Result<BTreeSet<String>, RecordsError> {
-        self.with("list", |folder| {
-            let entries = match std::fs::read_dir(folder) {
-                Err(e) if e.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
-                entries => entries?,
-            };
-            let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-            let names = names.collect::<std::io::Result<Vec<String>>>()?;
-            Ok(names.into_iter().filter(|name| is_key(name)).collect())
-        })
-        .await
+    fn find_in(folder: &Path, key: &OperationKey) -> Option<Self> {
+        let path = key.old_path_in(folder);
+        // A name that is too long for a file has none.
+        path.is_file().then_some(Self { path })
     }
 
-    async fn write(&self, notes: BTreeMap<String, Option<Bytes>>) -> Result<(), RecordsError> {
-        for key in notes.keys() {
-            checked(key)?;
+    /// What it remembers; `None` when it cannot be read.
+    pub(crate) fn content(&self) -> Option<Content> {
+        content(&self.path).ok().flatten()
+    }
+
+    /// Removes it with its notes, and says where it was.
+    pub(crate) fn remove(self) -> PathBuf {
+        // What stays is found again, and nothing else goes by it.
+        let _ = RecordFolder::at(self.path.with_extension("records")).remove();
+        for path in [&self.path, &self.path.with_extension("lock")] {
+            let _ = std::fs::remove_file(path);
         }
-        // Writes come one after the other in the order in which they were asked for, also one that is given up under way.
-        let turn = Arc::clone(&self.writing).lock_owned().await;
-        self.with("write into", move |folder| {
-            let _turn = turn;
-            match std::fs::create_dir(folder) {
-                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
-                _ => {}
-            }
-            for (key, note) in notes {
-                match note {
-                    Some(note) => replace(&folder.join(key), &note)?,
-                    None => remove(&folder.join(key))?,
-                }
-            }
-            File::open(folder)?.sync_all()
-        })
-        .await
+        self.path
     }
-}
-
-fn checked(key: &str) -> Result<String, RecordsError> {
-    if is_key(key) { Ok(key.to_owned()) } else { Err(RecordsError::Key(key.to_owned())) }
 }
 
 /// The lock that ends with this process, however that ends.
@@ -227,42 +230,83 @@ fn lock(path: &Path) -> Result<File> {
     }
 }
 
-fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
-fn remove(path: &Path) -> std::io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
-}
-
-/// Writes a file in place of the one before: a crash leaves the one or the other, whole.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    // No key of a note begins with two dots.
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!("..{name}"));
-    let mut file = File::create(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
+    use lifeboat_operation::Records;
+    use std::collections::BTreeMap;
+
+    fn key(bucket: &str, cluster: &str, name: &str) -> OperationKey {
+        OperationKey { kind: "restore", bucket: bucket.into(), cluster: cluster.into(), name: name.into() }
+    }
+
+    /// The state of the restore `back` for a cluster, of a backup with this UID.
+    fn of_backup(folder: &Path, cluster: &str, backup_uid: &str) -> (State, Content) {
+        let specification = Specification::default().with("backup UID", backup_uid);
+        let new = Content::of(jiff::Timestamp::now(), specification);
+        (State::open_in(folder, &key("/a", cluster, "back"), new.clone()).unwrap(), new)
+    }
+
+    async fn write_something(state: &State) {
+        let note = Some(Bytes::from_static(b"half"));
+        state.records().write(BTreeMap::from([("checkpoint".to_owned(), note)])).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_same_command_for_another_cluster_takes_up_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, _) = of_backup(folder.path(), "one", "u");
+        write_something(&first).await;
+        let (uid, _) = (first.content.uid.clone(), drop(first));
+        let (other, _) = of_backup(folder.path(), "other", "u");
+        assert!(other.is_new && other.records().is_empty() && other.content.uid != uid);
+        let (again, new) = of_backup(folder.path(), "one", "u");
+        let again = again.held_to(new).unwrap().unwrap();
+        assert!(!again.is_new && !again.records().is_empty() && again.content.uid == uid);
+    }
+
+    #[tokio::test]
+    async fn another_specification_is_refused_with_what_differs_unless_nothing_was_done_yet() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(of_backup(folder.path(), "c", "u"));
+        let (untouched, new) = of_backup(folder.path(), "c", "v");
+        let state = untouched.held_to(new.clone()).unwrap().unwrap();
+        assert_eq!((state.is_new, &state.content), (true, &new));
+        write_something(&state).await;
+        drop(state);
+        let (begun, third) = of_backup(folder.path(), "c", "w");
+        assert_eq!(begun.held_to(third.clone()).unwrap().unwrap_err(), ["backup UID was \"v\", now \"w\""]);
+        let renewed = of_backup(folder.path(), "c", "w").0.renewed(third.clone()).unwrap();
+        assert!(renewed.is_new && renewed.records().is_empty());
+        drop(renewed);
+        assert_eq!(of_backup(folder.path(), "c", "w").0.content, third);
+    }
+
+    #[tokio::test]
+    async fn a_state_that_does_not_tell_the_cluster_is_found_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = key("/a", "c", "back");
+        assert!(OldState::find_in(folder.path(), &key).is_none());
+        let path = key.old_path_in(folder.path());
+        std::fs::write(&path, r#"{"uid":"u","started":"2026-01-01T00:00:00Z"}"#).unwrap();
+        write_something(&State { path: path.clone(), ..of_backup(folder.path(), "d", "u").0 }).await;
+        let old = OldState::find_in(folder.path(), &key).unwrap();
+        assert_eq!(old.content().unwrap().uid, "u");
+        let (state, _) = of_backup(folder.path(), "c", "u");
+        assert!(state.is_new, "it is never taken up");
+        assert_eq!(old.remove(), path);
+        assert!(!path.exists() && !path.with_extension("records").exists());
+        let long = OperationKey { name: "n".repeat(253), ..key };
+        assert!(OldState::find_in(folder.path(), &long).is_none());
+    }
 
     #[test]
     fn the_same_command_finds_its_state_until_it_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let open = |bucket: &str| {
             let new = Content::new(jiff::Timestamp::now());
-            State::open_in(&folder.path().join("backup"), bucket, "nightly", new).unwrap()
+            State::open_in(&folder.path().join("backup"), &key(bucket, "c", "nightly"), new).unwrap()
         };
         let first = open("/a").content;
         assert_eq!(open("/a").content, first);
@@ -274,7 +318,7 @@ mod tests {
     #[test]
     fn one_process_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || State::open_in(folder.path(), "/a", "nightly", Content::new(jiff::Timestamp::now()));
+        let open = || State::open_in(folder.path(), &key("/a", "c", "nightly"), Content::new(jiff::Timestamp::now()));
         let held = open().unwrap();
         let refused = open().unwrap_err().to_string();
         assert!(refused.starts_with("the same command is already running on this machine"), "{refused}");
@@ -283,16 +327,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn notes_in_a_folder_pass_the_suite() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = RecordFolder { path: folder.path().join("a.records"), writing: Arc::default() };
-        lifeboat_operation::conformance::run(Arc::new(records)).await;
-    }
-
-    #[tokio::test]
     async fn notes_stay_until_the_end() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || State::open_in(folder.path(), "/a", "back", Content::new(jiff::Timestamp::now())).unwrap();
+        let open =
+            || State::open_in(folder.path(), &key("/a", "c", "back"), Content::new(jiff::Timestamp::now())).unwrap();
         let state = open();
         assert!(state.is_new);
         assert_eq!(state.records().read("checkpoint").await, Ok(None));
@@ -303,7 +341,7 @@ mod tests {
         assert_eq!(state.records().read("checkpoint").await, Ok(Some(half)));
         assert!(!state.is_new);
         state.end_with_something_left().unwrap();
-        assert!(content(&path_in(folder.path(), "/a", "back")).unwrap().unwrap().has_ended);
+        assert!(content(&key("/a", "c", "back").path_in(folder.path())).unwrap().unwrap().has_ended);
         let state = open();
         assert_eq!((state.is_new, state.content.has_ended), (false, false));
         assert!(!content(&state.path).unwrap().unwrap().has_ended, "it goes on");

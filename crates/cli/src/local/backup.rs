@@ -4,8 +4,10 @@ use crate::bucket_url::{self, EmptyFolders, Purpose};
 use crate::clock::clock;
 use crate::exit_code::PARTIALLY_FAILED;
 use crate::from_here::document::document;
+use crate::from_here::operation_key::{OperationKey, identity};
 use crate::from_here::pending::end_backup;
-use crate::from_here::state::{Content, State};
+use crate::from_here::specification::Specification;
+use crate::from_here::state::{Content, OldState, State};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::output::print_resource;
@@ -20,7 +22,7 @@ use lifeboat_api::{Backup, BackupPhase, Time};
 use lifeboat_backup::{Env, Outcome, Request, Settings};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
-use lifeboat_store::Store;
+use lifeboat_store::{Store, StoreError};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -80,7 +82,9 @@ impl BackupArgs {
         if self.dry_run {
             return self.preview(asked, globals, cluster, store).await;
         }
-        let state = State::open("backup", &store.describe(), &self.name, Content::new(clock()()))?;
+        let specification = Specification::of(&asked.spec)
+            .with_rules("resource policies (digest)", self.settings(globals)?.resource_policies.as_ref());
+        let state = self.state(&cluster, &store, Content::of(clock()(), specification)).await?;
         let request =
             Request { backup: self.backup(asked, globals, &state.content), settings: self.settings(globals)? };
         let mut env = self.env(globals, cluster, store);
@@ -92,6 +96,43 @@ impl BackupArgs {
         }
         state.forget();
         self.report(&outcome)
+    }
+
+    /// The state of an earlier run of the same backup of the same cluster that was cut off, or a new one. One that saves something
+    /// else goes on with it too, as long as none is in the bucket: nothing of a backup is there before its end.
+    ///
+    /// # Errors
+    /// The earlier run has made a backup that holds something else, and only waits for what it has begun.
+    async fn state(&self, cluster: &Cluster, store: &Store, new: Content) -> anyhow::Result<State> {
+        let cluster = identity(cluster).await?;
+        let key = OperationKey { kind: "backup", bucket: store.describe(), cluster, name: self.name.clone() };
+        let mut new = new;
+        // The claim in the bucket says of which cluster that run was.
+        if let Some(old) = OldState::find(&key) {
+            if let Some(content) = old.content() {
+                new = Content { specification: new.specification, ..content };
+            }
+            old.remove();
+        }
+        let state = State::open(&key, new.clone())?;
+        let differences = state.content.specification.differences(&new.specification);
+        if differences.is_empty() {
+            return Ok(state);
+        }
+        let made = match store.backup(&self.name).await {
+            Err(StoreError::NoBackup { .. }) => None,
+            made => Some(made?),
+        };
+        if made.is_some_and(|made| made.metadata.uid == state.content.uid) {
+            anyhow::bail!(
+                "an earlier run has made the backup {:?} and was cut off while it waited for what it had begun, and it saved something \
+                 else: {}. The same command as then ends it; this one needs another name",
+                self.name,
+                differences.join("; ")
+            );
+        }
+        let content = Content { uid: state.content.uid.clone(), started: state.content.started, ..new };
+        state.with(content)
     }
 
     async fn preview(

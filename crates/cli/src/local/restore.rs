@@ -2,18 +2,21 @@
 
 use crate::bucket_url::{self, Purpose};
 use crate::clock::clock;
+use crate::errors;
 use crate::flags::{self, Optional};
 use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
 use crate::from_here::document::document;
-use crate::from_here::state::{Content, State};
+use crate::from_here::operation_key::{OperationKey, identity};
+use crate::from_here::specification::Specification;
+use crate::from_here::state::{Content, OldState, State};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::preview::{PlanFiles, Show, Validate, print_restore};
 use crate::spec::{RestoreSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;
-use lifeboat_api::newest_of_schedule;
-use lifeboat_api::{Duration, Restore, Time};
+use lifeboat_api::{Duration, Features, Restore, Time};
+use lifeboat_api::{SourceCluster, only_of_others, usable_of_schedule};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
 use lifeboat_restore::{Env, Priorities, Request, Settings};
@@ -33,6 +36,9 @@ pub(crate) struct RestoreArgs {
     /// The schedule whose newest completed backup to restore from
     #[arg(long, value_name = "NAME", conflicts_with = "from_backup")]
     from_schedule: Option<String>,
+    /// With --from-schedule: the newest backup of the cluster of this UID, or of "any", instead of that into which it is restored
+    #[arg(long, value_name = "UID", requires = "from_schedule", default_value = "", hide_default_value = true)]
+    source_cluster: String,
     /// With --from-schedule: also from a backup that is only partially there
     #[arg(long, default_value = "")]
     allow_partially_failed: Optional<bool>,
@@ -55,6 +61,13 @@ pub(crate) struct RestoreArgs {
     /// --features EnableAPIGroupVersions
     #[arg(long, value_name = "FILE")]
     api_version_priorities: Option<PathBuf>,
+    /// For how long the results promise that the originals of recreated and removed objects stay in the bucket
+    #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
+    keep_replaced: Duration,
+    /// Forget an earlier run of this restore that was cut off, and begin anew: what it has restored is there and is treated as any
+    /// object that exists
+    #[arg(long)]
+    begin_anew: bool,
     /// Types to restore first and, after a single -, last
     #[arg(long, value_name = "TYPES")]
     restore_resource_priorities: Option<Priorities>,
@@ -94,15 +107,17 @@ impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let cluster = globals.connect().await?;
-        let backup = self.source(&store).await?;
+        let backup = self.source(&store, &cluster).await?;
         if self.dry_run {
             return Box::pin(self.preview(globals, cluster, store, &backup)).await;
         }
         // By the cluster's clock, so that it compares with the creation times of objects.
         let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
-        let state = State::open("restore", &store.describe(), &self.name, Content::new(now))?;
-        let request =
-            Request { restore: self.restore(globals, &state.content, &backup)?, settings: self.settings(globals)? };
+        let settings = self.settings(globals)?;
+        let new = Content::new(now);
+        let specification = self.specification(&self.restore(globals, &new, &backup)?, &settings, &store).await?;
+        let state = self.state(&cluster, &store, Content { specification, ..new }).await?;
+        let request = Request { restore: self.restore(globals, &state.content, &backup)?, settings };
         let run = Run { state, until: Until::Ended, output: self.output };
         match carry_out(&request, self.env(globals, cluster, store), run).await? {
             Carried::Done(code) => Ok(code),
@@ -112,7 +127,7 @@ impl RestoreArgs {
     }
 
     /// The name of the backup to restore from.
-    async fn source(&self, store: &Store) -> anyhow::Result<String> {
+    async fn source(&self, store: &Store, cluster: &Cluster) -> anyhow::Result<String> {
         if let Some(name) = &self.from_backup {
             return Ok(name.clone());
         }
@@ -120,12 +135,76 @@ impl RestoreArgs {
         let partly = *self.allow_partially_failed == Some(true);
         let backups = store.backups().await?;
         let backups = backups.iter().filter_map(|summary| summary.backup.as_deref().ok());
-        let newest = newest_of_schedule(backups, schedule, partly);
-        let Some(newest) = newest else {
+        let usable = usable_of_schedule(backups, schedule, partly);
+        if usable.is_empty() {
             let also = if partly { "" } else { "; --allow-partially-failed takes partial ones too" };
             anyhow::bail!("no completed backup of schedule {schedule:?} is in {}{also}", store.describe())
-        };
-        Ok(newest.metadata.name.clone())
+        }
+        let (from, this) = (SourceCluster::parse(&self.source_cluster), cluster.uid().await?);
+        let mut others = Vec::new();
+        for backup in usable {
+            let claim = store.claim_of(&backup.metadata.name).await?;
+            let claimed = claim.map(|claim| claim.cluster_uid);
+            if from.admits_claim(claimed.as_deref(), &this) {
+                let by = match claimed {
+                    Some(uid) if uid == this => String::new(),
+                    Some(uid) => format!(", made by the cluster {uid}"),
+                    None => ", of which nothing says which cluster has made it".to_owned(),
+                };
+                let (name, began) = (&backup.metadata.name, backup.status.start_timestamp);
+                let of = began.map_or_else(String::new, |time| format!(" of {time}"));
+                errors::warn(Some(&format!("The newest backup of the schedule {schedule} is {name}{of}{by}.")));
+                return Ok(name.clone());
+            }
+            others.push(claimed);
+        }
+        anyhow::bail!(only_of_others(schedule, others.iter().map(Option::as_deref)))
+    }
+
+    /// All that says what is restored.
+    async fn specification(
+        &self,
+        restore: &Restore,
+        settings: &Settings,
+        store: &Store,
+    ) -> anyhow::Result<Specification> {
+        let backup = store.backup(&restore.spec.backup_name).await?;
+        Ok(Specification::of(&restore.spec)
+            .with("backup UID", backup.metadata.uid.as_str())
+            .with("features", features(settings.features))
+            .with_rules("resource modifiers (digest)", settings.resource_modifiers.as_ref())
+            .with_rules("resource policies (digest)", settings.resource_policies.as_ref())
+            .with_rules("API version priorities (digest)", settings.version_priorities.as_ref()))
+    }
+
+    /// The state of an earlier run of the same restore into the same cluster that was cut off, or a new one.
+    ///
+    /// # Errors
+    /// The earlier run was one that does something else.
+    async fn state(&self, cluster: &Cluster, store: &Store, new: Content) -> anyhow::Result<State> {
+        let cluster = identity(cluster).await?;
+        let key = OperationKey { kind: "restore", bucket: store.describe(), cluster, name: self.name.clone() };
+        let state = State::open(&key, new.clone())?;
+        if let Some(old) = OldState::find(&key) {
+            let path = old.remove();
+            errors::warn(Some(&format!(
+                "warning: an earlier version was cut off in a restore {:?}, and its notes ({}) do not say into which cluster: they are \
+                 removed, and the restore begins anew. What is there already is left, or treated as --existing-resource-policy says.",
+                self.name,
+                path.display()
+            )));
+        }
+        if self.begin_anew {
+            return state.renewed(new);
+        }
+        state.held_to(new)?.map_err(|differences| {
+            anyhow::anyhow!(
+                "an earlier run of the restore {:?} into this cluster was cut off, and did something else: {}. The same command as then \
+                 goes on with it; --begin-anew forgets it, so that this one begins anew; under another name this one is a restore of its own",
+                self.name,
+                differences.join("; ")
+            )
+        })
     }
 
     async fn preview(
@@ -177,6 +256,7 @@ impl RestoreArgs {
             priorities,
             terminating_resource_timeout,
             resource_timeout: self.resource_timeout,
+            keep_replaced: self.keep_replaced,
             resource_modifiers,
             resource_policies,
             features: globals.features(),
@@ -185,6 +265,13 @@ impl RestoreArgs {
             ..Settings::default()
         })
     }
+}
+
+/// The features that are switched on, by their names.
+fn features(on: Features) -> Vec<&'static str> {
+    let Features { csi, api_group_versions } = on;
+    let all = [(csi, "EnableCSI"), (api_group_versions, "EnableAPIGroupVersions")];
+    all.into_iter().filter_map(|(is_on, name)| is_on.then_some(name)).collect()
 }
 
 #[cfg(test)]

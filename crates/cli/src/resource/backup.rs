@@ -20,10 +20,10 @@ use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStorageLocation, DeleteBackupRequest, DownloadTargetKind, ObjectMeta,
-    Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
+    Restore, Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
 };
 use lifeboat_client::Client;
-use lifeboat_control::{Hold, Lists, check_deletion};
+use lifeboat_control::{Hold, Lists, check_deletion, reads, refusal_for_reader};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -81,10 +81,15 @@ pub(crate) struct BackupDeleteArgs {
     /// Only say what would be deleted, and what would be refused and why
     #[arg(long)]
     dry_run: bool,
+    /// Let the deletion wait for restores that read the backup, and for claims from its snapshots that have no volume yet, instead of
+    /// refusing it
+    #[arg(long)]
+    wait_for_restores: bool,
 }
 
 impl BackupDeleteArgs {
-    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+    async fn run(mut self, globals: &Globals) -> Result<ExitCode> {
+        self.delete.waits_for_restores = self.wait_for_restores;
         if !self.dry_run {
             return delete::<Backup>(&self.delete, globals).await;
         }
@@ -93,7 +98,16 @@ impl BackupDeleteArgs {
         let (found, errors) = of_which::<Backup>(&self.delete.which, &client).await?;
         let lists = lists(&client).await?;
         for backup in &found {
-            writeln!(std::io::stdout(), "{}", would_be_deleted(backup, &lists, Timestamp::now()))?;
+            let reader = reader(&lists.restores, &backup.metadata.name).filter(|_| !self.wait_for_restores);
+            let said = match reader {
+                Some(reader) => format!(
+                    "Backup {} would not be deleted: {}",
+                    backup.metadata.name,
+                    refusal_for_reader(&reader.metadata.name)
+                ),
+                None => would_be_deleted(backup, &lists, Timestamp::now()),
+            };
+            writeln!(std::io::stdout(), "{said}")?;
         }
         together(errors)
     }
@@ -224,17 +238,28 @@ impl Operation for Backup {
         &self.metadata.name
     }
 
-    async fn request_deletion(&self, client: &Client) -> Result<()> {
-        request_deletion(client, self).await
+    async fn request_deletion(&self, client: &Client, waits_for_restores: bool) -> Result<()> {
+        request_deletion(client, self, waits_for_restores).await
     }
 }
 
-async fn request_deletion(client: &Client, backup: &Backup) -> Result<()> {
+/// A restore that reads a backup.
+fn reader<'r>(restores: &'r [Restore], backup: &str) -> Option<&'r Restore> {
+    restores.iter().find(|restore| reads(restore, backup))
+}
+
+async fn request_deletion(client: &Client, backup: &Backup, waits_for_restores: bool) -> Result<()> {
     // The server refuses it as well.
     if let Some(hold) = Hold::at(&backup.metadata, Timestamp::now()) {
         bail!("{}", hold.refusal(&backup.metadata.name));
     }
     let mut request = DeleteBackupRequest::default();
+    if waits_for_restores {
+        let waits = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
+        request.metadata.annotations = [waits].into();
+    } else if let Some(reader) = reader(&client.list::<Restore>("").await?, &backup.metadata.name) {
+        bail!("{}", refusal_for_reader(&reader.metadata.name));
+    }
     request.metadata.generate_name = format!("{}-", backup.metadata.name);
     request.metadata.namespace.clone_from(&client.namespace);
     request.metadata.labels = [

@@ -13,8 +13,8 @@ use crate::server::providers::StorageProviders;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_action::Actions;
-use lifeboat_api::newest_of_schedule;
 use lifeboat_api::{Backup, BackupStorageLocation, Restore, label_value, well_known};
+use lifeboat_api::{SourceCluster, newest_of_schedule};
 use lifeboat_bucket::Memory;
 use lifeboat_client::Client;
 use lifeboat_control::open_location;
@@ -129,7 +129,8 @@ async fn source(restore: &Restore, client: &Client) -> Result<Backup> {
     }
     let label = format!("{}={}", well_known::LABEL_SCHEDULE_NAME, label_value(schedule));
     let backups: Vec<Backup> = client.list(&label).await?;
-    let newest = newest_of_schedule(&backups, schedule, false).cloned();
+    let from = SourceCluster::of(restore);
+    let newest = newest_of_schedule(backups.iter().filter(|backup| from.admits(backup)), schedule, false).cloned();
     newest.with_context(|| format!("no backup of the schedule {schedule} is complete"))
 }
 

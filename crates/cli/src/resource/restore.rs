@@ -17,8 +17,8 @@ use crate::spec::RestoreSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
-use lifeboat_api::newest_of_schedule;
 use lifeboat_api::{Backup, DownloadTargetKind, ObjectMeta, Restore, RestorePhase, label_value, well_known};
+use lifeboat_api::{SourceCluster, newest_of_schedule, only_of_others, source_cluster, usable_of_schedule};
 use lifeboat_client::Client;
 use std::process::ExitCode;
 
@@ -55,6 +55,9 @@ struct Wanted {
     /// With --from-schedule, also take a backup that has partially failed
     #[arg(long, default_value = "")]
     allow_partially_failed: Optional<bool>,
+    /// With --from-schedule, take the newest backup of the cluster of this UID, or of "any", instead of this one's own
+    #[arg(long, default_value = "", value_name = "UID")]
+    source_cluster: String,
     #[command(flatten)]
     spec: RestoreSpecArgs,
 }
@@ -128,6 +131,9 @@ impl RestoreCommand {
 impl Wanted {
     /// The restore as it would be created, once there is something to restore from.
     async fn restore(&self, client: &Client) -> Result<Restore> {
+        if !self.source_cluster.is_empty() && self.from_schedule.is_empty() {
+            bail!("--source-cluster says whose backups of a schedule count: use it with --from-schedule");
+        }
         if self.from_backup.is_empty() == self.from_schedule.is_empty() {
             bail!("either a backup or schedule must be specified, but not both");
         }
@@ -150,11 +156,27 @@ impl Wanted {
             if backups.is_empty() {
                 bail!("No backups found for the schedule {}", self.from_schedule);
             }
-            if *self.allow_partially_failed == Some(true)
-                && let Some(newest) = newest_of_schedule(&backups, &self.from_schedule, true)
-            {
-                restore.spec.backup_name.clone_from(&newest.metadata.name);
-                restore.spec.schedule_name.clear();
+            let schedule = &self.from_schedule;
+            let from = SourceCluster::parse(&self.source_cluster);
+            let admitted = backups.iter().filter(|backup| from.admits(backup));
+            let partly = *self.allow_partially_failed == Some(true);
+            match newest_of_schedule(admitted, schedule, partly) {
+                Some(newest) if partly => {
+                    restore.spec.backup_name.clone_from(&newest.metadata.name);
+                    restore.spec.schedule_name.clear();
+                }
+                Some(_) if !self.source_cluster.is_empty() => {
+                    let annotations = &mut restore.metadata.annotations;
+                    annotations.insert(well_known::ANNOTATION_SOURCE_CLUSTER.to_owned(), self.source_cluster.clone());
+                }
+                Some(_) => {}
+                // The server says what is wrong when there is none at all.
+                None => {
+                    let others = usable_of_schedule(&backups, schedule, partly);
+                    if !others.is_empty() {
+                        bail!(only_of_others(schedule, others.into_iter().map(source_cluster)));
+                    }
+                }
             }
         }
         Ok(restore)
@@ -228,7 +250,7 @@ impl Operation for Restore {
         &self.spec.backup_name
     }
 
-    async fn request_deletion(&self, client: &Client) -> Result<()> {
+    async fn request_deletion(&self, client: &Client, _: bool) -> Result<()> {
         client.delete::<Self>(&self.metadata.name).await?;
         Ok(())
     }

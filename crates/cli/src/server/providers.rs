@@ -4,6 +4,7 @@ use super::plugins::{AWS, BUILT_IN_STORES, Plugins};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
+use lifeboat_api::well_known::ANNOTATION_BUCKET_ID;
 use lifeboat_bucket::{BlobStore, Deadlined, Deadlines, Directory, Gates, Prefixed};
 use lifeboat_control::{LocationAccess, Providers};
 use lifeboat_install::DIRECTORY_PROVIDER;
@@ -75,9 +76,11 @@ impl StorageProviders {
         if bucket.is_empty() || Path::new(&bucket).components().any(|part| !matches!(part, Component::Normal(_))) {
             return Err(format!("objectStorage.bucket {bucket:?} is no name of a folder"));
         }
+        // One that was a bucket before is not made anew where it is missing.
+        let is_made = !location.metadata.annotations.contains_key(ANNOTATION_BUCKET_ID);
         let gate = self.gates.of(&Path::new(&path).join(&bucket));
         let late = format!("config.path {path}: the storage has not answered for {} s", self.patience.as_secs());
-        let opened = timeout(self.patience, gate.run(move || open_below(&root, &path, &bucket))).await;
+        let opened = timeout(self.patience, gate.run(move || open_below(&root, &path, &bucket, is_made))).await;
         let directory = opened.map_err(|_| late)?.map_err(|died| died.to_string())??;
         let deadlines = Deadlines { answer: self.patience, silence: self.patience };
         Ok(Deadlined::new(Arc::new(directory.through(gate)), deadlines))
@@ -85,13 +88,21 @@ impl StorageProviders {
 }
 
 /// Opens the folder of a bucket in a directory, which must be below the root.
-fn open_below(root: &Path, path: &str, bucket: &str) -> Result<Directory, String> {
+fn open_below(root: &Path, path: &str, bucket: &str, is_made: bool) -> Result<Directory, String> {
     // Links are followed before it is compared; the store itself follows none below it.
     let base = Path::new(path).canonicalize().map_err(|e| format!("config.path {path}: {e}"))?;
     if !base.starts_with(root) {
         return Err(format!("config.path {path} is not below the server's --directory-root {}", root.display()));
     }
-    Directory::open(base.join(bucket)).map_err(|e| e.to_string())
+    let folder = base.join(bucket);
+    if !is_made && !folder.is_dir() {
+        return Err(format!(
+            "the directory {} is not there, and was a bucket before: is its file system mounted? When it is to be a new one, take the \
+             annotation {ANNOTATION_BUCKET_ID} off the location",
+            folder.display()
+        ));
+    }
+    Directory::open(folder).map_err(|e| e.to_string())
 }
 
 #[async_trait]
@@ -123,7 +134,11 @@ impl Providers for StorageProviders {
     }
 
     fn may_keep(&self, location: &BackupStorageLocation) -> bool {
-        location.spec.provider != DIRECTORY_PROVIDER
+        !self.is_directory(location)
+    }
+
+    fn is_directory(&self, location: &BackupStorageLocation) -> bool {
+        location.spec.provider == DIRECTORY_PROVIDER
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::kept::backup_of;
 use super::silence::{Asked, Silence};
-use super::told::{missing, named_with_time, perhaps_not_the_newest, skipped_text};
+use super::told::{missing, named_with_time, others_text, perhaps_not_the_newest, skipped_text};
 use super::wanted::{Held, Wanted};
 use crate::errors;
 use crate::from_here::state::OfBackup;
@@ -12,7 +12,7 @@ use crate::progress;
 use crate::resource;
 use crate::resource::download::{ArchiveDownload, FromServerArgs};
 use anyhow::{Context, Result, bail};
-use lifeboat_api::Backup;
+use lifeboat_api::{Backup, SourceCluster, source_cluster};
 use lifeboat_browse::BackupStore;
 use lifeboat_object::{Catalog, ObjectKey, chain};
 use lifeboat_restore::check_source;
@@ -80,8 +80,16 @@ struct Candidates {
     is_chosen: bool,
 }
 
+/// Whose backups are looked through.
+pub(super) struct Origin {
+    pub(super) from: SourceCluster,
+    /// The UID of the cluster into which the object comes; empty when it cannot be read.
+    pub(super) this: String,
+}
+
 /// What is looked for, and where.
 pub(super) struct Search<'a> {
+    pub(super) origin: Origin,
     pub(super) wanted: &'a Wanted,
     pub(super) place: Place<'a>,
     /// Whether nothing is taken when backups could not be looked through that may be newer: nobody is asked.
@@ -128,6 +136,8 @@ struct Seen {
     looked: Vec<String>,
     /// Those that cannot be read, with the reason.
     passed_over: Vec<String>,
+    /// The clusters of those that were not looked through because they are of others; empty where nothing says it.
+    others: Vec<String>,
     silence: Silence,
     /// Under which key the object would be in one that was opened and does not have it.
     sought: Option<ObjectKey>,
@@ -138,7 +148,14 @@ struct Seen {
 impl Seen {
     /// Nothing yet, and without those that are passed over from the beginning.
     fn without(passed_over: Vec<String>, patience: usize) -> Self {
-        Self { looked: Vec::new(), passed_over, silence: Silence::after(patience), sought: None, newest: None }
+        Self {
+            looked: Vec::new(),
+            passed_over,
+            others: Vec::new(),
+            silence: Silence::after(patience),
+            sought: None,
+            newest: None,
+        }
     }
 
     /// The backups that were not looked through.
@@ -180,6 +197,10 @@ impl Search<'_> {
             if seen.silence.skips(&asked) {
                 continue;
             }
+            if !is_chosen && let Some(of_another) = Box::pin(self.of_another(&backup)).await? {
+                seen.others.push(of_another);
+                continue;
+            }
             begins(format!("looking through backup {number} of {count}: {}", named_with_time(&backup)));
             let look = Box::pin(self.look(&backup)).await;
             seen.silence.note(asked, &look);
@@ -205,6 +226,24 @@ impl Search<'_> {
         }
         let text = Box::pin(self.missing(seen)).await?;
         bail!(text)
+    }
+
+    /// The cluster of a backup whose backups are not looked through; empty where nothing says which it is.
+    async fn of_another(&self, backup: &Backup) -> Result<Option<String>> {
+        let Origin { from, this } = &self.origin;
+        let (admits, of) = match &self.place {
+            Place::Bucket(store) => {
+                let claim = match store.claim_of(&backup.metadata.name).await {
+                    // The look at the backup itself says it.
+                    Err(e) if e.is_damage() => None,
+                    claim => claim?,
+                };
+                let claimed = claim.map(|claim| claim.cluster_uid);
+                (from.admits_claim(claimed.as_deref(), this), claimed)
+            }
+            Place::Server(_) => (from.admits(backup), source_cluster(backup).map(str::to_owned)),
+        };
+        Ok((!admits).then(|| of.unwrap_or_default()))
     }
 
     /// Takes the object from this backup, and warns of those that could not be looked through before.
@@ -238,6 +277,7 @@ impl Search<'_> {
         let is_type_known = sought.is_some() || !self.catalog.failures.is_empty() || self.wanted.is_served();
         let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
         let mut text = missing(&what, &seen.looked, &skipped);
+        text.push_str(&others_text(&seen.others));
         if seen.silence.is_silent_now() && matches!(self.place, Place::Server(_)) {
             text.push_str(". With --bucket the backups are looked through without the server");
         }

@@ -7,12 +7,13 @@ use crate::globals::Globals;
 use crate::progress::watched;
 use anyhow::{Result, bail};
 use lifeboat_action::Actions;
-use lifeboat_api::{ExistingResourcePolicy, Restore, Time};
+use lifeboat_api::{Duration, ExistingResourcePolicy, Restore, Time};
 use lifeboat_cluster::Cluster;
 use lifeboat_object::ObjectKey;
 use lifeboat_operation::Operation;
 use lifeboat_restore::{
-    Env, PlanDigest, PlanLine, PlanWord, Planned, PreviewEnd, PreviewItem, Request, RestoreError, Settings, preview,
+    Env, PlanDigest, PlanLine, PlanWord, Planned, PreviewEnd, PreviewItem, Request, RestoreError, Settings,
+    owner_of_files, preview,
 };
 use lifeboat_store::{Archive, Store};
 use std::collections::BTreeSet;
@@ -140,6 +141,15 @@ impl Job<'_> {
             ..Settings::default()
         };
         Ok(Request { restore, settings })
+    }
+
+    /// Deletes the files of a restore that was refused.
+    pub(super) async fn delete_files(&self, request: &Request) -> Result<()> {
+        let now = clock()();
+        let kept_no_longer = Settings { keep_replaced: Duration::default(), ..request.settings.clone() };
+        let owner = owner_of_files(&request.restore, &kept_no_longer, self.cluster.uid().await?, now);
+        self.store.delete_restore(&owner, now).await?;
+        Ok(())
     }
 
     pub(super) fn env(&self, restore: &str) -> Env {

@@ -1,6 +1,7 @@
 //! What is remembered of an undelete that was cut off, or has ended with errors, so that the same command goes on with it.
 
 use super::told::{cut_off, going_on, gone, newer};
+use crate::from_here::operation_key::OperationKey;
 use crate::from_here::state::{Content, OfBackup, State};
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 
 /// The kind of state that it is.
-const KIND: &str = "undelete";
+pub(super) const KIND: &str = "undelete";
 
 /// For how long the same command means to go on, after it was begun first: later the object was perhaps lost once more.
 const GOES_ON_FOR: SignedDuration = SignedDuration::from_hours(24);
@@ -20,10 +21,7 @@ const GOES_ON_FOR: SignedDuration = SignedDuration::from_hours(24);
 /// Where the state of an undelete lies, and the one that is kept there.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// The backups and the cluster.
-    place: String,
-    /// The object, and the manner in which it is asked for.
-    name: String,
+    key: OperationKey,
     content: Option<Content>,
 }
 
@@ -37,16 +35,16 @@ pub(super) struct Manner<'a> {
 }
 
 impl Kept {
-    /// Looks for the state of an undelete of an object, by its place and name.
+    /// Looks for the state of an undelete.
     ///
     /// # Errors
     /// When there is one that cannot be read.
-    pub(super) fn find(place: String, name: String, now: Timestamp) -> Result<Self> {
-        let content = State::kept(KIND, &place, &name).context(
+    pub(super) fn find(key: OperationKey, now: Timestamp) -> Result<Self> {
+        let content = State::kept(&key).context(
             "what is remembered of this undelete is no more of use: remove the file that is named here to begin anew",
         )?;
         let content = content.filter(|content| goes_on(content, now));
-        Ok(Self { place, name, content })
+        Ok(Self { key, content })
     }
 
     /// The backup from which it is taken.
@@ -71,7 +69,7 @@ impl Kept {
     pub(super) fn open(&self, backup: &Backup, now: Timestamp) -> Result<State> {
         let begin = || {
             let content = Content { backup: Some(of(backup)), ..Content::new(now) };
-            State::open(KIND, &self.place, &self.name, content)
+            State::open(&self.key, content)
         };
         let state = begin()?;
         if self.is_of(backup) || state.is_new {

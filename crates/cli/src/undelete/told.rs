@@ -3,6 +3,7 @@
 use super::silence::Silence;
 use lifeboat_api::Backup;
 use lifeboat_object::ObjectKey;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 /// Backups that are named before the rest is only counted.
@@ -43,6 +44,19 @@ pub(super) fn missing(what: &str, looked: &[String], skipped: &str) -> String {
         text.push_str(&format!("; not looked through: {skipped}"));
     }
     text
+}
+
+/// That backups were not looked through because they are of other clusters, of these UIDs; empty for none.
+pub(super) fn others_text(others: &[String]) -> String {
+    let known: BTreeSet<&str> = others.iter().map(String::as_str).filter(|uid| !uid.is_empty()).collect();
+    let of = match (others.len(), known.len()) {
+        (0, _) => return String::new(),
+        (_, 0) => ", or nothing says of which".to_owned(),
+        _ => format!(" ({})", known.into_iter().collect::<Vec<_>>().join(", ")),
+    };
+    let count = others.len();
+    let backups = if count == 1 { "1 backup is".to_owned() } else { format!("{count} backups are") };
+    format!("; {backups} of other clusters{of}, and not looked through: --source-cluster any looks through all")
 }
 
 /// That an object is not taken from a backup, because newer ones may have it.
@@ -90,6 +104,20 @@ pub(super) fn cut_off(wanted: &impl Display, name: &str, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backups_of_other_clusters_that_were_not_looked_through_are_told_with_the_flag() {
+        let text = |others: &[&str]| others_text(&others.iter().map(|uid| (*uid).to_owned()).collect::<Vec<_>>());
+        assert_eq!(text(&[]), "");
+        assert_eq!(
+            text(&[""]),
+            "; 1 backup is of other clusters, or nothing says of which, and not looked through: --source-cluster any looks through all"
+        );
+        assert_eq!(
+            text(&["b", "a", "b", ""]),
+            "; 4 backups are of other clusters (a, b), and not looked through: --source-cluster any looks through all"
+        );
+    }
 
     #[test]
     fn what_was_looked_through_is_named() {

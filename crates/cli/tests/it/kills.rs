@@ -410,7 +410,7 @@ fn a_killed_restore_knows_its_own_objects_again() {
     let case = ground.case_on(&plane, "base", "own");
     let args = restore("own", "own");
     let args = args.each_ref().map(String::as_str);
-    case.s3.script(vec![Rule::new("PUT", "*/restores/own/*", Nth::Only(1), Fault::Kill(Kill::Before))]);
+    case.s3.script(vec![Rule::new("PUT", "*/restores/own/*.gz?*", Nth::Only(1), Fault::Kill(Kill::Before))]);
     assert!(case.is_killed(&args), "it was not killed");
     restore_again(&case, &kubectl, "own", &args, &expected);
 }

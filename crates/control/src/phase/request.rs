@@ -4,10 +4,11 @@ use super::Decision;
 use super::facts::{deletion_has_begun, is_running};
 use super::hold::Hold;
 use super::location::NoLocation;
+use super::restore::has_ended;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
     Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, DeleteBackupRequest,
-    DeleteBackupRequestPhase, DownloadRequest, DownloadRequestPhase, ObjectMeta, ServerStatusRequest,
+    DeleteBackupRequestPhase, DownloadRequest, DownloadRequestPhase, ObjectMeta, Restore, ServerStatusRequest,
     ServerStatusRequestPhase, Time, well_known,
 };
 use std::collections::HashMap;
@@ -77,6 +78,21 @@ impl ByBackup<'_> {
 #[must_use]
 pub fn deletion_is_asked(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
     requests.iter().collect::<ByBackup<'_>>().of(backup).is_open
+}
+
+/// Whether a restore reads a backup of its namespace of this name.
+#[must_use]
+pub fn reads(restore: &Restore, backup: &str) -> bool {
+    restore.spec.backup_name == backup && !has_ended(restore)
+}
+
+/// Why a backup is not deleted that this restore reads, for people.
+#[must_use]
+pub fn refusal_for_reader(restore: &str) -> String {
+    format!(
+        "the restore {restore} reads the backup and has not ended: delete it again when that has, cancel it by `restore cancel {restore}`, \
+         or let the deletion wait by --wait-for-restores"
+    )
 }
 
 /// The location whose files go with a backup, which is its own.

@@ -1,10 +1,10 @@
 //! Which Backups were made from what a bucket holds, and whether another cluster has made these backups.
 //!
-//! Such a Backup says so itself: its annotation is set when it is made. Those that an earlier version or Velero has taken over are
-//! told by their times: they were made after the backup had ended.
+//! Such a Backup says so itself: its annotation is set when it is made. What follows from that is decided where all read it
+//! ([`lifeboat_api::is_of_another_cluster`]).
 
-use super::CLOCK_SKEW;
-use lifeboat_api::{Backup, ObjectMeta, well_known};
+use lifeboat_api::{ObjectMeta, well_known};
+pub(crate) use lifeboat_api::{is_of_another_cluster, source_cluster, was_taken_over};
 
 /// Notes on a Backup that it was taken over; `is_own`: this cluster has made it, as its claim says.
 pub(crate) fn note_taken_over(meta: &mut ObjectMeta, is_own: bool) {
@@ -20,62 +20,17 @@ pub(crate) fn note_source_cluster(meta: &mut ObjectMeta, cluster: Option<&str>) 
     };
 }
 
-/// The UID of the cluster that has made a backup which was taken over; `None` where its claim does not say it.
-pub(crate) fn source_cluster(backup: &Backup) -> Option<&str> {
-    backup.metadata.annotations.get(well_known::ANNOTATION_SOURCE_CLUSTER).map(String::as_str)
-}
-
-/// Whether a Backup was made from what a bucket held.
-pub(crate) fn was_taken_over(backup: &Backup) -> bool {
-    origin(backup).is_some() || is_younger_than_its_end(backup)
-}
-
-/// Whether another cluster has made a backup, as far as is known: it was taken over, and nothing says that it is of this one.
-pub(crate) fn is_of_another_cluster(backup: &Backup) -> bool {
-    match origin(backup) {
-        Some(origin) => origin != well_known::TAKEN_OVER_OWN,
-        None => is_younger_than_its_end(backup),
-    }
-}
-
-fn origin(backup: &Backup) -> Option<&str> {
-    backup.metadata.annotations.get(well_known::ANNOTATION_TAKEN_OVER).map(String::as_str)
-}
-
-/// By more than the clock of a server may lag behind that of the API server.
-fn is_younger_than_its_end(backup: &Backup) -> bool {
-    let times = backup.metadata.creation_timestamp.zip(backup.status.completion_timestamp);
-    times.is_some_and(|(made, ended)| made.timestamp().duration_since(ended.timestamp()) > CLOCK_SKEW)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::Timestamp;
-    use lifeboat_api::Time;
+    use lifeboat_api::Backup;
 
     #[test]
-    fn the_annotation_says_it_and_without_it_the_times() {
-        let of = |annotation: Option<&str>, made: i64, ended: Option<i64>| {
-            let time = |second| Time::new(Timestamp::from_second(second).unwrap());
+    fn what_was_taken_over_says_whether_this_cluster_has_made_it() {
+        for (is_own, is_others) in [(true, false), (false, true)] {
             let mut backup = Backup::default();
-            let noted = annotation.map(|origin| (well_known::ANNOTATION_TAKEN_OVER.to_owned(), origin.to_owned()));
-            backup.metadata.annotations = noted.into_iter().collect();
-            backup.metadata.creation_timestamp = Some(time(made));
-            backup.status.completion_timestamp = ended.map(time);
-            (was_taken_over(&backup), is_of_another_cluster(&backup))
-        };
-        let noted = |is_own: bool, ended| {
-            let mut meta = ObjectMeta::default();
-            note_taken_over(&mut meta, is_own);
-            of(meta.annotations.values().next().map(String::as_str), 0, Some(ended))
-        };
-        assert_eq!([noted(true, 500), noted(true, -500)], [(true, false); 2]);
-        assert_eq!([noted(false, 500), noted(false, -500)], [(true, true); 2]);
-        for (made, ended, expected) in
-            [(500, Some(440), false), (500, Some(439), true), (500, Some(900), false), (500, None, false)]
-        {
-            assert_eq!(of(None, made, ended), (expected, expected), "{made} {ended:?}");
+            note_taken_over(&mut backup.metadata, is_own);
+            assert_eq!((was_taken_over(&backup), is_of_another_cluster(&backup)), (true, is_others));
         }
     }
 

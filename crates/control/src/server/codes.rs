@@ -111,7 +111,7 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::Unreadable(_) => "Unreadable",
         Reason::EarlierRun { .. } => "EarlierRun",
         Reason::Blocked(_) => "Blocked",
-        Reason::ReadBy(_) => "ReadByRestore",
+        Reason::ReadBy(_) | Reason::Restored(_) => "ReadByRestore",
         Reason::Unrecorded(_) => "Unrecorded",
         Reason::KeptBy(by) if by.iter().any(|keeper| matches!(keeper, Keeper::Hold(_))) => "Held",
         Reason::KeptBy(_) => "Retention",

@@ -18,7 +18,7 @@ pub(super) async fn perform(context: &Context, work: Work, stop: CancellationTok
         Step::Unreadable(kind, object, step, location) => {
             of_unreadable(context, kind, (&object, step), location.as_ref()).await
         }
-        Step::Mark { location, default } => work::location::mark(context, location, default).await,
+        Step::Mark { location, default } => work::location::mark_default(context, location, default).await,
         Step::Validate(location, known) => work::location::validate(context, location, known).await,
         Step::Sync(location, known) => work::sync::sync(context, location, known).await,
         Step::Sweep(left) => work::sweep::sweep(context, left).await,

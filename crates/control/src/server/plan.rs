@@ -387,6 +387,10 @@ impl<'a> Planner<'a> {
             if self.may_begin(&key) {
                 let default = self.view.options.default_location.as_deref();
                 let target = work::deletion::Target::of(request, world, default, self.view.now.0);
+                if let Some(restore) = target.waits_for(request).filter(|_| step == request::Step::Answer) {
+                    self.note(|_| (subject(), Reason::Restored(restore.clone())));
+                    continue;
+                }
                 self.add(key, Step::Delete(request.clone(), Box::new(target), step));
             }
         }

@@ -54,6 +54,8 @@ pub(super) enum Reason {
     Unrecorded(Obstacle),
     /// It is a backup whose time is over, and this restore reads it.
     ReadBy(NamespacedName),
+    /// It is a request to delete a backup, and waits for this restore of it.
+    Restored(NamespacedName),
     /// It is a backup whose time would be over, and this keeps it.
     KeptBy(Vec<Keeper>),
 }

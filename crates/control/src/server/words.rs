@@ -155,6 +155,7 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
         Reason::ReadBy(restore) => {
             format!("the end of restore {}, which reads it: its time is over", restore.name)
         }
+        Reason::Restored(restore) => format!("the end of restore {}, which reads the backup", restore.name),
         Reason::Blocked(obstacle) => {
             format!("its location: its time is over, and it is not deleted, because {obstacle}")
         }

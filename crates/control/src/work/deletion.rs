@@ -1,23 +1,24 @@
 //! Deletes a backup with all that belongs to it (api-and-controllers.md 3.7).
 
 use super::backup::{NAME_TAKEN, engine_env, is_record_of};
-use super::restore::has_files;
+use super::restore::{delete_own_files, has_files};
 use super::running::capped;
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::phase::facts::deletion_has_begun;
 use crate::phase::hold::{Hold, set_elsewhere};
 use crate::phase::location::{NoLocation, found, location_name};
-use crate::phase::request::{check_deletion, is_meant};
+use crate::phase::request::{check_deletion, is_meant, reads, refusal_for_reader};
 use crate::world::{Kind, Meta, Unreadable, World};
 use jiff::Timestamp;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value,
     well_known,
 };
-use lifeboat_backup::run_delete_actions;
+use lifeboat_backup::{run_delete_actions, unbound_claims};
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
+use lifeboat_object::first_names;
 use lifeboat_operation::{Subject, Trace};
 use lifeboat_store::{Store, StoreError};
 use std::borrow::Cow;
@@ -34,6 +35,8 @@ pub(crate) struct Target {
     backup: Option<(Backup, Result<BackupStorageLocation, NoLocation>)>,
     /// The restores of the backup, and whether they may have files.
     restores: Vec<(Identity, bool)>,
+    /// Restores that read the backup.
+    readers: Vec<NamespacedName>,
     /// Other requests for the same backup.
     others: Vec<Identity>,
     /// Those of them that were for this very backup and have failed.
@@ -57,6 +60,9 @@ impl Target {
         let is_of_backup = |r: &&Unreadable| r.meta.namespace == name.namespace && r.names("backupName") == name.name;
         let unreadable = world.restores.unreadable().filter(is_of_backup);
         let restores = readable.chain(unreadable.map(|r| (r.identity(), r.has_begun()))).collect();
+        let reads = |r: &&Restore| reads(r, &name.name);
+        let has_begun = backup.as_ref().is_some_and(|(backup, _)| deletion_has_begun(backup));
+        let readers = world.restores.beside(request).filter(|_| !has_begun).filter(reads);
         let is_other = |other: &&DeleteBackupRequest| {
             other.metadata.name != request.metadata.name && other.spec.backup_name == name.name
         };
@@ -68,11 +74,17 @@ impl Target {
         let identity = |other: &&DeleteBackupRequest| Identity::of(&other.metadata);
         Self {
             restores,
+            readers: readers.map(Meta::key).collect(),
             failed: others.iter().filter(has_failed).map(identity).collect(),
             others: others.iter().map(identity).collect(),
             backup,
             now,
         }
+    }
+
+    /// The restore for whose end the deletion waits, because that is asked for.
+    pub(crate) fn waits_for(&self, request: &DeleteBackupRequest) -> Option<&NamespacedName> {
+        self.readers.first().filter(|_| waits_for_restores(request))
     }
 
     /// Why the deletion cannot begin; `None` when it can.
@@ -87,9 +99,38 @@ impl Target {
         }
         let (backup, location) = self.backup.as_ref().ok_or_else(|| "backup not found".to_owned())?;
         let location = check_deletion(backup, location.as_ref().map_err(NoLocation::clone), self.now)?;
+        if let Some(reader) = self.readers.first() {
+            return Err(refusal_for_reader(&reader.name));
+        }
         Ok((backup, location))
     }
 }
+
+fn waits_for_restores(request: &DeleteBackupRequest) -> bool {
+    request.metadata.annotations.contains_key(well_known::ANNOTATION_WAIT_FOR_RESTORES)
+}
+
+/// That claims still need the snapshots of a backup; `None` when none does. Where nobody may list claims nothing is known of them.
+async fn needed_by_claims(context: &Context, backup: &Backup) -> Option<String> {
+    if deletion_has_begun(backup) || backup.status.start_timestamp.is_none() {
+        return None;
+    }
+    match unbound_claims(&context.client.cluster, &backup.metadata.name).await {
+        Ok(claims) if claims.is_empty() => None,
+        Ok(claims) => Some(format!(
+            "claims that were restored from its snapshots have no volume yet ({}), and get none without them: use each in a pod, or delete it, \
+             and delete the backup then; --wait-for-restores lets the deletion wait for that",
+            first_names(&claims)
+        )),
+        Err(e) => {
+            tracing::warn!(backup = backup.metadata.name, error = %e, "it is not known whether claims still need the snapshots of a backup");
+            None
+        }
+    }
+}
+
+/// After what time claims are looked at again that a deletion waits for.
+const CLAIMS_LOOKED_AT: Duration = Duration::from_secs(60);
 
 /// The backup of a name; of one that cannot be read, what a deletion needs.
 pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Option<Cow<'a, Backup>> {
@@ -121,6 +162,13 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         }
         Err(why) => return refuse(context, &request, &target.failed, vec![why]).await,
     };
+    if let Some(why) = needed_by_claims(context, backup).await {
+        if waits_for_restores(&request) {
+            tracing::info!(backup = backup.metadata.name, why, "a deletion waits");
+            return Err(Unfinished::NotYet(CLAIMS_LOOKED_AT));
+        }
+        return refuse(context, &request, &target.failed, vec![why]).await;
+    }
     let store = match context.store(location).await {
         Ok(store) => store,
         Err(why) => {
@@ -258,7 +306,7 @@ async fn remove_objects(
     let mut errors = Vec::new();
     let mut patience = PATIENCE;
     for (restore, has_files) in restores {
-        let deleted = if *has_files { store.delete_restore(&restore.key.name).await } else { Ok(()) };
+        let deleted = if *has_files { delete_own_files(context, restore, store).await } else { Ok(()) };
         if let Err(e) = deleted {
             errors.push(format!("error deleting files of restore {}: {e}", restore.key.name));
         } else if let Err(e) = delete_restore(context, restore, patience).await {

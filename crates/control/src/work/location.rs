@@ -1,18 +1,31 @@
 //! Validates a storage location (api-and-controllers.md 5.1).
 
+use super::marker::mark;
+use super::probe::probe;
 use super::sync::{Known, sync_backups};
 use super::{Context, Effect, Finished};
 use crate::world::Meta;
 use jiff::Timestamp;
-use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Time};
+use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Time, well_known};
 use lifeboat_archive::layout::TOP_LEVEL;
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions};
+use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Looks into the bucket and notes whether it can be used; nothing is written into it. With what a sync needs, a bucket
+/// Looks into the bucket and notes whether it can be used; nothing is written into it, but for one object when it is seen first. With what a sync needs, a bucket
 /// that can be used is synced too, and one write notes both.
 pub(crate) async fn validate(context: &Context, location: BackupStorageLocation, known: Option<Known>) -> Finished {
-    let found = look(context, &location).await;
+    let mut is_bucket = None;
+    let found = match look(context, &location).await {
+        Ok(bucket) => match marked(context, &location, &*bucket).await {
+            Ok(id) => {
+                is_bucket = id;
+                Ok(probe(context, &location, bucket).await)
+            }
+            Err(why) => Err(why),
+        },
+        Err(why) => Err(why),
+    };
     let mut effects = Vec::new();
     let mut synced = false;
     if let Some(known) = known.filter(|_| found.is_ok()) {
@@ -27,7 +40,9 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
         context.buckets.forget(&location.key());
         tracing::warn!("{}", unavailable(&location, why));
     }
-    let after = validated(&location, &found, synced, context.env.now());
+    let found = found.map(|said| context.locations.remarks.with(&location, said));
+    let mut after = validated(&location, &found, synced, context.env.now());
+    after.metadata.annotations.extend(is_bucket.map(|id| (well_known::ANNOTATION_BUCKET_ID.to_owned(), id)));
     let stored = context.client.change(&location, &after).await.inspect_err(|_| {
         // The effects are lost with this step, and the reason with them.
         for effect in &effects {
@@ -40,10 +55,19 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
     Ok(effects)
 }
 
+/// Which bucket a directory is, when that is to be noted.
+async fn marked(
+    context: &Context,
+    location: &BackupStorageLocation,
+    bucket: &dyn BlobStore,
+) -> Result<Option<String>, String> {
+    if context.env.providers.is_directory(location) { mark(location, bucket).await } else { Ok(None) }
+}
+
 /// The location after a validation, and after a sync within it.
 fn validated(
     location: &BackupStorageLocation,
-    found: &Result<(), String>,
+    found: &Result<Option<String>, String>,
     synced: bool,
     now: Timestamp,
 ) -> BackupStorageLocation {
@@ -54,7 +78,7 @@ fn validated(
         after.status.last_synced_time = Some(Time::new(now));
     }
     (after.status.phase, after.status.message) = match found {
-        Ok(()) => (Some(BackupStorageLocationPhase::Available), String::new()),
+        Ok(remark) => (Some(BackupStorageLocationPhase::Available), remark.clone().unwrap_or_default()),
         Err(why) => (Some(BackupStorageLocationPhase::Unavailable), unavailable(location, why)),
     };
     after
@@ -65,24 +89,27 @@ fn unavailable(location: &BackupStorageLocation, why: &str) -> String {
 }
 
 /// Marks a location as the default, or takes the mark off.
-pub(crate) async fn mark(context: &Context, location: BackupStorageLocation, default: bool) -> Finished {
+pub(crate) async fn mark_default(context: &Context, location: BackupStorageLocation, default: bool) -> Finished {
     let mut after = location.clone();
     after.spec.default = default;
     let stored = context.client.change(&location, &after).await?;
     Ok(vec![Effect::stored(stored)])
 }
 
-async fn look(context: &Context, location: &BackupStorageLocation) -> Result<(), String> {
+/// The bucket of a location, which can be used; otherwise why it cannot.
+async fn look(context: &Context, location: &BackupStorageLocation) -> Result<Arc<dyn BlobStore>, String> {
     let begun = Instant::now();
-    let strange = match strange_folders(&*context.visited_bucket(location).await?).await {
+    let mut bucket = context.visited_bucket(location).await?;
+    let strange = match strange_folders(&*bucket).await {
         // The client may have been kept from before its credentials were replaced.
         Err(e) if e.kind == ErrorKind::Denied && context.buckets.forget_kept(&location.key(), begun) => {
-            strange_folders(&*context.visited_bucket(location).await?).await
+            bucket = context.visited_bucket(location).await?;
+            strange_folders(&*bucket).await
         }
         found => found,
     };
     match unexpected(&strange.map_err(|e| e.to_string())?) {
-        None => Ok(()),
+        None => Ok(bucket),
         Some(message) => Err(message),
     }
 }
@@ -129,7 +156,6 @@ mod tests {
     use async_trait::async_trait;
     use lifeboat_bucket::Memory;
     use serde_json::json;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::task::JoinSet;
 
@@ -156,8 +182,8 @@ mod tests {
         location.metadata.name = "main".into();
         location.status.last_synced_time = at(1);
         for (found, syncs, phase, last_sync) in [
-            (Ok(()), true, BackupStorageLocationPhase::Available, 2),
-            (Ok(()), false, BackupStorageLocationPhase::Available, 1),
+            (Ok(None), true, BackupStorageLocationPhase::Available, 2),
+            (Ok(None), false, BackupStorageLocationPhase::Available, 1),
             (Err("no".to_owned()), false, BackupStorageLocationPhase::Unavailable, 1),
         ] {
             let status = validated(&location, &found, syncs, Timestamp::from_second(2).unwrap()).status;

@@ -6,18 +6,21 @@ use super::running::{
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
+use crate::phase::taken_over::source_cluster;
 use crate::records::RecordMap;
 use crate::world::{Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, RestoreStatus, Time,
-    newest_of_schedule,
+    Backup, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, RestoreStatus, SourceCluster,
+    Time, newest_of_schedule, only_of_others, usable_of_schedule,
 };
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_operation::Operation;
-use lifeboat_restore::{BrokenOff, Outcome, Request, RestoreError, check_source, prepared, record_failure};
-use lifeboat_store::Store;
+use lifeboat_restore::{
+    BrokenOff, Outcome, Request, RestoreError, check_source, owner_of_files, prepared, record_failure,
+};
+use lifeboat_store::{RestoreFiles, Store, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -82,7 +85,13 @@ fn named<'a>(key: &NamespacedName, world: &'a World) -> Result<&'a Backup, Vec<S
 
 fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<String>> {
     let schedule = &restore.spec.schedule_name;
-    newest_of_schedule(world.backups.beside(restore), schedule, false).ok_or_else(|| {
+    let from = SourceCluster::of(restore);
+    let admitted = world.backups.beside(restore).filter(|backup| from.admits(backup));
+    newest_of_schedule(admitted, schedule, false).ok_or_else(|| {
+        let others = usable_of_schedule(world.backups.beside(restore), schedule, false);
+        if !others.is_empty() {
+            return vec![only_of_others(schedule, others.into_iter().map(source_cluster))];
+        }
         let label = lifeboat_api::label_value(schedule);
         let is_of_schedule = |b: &Backup| b.schedule_label() == Some(&*label);
         let none = !world.backups.beside(restore).any(is_of_schedule);
@@ -107,7 +116,7 @@ pub(super) fn has_files(restore: &Restore) -> bool {
 /// Removes the files of a restore, then lets it go. One whose backup or location is gone has none that could be removed.
 pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option<Place>) -> Finished {
     if let Some((_, location)) = origin.filter(|_| has_files(&restore)) {
-        delete_files(context, &restore.metadata.name, &location).await?;
+        delete_files(context, &Identity::of(&restore.metadata), &location).await?;
     }
     let mut after = restore.clone();
     after.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
@@ -118,15 +127,42 @@ pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option
 /// Deletes the files of a restore that is to go.
 pub(super) async fn delete_files(
     context: &Context,
-    name: &str,
+    restore: &Identity,
     location: &BackupStorageLocation,
 ) -> Result<(), Unfinished> {
+    let name = &restore.key.name;
     if location.status.phase != Some(BackupStorageLocationPhase::Available) {
         let place = &location.metadata.name;
         return Err(Unfinished::Because(format!("restore {name} cannot go: its location {place} is unavailable")));
     }
     let store = context.store(location).await.map_err(Unfinished::Because)?;
-    store.delete_restore(name).await.map_err(|e| Unfinished::Because(e.to_string()))
+    delete_own_files(context, restore, &store).await
+}
+
+/// Deletes the files of a restore that is to go, as far as they are its own.
+pub(super) async fn delete_own_files(context: &Context, restore: &Identity, store: &Store) -> Result<(), Unfinished> {
+    let now = context.env.now();
+    let mut known = Restore::default();
+    known.metadata.name.clone_from(&restore.key.name);
+    known.metadata.namespace.clone_from(&restore.key.namespace);
+    known.metadata.uid.clone_from(&restore.uid);
+    let owner = owner_of_files(&known, &context.options.restore, context.cluster_uid().await?, now);
+    let deleted = store.delete_restore(&owner, now).await.map_err(|e| Unfinished::Because(e.to_string()))?;
+    let (restore, place) = (&owner.name, store.describe());
+    match deleted {
+        RestoreFiles::Gone => {}
+        RestoreFiles::OriginalsStay(until) => {
+            tracing::info!(restore, place, %until, "objects as they were before a restore that is gone stay until then");
+        }
+        RestoreFiles::OfAnother => {
+            tracing::info!(
+                restore,
+                place,
+                "the files under the name of a restore that is gone are another's, and stay"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Validates and runs a restore to its end, or until `stop`.
@@ -234,6 +270,10 @@ async fn begin(
         Err(RestoreError::Invalid(errors)) if attempt == 1 => {
             let after = current.clone();
             note_refusal(context, &current, after, errors.0).await?
+        }
+        Err(why @ RestoreError::Store(StoreError::RestoreNameTaken { .. })) if attempt == 1 => {
+            let after = current.clone();
+            note_refusal(context, &current, after, vec![why.to_string()]).await?
         }
         // An earlier attempt has done something.
         Err(why) if has_begun && goes_on(why.can_pass(), attempt) => {
@@ -373,7 +413,7 @@ async fn record_and_note_failure(
 ) -> Finished {
     let mut outcome = restore.clone();
     mark_failed(&mut outcome, reason, context.env.now());
-    let recording = record_failure(outcome.clone(), env);
+    let recording = record_failure(outcome.clone(), &context.options.restore, env);
     let stored = recorded(restore.spec.cancel, &env.operation.cancel, recording).await;
     match stored.and_then(|stored| stored.map_err(|e| e.to_string())) {
         Ok(recorded) => outcome = recorded,
@@ -417,7 +457,6 @@ mod tests {
     use super::*;
     use lifeboat_api::BackupPhase;
     use lifeboat_api::well_known;
-    use lifeboat_store::StoreError;
 
     #[test]
     fn the_attempts_at_a_restore_that_broke_off_are_a_minute_apart() {
@@ -450,6 +489,37 @@ mod tests {
             world.put(backup.into());
         }
         world
+    }
+
+    #[test]
+    fn a_restore_from_a_schedule_takes_no_backup_of_another_cluster_unless_that_is_asked_for() {
+        let mut world = world(&[("own", "daily", BackupPhase::Completed, Some("2026-01-01T00:00:00Z"))]);
+        let mut other = world.backups.iter().next().unwrap().clone();
+        other.metadata.name = "newer".to_owned();
+        other.status.start_timestamp = Some(Time::new("2026-01-02T00:00:00Z".parse().unwrap()));
+        let note = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        other.metadata.annotations = [
+            note(well_known::ANNOTATION_TAKEN_OVER, well_known::TAKEN_OVER_OTHER),
+            note(well_known::ANNOTATION_SOURCE_CLUSTER, "that"),
+        ]
+        .into();
+        world.put(other.into());
+        let chosen = |world: &World, from: Option<&str>| {
+            let mut restore = Restore::default();
+            restore.spec.schedule_name = "daily".to_owned();
+            let asked = from.map(|from| note(well_known::ANNOTATION_SOURCE_CLUSTER, from));
+            restore.metadata.annotations = asked.into_iter().collect();
+            Origin::of(&restore, world).map(|origin| origin.backup_name().to_owned())
+        };
+        let found = |name: &str| Ok(name.to_owned());
+        assert_eq!(
+            [None, Some("any"), Some("that")].map(|from| chosen(&world, from)),
+            ["own", "newer", "newer"].map(found)
+        );
+        let own = Identity::of(&world.backups.iter().find(|b| b.metadata.name == "own").unwrap().metadata);
+        world.remove(Kind::Backup, &own);
+        let refused = chosen(&world, None).unwrap_err();
+        assert!(refused[0].contains("--source-cluster that takes one of those alone"), "{refused:?}");
     }
 
     #[test]

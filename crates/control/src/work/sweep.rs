@@ -4,12 +4,15 @@
 
 use super::backup::engine_env;
 use super::{Context, Finished, SnapshotLocations, Unfinished};
-use crate::world::Left;
+use crate::world::{Left, Meta};
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationAccessMode as AccessMode};
+use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationAccessMode as AccessMode, Restore};
+use lifeboat_archive::restore_claim::RestoreClaim;
 use lifeboat_archive::sidecar::Claim;
 use lifeboat_backup::remove_snapshots;
+use lifeboat_object::first_names;
 use lifeboat_store::{Store, StoreError};
+use tokio::time::Instant;
 
 /// So long ago must the last sign of life be. In this cluster no server works on a Backup that is gone; but a copy of
 /// the whole cluster has its UID, and Backups that are not known here.
@@ -46,6 +49,31 @@ async fn found_left(context: &Context, store: &Store, name: &str) -> Result<bool
 
 fn is_ours_and_old(claim: &Claim, cluster_uid: &str, namespace: &str, now: Timestamp) -> bool {
     claim.is_of_server(cluster_uid, namespace) && now.duration_since(claim.last_sign()) >= AGE
+}
+
+/// Removes, once a day, what restores of this server have left whose Restores are gone and whose time is over.
+pub(super) async fn sweep_restores(context: &Context, store: &Store, location: &BackupStorageLocation) {
+    let is_read = location.spec.access_mode == Some(AccessMode::ReadOnly);
+    if is_read || !context.locations.restore_sweeps.is_due(location.key(), Instant::now()) {
+        return;
+    }
+    let cluster = match context.cluster_uid().await {
+        Ok(cluster) => cluster,
+        Err(e) => return tracing::warn!(error = %e, "what restores have left is not removed now"),
+    };
+    let is_left = |name: String, claim: RestoreClaim| {
+        let is_ours = claim.is_beside(&cluster, &context.options.namespace);
+        async move { is_ours && matches!(context.client.get::<Restore>(&name).await, Ok(None)) }
+    };
+    let location = &location.metadata.name;
+    match store.sweep_restores(context.env.now(), is_left).await {
+        Ok(swept) if swept.is_empty() => {}
+        Ok(swept) => {
+            let restores = first_names(&swept);
+            tracing::info!(location, restores, "removed the last files of restores that are gone");
+        }
+        Err(e) => tracing::warn!(location, error = %e, "what restores have left could not be removed"),
+    }
 }
 
 /// Removes the snapshots, and then the files; what fails is tried again after the next sync. No backup of this name may begin meanwhile.

@@ -14,7 +14,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Backups taken over at once.
 const AT_ONCE: usize = 8;
@@ -96,10 +96,12 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
     let store = &store;
     let names: Vec<&String> = folders.difference(&known.names).collect();
     let cluster = if names.is_empty() { String::new() } else { context.cluster_uid().await? };
-    let finder = Finder { context, store, location, known, cluster: &cluster };
+    let waiting = Mutex::default();
+    let finder = Finder { context, store, location, known, cluster: &cluster, waiting: &waiting };
     let new: Vec<_> = names.into_iter().map(|name| finder.take_over(name).boxed()).collect();
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
+    context.locations.remarks.note_waiting(location, waiting.into_inner().unwrap_or_else(PoisonError::into_inner));
     for (name, gone) in known.stored.iter().filter(|(name, _)| !folders.contains(*name)) {
         // A list may lag behind; the record itself decides.
         match store.backup(name).await {
@@ -116,6 +118,7 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
             Ok(_) => {}
         }
     }
+    sweep::sweep_restores(context, store, location).await;
     Ok(effects)
 }
 
@@ -127,6 +130,8 @@ struct Finder<'a> {
     known: &'a Known,
     /// The UID of this cluster; empty when it cannot be read.
     cluster: &'a str,
+    /// Backups that wait for operations of whoever has made them.
+    waiting: &'a Mutex<Vec<String>>,
 }
 
 impl Finder<'_> {
@@ -146,7 +151,13 @@ impl Finder<'_> {
                 return None;
             }
         };
-        let mut backup = as_taken_over(found, location, &known.schedules, context.env.now())?;
+        let waits = found.status.phase.is_some_and(|phase| phase.waits_for_operations() || phase.is_finalizing());
+        let Some(mut backup) = as_taken_over(found, location, &known.schedules, context.env.now()) else {
+            if waits {
+                self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+            }
+            return None;
+        };
         let source = self.source(name).await?;
         note_taken_over(&mut backup.metadata, source.as_deref() == Some(self.cluster));
         note_source_cluster(&mut backup.metadata, source.as_deref());

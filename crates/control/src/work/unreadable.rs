@@ -39,7 +39,7 @@ pub(crate) async fn end<T: Object>(
 async fn clean_up(context: &Context, object: &Unreadable, location: Option<&BackupStorageLocation>) -> Finished {
     let name = &object.meta.name;
     if let Some(location) = location.filter(|_| object.has_begun()) {
-        delete_files(context, name, location).await?;
+        delete_files(context, &object.identity(), location).await?;
     }
     let kept: Vec<&String> = object.meta.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
     let patch = json!({"metadata": {"resourceVersion": object.meta.resource_version, "finalizers": kept}});

@@ -2,6 +2,7 @@
 
 use super::tests::{files, messages, name};
 use crate::attempt::{Attempt, Obstacle, Source, Turn};
+use crate::checkpoint::Checkpoint;
 use crate::execution::{Execution, Lasting};
 use crate::operations::Operations;
 use crate::request::prepare;
@@ -306,7 +307,9 @@ async fn an_object_is_not_made_without_a_rule_of_which_it_is_not_known_how_to_ap
         ground.answer("GET", path, answer);
         let walk = Walk::begin(&ground.request, &prepare(&ground.request).unwrap(), &ground.env).await.unwrap();
         let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &ground.env.operation));
-        let lasting = Lasting::new(&walk, operations, None, false).unwrap();
+        let records = Arc::clone(&ground.env.operation.records);
+        let (checkpoint, _) = Checkpoint::open(records, "u", walk.archive.digest(), 0).await;
+        let lasting = Lasting::new(&walk, operations, None, &checkpoint).unwrap();
         let execution = Execution::new(&lasting, &walk).unwrap();
         let row = walk.archive.rows().position(|row| &*row.name == "a").unwrap();
         let body = config_map("a").to_string().into();

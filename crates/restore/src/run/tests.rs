@@ -85,6 +85,35 @@ async fn an_action_that_says_that_no_call_can_succeed_ends_the_restore_which_goe
 }
 
 #[tokio::test]
+async fn what_was_restored_into_a_namespace_that_was_deleted_since_is_restored_again() {
+    for is_made_again in [false, true] {
+        // It breaks off at the last object.
+        let action = Arc::new(Scripted::new(|item, before| match (name(&item), before) {
+            ("c", 0) => Err(ActionError::fatal("no licence")),
+            _ => Ok(RestoreItemOutput::with(item)),
+        }));
+        let mut ground = ground(&action).await;
+        ground.request.settings.priorities = "namespaces,configmaps".parse().unwrap();
+        assert!(ground.run().await.unwrap().broken_off.is_some());
+        assert_eq!(ground.made(), ["a", "b"]);
+        if is_made_again {
+            ground.remove("/api/v1/namespaces/shop");
+            ground.put(namespace());
+        } else {
+            ground.remove("/api/v1/namespaces/shop/configmaps/a");
+        }
+        let outcome = ground.run_again().await.unwrap();
+        assert_eq!(messages(&outcome.results), [vec![], vec![] as Vec<String>]);
+        assert_eq!(outcome.restore.status.phase, Some(RestorePhase::Completed));
+        let there = ["a", "b", "c"].map(|name| ground.config_map(name).is_some());
+        // What somebody has deleted out of the same namespace stays deleted.
+        assert_eq!(there, [is_made_again, true, true], "{is_made_again}");
+        let (_, list) = files(&ground).await;
+        assert_eq!(list["v1/ConfigMap"], json!(["shop/a(created)", "shop/b(created)", "shop/c(created)"]));
+    }
+}
+
+#[tokio::test]
 async fn an_operation_is_listed_and_waited_for_also_when_its_object_is_left_out() {
     let action = Arc::new(Scripted::new(|item, _| {
         let operation_id = format!("op-{}", name(&item));

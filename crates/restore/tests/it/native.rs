@@ -323,7 +323,9 @@ async fn a_restore_that_is_given_up_tells_of_the_volumes_that_nothing_uses() {
     let mut restore = ground.request.restore.clone();
     restore.status.failure_reason = "cut off".to_owned();
     let name = restore.metadata.name.clone();
-    let ended = Box::pin(record_failure(restore, &noting(&ground, &records))).await.unwrap();
+    let ended = Box::pin(record_failure(restore, &lifeboat_restore::Settings::default(), &noting(&ground, &records)))
+        .await
+        .unwrap();
     assert_eq!((ended.status.warnings, ended.status.errors), (1, 1));
     let results: Results = ground.store.restore_file(&name, RestoreFile::Results).await.unwrap().unwrap();
     let id = cloud.volumes().into_iter().find(|(_, snapshot)| snapshot == "snap-a").unwrap().0;

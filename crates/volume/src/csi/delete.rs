@@ -9,11 +9,12 @@ use super::group_handle::GroupHandle;
 use super::names::DELETE_ACTIONS;
 use super::objects::{SNAPSHOT_API, SNAPSHOT_CONTENT_FINALIZER, SnapshotTypes};
 use super::reference::Reference;
-use super::settle::{ContentOf, delete_by_content, temporary_name};
+use super::settle::{ContentOf, Deletion, delete_by_content, temporary_name};
+use super::unproven::{Unproven, not_seen_before, used_by};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
-use lifeboat_api::{Backup, label_value};
+use lifeboat_api::{Backup, is_of_another_cluster, label_value};
 use lifeboat_cluster::{Cluster, Wanted};
 use lifeboat_object::Catalog;
 use serde_json::{Value, json};
@@ -27,14 +28,15 @@ const DELETED: Duration = Duration::from_secs(120);
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
 /// The actions, in the order in which they are called, for a backup whose archive has these snapshots. In a cluster that serves no
-/// snapshots they fail: nothing there can delete them.
+/// snapshots they fail: nothing there can delete them. What is not known to be gone when they have succeeded is added to `unproven`.
 #[must_use]
 pub fn delete_actions(
     cluster: &Cluster,
     catalog: &Catalog,
     archived: ArchivedSnapshots,
+    unproven: &Unproven,
 ) -> Vec<Arc<dyn DeleteItemAction>> {
-    let groups = GroupDeletion::new(archived);
+    let groups = GroupDeletion::new(archived, unproven);
     vec![Arc::new(ContentAction { cluster: cluster.clone(), types: SnapshotTypes::of(catalog), groups })]
 }
 
@@ -71,7 +73,10 @@ impl DeleteItemAction for ContentAction {
             return self.groups.delete(SnapshotApi { cluster: &self.cluster, types }, group, item, backup).await;
         }
         match self.live(types, &archived).await? {
-            Live::OfUser => Ok(()),
+            Live::OfAnother { why } => {
+                self.groups.unproven().add(item, archived.handle, why);
+                Ok(())
+            }
             Live::Gone => self.delete_by_handle(types, &archived).await,
             Live::Ours { snapshot } => self.delete_live(types, &archived, snapshot).await,
         }
@@ -84,30 +89,29 @@ struct Archived<'a> {
     name: &'a str,
     handle: &'a str,
     driver: &'a str,
-    /// The label that says which backup has taken it.
-    label: String,
-    backup_uid: &'a str,
+    /// What the archive says of all.
+    all: &'a ArchivedSnapshots,
+    backup: &'a Backup,
 }
 
 impl<'a> Archived<'a> {
     /// `None` when the backup has not taken it, or it stands for nothing.
-    fn of(content: &'a Value, all: &ArchivedSnapshots, backup: &'a Backup) -> Option<Self> {
-        let (label, handle) = (label_value(&backup.metadata.name), text(content, "/status/snapshotHandle"));
-        let is_ours =
-            content["metadata"]["labels"][LABEL_BACKUP_NAME].as_str() == Some(&label) || all.has_taken(content);
+    fn of(content: &'a Value, all: &'a ArchivedSnapshots, backup: &'a Backup) -> Option<Self> {
+        let handle = text(content, "/status/snapshotHandle");
+        let is_ours = all.is_own(content, &backup.metadata.name);
         (is_ours && !handle.is_empty()).then(|| Self {
             content,
             name: text(content, "/metadata/name"),
             handle,
             driver: text(content, "/spec/driver"),
-            label,
-            backup_uid: &backup.metadata.uid,
+            all,
+            backup,
         })
     }
 
     /// The name of the content by which the snapshot is deleted.
     fn temporary_name(&self) -> String {
-        temporary_name(self.backup_uid, self.driver, self.handle)
+        temporary_name(&self.backup.metadata.uid, self.driver, self.handle)
     }
 
     /// A content that stands for the same snapshot, of no VolumeSnapshot. Its annotations name the secrets that the driver needs.
@@ -125,7 +129,7 @@ impl<'a> Archived<'a> {
         }
         json!({
             "apiVersion": types.contents.api_version(), "kind": types.contents.kind,
-            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: self.label}, "annotations": annotations, "finalizers": [SNAPSHOT_CONTENT_FINALIZER]},
+            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: label_value(&self.backup.metadata.name)}, "annotations": annotations, "finalizers": [SNAPSHOT_CONTENT_FINALIZER]},
             "spec": spec,
         })
     }
@@ -138,8 +142,8 @@ enum Live {
     Gone,
     /// The content that was archived, and namespace and name of its VolumeSnapshot, if that is there.
     Ours { snapshot: Option<(String, String)> },
-    /// A user's VolumeSnapshot is bound to it.
-    OfUser,
+    /// The same snapshot, as an object of a user or of a restore, which stays.
+    OfAnother { why: String },
 }
 
 impl ContentAction {
@@ -152,15 +156,8 @@ impl ContentAction {
             return Ok(Live::Gone);
         }
         let Reference { namespace, name, .. } = Reference::to_snapshot(&live);
-        let Some(snapshot) = api.read(&types.snapshots, Some(namespace), name).await.map_err(failed)? else {
-            return Ok(Live::Ours { snapshot: None });
-        };
-        let label = snapshot["metadata"]["labels"][LABEL_BACKUP_NAME].as_str();
-        Ok(if label == Some(&archived.label) {
-            Live::Ours { snapshot: Some((namespace.to_owned(), name.to_owned())) }
-        } else {
-            Live::OfUser
-        })
+        let snapshot = api.read(&types.snapshots, Some(namespace), name).await.map_err(failed)?;
+        Ok(archived.live(&live, snapshot.as_ref()))
     }
 
     /// Deletes a snapshot whose objects the backup could not take out of the cluster.
@@ -191,8 +188,15 @@ impl ContentAction {
             Err(e) => return Err(failed(e)),
         }
         let of = ContentOf { resource: &types.contents, name: &name, field: "snapshotHandle", handle: archived.handle };
-        let left = delete_by_content(&self.cluster, of, DELETED).await.map_err(failed)?;
-        left.map_or(Ok(()), |content| Err(archived.not_deleted(&content)))
+        match delete_by_content(&self.cluster, of, DELETED).await.map_err(failed)? {
+            Deletion::Left(content) => Err(archived.not_deleted(&content)),
+            Deletion::Done { was_seen } => {
+                if !was_seen && is_of_another_cluster(archived.backup) {
+                    self.groups.unproven().add(archived.content, archived.handle, not_seen_before());
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Deletes a content, and waits until its driver has deleted the snapshot.
@@ -218,6 +222,20 @@ impl ContentAction {
 }
 
 impl Archived<'_> {
+    /// What the content of the cluster is that stands for the same, with its VolumeSnapshot, if that is there.
+    fn live(&self, content: &Value, snapshot: Option<&Value>) -> Live {
+        let Reference { namespace, name, .. } = Reference::to_snapshot(content);
+        let is_own = |object: &Value| self.all.is_own(object, &self.backup.metadata.name);
+        match snapshot {
+            Some(snapshot) if is_own(snapshot) => {
+                Live::Ours { snapshot: Some((namespace.to_owned(), name.to_owned())) }
+            }
+            Some(_) => Live::OfAnother { why: used_by("VolumeSnapshot", namespace, name) },
+            None if is_own(content) => Live::Ours { snapshot: None },
+            None => Live::OfAnother { why: used_by("VolumeSnapshotContent", "cluster", self.name) },
+        }
+    }
+
     fn not_deleted(&self, content: &Value) -> ActionError {
         let (Self { handle, driver, .. }, name) = (self, text(content, "/metadata/name"));
         let said = match text(content, "/status/error/message") {
@@ -231,17 +249,16 @@ impl Archived<'_> {
     }
 }
 
-/// Whether a content of the cluster is the one that was archived.
+/// Whether a content of the cluster under the name of the archived one stands for the same snapshot.
 fn stands_for(live: &Value, archived: &Archived<'_>) -> bool {
-    live["metadata"]["labels"][LABEL_BACKUP_NAME].as_str() == Some(&archived.label)
-        && text(live, "/status/snapshotHandle") == archived.handle
-        && text(live, "/spec/driver") == archived.driver
+    text(live, "/status/snapshotHandle") == archived.handle && text(live, "/spec/driver") == archived.driver
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use lifeboat_api::ObjectMeta;
+    use lifeboat_api::well_known::{LABEL_BACKUP_UID, LABEL_RESTORE_NAME};
     use lifeboat_object::ApiResource;
 
     fn backup() -> Backup {
@@ -271,7 +288,8 @@ mod tests {
     #[test]
     fn a_snapshot_is_deleted_by_a_content_of_its_own() {
         let (backup, content) = (backup(), content());
-        let archived = Archived::of(&content, &ArchivedSnapshots::default(), &backup).unwrap();
+        let all = ArchivedSnapshots::default();
+        let archived = Archived::of(&content, &all, &backup).unwrap();
         let name = archived.temporary_name();
         assert!(name.starts_with("velero-delete-") && name.len() == 34, "{name}");
         let expected = json!({
@@ -283,7 +301,7 @@ mod tests {
         assert_eq!(archived.temporary(&types()), expected);
         let mut another = backup.clone();
         another.metadata.uid = "v".into();
-        assert_ne!(Archived::of(&content, &ArchivedSnapshots::default(), &another).unwrap().temporary_name(), name);
+        assert_ne!(Archived::of(&content, &all, &another).unwrap().temporary_name(), name);
     }
 
     #[test]
@@ -298,15 +316,57 @@ mod tests {
     }
 
     #[test]
+    fn a_snapshot_that_has_only_the_name_of_a_backup_is_not_its_own() {
+        let labelled = |labels: Value| {
+            let mut content = content();
+            content["metadata"]["labels"] = labels;
+            content
+        };
+        let own = labelled(json!({LABEL_BACKUP_NAME: "nightly", LABEL_BACKUP_UID: "u"}));
+        let mut all = ArchivedSnapshots::of("u");
+        all.take(&own);
+        let of_old_velero = ArchivedSnapshots::of("u");
+        let backup = backup();
+        for (what, labels, with_uids, without) in [
+            ("its own", json!({LABEL_BACKUP_NAME: "nightly", LABEL_BACKUP_UID: "u"}), true, true),
+            ("one of the name before it", json!({LABEL_BACKUP_NAME: "nightly", LABEL_BACKUP_UID: "t"}), false, false),
+            ("only the name", json!({LABEL_BACKUP_NAME: "nightly"}), false, true),
+            ("restored", json!({LABEL_BACKUP_NAME: "nightly", LABEL_RESTORE_NAME: "r"}), false, false),
+            (
+                "restored by Velero",
+                json!({LABEL_BACKUP_NAME: "nightly", LABEL_BACKUP_UID: "u", LABEL_RESTORE_NAME: "r"}),
+                false,
+                false,
+            ),
+            ("a user's", Value::Null, false, false),
+        ] {
+            let content = labelled(labels);
+            let is_its = |all: &ArchivedSnapshots| Archived::of(&content, all, &backup).is_some();
+            assert_eq!((is_its(&all), is_its(&of_old_velero)), (with_uids, without), "{what}");
+        }
+        let archived = Archived::of(&own, &all, &backup).unwrap();
+        let restored = json!({"metadata": {"labels": {LABEL_BACKUP_NAME: "nightly", LABEL_RESTORE_NAME: "r"}}});
+        let of_user = json!({"metadata": {"labels": {"x": "y"}}});
+        let stays = |kind: &str, of: &str| Live::OfAnother {
+            why: used_by(kind, of, if of == "shop" { "s" } else { "snapcontent-1" }),
+        };
+        let ours = |snapshot: Option<(&str, &str)>| Live::Ours {
+            snapshot: snapshot.map(|(a, b)| (a.to_owned(), b.to_owned())),
+        };
+        assert_eq!(archived.live(&own, Some(&own)), ours(Some(("shop", "s"))));
+        assert_eq!(archived.live(&own, Some(&restored)), stays("VolumeSnapshot", "shop"));
+        assert_eq!(archived.live(&own, Some(&of_user)), stays("VolumeSnapshot", "shop"));
+        assert_eq!(archived.live(&own, None), ours(None));
+        assert_eq!(archived.live(&labelled(Value::Null), None), stays("VolumeSnapshotContent", "cluster"));
+    }
+
+    #[test]
     fn a_live_content_is_the_archived_one_when_it_stands_for_the_same() {
         let (backup, archived) = (backup(), content());
-        let archived = Archived::of(&archived, &ArchivedSnapshots::default(), &backup).unwrap();
+        let all = ArchivedSnapshots::default();
+        let archived = Archived::of(&archived, &all, &backup).unwrap();
         assert!(stands_for(&content(), &archived));
-        for (pointer, value) in [
-            ("/status/snapshotHandle", "snap-2"),
-            ("/spec/driver", "e"),
-            ("/metadata/labels/velero.io~1backup-name", "weekly"),
-        ] {
+        for (pointer, value) in [("/status/snapshotHandle", "snap-2"), ("/spec/driver", "e")] {
             let mut live = content();
             *live.pointer_mut(pointer).unwrap() = value.into();
             assert!(!stands_for(&live, &archived), "{pointer}");

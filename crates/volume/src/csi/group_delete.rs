@@ -9,12 +9,14 @@ use super::group_handle::GroupHandle;
 use super::members::GROUP_CONTENT_FINALIZER;
 use super::objects::GROUP_SNAPSHOT_API;
 use super::reference::Reference;
-use super::settle::{ContentOf, delete_by_content, temporary_name};
+use super::settle::{ContentOf, Deletion, delete_by_content, temporary_name};
+use super::unproven::{Unproven, not_seen_before, used_by};
 use lifeboat_action::{ActionError, ActionErrorKind};
 use lifeboat_api::well_known::{
     ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS, ANNOTATION_VOLUME_SNAPSHOT_HANDLE, LABEL_BACKUP_NAME, LABEL_BACKUP_UID,
+    LABEL_RESTORE_NAME,
 };
-use lifeboat_api::{Backup, label_value};
+use lifeboat_api::{Backup, is_of_another_cluster, label_value};
 use lifeboat_cluster::Wanted;
 use lifeboat_object::first_names;
 use serde_json::{Value, json};
@@ -40,6 +42,8 @@ pub struct ArchivedSnapshots {
     groups: BTreeMap<GroupHandle, ArchivedGroup>,
     /// The names of the contents of the VolumeSnapshots that the backup has taken.
     taken: BTreeSet<String>,
+    /// Whether any of its objects has the UID of a backup, as all have but those of old versions of Velero's plugin.
+    tells_uids: bool,
 }
 
 /// A group in an archive.
@@ -60,14 +64,29 @@ impl ArchivedSnapshots {
 
     /// Whether the archive has a VolumeSnapshot of this content that the backup has taken. The content is labelled after that, and one
     /// that could not be is the backup's all the same.
-    pub(crate) fn has_taken(&self, content: &Value) -> bool {
+    fn has_taken(&self, content: &Value) -> bool {
         self.taken.contains(text(content, "/metadata/name"))
+    }
+
+    /// Whether the backup of this name has taken what an object stands for: the UID tells, for a name may have been another backup's before,
+    /// and what a restore makes has the name of its backup too. Without any UID in the archive the name has to do.
+    pub(crate) fn is_own(&self, object: &Value, backup: &str) -> bool {
+        let label = |key: &str| object["metadata"]["labels"][key].as_str().filter(|value| !value.is_empty());
+        if label(LABEL_RESTORE_NAME).is_some() {
+            return false;
+        }
+        match label(LABEL_BACKUP_UID) {
+            Some(uid) => uid == self.backup_uid,
+            None if self.has_taken(object) => true,
+            None => !self.tells_uids && label(LABEL_BACKUP_NAME) == Some(&label_value(backup)),
+        }
     }
 
     /// Takes in an object of the archive: a VolumeSnapshot or a VolumeSnapshotContent. Others say nothing.
     pub fn take(&mut self, object: &Value) {
         let content = text(object, "/status/boundVolumeSnapshotContentName");
         let uid = object["metadata"]["labels"][LABEL_BACKUP_UID].as_str().unwrap_or_default();
+        self.tells_uids |= !uid.is_empty();
         if !content.is_empty() && !uid.is_empty() && uid == self.backup_uid {
             self.taken.insert(content.to_owned());
         }
@@ -93,13 +112,19 @@ impl ArchivedSnapshots {
 /// Deletes groups, each once, however many of its members ask for it.
 pub(crate) struct GroupDeletion {
     archived: ArchivedSnapshots,
+    unproven: Unproven,
     /// Those that a member has asked for, but for what is tried again.
     begun: Mutex<BTreeSet<GroupHandle>>,
 }
 
 impl GroupDeletion {
-    pub(crate) fn new(archived: ArchivedSnapshots) -> Self {
-        Self { archived, begun: Mutex::default() }
+    pub(crate) fn new(archived: ArchivedSnapshots, unproven: &Unproven) -> Self {
+        Self { archived, unproven: unproven.clone(), begun: Mutex::default() }
+    }
+
+    /// What is not known to be gone.
+    pub(crate) fn unproven(&self) -> &Unproven {
+        &self.unproven
     }
 
     /// What the archive says.
@@ -122,7 +147,7 @@ impl GroupDeletion {
             return Ok(());
         }
         let archived = self.archived.groups.get(&group).cloned().unwrap_or_default();
-        let one = One { backup, group: &group, archived: &archived, content };
+        let one = One { backup, group: &group, archived: &archived, content, all: self };
         let Some(of) = &api.types.groups else {
             let why = format!("the cluster does not serve {GROUP_SNAPSHOT_API}, and without it no driver is told");
             return Err(one.not_deleted(&why));
@@ -146,6 +171,7 @@ struct One<'a> {
     archived: &'a ArchivedGroup,
     /// The archived content of a member.
     content: &'a Value,
+    all: &'a GroupDeletion,
 }
 
 impl One<'_> {
@@ -156,9 +182,9 @@ impl One<'_> {
             let group = Reference::to_group(&content);
             let live = groups.group(group.namespace, group.name).await.map_err(item)?;
             let Some(live) = live.filter(|live| group.is_to(live)) else { continue };
-            let label = live["metadata"]["labels"][LABEL_BACKUP_NAME].as_str();
-            if label != Some(&label_value(&self.backup.metadata.name)) {
-                // A user's VolumeGroupSnapshot stands for it.
+            if !self.all.archived.is_own(&live, &self.backup.metadata.name) {
+                let why = used_by("VolumeGroupSnapshot", group.namespace, group.name);
+                self.all.unproven.add(self.content, &self.group.handle, why);
                 return Ok(());
             }
             groups.remove(group.namespace, group.name).await.map_err(item)?;
@@ -183,8 +209,15 @@ impl One<'_> {
             Err(e) => return Err(failed(e)),
         }
         let of = ContentOf { resource, name: &name, field: "volumeGroupSnapshotHandle", handle: &self.group.handle };
-        let left = delete_by_content(cluster, of, DELETED).await.map_err(failed)?;
-        let Some(content) = left else { return Ok(()) };
+        let content = match delete_by_content(cluster, of, DELETED).await.map_err(failed)? {
+            Deletion::Left(content) => content,
+            Deletion::Done { was_seen } => {
+                if !was_seen && is_of_another_cluster(self.backup) {
+                    self.all.unproven.add(self.content, &self.group.handle, not_seen_before());
+                }
+                return Ok(());
+            }
+        };
         let said = match text(&content, "/status/error/message") {
             "" => {
                 "nothing; do the driver and its csi-snapshotter run, with CSIVolumeGroupSnapshot switched on? its log says more"
@@ -315,7 +348,8 @@ mod tests {
             claims: ["shop/a".to_owned()].into(),
         };
         let member = content("s-a", &json!("g"));
-        let one = One { backup: &backup, group: &group, archived: &archived, content: &member };
+        let all = GroupDeletion::new(ArchivedSnapshots::default(), &Unproven::default());
+        let one = One { backup: &backup, group: &group, archived: &archived, content: &member, all: &all };
         let expected =
             "the group g of the driver d, with 2 snapshots, of shop/a, was not deleted from the storage: it is busy";
         assert_eq!(one.not_deleted("it is busy").message, expected);

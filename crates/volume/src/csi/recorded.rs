@@ -1,15 +1,15 @@
 //! What the volume information of a backup says of its CSI snapshots, for a backup whose archive is gone.
 
-use lifeboat_api::well_known::LABEL_BACKUP_NAME;
+use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
 use lifeboat_api::{Backup, label_value};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT};
 use serde_json::{Value, json};
 
 /// The VolumeSnapshotContents of the snapshots that a backup keeps in the storage, each with its claim, as its archive had them but
 /// for what only that knows: the annotations by which a driver is told its secrets, and of a group the snapshots of claims that are not
-/// in the backup.
+/// in the backup. `uid` is what the files of the backup know it by.
 #[must_use]
-pub fn recorded_contents(volumes: &[BackupVolumeInfo], backup: &Backup) -> Vec<(String, Value)> {
+pub fn recorded_contents(volumes: &[BackupVolumeInfo], backup: &Backup, uid: &str) -> Vec<(String, Value)> {
     let contents = volumes.iter().filter(|volume| volume.backup_method == CSI_SNAPSHOT && !volume.snapshot_data_moved);
     let contents = contents.filter_map(|volume| {
         let snapshot = volume.csi_snapshot_info.as_ref().filter(|snapshot| !snapshot.snapshot_handle.is_empty())?;
@@ -17,7 +17,7 @@ pub fn recorded_contents(volumes: &[BackupVolumeInfo], backup: &Backup) -> Vec<(
         if !snapshot.volume_group_snapshot_handle.is_empty() {
             status["volumeGroupSnapshotHandle"] = snapshot.volume_group_snapshot_handle.as_str().into();
         }
-        let labels = json!({LABEL_BACKUP_NAME: label_value(&backup.metadata.name)});
+        let labels = json!({LABEL_BACKUP_NAME: label_value(&backup.metadata.name), LABEL_BACKUP_UID: uid});
         let content = json!({
             "metadata": {"name": snapshot.vsc_name, "labels": labels}, "spec": {"driver": snapshot.driver}, "status": status,
         });
@@ -61,7 +61,7 @@ mod tests {
             native,
         ];
         let content = |name: &str, status: Value| {
-            json!({"metadata": {"name": name, "labels": {"velero.io/backup-name": "nightly"}}, "spec": {"driver": "d"},
+            json!({"metadata": {"name": name, "labels": {"velero.io/backup-name": "nightly", "velero.io/backup-uid": "u"}}, "spec": {"driver": "d"},
                 "status": status})
         };
         let expected = [
@@ -71,6 +71,6 @@ mod tests {
                 content("content-b", json!({"snapshotHandle": "snap-2", "volumeGroupSnapshotHandle": "group-1"})),
             ),
         ];
-        assert_eq!(recorded_contents(&all, &backup), expected);
+        assert_eq!(recorded_contents(&all, &backup, "u"), expected);
     }
 }

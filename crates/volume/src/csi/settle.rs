@@ -13,6 +13,18 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)
 /// Between two looks at a content that its driver is to delete, at first and at most.
 const PAUSES_OF_DELETION: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
+/// What came of a deletion.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Deletion {
+    /// The content is still there.
+    Left(Value),
+    /// It is gone.
+    Done {
+        /// Whether the driver had shown before that it knows what the content stands for.
+        was_seen: bool,
+    },
+}
+
 /// A content that stands for a snapshot in the storage, or for a group of them.
 #[derive(Clone, Copy)]
 pub(crate) struct ContentOf<'a> {
@@ -39,26 +51,37 @@ impl ContentOf<'_> {
 /// A csi-snapshotter asks the driver when it sees a content for the first time, and writes the whole status when that fails. So its
 /// answer is waited for, for so long: there may be none.
 ///
+/// Gives whether the driver has shown that it knows what the content stands for, by when it was made or its size: a csi-snapshotter whose
+/// driver lists no snapshots takes every name for that of one.
+///
 /// # Errors
 /// [`ClusterError`]. A content that is gone is none.
-pub(crate) async fn say_handle(cluster: &Cluster, of: ContentOf<'_>, within: Duration) -> Result<(), ClusterError> {
+pub(crate) async fn say_handle(cluster: &Cluster, of: ContentOf<'_>, within: Duration) -> Result<bool, ClusterError> {
     let ContentOf { resource, name, .. } = of;
     let deadline = Instant::now() + within;
     let [mut pause, longest] = PAUSES;
     loop {
-        let Some(body) = cluster.get(resource, None, name).await? else { return Ok(()) };
+        let Some(body) = cluster.get(resource, None, name).await? else { return Ok(false) };
         let content: Value = serde_json::from_slice(&body).unwrap_or_default();
         if of.is_said(&content) {
-            return Ok(());
+            return Ok(is_known(&content));
         }
         // Nobody asks for one that is being deleted.
         let is_looked_at = content["status"].is_object() || is_being_deleted(&content);
         if is_looked_at || Instant::now() + pause > deadline {
-            return put_handle(cluster, of).await;
+            return put_handle(cluster, of).await.map(|()| false);
         }
         sleep(pause).await;
         pause = (pause * 2).min(longest);
     }
+}
+
+/// Whether a driver has said of what a content stands for more than its name.
+fn is_known(content: &Value) -> bool {
+    let number = |pointer: &str| content.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
+    number("/status/restoreSize") > 0
+        || number("/status/creationTime") > 0
+        || !text(content, "/status/creationTime").is_empty()
 }
 
 /// The name of the content by which a snapshot in the storage, or a group of them, is deleted with its backup: the same each time that it is
@@ -68,8 +91,7 @@ pub(crate) fn temporary_name(backup_uid: &str, driver: &str, handle: &str) -> St
     format!("velero-delete-{}", &hex::encode(hash)[..20])
 }
 
-/// Deletes a content that was made for a snapshot, or for a group of them, and waits until its driver has deleted that. Gives the content
-/// when it is still there after so long.
+/// Deletes a content that was made for a snapshot, or for a group of them, and waits until its driver has deleted that, for so long.
 ///
 /// A csi-snapshotter lets a content go without a word to the driver when the status does not say what it stands for, and one that was
 /// slow to answer may take that out of the status again: it is put there until the content is gone.
@@ -80,10 +102,10 @@ pub(crate) async fn delete_by_content(
     cluster: &Cluster,
     of: ContentOf<'_>,
     within: Duration,
-) -> Result<Option<Value>, ClusterError> {
+) -> Result<Deletion, ClusterError> {
     let ContentOf { resource, name, .. } = of;
     let deadline = Instant::now() + within;
-    say_handle(cluster, of, within).await?;
+    let was_seen = say_handle(cluster, of, within).await?;
     cluster.delete(resource, None, name).await?;
     let [mut pause, longest] = PAUSES_OF_DELETION;
     while let Some(body) = cluster.get(resource, None, name).await? {
@@ -92,12 +114,12 @@ pub(crate) async fn delete_by_content(
             put_handle(cluster, of).await?;
         }
         if Instant::now() + pause > deadline {
-            return Ok(Some(content));
+            return Ok(Deletion::Left(content));
         }
         sleep(pause).await;
         pause = (pause * 2).min(longest);
     }
-    Ok(None)
+    Ok(Deletion::Done { was_seen })
 }
 
 /// Puts the handle into the status, whatever is there.
@@ -109,5 +131,24 @@ async fn put_handle(cluster: &Cluster, of: ContentOf<'_>) -> Result<(), ClusterE
         Ok(_) => Ok(()),
         Err(e) if e.is_not_found() => Ok(()),
         Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_knows_a_snapshot_of_which_it_says_more_than_the_name() {
+        for (status, expected) in [
+            (json!({"snapshotHandle": "s", "readyToUse": true, "creationTime": 1_700_000_000_000_000_000_i64}), true),
+            (json!({"snapshotHandle": "s", "readyToUse": true, "restoreSize": 1024, "creationTime": 0}), true),
+            (json!({"volumeGroupSnapshotHandle": "g", "creationTime": "2026-01-01T00:00:00Z"}), true),
+            // A csi-snapshotter whose driver lists no snapshots.
+            (json!({"snapshotHandle": "s", "readyToUse": true, "restoreSize": 0}), false),
+            (json!({"snapshotHandle": "s", "readyToUse": true}), false),
+        ] {
+            assert_eq!(is_known(&json!({"status": status})), expected, "{status}");
+        }
     }
 }

@@ -192,7 +192,8 @@ fn restores_wait_for_one_another_and_deletions_for_the_work_on_their_backup() {
     scene.restore("runs", "InProgress", "b");
     scene.restore("first", "New", "b");
     scene.restore("second", "New", "b");
-    for (name, backup) in [("d1", "b"), ("d2", "b"), ("d3", "queued"), ("d4", "gone")] {
+    scene.backup("unread", "Completed", &["a"]);
+    for (name, backup) in [("d1", "unread"), ("d2", "unread"), ("d3", "queued"), ("d4", "gone"), ("d5", "b")] {
         scene.put(Kind::DeleteBackupRequest, name, &json!({"backupName": backup}), &json!({"phase": "New"}));
     }
     let processed = json!({"phase": "Processed"});
@@ -201,14 +202,16 @@ fn restores_wait_for_one_another_and_deletions_for_the_work_on_their_backup() {
     assert_eq!(
         scene.lines(),
         [
-            "DeleteBackupRequest d1: backup b is deleted",
+            "DeleteBackupRequest d1: backup unread is deleted",
             "DeleteBackupRequest d4: is refused: backup not found",
+            "DeleteBackupRequest d5: is refused: the restore first reads the backup and has not ended: delete it again when that has, cancel it \
+             by `restore cancel first`, or let the deletion wait by --wait-for-restores",
             "Backup queued: waits for the end of the work on it: its place in the queue is noted",
             "Restore first: waits for its turn: 1 of 1 may run at once, and do: runs",
             "Restore runs: waits for the end of the work on it: the restore runs",
             "Restore second: waits for its turn: 1 of 1 may run at once, and do: runs",
             MAIN_WAITS,
-            "DeleteBackupRequest d2: waits for the end of other work on the same thing: request d1 deletes backup b",
+            "DeleteBackupRequest d2: waits for the end of other work on the same thing: request d1 deletes backup unread",
             "DeleteBackupRequest d3: waits for the end of other work on the same thing: its place in the queue is noted",
             "DeleteBackupRequest old: waits for 2026-11-23T10:00:11Z, when it is due",
         ]

@@ -62,6 +62,50 @@ async fn files_of_another_backup_stay() {
     }
 }
 
+#[test]
+fn a_backup_that_a_restore_reads_is_not_deleted_and_waits_when_that_is_asked() {
+    use lifeboat_api::RestorePhase as P;
+    let mut location = BackupStorageLocation::default();
+    location.metadata.name = "default".to_owned();
+    location.status.phase = Some(BackupStorageLocationPhase::Available);
+    for (phase, backup, reads) in [
+        (None, "b", true),
+        (Some(P::InProgress), "b", true),
+        (Some(P::WaitingForPluginOperations), "b", true),
+        (Some(P::Finalizing), "b", true),
+        (Some(P::Completed), "b", false),
+        (Some(P::FailedValidation), "b", false),
+        (Some(P::InProgress), "another", false),
+    ] {
+        for waits in [false, true] {
+            let mut world = World::default();
+            world.put(location.clone().into());
+            let mut read = begun("u", 5);
+            read.spec.storage_location = "default".to_owned();
+            read.status.phase = Some(BackupPhase::Completed);
+            world.put(read.clone().into());
+            let mut restore = Restore::default();
+            restore.metadata.name = "r".to_owned();
+            restore.spec.backup_name = backup.to_owned();
+            restore.status.phase = phase;
+            world.put(restore.into());
+            let mut request = DeleteBackupRequest::default();
+            request.spec.backup_name = "b".to_owned();
+            if waits {
+                request.metadata.annotations.insert(well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), String::new());
+            }
+            let target = Target::of(&request, &world, None, NOW);
+            let said = (target.refusal(&request), target.waits_for(&request).map(|restore| restore.name.clone()));
+            let expected = (reads.then(|| refusal_for_reader("r")), (reads && waits).then(|| "r".to_owned()));
+            assert_eq!(said, expected, "{phase:?} {backup} {waits}");
+            // One that has begun goes to its end.
+            read.status.phase = Some(BackupPhase::Deleting);
+            world.put(read.into());
+            assert_eq!(Target::of(&request, &world, None, NOW).refusal(&request), None, "{phase:?} {backup} {waits}");
+        }
+    }
+}
+
 /// Each time that it is tried.
 #[tokio::test]
 async fn a_deletion_takes_nothing_that_another_cluster_has_made_meanwhile() {
@@ -147,8 +191,14 @@ async fn a_deletion_is_counted_when_the_backup_is_gone() {
         let mut tasks = tokio::task::JoinSet::new();
         let cluster = api_server(&mut tasks, begins.into_iter().chain([ends]).collect()).await;
         let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
-        let target =
-            Target { backup: Some((backup, Ok(location))), restores: vec![], others: vec![], failed: vec![], now: NOW };
+        let target = Target {
+            backup: Some((backup, Ok(location))),
+            restores: vec![],
+            readers: vec![],
+            others: vec![],
+            failed: vec![],
+            now: NOW,
+        };
         let effects = delete(&context, request, target).await.unwrap();
         let is_gone = effects.iter().any(|effect| matches!(effect, Effect::Gone(Kind::Backup, _)));
         assert_eq!(is_gone, code == 200);
@@ -238,7 +288,8 @@ fn a_deletion_takes_nothing_of_another_namespace() {
 #[test]
 fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
     let mut request = DeleteBackupRequest::default();
-    let mut target = Target { backup: None, restores: vec![], others: vec![], failed: vec![], now: NOW };
+    let mut target =
+        Target { backup: None, restores: vec![], readers: vec![], others: vec![], failed: vec![], now: NOW };
     let why = |request: &DeleteBackupRequest, target: &Target| target.check(request).err();
     assert_eq!(why(&request, &target).as_deref(), Some("spec.backupName is required"));
     request.spec.backup_name = "b".into();

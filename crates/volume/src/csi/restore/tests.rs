@@ -199,6 +199,7 @@ async fn the_actions_are_those_of_the_lists_of_names_in_their_order() {
     let known = SnapshotsOfBackup { holds: Arc::new(|_| false), drivers: BTreeMap::new() };
     let of_restore = restore_actions(&cluster, &catalog, known);
     assert_eq!(of_restore.iter().map(|action| action.name()).collect::<Vec<_>>(), RESTORE_ACTIONS);
-    let of_deletion = delete_actions(&cluster, &catalog, crate::csi::ArchivedSnapshots::default());
+    let of_deletion =
+        delete_actions(&cluster, &catalog, crate::csi::ArchivedSnapshots::default(), &crate::csi::Unproven::default());
     assert_eq!(of_deletion.iter().map(|action| action.name()).collect::<Vec<_>>(), DELETE_ACTIONS);
 }

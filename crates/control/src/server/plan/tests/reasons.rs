@@ -60,7 +60,7 @@ impl Play {
                 self.world.deleted().any(|(other, meta)| other == kind && meta.name == key.name)
             }
             Reason::EarlierRun { since, .. } => *since <= time,
-            Reason::ReadBy(restore) => {
+            Reason::ReadBy(restore) | Reason::Restored(restore) => {
                 self.world.restores.get(restore).is_some_and(|restore| !crate::phase::restore::has_ended(restore))
             }
             Reason::Blocked(_) | Reason::Unrecorded(_) => true,
@@ -84,7 +84,7 @@ fn others(subject: &Subject, why: &Reason) -> Vec<Subject> {
         },
         Reason::Unvalidated(location) => vec![Subject::Location(location.clone())],
         Reason::EarlierRun { backup, .. } => vec![Subject::Backup(backup.clone())],
-        Reason::ReadBy(restore) => vec![Subject::Restore(restore.clone())],
+        Reason::ReadBy(restore) | Reason::Restored(restore) => vec![Subject::Restore(restore.clone())],
         _ => Vec::new(),
     }
 }

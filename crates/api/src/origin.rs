@@ -1,0 +1,82 @@
+//! Which cluster has made a backup. Pure.
+//!
+//! A Backup that was made from what a bucket held says so itself, with the cluster that its claim names; one that a server makes is
+//! marked with its own cluster when it begins. Those of earlier versions and of Velero have no mark: they are told by their times.
+
+use crate::backup::Backup;
+use crate::well_known::{ANNOTATION_SOURCE_CLUSTER, ANNOTATION_TAKEN_OVER, TAKEN_OVER_OWN};
+use jiff::SignedDuration;
+
+/// So much the clock of a server may lag behind that of the API server, where nothing but times tells.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
+
+/// The UID of the cluster that has made a backup, as far as its Backup says it; `None` where nothing does, as for those of Velero.
+#[must_use]
+pub fn source_cluster(backup: &Backup) -> Option<&str> {
+    backup.metadata.annotations.get(ANNOTATION_SOURCE_CLUSTER).map(String::as_str).filter(|uid| !uid.is_empty())
+}
+
+/// Whether a Backup was made from what a bucket held.
+#[must_use]
+pub fn was_taken_over(backup: &Backup) -> bool {
+    match (origin(backup), source_cluster(backup)) {
+        (Some(_), _) => true,
+        (None, Some(_)) => false,
+        (None, None) => is_younger_than_its_end(backup),
+    }
+}
+
+/// Whether another cluster has made a backup, as far as is known: it was taken over, and nothing says that it is of this one.
+#[must_use]
+pub fn is_of_another_cluster(backup: &Backup) -> bool {
+    was_taken_over(backup) && origin(backup) != Some(TAKEN_OVER_OWN)
+}
+
+fn origin(backup: &Backup) -> Option<&str> {
+    backup.metadata.annotations.get(ANNOTATION_TAKEN_OVER).map(String::as_str)
+}
+
+/// By more than the clock of a server may lag behind that of the API server.
+fn is_younger_than_its_end(backup: &Backup) -> bool {
+    let times = backup.metadata.creation_timestamp.zip(backup.status.completion_timestamp);
+    times.is_some_and(|(made, ended)| made.timestamp().duration_since(ended.timestamp()) > CLOCK_SKEW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Time;
+    use crate::well_known::TAKEN_OVER_OTHER;
+    use jiff::Timestamp;
+
+    #[test]
+    fn a_mark_says_who_has_made_a_backup_and_times_count_only_without_one() {
+        let time = |second| Time::new(Timestamp::from_second(second).unwrap());
+        for (taken_over, source, made, ended, expected) in [
+            (Some(TAKEN_OVER_OWN), Some("this"), 500, Some(0), (true, false)),
+            (Some(TAKEN_OVER_OTHER), Some("that"), 500, Some(900), (true, true)),
+            (Some(TAKEN_OVER_OTHER), None, 0, None, (true, true)),
+            // A server whose clock lags by ten minutes has made it.
+            (None, Some("this"), 600, Some(0), (false, false)),
+            (None, None, 500, Some(440), (false, false)),
+            (None, None, 500, Some(439), (true, true)),
+            (None, None, 500, Some(900), (false, false)),
+            (None, None, 500, None, (false, false)),
+        ] {
+            let mut backup = Backup::default();
+            let mut note = |key: &str, value: Option<&str>| {
+                backup.metadata.annotations.extend(value.map(|value| (key.to_owned(), value.to_owned())));
+            };
+            note(ANNOTATION_TAKEN_OVER, taken_over);
+            note(ANNOTATION_SOURCE_CLUSTER, source);
+            backup.metadata.creation_timestamp = Some(time(made));
+            backup.status.completion_timestamp = ended.map(time);
+            let said = (was_taken_over(&backup), is_of_another_cluster(&backup));
+            assert_eq!(
+                (said, source_cluster(&backup)),
+                (expected, source),
+                "{taken_over:?} {source:?} {made} {ended:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `restores/<name>/lifeboat-claim.json`: whose restore the files of a name belong to (docs/formats/claim.md).
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Value of [`RestoreClaim::format`].
+pub const RESTORE_CLAIM_FORMAT: &str = "lifeboat.io/restore-claim/v1";
+
+/// The restore to which the files of a name belong. It is put before any other file, and only when there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreClaim {
+    /// [`RESTORE_CLAIM_FORMAT`].
+    pub format: String,
+    /// UID of the cluster's namespace `kube-system`; empty when it could not be read.
+    #[serde(rename = "clusterUID")]
+    pub cluster_uid: String,
+    /// UID of the Restore.
+    #[serde(rename = "restoreUID")]
+    pub restore_uid: String,
+    /// Namespace of the server that restores; empty when no server does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// When the claim was put.
+    pub claimed: Timestamp,
+    /// Until when the originals of objects that were recreated or removed stay, also when the restore is deleted.
+    pub keep_replaced_until: Timestamp,
+}
+
+impl RestoreClaim {
+    /// Whether it is of a restore of this name in the same cluster and namespace, or of one without a server in the same cluster: a name
+    /// is there once, so that of two such restores the later one has the name. Of an unknown cluster nothing is known.
+    #[must_use]
+    pub fn is_beside(&self, cluster_uid: &str, namespace: &str) -> bool {
+        !cluster_uid.is_empty() && self.cluster_uid == cluster_uid && self.namespace == namespace
+    }
+
+    /// Whether it is of this very restore.
+    #[must_use]
+    pub fn is_of(&self, cluster_uid: &str, restore_uid: &str) -> bool {
+        self.cluster_uid == cluster_uid && self.restore_uid == restore_uid
+    }
+}

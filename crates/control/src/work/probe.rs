@@ -1,0 +1,34 @@
+//! Finds out, once for each location as it is configured, what its store makes of conditional puts.
+
+use super::Context;
+use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode as AccessMode};
+use lifeboat_bucket::BlobStore;
+use lifeboat_store::{Probed, Store};
+use std::sync::Arc;
+
+/// What is to be said of the store of a location that can be used. Nothing is written where the location is only read; what cannot be
+/// written otherwise is said by whoever needs to.
+pub(super) async fn probe(
+    context: &Context,
+    location: &BackupStorageLocation,
+    bucket: Arc<dyn BlobStore>,
+) -> Option<String> {
+    if location.spec.access_mode == Some(AccessMode::ReadOnly) {
+        return None;
+    }
+    let found = match context.locations.probes.of(location) {
+        Some(found) => found,
+        None => {
+            // A server that does not lead any more writes nothing.
+            context.leadership.check().ok()?;
+            let store = Store::new(bucket).with_patience(context.env.cluster.patience());
+            let found = store.probe().await.inspect_err(|e| {
+                tracing::warn!(location = location.metadata.name, error = %e, "it is not known whether the store keeps conditions on puts");
+            });
+            let found = found.unwrap_or(Probed::Kept);
+            context.locations.probes.note(location, found);
+            found
+        }
+    };
+    found.warning()
+}

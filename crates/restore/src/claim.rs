@@ -1,0 +1,47 @@
+//! The files of a restore are its own: its name is claimed in the bucket before the first of them is written.
+
+use crate::env::Env;
+use crate::outcome::RestoreError;
+use crate::request::Settings;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::Restore;
+use lifeboat_store::{RestoreOwner, StoreError};
+
+/// A restore as the owner of its files, in the cluster of this UID, at this time.
+#[must_use]
+pub fn owner_of_files(restore: &Restore, settings: &Settings, cluster_uid: String, now: Timestamp) -> RestoreOwner {
+    let metadata = &restore.metadata;
+    RestoreOwner {
+        name: metadata.name.clone(),
+        uid: metadata.uid.clone(),
+        cluster_uid,
+        namespace: if settings.served { metadata.namespace.clone() } else { String::new() },
+        keep_replaced_until: kept_until(settings, now),
+    }
+}
+
+/// Until when the originals of objects stay that are recreated or removed now.
+pub(crate) fn kept_until(settings: &Settings, now: Timestamp) -> Timestamp {
+    let kept = SignedDuration::try_from(settings.keep_replaced.to_std()).unwrap_or(SignedDuration::MAX);
+    now.saturating_add(kept).unwrap_or(Timestamp::MAX)
+}
+
+/// Claims the name of a restore in the bucket. Where nothing can be put there the restore goes on without: what cannot be stored of it is
+/// told at its end, and objects are recreated or removed only when they can be stored.
+///
+/// # Errors
+/// [`StoreError::RestoreNameTaken`] when the files under the name are another's; the cluster.
+pub(crate) async fn claim(restore: &Restore, settings: &Settings, env: &Env) -> Result<RestoreOwner, RestoreError> {
+    let now = (env.operation.clock)();
+    let owner = owner_of_files(restore, settings, env.cluster.uid().await?, now);
+    match env.store.claim_restore(&owner, now).await {
+        Err(StoreError::Bucket(e)) => {
+            let why = e.to_string();
+            env.operation
+                .journal
+                .info("The name of the restore could not be claimed in the bucket", &[("error", &why)]);
+        }
+        claimed => claimed?,
+    }
+    Ok(owner)
+}

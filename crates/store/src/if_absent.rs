@@ -1,0 +1,152 @@
+//! Puts an object on condition that there is none: by the store itself, and where that cannot do it, by reading back what was put.
+
+use crate::{ConditionalPuts, Store, StoreError};
+use bytes::Bytes;
+use lifeboat_bucket::{BucketError, ErrorKind, PutOptions};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long a put without a condition may take between the look that found nothing and its end. One that was slower proves nothing,
+/// because another writer may count its own by then.
+const LONGEST: Duration = Duration::from_secs(3);
+/// After what time what was put is read back: whoever has looked before this put has put its own by then, or was too slow.
+const SETTLED: Duration = Duration::from_secs(7);
+
+impl Store {
+    /// The same store, which makes this of conditional puts.
+    #[must_use]
+    pub fn with_conditional_puts(mut self, conditional_puts: ConditionalPuts) -> Self {
+        self.conditional_puts = conditional_puts;
+        self
+    }
+
+    /// Stores a JSON object when there is none under its key. Its bytes have to be those of this writer alone. Where the store cannot
+    /// keep the condition, of writers that come at the same time the last one wins, after some seconds.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] when there is one, or another writer has put one meanwhile.
+    pub(crate) async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
+        let options = PutOptions { content_type: Some("application/json"), ..PutOptions::default() };
+        if self.conditional_puts == ConditionalPuts::Kept {
+            let conditional = PutOptions { if_absent: true, ..options };
+            match self.put(key, bytes.clone(), conditional).await {
+                Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Unsupported => {}
+                put => return put,
+            }
+        }
+        let begun = Instant::now();
+        if self.read(key).await?.is_some() {
+            return Err(self.failed(ErrorKind::Exists, key, "it exists"));
+        }
+        self.put(key, bytes.clone(), options).await?;
+        if begun.elapsed() > LONGEST {
+            let why = "the store keeps no conditions on puts, and was too slow to tell who was first: try again";
+            return Err(self.failed(ErrorKind::Transient, key, why));
+        }
+        sleep(SETTLED).await;
+        match self.read(key).await? {
+            Some(found) if found == bytes => Ok(()),
+            _ => Err(self.failed(ErrorKind::Exists, key, "another writer has put it meanwhile")),
+        }
+    }
+
+    fn failed(&self, kind: ErrorKind, key: &str, message: &str) -> StoreError {
+        let (key, store, message) = (key.to_owned(), self.describe(), message.to_owned());
+        BucketError { kind, operation: "put", key, store, message, source: None }.into()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use lifeboat_bucket::{BlobStore, Body, ByteStream, ListOptions, Memory, ObjectInfo, Page};
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    /// A bucket that keeps no condition: it refuses the put, or stores it in any case.
+    #[derive(Debug)]
+    pub(crate) struct Unconditional {
+        pub(crate) inner: Memory,
+        pub(crate) refuses: bool,
+        /// What each put takes.
+        pub(crate) slow: Duration,
+    }
+
+    #[async_trait]
+    impl BlobStore for Unconditional {
+        fn describe(&self) -> String {
+            self.inner.describe()
+        }
+        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+            if options.if_absent && self.refuses {
+                let (key, store) = (key.to_owned(), self.describe());
+                let (kind, message) = (ErrorKind::Unsupported, "A header is not implemented".to_owned());
+                return Err(BucketError { kind, operation: "put", key, store, message, source: None });
+            }
+            sleep(self.slow).await;
+            self.inner.put(key, body, PutOptions { if_absent: false, ..options }).await
+        }
+        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+            self.inner.get(key, range).await
+        }
+        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+            self.inner.head(key).await
+        }
+        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+            self.inner.list(options).await
+        }
+        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+            self.inner.delete(keys).await
+        }
+        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
+            self.inner.abort_stale_uploads(prefix, age).await
+        }
+        async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
+            self.inner.presign(key, valid).await
+        }
+    }
+
+    pub(crate) fn unconditional(refuses: bool) -> Store {
+        slow(refuses, Duration::from_millis(300))
+    }
+
+    fn slow(refuses: bool, slow: Duration) -> Store {
+        let store = Store::new(Arc::new(Unconditional { inner: Memory::default(), refuses, slow }));
+        store.with_conditional_puts(if refuses { ConditionalPuts::Kept } else { ConditionalPuts::Ignored })
+    }
+
+    fn kind(put: Result<(), StoreError>) -> Option<ErrorKind> {
+        match put {
+            Ok(()) => None,
+            Err(StoreError::Bucket(e)) => Some(e.kind),
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_of_several_writers_wins_where_a_store_keeps_no_conditions() {
+        for refuses in [true, false] {
+            let store = unconditional(refuses);
+            let put = |text: &'static str, later: u64| {
+                let store = store.clone();
+                async move {
+                    sleep(Duration::from_millis(later)).await;
+                    kind(store.put_if_absent("k", Bytes::from_static(text.as_bytes())).await)
+                }
+            };
+            let outcomes = tokio::join!(put("a", 0), put("b", 100), put("c", 200), put("d", 900));
+            let exists = Some(ErrorKind::Exists);
+            assert_eq!(outcomes, (exists, exists, None, exists), "{refuses}");
+            assert_eq!(store.read("k").await.unwrap().as_deref(), Some(b"c".as_slice()));
+            assert_eq!(put("e", 0).await, exists);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_put_that_was_too_slow_proves_nothing() {
+        let store = slow(true, Duration::from_secs(4));
+        let put = store.put_if_absent("k", Bytes::from_static(b"a")).await;
+        assert_eq!(kind(put), Some(ErrorKind::Transient));
+    }
+}

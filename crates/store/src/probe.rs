@@ -1,0 +1,96 @@
+//! Finds out what a store makes of conditional puts.
+
+use crate::{ConditionalPuts, Store, StoreError};
+use bytes::Bytes;
+use lifeboat_archive::layout::PROBE;
+use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};
+
+/// What a store was found to make of puts that are conditional on the absence of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probed {
+    /// It keeps the condition.
+    Kept,
+    /// It refuses them.
+    Refused,
+    /// It stores the object whether there is one or not.
+    Ignored,
+}
+
+impl Probed {
+    /// How objects are put there.
+    #[must_use]
+    pub fn puts(self) -> ConditionalPuts {
+        match self {
+            Self::Kept | Self::Refused => ConditionalPuts::Kept,
+            Self::Ignored => ConditionalPuts::Ignored,
+        }
+    }
+
+    /// What is to be said of the store, for people; `None` for one that is as it should be.
+    #[must_use]
+    pub fn warning(self) -> Option<String> {
+        let what = match self {
+            Self::Kept => return None,
+            Self::Refused => "refuses",
+            Self::Ignored => "ignores",
+        };
+        Some(format!(
+            "The object store {what} conditional puts (If-None-Match: *): names of backups and restores are claimed by reading back what \
+             was put, which takes some seconds and protects less against two writers at the same moment. Let one cluster alone write \
+             here, or use a store that has them"
+        ))
+    }
+}
+
+impl Store {
+    /// Puts an object twice on condition that there is none, and removes it: four small requests at most.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`], as when nothing may be written there.
+    pub async fn probe(&self) -> Result<Probed, StoreError> {
+        let options = PutOptions { if_absent: true, content_type: Some("application/json"), ..PutOptions::default() };
+        let mut found = Probed::Ignored;
+        for _ in 0..2 {
+            match self.put(PROBE, Bytes::from_static(b"{}"), options).await {
+                Ok(()) => {}
+                Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => found = Probed::Kept,
+                Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Unsupported => return Ok(Probed::Refused),
+                Err(e) => return Err(e),
+            }
+        }
+        self.bucket.delete(&[PROBE.to_owned()]).await?;
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::if_absent::tests::unconditional;
+    use crate::{ClaimOutcome, ClaimRequest};
+    use jiff::Timestamp;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_keeps_no_conditions_is_found_and_backups_are_claimed_there_all_the_same() {
+        for (store, expected) in [
+            (Store::in_memory(), Probed::Kept),
+            (unconditional(true), Probed::Refused),
+            (unconditional(false), Probed::Ignored),
+        ] {
+            assert_eq!(store.probe().await.unwrap(), expected);
+            assert!(!store.exists(PROBE).await.unwrap(), "{expected:?}");
+            assert_eq!(expected.warning().is_some(), expected != Probed::Kept);
+            let store = store.with_conditional_puts(expected.puts());
+            let claim = |uid: &str| ClaimRequest {
+                name: "b".into(),
+                backup_uid: uid.into(),
+                cluster_uid: uid.into(),
+                namespace: "velero".into(),
+                take_over: false,
+                now: Timestamp::UNIX_EPOCH,
+            };
+            assert!(matches!(store.claim(&claim("1")).await.unwrap(), ClaimOutcome::Writer(_)), "{expected:?}");
+            assert!(matches!(store.claim(&claim("2")).await, Err(StoreError::Claimed { .. })), "{expected:?}");
+        }
+    }
+}

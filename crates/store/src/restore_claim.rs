@@ -1,0 +1,379 @@
+//! The files of a restore belong to whoever has claimed its name: two clusters that share a bucket may have a restore of one name.
+
+use crate::store::AT_ONCE;
+use crate::{Store, StoreError};
+use futures::StreamExt;
+use jiff::Timestamp;
+use lifeboat_archive::gojson;
+use lifeboat_archive::layout::{RESTORES, replaced_prefix, restore_claim_key, restore_folder};
+use lifeboat_archive::restore_claim::{RESTORE_CLAIM_FORMAT, RestoreClaim};
+use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};
+
+/// A restore, as the owner of files in the bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreOwner {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// UID of the cluster; empty when unknown.
+    pub cluster_uid: String,
+    /// Namespace of the server that restores; empty when no server does.
+    pub namespace: String,
+    /// Until when the originals of objects that it has recreated or removed stay.
+    pub keep_replaced_until: Timestamp,
+}
+
+/// What became of the files of a restore that is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreFiles {
+    /// None is left.
+    Gone,
+    /// The originals of objects that it has recreated or removed stay until then; the others are gone.
+    OriginalsStay(Timestamp),
+    /// They are of another restore, and nothing was deleted.
+    OfAnother,
+}
+
+impl Store {
+    /// Claims the name of a restore before any of its files is written. Files that an earlier restore of the same name, cluster and
+    /// namespace has left go, but for the originals of objects that it has recreated or removed. Files without a claim, of Velero or of
+    /// an older version, are written over.
+    ///
+    /// # Errors
+    /// [`StoreError::RestoreNameTaken`] when another cluster or namespace has the name; [`StoreError::Bucket`].
+    pub async fn claim_restore(&self, owner: &RestoreOwner, now: Timestamp) -> Result<(), StoreError> {
+        let name = &owner.name;
+        let mut claim = owner.claim(now);
+        let put = self.put_if_absent(&restore_claim_key(name), encoded(&claim)?.into()).await;
+        let found = match put {
+            Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => match self.restore_claim(name).await? {
+                Some(found) => found,
+                None => return Err(e.into()),
+            },
+            Ok(()) => return Ok(()),
+            // Where nothing can be put now, the files there may be another's all the same.
+            Err(e) => match self.restore_claim(name).await {
+                Ok(Some(found)) => found,
+                _ => return Err(e),
+            },
+        };
+        let is_same = found.is_of(&claim.cluster_uid, &claim.restore_uid);
+        if !is_same && !found.is_beside(&claim.cluster_uid, &claim.namespace) {
+            return Err(StoreError::RestoreNameTaken {
+                name: name.clone(),
+                place: self.describe(),
+                cluster: if found.cluster_uid.is_empty() { "unknown".to_owned() } else { found.cluster_uid },
+                uid: found.restore_uid,
+                since: found.claimed.to_string(),
+            });
+        }
+        // Of those before, none goes sooner than was promised.
+        claim.keep_replaced_until = claim.keep_replaced_until.max(found.keep_replaced_until);
+        self.put_restore_claim(name, &claim).await?;
+        if !is_same {
+            self.delete_folder_but(name, true).await?;
+        }
+        Ok(())
+    }
+
+    /// The claim of the name of a restore; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::Sidecar`], [`StoreError::Bucket`].
+    pub async fn restore_claim(&self, name: &str) -> Result<Option<RestoreClaim>, StoreError> {
+        let key = restore_claim_key(name);
+        let Some(bytes) = self.read(&key).await? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })
+    }
+
+    /// Deletes the files of a restore as far as they are its own: where nobody has claimed them they are, as those of Velero and of older
+    /// versions have no claim. Originals of objects stay until the time that was promised, with the claim, by which
+    /// [`Store::sweep_restores`] finds them.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`]; [`StoreError::Sidecar`] when the claim cannot be read, which says nothing.
+    pub async fn delete_restore(&self, owner: &RestoreOwner, now: Timestamp) -> Result<RestoreFiles, StoreError> {
+        let name = &owner.name;
+        let found = self.restore_claim(name).await?;
+        if found.as_ref().is_some_and(|found| !found.is_of(&owner.cluster_uid, &owner.uid)) {
+            return Ok(RestoreFiles::OfAnother);
+        }
+        let until = found.as_ref().map_or(owner.keep_replaced_until, |found| found.keep_replaced_until);
+        if until <= now || !self.has_originals(name).await? {
+            self.delete_folder_but(name, false).await?;
+            return Ok(RestoreFiles::Gone);
+        }
+        if found.is_none() {
+            self.put_restore_claim(name, &owner.claim(now)).await?;
+        }
+        self.delete_folder_but(name, true).await?;
+        Ok(RestoreFiles::OriginalsStay(until))
+    }
+
+    /// Gives the name of a restore back that was refused before it had written anything else.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`], [`StoreError::Sidecar`].
+    pub async fn release_restore(&self, owner: &RestoreOwner) -> Result<(), StoreError> {
+        let key = restore_claim_key(&owner.name);
+        let found = self.restore_claim(&owner.name).await?;
+        let is_own = found.is_some_and(|found| found.is_of(&owner.cluster_uid, &owner.uid));
+        if is_own && !self.holds_other(&restore_folder(&owner.name), &key).await? {
+            self.bucket.delete(std::slice::from_ref(&key)).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what is left of restores whose time is over. `is_left` says of a claim whether it is of a restore of the caller's that
+    /// is gone; it is asked of those alone whose time is over. Gives the names.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`] when the restores cannot be listed. A folder that cannot be read or deleted is passed over.
+    pub async fn sweep_restores<F>(
+        &self,
+        now: Timestamp,
+        is_left: impl Fn(String, RestoreClaim) -> F,
+    ) -> Result<Vec<String>, StoreError>
+    where
+        F: Future<Output = bool>,
+    {
+        let claims = self.folders_below(RESTORES).await?.into_iter().map(|name| async {
+            let claim = self.restore_claim(&name).await;
+            (name, claim)
+        });
+        let mut claims = futures::stream::iter(claims).buffer_unordered(AT_ONCE);
+        let mut swept = Vec::new();
+        while let Some((name, claim)) = claims.next().await {
+            let claim = match claim {
+                Ok(Some(claim)) if claim.keep_replaced_until <= now => claim,
+                Ok(_) => continue,
+                Err(e) => {
+                    tracing::warn!(restore = name, error = %e, "it is not known whose files these are");
+                    continue;
+                }
+            };
+            if !is_left(name.clone(), claim).await {
+                continue;
+            }
+            match self.delete_folder_but(&name, false).await {
+                Ok(()) => swept.push(name),
+                Err(e) => tracing::warn!(restore = name, error = %e, "files of a restore that is gone stay"),
+            }
+        }
+        Ok(swept)
+    }
+
+    async fn put_restore_claim(&self, name: &str, claim: &RestoreClaim) -> Result<(), StoreError> {
+        let options = PutOptions { content_type: Some("application/json"), ..PutOptions::default() };
+        self.put(&restore_claim_key(name), encoded(claim)?.into(), options).await
+    }
+
+    async fn has_originals(&self, name: &str) -> Result<bool, StoreError> {
+        self.holds_other(&replaced_prefix(name), "").await
+    }
+
+    /// Deletes the files of a restore, and the claim last; with `originals_stay` neither those nor the claim.
+    async fn delete_folder_but(&self, name: &str, originals_stay: bool) -> Result<(), StoreError> {
+        let (claim, originals) = (restore_claim_key(name), replaced_prefix(name));
+        let stays = |key: &str| key == claim || originals_stay && key.starts_with(&originals);
+        let last = if originals_stay { Vec::new() } else { vec![claim.clone()] };
+        self.delete_those(&restore_folder(name), stays, &last).await
+    }
+}
+
+impl RestoreOwner {
+    fn claim(&self, now: Timestamp) -> RestoreClaim {
+        RestoreClaim {
+            format: RESTORE_CLAIM_FORMAT.to_owned(),
+            cluster_uid: self.cluster_uid.clone(),
+            restore_uid: self.uid.clone(),
+            namespace: self.namespace.clone(),
+            claimed: now,
+            keep_replaced_until: self.keep_replaced_until,
+        }
+    }
+}
+
+fn encoded(claim: &RestoreClaim) -> Result<Vec<u8>, StoreError> {
+    StoreError::encoded("the claim", gojson::to_vec_pretty(claim))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use lifeboat_archive::layout::RestoreFile;
+    use lifeboat_bucket::{Body, BucketError, ByteStream, Entry, ListOptions, Memory, ObjectInfo, Page};
+    use lifeboat_object::{GroupResource, ObjectKey};
+    use std::ops::Range;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn at(day: i64) -> Timestamp {
+        Timestamp::from_second(day * 86_400).unwrap()
+    }
+
+    fn owner(cluster: &str, namespace: &str, uid: &str) -> RestoreOwner {
+        RestoreOwner {
+            name: "r".into(),
+            uid: uid.into(),
+            cluster_uid: cluster.into(),
+            namespace: namespace.into(),
+            keep_replaced_until: at(31),
+        }
+    }
+
+    async fn with_files(store: &Store) {
+        store.put_restore_file("r", RestoreFile::Results, b"x".to_vec()).await.unwrap();
+        let object = ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "a");
+        store.put_replaced("r", &object, "1", b"{}").await.unwrap();
+    }
+
+    fn store() -> (Arc<Memory>, Store) {
+        let bucket = Arc::new(Memory::default());
+        (Arc::clone(&bucket), Store::new(bucket))
+    }
+
+    async fn keys(bucket: &Memory) -> Vec<String> {
+        let page = bucket.list(ListOptions::default()).await.unwrap();
+        let key = |entry| match entry {
+            Entry::Object(object) => Some(object.key),
+            Entry::Prefix(_) => None,
+        };
+        page.entries.into_iter().filter_map(key).collect()
+    }
+
+    /// A bucket into which nothing can be put.
+    #[derive(Debug)]
+    struct ReadOnly(Arc<Memory>);
+
+    #[async_trait]
+    impl BlobStore for ReadOnly {
+        fn describe(&self) -> String {
+            self.0.describe()
+        }
+        async fn put(&self, key: &str, _: Body, _: PutOptions) -> Result<u64, BucketError> {
+            let (key, store, message) = (key.to_owned(), self.describe(), "no".to_owned());
+            Err(BucketError { kind: ErrorKind::Denied, operation: "put", key, store, message, source: None })
+        }
+        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+            self.0.get(key, range).await
+        }
+        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+            self.0.head(key).await
+        }
+        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+            self.0.list(options).await
+        }
+        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+            self.0.delete(keys).await
+        }
+        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
+            self.0.abort_stale_uploads(prefix, age).await
+        }
+        async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
+            self.0.presign(key, valid).await
+        }
+    }
+
+    const CLAIM: &str = "restores/r/lifeboat-claim.json";
+    const ORIGINAL: &str = "restores/r/replaced/configmaps/namespaces/shop/a/1.json.gz";
+    const RESULTS: &str = "restores/r/restore-r-results.gz";
+
+    #[tokio::test]
+    async fn a_restore_of_one_name_in_another_cluster_is_refused_and_harms_nothing() {
+        for (cluster, namespace) in [("d", "velero"), ("c", "other"), ("c", ""), ("", "velero")] {
+            let (bucket, store) = store();
+            store.claim_restore(&owner("c", "velero", "1"), at(1)).await.unwrap();
+            with_files(&store).await;
+            let refused = store.claim_restore(&owner(cluster, namespace, "2"), at(2)).await.unwrap_err().to_string();
+            assert!(refused.contains("another restore") && refused.contains("cluster c"), "{refused}");
+            let deleted = store.delete_restore(&owner(cluster, namespace, "2"), at(2)).await.unwrap();
+            assert_eq!(deleted, RestoreFiles::OfAnother);
+            assert_eq!(keys(&bucket).await, [CLAIM, ORIGINAL, RESULTS], "{cluster} {namespace}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_another_cluster_has_claimed_is_known_also_where_nothing_can_be_put() {
+        let bucket = Arc::new(Memory::default());
+        let read_only: Arc<dyn BlobStore> = Arc::new(ReadOnly(Arc::clone(&bucket)));
+        let (writable, store) = (Store::new(Arc::clone(&bucket) as Arc<dyn BlobStore>), Store::new(read_only));
+        let own = owner("c", "velero", "1");
+        let put = store.claim_restore(&own, at(1)).await;
+        assert!(
+            matches!(put, Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Denied),
+            "the caller may go on without"
+        );
+        writable.claim_restore(&owner("d", "velero", "2"), at(1)).await.unwrap();
+        assert!(matches!(store.claim_restore(&own, at(1)).await, Err(StoreError::RestoreNameTaken { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_restore_that_is_run_again_keeps_its_files_and_a_later_one_of_its_name_begins_without_them() {
+        for namespace in ["velero", ""] {
+            let (bucket, store) = store();
+            let first = owner("c", namespace, "1");
+            for _ in 0..2 {
+                store.claim_restore(&first, at(1)).await.unwrap();
+                with_files(&store).await;
+                assert_eq!(keys(&bucket).await, [CLAIM, ORIGINAL, RESULTS]);
+            }
+            let later = RestoreOwner { keep_replaced_until: at(5), ..owner("c", namespace, "2") };
+            store.claim_restore(&later, at(2)).await.unwrap();
+            assert_eq!(keys(&bucket).await, [CLAIM, ORIGINAL]);
+            let claim = store.restore_claim("r").await.unwrap().unwrap();
+            assert_eq!((&*claim.restore_uid, claim.keep_replaced_until), ("2", at(31)), "no promise is shortened");
+        }
+    }
+
+    #[tokio::test]
+    async fn originals_of_recreated_objects_outlive_their_restore_for_as_long_as_was_promised() {
+        let (bucket, store) = store();
+        let restore = owner("c", "velero", "1");
+        // Also of an older version, which has claimed nothing.
+        for is_claimed in [true, false] {
+            if is_claimed {
+                store.claim_restore(&restore, at(1)).await.unwrap();
+            }
+            with_files(&store).await;
+            let deleted = store.delete_restore(&restore, at(2)).await.unwrap();
+            assert_eq!(deleted, RestoreFiles::OriginalsStay(at(31)));
+            assert_eq!(keys(&bucket).await, [CLAIM, ORIGINAL]);
+            assert_eq!(store.sweep_restores(at(30), |_, _| async { true }).await.unwrap(), Vec::<String>::new());
+            assert_eq!(store.sweep_restores(at(31), |_, _| async { false }).await.unwrap(), Vec::<String>::new());
+            assert_eq!(keys(&bucket).await, [CLAIM, ORIGINAL]);
+            assert_eq!(store.sweep_restores(at(31), |_, _| async { true }).await.unwrap(), ["r"]);
+            assert_eq!(keys(&bucket).await, Vec::<String>::new());
+        }
+        store.claim_restore(&restore, at(1)).await.unwrap();
+        with_files(&store).await;
+        assert_eq!(store.delete_restore(&restore, at(31)).await.unwrap(), RestoreFiles::Gone);
+        assert_eq!(keys(&bucket).await, Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn a_restore_that_was_refused_gives_its_name_back_unless_there_is_more() {
+        let (bucket, store) = store();
+        let (one, other) = (owner("c", "velero", "1"), owner("d", "velero", "2"));
+        store.claim_restore(&one, at(1)).await.unwrap();
+        store.release_restore(&other).await.unwrap();
+        assert_eq!(keys(&bucket).await, [CLAIM]);
+        store.release_restore(&one).await.unwrap();
+        assert_eq!(keys(&bucket).await, Vec::<String>::new());
+        store.claim_restore(&other, at(1)).await.unwrap();
+        with_files(&store).await;
+        store.release_restore(&other).await.unwrap();
+        assert_eq!(keys(&bucket).await, [CLAIM, ORIGINAL, RESULTS]);
+    }
+
+    #[tokio::test]
+    async fn files_that_nobody_has_claimed_go_with_the_restore_of_their_name() {
+        let (bucket, store) = store();
+        store.put_restore_file("r", RestoreFile::Results, b"x".to_vec()).await.unwrap();
+        store.put_restore_file("rr", RestoreFile::Results, b"x".to_vec()).await.unwrap();
+        assert_eq!(store.delete_restore(&owner("c", "velero", "1"), at(1)).await.unwrap(), RestoreFiles::Gone);
+        assert_eq!(keys(&bucket).await, ["restores/rr/restore-rr-results.gz"]);
+    }
+}

@@ -1,0 +1,59 @@
+//! Snapshots of which a deletion cannot tell whether they are gone. CSI drivers answer OK when they are to delete what they do not know:
+//! the snapshot of another cluster's backup may be in a storage that the driver here does not reach.
+
+use super::answer::text;
+use super::reference::Reference;
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A snapshot in a storage, or a group of them, that may be there still after its backup was deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnprovenSnapshot {
+    /// The CSI driver.
+    pub driver: String,
+    /// The driver's name of it.
+    pub handle: String,
+    /// Namespace and name of the VolumeSnapshot that stood for it.
+    pub snapshot: String,
+    /// Why it is not known, for people.
+    pub why: String,
+}
+
+/// Those that the deletion of a backup has come upon.
+#[derive(Clone, Debug, Default)]
+pub struct Unproven {
+    all: Arc<Mutex<Vec<UnprovenSnapshot>>>,
+}
+
+impl Unproven {
+    /// Takes those that were found so far, each once.
+    #[must_use]
+    pub fn take(&self) -> Vec<UnprovenSnapshot> {
+        let mut all = std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner));
+        all.sort_by(|a, b| (&a.driver, &a.handle).cmp(&(&b.driver, &b.handle)));
+        all.dedup_by(|a, b| (&a.driver, &a.handle) == (&b.driver, &b.handle));
+        all
+    }
+
+    /// Adds what an archived content stands for, by this name of the driver's.
+    pub(crate) fn add(&self, content: &Value, handle: &str, why: String) {
+        let Reference { namespace, name, .. } = Reference::to_snapshot(content);
+        let snapshot = if name.is_empty() { String::new() } else { format!("{namespace}/{name}") };
+        let (driver, handle) = (text(content, "/spec/driver").to_owned(), handle.to_owned());
+        let one = UnprovenSnapshot { driver, handle, snapshot, why };
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+    }
+}
+
+/// That a driver has said OK to the deletion of what it may not know.
+pub(crate) fn not_seen_before() -> String {
+    "the backup is of another cluster, and the driver says that the snapshot is gone without having shown that it knew it: when the driver \
+     here does not reach the storage of that cluster, the snapshot is there still"
+        .to_owned()
+}
+
+/// That an object of somebody else stands for it, which stays.
+pub(crate) fn used_by(kind: &str, namespace: &str, name: &str) -> String {
+    format!("the {kind} {namespace}/{name}, which is not this backup's, stands for the same snapshot, and both stay")
+}
