@@ -222,6 +222,7 @@ mod tests {
             "RestoreItemActionV2 velero.io/csi-volumesnapshot-restorer",
             "RestoreItemActionV2 velero.io/csi-volumesnapshotclass-restorer",
             "RestoreItemActionV2 velero.io/csi-volumesnapshotcontent-restorer",
+            "RestoreItemActionV2 lifeboat.io/csi-volumegroupsnapshot-restorer",
             "DeleteItemAction velero.io/csi-volumesnapshotcontent-delete",
             "ItemBlockAction velero.io/pod",
             "ItemBlockAction velero.io/pvc",

@@ -165,6 +165,14 @@ const DEVIATIONS: &[Deviation] = &[
     },
     Deviation {
         of: &["plugin-get"],
+        what: Text(
+            "velero.io/csi-pvc-restorer                      RestoreItemActionV2\n",
+            "lifeboat.io/csi-volumegroupsnapshot-restorer    RestoreItemActionV2\nvelero.io/csi-pvc-restorer                      RestoreItemActionV2\n",
+        ),
+        why: WHAT_IS_BUILT_IN,
+    },
+    Deviation {
+        of: &["plugin-get"],
         what: Text("velero.io/init-restore-hook                     RestoreItemAction\n", ""),
         why: WHAT_IS_BUILT_IN,
     },

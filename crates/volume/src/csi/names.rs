@@ -9,13 +9,13 @@ pub const BACKUP_ACTIONS: [&str; 4] = [
     "velero.io/csi-volumesnapshotclass-backupper",
     "velero.io/csi-volumesnapshotcontent-backupper",
 ];
-/// The names of the actions of a restore.
+/// The names of the actions of a restore; the last is an addition of Lifeboat.
 pub const RESTORE_ACTIONS: [&str; 5] = [
     "velero.io/csi-pvc-restorer",
     "velero.io/csi-volumesnapshot-restorer",
     "velero.io/csi-volumesnapshotclass-restorer",
     "velero.io/csi-volumesnapshotcontent-restorer",
-    "velero.io/csi-volumegroupsnapshot-restorer",
+    "lifeboat.io/csi-volumegroupsnapshot-restorer",
 ];
 /// The name of the action of a deletion.
 pub const DELETE_ACTIONS: [&str; 1] = ["velero.io/csi-volumesnapshotcontent-delete"];

@@ -389,7 +389,7 @@ impl RestoreItemAction for ContentAction {
     }
 }
 
-/// `velero.io/csi-volumegroupsnapshot-restorer`: a group that was taken is not asked for again. Its members come back by themselves, and what
+/// `lifeboat.io/csi-volumegroupsnapshot-restorer`: a group that was taken is not asked for again. Its members come back by themselves, and what
 /// stands for it is made where that is needed.
 struct GroupAction;
 
