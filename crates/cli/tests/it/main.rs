@@ -44,6 +44,7 @@ mod node;
 mod nonsense;
 mod numbers;
 mod object_storage;
+mod one_bucket;
 mod own_pod;
 mod owners;
 mod page;

@@ -222,7 +222,7 @@ fn restores_wait_for_one_another_and_deletions_for_the_work_on_their_backup() {
             MAIN_WAITS,
             "DeleteBackupRequest d2: waits for the end of other work on the same thing: request d1 deletes backup unread",
             "DeleteBackupRequest d3: waits for the end of other work on the same thing: its place in the queue is noted",
-            "DeleteBackupRequest old: waits for 2026-11-23T10:00:11Z, when it is due",
+            "DeleteBackupRequest old: waits for 2026-11-23T10:00:13Z, when it is due",
         ]
     );
 }
