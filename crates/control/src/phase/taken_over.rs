@@ -42,8 +42,12 @@ fn origin(backup: &Backup) -> Option<&str> {
     backup.metadata.annotations.get(well_known::ANNOTATION_TAKEN_OVER).map(String::as_str)
 }
 
-/// By more than the clock of a server may lag behind that of the API server.
+/// By more than the clock of a server may lag behind that of the API server. One that says its cluster without saying that it was taken
+/// over is of this one, however its clock was wrong.
 fn is_younger_than_its_end(backup: &Backup) -> bool {
+    if source_cluster(backup).is_some() {
+        return false;
+    }
     let times = backup.metadata.creation_timestamp.zip(backup.status.completion_timestamp);
     times.is_some_and(|(made, ended)| made.timestamp().duration_since(ended.timestamp()) > CLOCK_SKEW)
 }
@@ -77,6 +81,16 @@ mod tests {
         {
             assert_eq!(of(None, made, ended), (expected, expected), "{made} {ended:?}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_lags_makes_no_own_backup_one_of_another_cluster() {
+        let time = |second| Some(Time::new(Timestamp::from_second(second).unwrap()));
+        let mut backup = Backup::default();
+        (backup.metadata.creation_timestamp, backup.status.completion_timestamp) = (time(600), time(0));
+        assert!(is_of_another_cluster(&backup));
+        note_source_cluster(&mut backup.metadata, Some("this"));
+        assert!(!is_of_another_cluster(&backup) && !was_taken_over(&backup));
     }
 
     #[test]
