@@ -9,6 +9,9 @@ use jiff::SignedDuration;
 
 /// So much the clock of a server may lag behind that of the API server, where nothing but times tells.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
+/// So much it may lag where the Backup has a mark. Velero takes the mark over with the rest of a record, and adds none of its own: a
+/// Backup that is younger by more is one of those.
+const MARKED_SKEW: SignedDuration = SignedDuration::from_hours(1);
 
 /// The UID of the cluster that has made a backup, as far as its Backup says it; `None` where nothing does, as for those of Velero.
 #[must_use]
@@ -21,8 +24,8 @@ pub fn source_cluster(backup: &Backup) -> Option<&str> {
 pub fn was_taken_over(backup: &Backup) -> bool {
     match (origin(backup), source_cluster(backup)) {
         (Some(_), _) => true,
-        (None, Some(_)) => false,
-        (None, None) => is_younger_than_its_end(backup),
+        (None, Some(_)) => is_younger_than_its_end(backup, MARKED_SKEW),
+        (None, None) => is_younger_than_its_end(backup, CLOCK_SKEW),
     }
 }
 
@@ -36,10 +39,10 @@ fn origin(backup: &Backup) -> Option<&str> {
     backup.metadata.annotations.get(ANNOTATION_TAKEN_OVER).map(String::as_str)
 }
 
-/// By more than the clock of a server may lag behind that of the API server.
-fn is_younger_than_its_end(backup: &Backup) -> bool {
+/// By more than this, by which the clock of a server may lag behind that of the API server.
+fn is_younger_than_its_end(backup: &Backup, skew: SignedDuration) -> bool {
     let times = backup.metadata.creation_timestamp.zip(backup.status.completion_timestamp);
-    times.is_some_and(|(made, ended)| made.timestamp().duration_since(ended.timestamp()) > CLOCK_SKEW)
+    times.is_some_and(|(made, ended)| made.timestamp().duration_since(ended.timestamp()) > skew)
 }
 
 #[cfg(test)]
@@ -56,6 +59,8 @@ mod tests {
             (Some(TAKEN_OVER_OWN), Some("this"), 500, Some(0), (true, false)),
             (Some(TAKEN_OVER_OTHER), Some("that"), 500, Some(900), (true, true)),
             (Some(TAKEN_OVER_OTHER), None, 0, None, (true, true)),
+            // A server of Velero has made the Backup of what another cluster has saved.
+            (None, Some("that"), 3601, Some(0), (true, true)),
             // A server whose clock lags by ten minutes has made it.
             (None, Some("this"), 600, Some(0), (false, false)),
             (None, None, 500, Some(440), (false, false)),

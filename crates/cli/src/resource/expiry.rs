@@ -30,7 +30,7 @@ pub(crate) struct ExpiryArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Form {
+struct Form {
     /// Form of the output
     #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Format>::new()), default_value = "", value_name = "FORM")]
     output: Optional<Format>,
@@ -57,7 +57,9 @@ impl ExpiryArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let now = Timestamp::now();
         if self.release.is_asked()? {
-            return self.release.run(&self.form, globals, now).await;
+            let client = client(globals).await?;
+            let lists = lists(&client).await?;
+            return self.release.run(&client, &lists, now, |fates| self.form.print(fates, now)).await;
         }
         let mut fates = fates(&lists(&client(globals).await?).await?, &TimeZone::UTC, now);
         fates.sort_by_key(|fate| {
@@ -135,7 +137,7 @@ fn phase(fate: &Fate) -> &'static str {
 }
 
 impl Form {
-    pub(super) fn print(&self, fates: &[Fate], now: Timestamp) -> Result<ExitCode> {
+    fn print(&self, fates: &[Fate], now: Timestamp) -> Result<ExitCode> {
         if let Some(output) = self.output.and_then(Format::machine) {
             let all: Vec<Value> = fates.iter().map(|fate| value(fate, now)).collect();
             print_resource(&all, output)?;

@@ -2,11 +2,9 @@
 //! lets them go.
 
 use super::change::change;
-use super::expiry::{Form, lists};
 use super::hold::unrecorded;
-use super::{client, missing, said, together};
+use super::{missing, said, together};
 use crate::confirm::confirmed;
-use crate::globals::Globals;
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
@@ -57,23 +55,28 @@ impl RulesReleaseArgs {
         Ok(self.release)
     }
 
-    pub(super) async fn run(&self, form: &Form, globals: &Globals, now: Timestamp) -> Result<ExitCode> {
+    /// Releases backups of these lists; `show` prints what becomes of some.
+    pub(super) async fn run(
+        &self,
+        client: &Client,
+        lists: &Lists,
+        now: Timestamp,
+        show: impl Fn(&[Fate]) -> Result<ExitCode>,
+    ) -> Result<ExitCode> {
         if self.names.is_empty() == self.schedule.is_empty() {
             bail!("expiry --release: say which backups are meant, either by --schedule NAME or by their names");
         }
-        let client = client(globals).await?;
-        let lists = lists(&client).await?;
-        let all = fates(&lists, &TimeZone::UTC, now);
+        let all = fates(lists, &TimeZone::UTC, now);
         let chosen = self.chosen(&all)?;
         if chosen.is_empty() {
             writeln!(std::io::stdout(), "No backups that rules keep were found")?;
             return Ok(ExitCode::SUCCESS);
         }
-        form.print(&after_release(&lists, &chosen, now), now)?;
+        show(&after_release(lists, &chosen, now))?;
         if self.dry_run || !self.confirm && !confirmed()? {
             return Ok(ExitCode::SUCCESS);
         }
-        release(&client, &chosen, &lists.locations, now).await
+        release(client, &chosen, &lists.locations, now).await
     }
 
     /// The backups that are meant, of all.
@@ -205,6 +208,7 @@ pub(super) fn staying(schedule: &str, kept: &[&Fate]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_control::Becomes;
     use serde_json::{Value, json};
 
     fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -269,8 +273,9 @@ mod tests {
         assert!(chosen(&args(&["nope"], "", "")).unwrap_err().to_string().contains("\"nope\" not found"));
         let own = args(&[], "nightly", "");
         let after = after_release(&lists, &own.chosen(&all).unwrap(), now());
-        let told: Vec<String> = after.iter().map(|fate| super::super::expiry::describe(fate, now())).collect();
-        assert_eq!(told, ["goes now: its time is over"; 2]);
+        let becomes: Vec<&Becomes> = after.iter().map(|fate| &fate.becomes).collect();
+        let over: Timestamp = "2026-11-24T03:00:00Z".parse().unwrap();
+        assert_eq!(becomes, [&Becomes::Goes(over); 2]);
         let expected = "2 backups of schedule nightly stay until released, because its rules have kept them: nightly-20261121030000, \
                         nightly-20261122030000 (`expiry --release --schedule nightly`).";
         assert_eq!(staying("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));

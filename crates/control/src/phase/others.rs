@@ -6,8 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, Time, well_known};
 use std::collections::HashMap;
 
-/// A cluster of which no backup in a location is younger is taken for gone.
+/// A cluster of which no backup in a location is younger, by the last look at it, is taken for gone.
 const UNSEEN: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// An older look says nothing of what is there now.
+const RECENT: SignedDuration = SignedDuration::from_hours(24);
 
 /// When the newest backup of each other cluster in each location ended.
 #[derive(Debug, Default)]
@@ -40,7 +43,11 @@ impl Sightings<'_> {
         let cluster = source_cluster(backup).filter(|_| is_of_another_cluster(backup))?;
         let is_told = location.is_some_and(|location| is_marked(location, well_known::ANNOTATION_EXPIRE_OTHERS));
         let seen = self.0.get(&(cluster, backup.spec.storage_location.as_str()));
-        let is_gone = seen.is_some_and(|seen| now.duration_since(*seen) > UNSEEN);
+        // What came since the last sync is not known: a server that was away for weeks has seen nobody.
+        let looked = location.and_then(|location| location.status.last_synced_time).map(Time::timestamp);
+        let looked = looked.filter(|at| now.duration_since(*at) < RECENT);
+        let is_unseen = |seen: &Timestamp| looked.is_some_and(|at| at.min(now).duration_since(*seen) > UNSEEN);
+        let is_gone = seen.is_some_and(is_unseen);
         (!is_told && (has_snapshots(backup) || !is_gone)).then_some(cluster)
     }
 }
@@ -80,7 +87,12 @@ mod tests {
     #[test]
     fn a_backup_goes_by_the_cluster_that_has_made_it() {
         let now = at("06-30");
-        let plain = || BackupStorageLocation::default();
+        let synced = |when: &str| {
+            let mut location = BackupStorageLocation::default();
+            location.status.last_synced_time = Some(Time::new(at(when)));
+            location
+        };
+        let plain = || synced("06-30");
         let with = |value: &str| {
             let mut location = plain();
             location.metadata.annotations.insert(well_known::ANNOTATION_EXPIRE_OTHERS.into(), value.into());
@@ -100,6 +112,20 @@ mod tests {
             ("of another cluster", backup(Some("a"), false, "01-01"), Some(plain()), "06-29", Some("a")),
             ("of one that is not seen", backup(Some("a"), false, "01-01"), Some(plain()), "05-30", None),
             ("of one that was seen", backup(Some("a"), false, "01-01"), Some(plain()), "05-31", Some("a")),
+            (
+                "of one that nobody looked for",
+                backup(Some("a"), false, "01-01"),
+                Some(synced("06-28")),
+                "05-30",
+                Some("a"),
+            ),
+            (
+                "where nobody has ever looked",
+                backup(Some("a"), false, "01-01"),
+                Some(BackupStorageLocation::default()),
+                "05-30",
+                Some("a"),
+            ),
             ("with snapshots", snapshots(backup(Some("a"), false, "01-01")), Some(plain()), "01-01", Some("a")),
             ("with moved data", moved(backup(Some("a"), false, "01-01")), Some(plain()), "01-01", Some("a")),
             ("as told", snapshots(backup(Some("a"), false, "01-01")), Some(with("true")), "06-29", None),

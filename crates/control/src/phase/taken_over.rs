@@ -23,7 +23,8 @@ pub(crate) fn note_source_cluster(meta: &mut ObjectMeta, cluster: Option<&str>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_api::Backup;
+    use jiff::Timestamp;
+    use lifeboat_api::{Backup, Time};
 
     #[test]
     fn what_was_taken_over_says_whether_this_cluster_has_made_it() {
@@ -32,6 +33,16 @@ mod tests {
             note_taken_over(&mut backup.metadata, is_own);
             assert_eq!((was_taken_over(&backup), is_of_another_cluster(&backup)), (true, is_others));
         }
+    }
+
+    #[test]
+    fn a_clock_that_lags_makes_no_own_backup_one_of_another_cluster() {
+        let time = |second| Some(Time::new(Timestamp::from_second(second).unwrap()));
+        let mut backup = Backup::default();
+        (backup.metadata.creation_timestamp, backup.status.completion_timestamp) = (time(600), time(0));
+        assert!(is_of_another_cluster(&backup));
+        note_source_cluster(&mut backup.metadata, Some("this"));
+        assert!(!is_of_another_cluster(&backup) && !was_taken_over(&backup));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod cast;
 mod fates;
 mod kept;
 mod reasons;
+mod year;
 mod years;
 
 use super::*;
