@@ -20,7 +20,7 @@ use lifeboat_api::{SourceCluster, only_of_others, usable_of_schedule};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
 use lifeboat_restore::{Env, Priorities, Request, Settings};
-use lifeboat_store::Store;
+use lifeboat_store::{Store, StoreError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -168,9 +168,13 @@ impl RestoreArgs {
         settings: &Settings,
         store: &Store,
     ) -> anyhow::Result<Specification> {
-        let backup = store.backup(&restore.spec.backup_name).await?;
+        let uid = match store.backup(&restore.spec.backup_name).await {
+            // The restore itself says that there is none.
+            Err(StoreError::NoBackup { .. }) => String::new(),
+            found => found?.metadata.uid,
+        };
         Ok(Specification::of(&restore.spec)
-            .with("backup UID", backup.metadata.uid.as_str())
+            .with("backup UID", uid)
             .with("features", features(settings.features))
             .with_rules("resource modifiers (digest)", settings.resource_modifiers.as_ref())
             .with_rules("resource policies (digest)", settings.resource_policies.as_ref())
