@@ -19,6 +19,8 @@ pub(crate) struct ToPatch<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: &'a str,
     pub(crate) patch: &'a Value,
+    /// Whether the API server is only asked.
+    pub(crate) is_dry: bool,
 }
 
 /// What was left out of a patch so that the API server took it.
@@ -30,6 +32,14 @@ pub(crate) struct KeptBack {
     pub(crate) why: Vec<String>,
     /// The labels of the restore, with which the object would be too large.
     pub(crate) labels: bool,
+}
+
+impl KeptBack {
+    /// The fields that stay as they are and why, for people; `None` when all are changed.
+    pub(crate) fn told(&self) -> Option<String> {
+        let (fields, why) = (self.fields.join(", "), self.why.join("; "));
+        (!fields.is_empty()).then(|| format!("{fields} cannot be changed ({why})"))
+    }
 }
 
 impl ToPatch<'_> {
@@ -66,8 +76,12 @@ impl ToPatch<'_> {
     }
 
     async fn send_as(self, patch: &Value, cluster: &Cluster) -> Result<(), ClusterError> {
+        let Self { resource, namespace, name, is_dry, .. } = self;
         let body = Bytes::from(patch.to_string());
-        cluster.patch(self.resource, self.namespace, self.name, MergePatch::of(body)).await.map(drop)
+        match is_dry {
+            true => cluster.dry_run_patch(resource, namespace, name, body).await,
+            false => cluster.patch(resource, namespace, name, MergePatch::of(body)).await.map(drop),
+        }
     }
 
     /// Takes the fields out of a patch because of which it was refused; `false` when none of those that the API server names is in it.
