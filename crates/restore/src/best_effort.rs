@@ -3,7 +3,7 @@
 
 use crate::one_life::remove_restore_labels;
 use bytes::Bytes;
-use lifeboat_cluster::{Cause, Cluster, ClusterError, MergePatch};
+use lifeboat_cluster::{ApiStatus, Cause, Cluster, ClusterError, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value};
 
@@ -19,6 +19,8 @@ pub(crate) struct ToPatch<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: &'a str,
     pub(crate) patch: &'a Value,
+    /// Whether the API server is only asked.
+    pub(crate) is_dry: bool,
 }
 
 /// What was left out of a patch so that the API server took it.
@@ -30,6 +32,14 @@ pub(crate) struct KeptBack {
     pub(crate) why: Vec<String>,
     /// The labels of the restore, with which the object would be too large.
     pub(crate) labels: bool,
+}
+
+impl KeptBack {
+    /// The fields that stay as they are and why, for people; `None` when all are changed.
+    pub(crate) fn told(&self) -> Option<String> {
+        let (fields, why) = (self.fields.join(", "), self.why.join("; "));
+        (!fields.is_empty()).then(|| format!("{fields} cannot be changed ({why})"))
+    }
 }
 
 impl ToPatch<'_> {
@@ -66,15 +76,18 @@ impl ToPatch<'_> {
     }
 
     async fn send_as(self, patch: &Value, cluster: &Cluster) -> Result<(), ClusterError> {
+        let Self { resource, namespace, name, is_dry, .. } = self;
         let body = Bytes::from(patch.to_string());
-        cluster.patch(self.resource, self.namespace, self.name, MergePatch::of(body)).await.map(drop)
+        match is_dry {
+            true => cluster.dry_run_patch(resource, namespace, name, body).await,
+            false => cluster.patch(resource, namespace, name, MergePatch::of(body)).await.map(drop),
+        }
     }
 
     /// Takes the fields out of a patch because of which it was refused; `false` when none of those that the API server names is in it.
     async fn leave_out(self, patch: &mut Value, error: &ClusterError, kept: &mut KeptBack, cluster: &Cluster) -> bool {
-        let Some(status) = error.status().filter(|status| status.code == 422) else { return false };
         let mut is_lighter = false;
-        for cause in status.causes.iter().filter(|cause| is_fixed(cause)) {
+        for cause in error.status().map(fixed).unwrap_or_default() {
             let Some(path) = place(patch, &cause.field) else { continue };
             let names = match at(patch, &path) {
                 // The API server names what the fields are in, some of which it may take.
@@ -98,7 +111,7 @@ impl ToPatch<'_> {
                 kept.fields.push(one.join("."));
             }
             if !kept.why.contains(&cause.message) {
-                kept.why.push(cause.message.clone());
+                kept.why.push(cause.message);
             }
             is_lighter = true;
         }
@@ -114,6 +127,18 @@ impl ToPatch<'_> {
         let body = Bytes::from(one.to_string());
         let asked = cluster.dry_run_patch(self.resource, self.namespace, self.name, body).await;
         asked.is_err_and(|e| e.status().is_some_and(|status| status.code == 422))
+    }
+}
+
+/// The fields that cannot be changed, by the answer of an API server.
+fn fixed(status: &ApiStatus) -> Vec<Cause> {
+    match status.code {
+        422 => status.causes.iter().filter(|cause| is_fixed(cause)).cloned().collect(),
+        // A class that does not let its volumes grow.
+        403 if status.message.contains("pvc can be resized") => {
+            vec![Cause { field: "spec.resources.requests".to_owned(), message: status.message.clone() }]
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -257,5 +282,15 @@ mod tests {
         ] {
             assert_eq!(is_fixed(&cause(message)), expected, "{message}");
         }
+        let grown = "persistentvolumeclaims \"data\" is forbidden: only dynamically provisioned pvc can be resized and the storageclass \
+                     that provisions the pvc must support resize";
+        let fields = |code, message: &str| {
+            let causes = vec![cause("field is immutable"), cause("Required value")];
+            let status = ApiStatus { code, message: message.to_owned(), causes, ..ApiStatus::default() };
+            fixed(&status).into_iter().map(|cause| cause.field).collect::<Vec<_>>()
+        };
+        assert_eq!(fields(422, "it is invalid"), ["spec"]);
+        assert_eq!(fields(403, grown), ["spec.resources.requests"]);
+        assert_eq!(fields(403, "exceeded quota"), [""; 0]);
     }
 }

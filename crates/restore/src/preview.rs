@@ -315,7 +315,11 @@ impl Previewer {
             }
         };
         let planned = match beside.write.take() {
-            Some(write) if self.asks_server => write.ask(&key, planned, &self.env.cluster).await,
+            Some(write) if self.asks_server => {
+                let (planned, stays) = write.ask(&key, planned, &self.env.cluster).await;
+                beside.modified.warnings.extend(stays);
+                planned
+            }
             _ => planned,
         };
         let Beside { waits, unasked, modified, needs, pin, .. } = beside;

@@ -2,7 +2,7 @@
 
 use crate::action::Action;
 use crate::attempt::Source;
-use crate::best_effort::{KeptBack, ToPatch};
+use crate::best_effort::ToPatch;
 use crate::create::{Made, ToCreate, unlabelled};
 use crate::defined::Defined;
 use crate::desired::Maker;
@@ -325,16 +325,13 @@ impl Writer {
             );
         }
         let (namespace, name, is_error) = (key.namespace.as_deref(), target.object.name(), self.pinned.is_some());
-        match (ToPatch { resource, namespace, name, patch: &patch }).send(&self.cluster).await {
-            Ok(KeptBack { fields, why, labels }) => {
-                if labels {
+        match (ToPatch { resource, namespace, name, patch: &patch, is_dry: false }).send(&self.cluster).await {
+            Ok(kept) => {
+                if kept.labels {
                     self.messages.warning(key, &unlabelled(key));
                 }
-                if !fields.is_empty() {
-                    let (fields, why) = (fields.join(", "), why.join("; "));
-                    let told = format!(
-                        "could not update {key} to match the backup: {fields} cannot be changed ({why}); all the rest is updated"
-                    );
+                if let Some(kept) = kept.told() {
+                    let told = format!("could not update {key} to match the backup: {kept}; all the rest is updated");
                     self.messages.unequal(key, &told, is_error);
                 }
                 Ok(Action::Updated)

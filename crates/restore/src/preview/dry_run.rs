@@ -1,5 +1,6 @@
 //! Asks the API server about a write that a restore would make, by a dry run.
 
+use crate::best_effort::ToPatch;
 use crate::planned::Planned;
 use crate::recreate::probe;
 use lifeboat_cluster::Cluster;
@@ -18,29 +19,31 @@ pub(super) struct DryRun {
 }
 
 impl DryRun {
-    /// What was planned, or that the API server would refuse it. What is not there yet because the restore would make it first, such as a
+    /// What was planned, or that the API server would refuse it, and which fields of an update it would not change. What is not there yet because the restore would make it first, such as a
     /// namespace, is no refusal.
-    pub(super) async fn ask(&self, key: &ObjectKey, planned: Planned, cluster: &Cluster) -> Planned {
+    pub(super) async fn ask(&self, key: &ObjectKey, planned: Planned, cluster: &Cluster) -> (Planned, Option<String>) {
         let namespace = key.namespace.as_deref();
+        let mut stays = None;
         let asked = match (&planned, &self.patch) {
             (Planned::Create, _) if !self.is_beside => {
                 let body = self.desired.to_string().into();
                 cluster.dry_run_create(&self.resource, namespace, &key.name, body).await.map(drop)
             }
             (Planned::Update(_), Some(patch)) => {
-                cluster.dry_run_patch(&self.resource, namespace, &key.name, patch.to_string().into()).await
+                let to_patch = ToPatch { resource: &self.resource, namespace, name: &key.name, patch, is_dry: true };
+                to_patch.send(cluster).await.map(|kept| stays = kept.told())
             }
             (Planned::Create | Planned::Recreate(_), _) => {
                 let (name, probe) = probe(key, &self.desired);
                 cluster.dry_run_create(&self.resource, namespace, &name, probe.to_string().into()).await.map(drop)
             }
-            _ => return planned,
+            _ => return (planned, None),
         };
         match asked {
             Err(e) if !e.is_not_found() => {
-                Planned::Refused(format!("the API server would refuse to {}: {}", e.verb, e.failure))
+                (Planned::Refused(format!("the API server would refuse to {}: {}", e.verb, e.failure)), None)
             }
-            _ => planned,
+            _ => (planned, stays),
         }
     }
 }

@@ -1,12 +1,15 @@
 //! What an API server does not take of an object, on whole restores.
 
 use super::tests::{files, messages};
+use crate::plan_word::PlanWord;
+use crate::preview::preview;
 use crate::stub::{Ground, Scripted, config_map, object};
 use lifeboat_action::RestoreItemOutput;
 use lifeboat_api::{ExistingResourcePolicy, well_known};
 use lifeboat_archive::layout::RestoreFile;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// A restore of these objects.
 async fn ground(objects: &[Value]) -> Ground {
@@ -188,4 +191,23 @@ async fn what_differs_and_stays_is_listed_as_failed_and_what_is_the_same_is_in_t
     let said =
         |name: &str| log.lines().any(|line| line.contains("same as the backed up version") && line.contains(name));
     assert_eq!((said("configmaps/shop/a"), said("configmaps/shop/b")), (false, true), "{log}");
+}
+
+#[tokio::test]
+async fn a_plan_that_asks_the_api_server_names_the_fields_that_would_stay() {
+    let of = |mode: &str, size: u32| widget(&json!({"spec": {"mode": mode, "size": size}}));
+    let mut ground = updating(&[of("a", 2)]).await;
+    ground.put(of("b", 1));
+    ground.fix(&["/spec/mode"]);
+    ground.request.settings.asks_server = true;
+    let (sender, mut items) = mpsc::channel(16);
+    preview(&ground.request, &ground.env, sender).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(item) = items.recv().await {
+        told.push((item.key.to_string(), item.planned.word(), item.warnings));
+    }
+    let stays = "spec.mode cannot be changed (Invalid value: 1: field is immutable)".to_owned();
+    let expected = ("widgets.example.com/shop/w".to_owned(), PlanWord::Update, vec![stays]);
+    assert_eq!(told.last(), Some(&expected), "{told:?}");
+    assert_eq!(ground.at(WIDGET).unwrap()["spec"], of("b", 1)["spec"], "nothing is written");
 }
