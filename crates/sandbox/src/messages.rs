@@ -81,16 +81,22 @@ fn read_message(name: &str, bytes: &[u8]) -> Option<Map<String, Value>> {
                 object.entry(name).or_insert_with(|| Map::new().into()).as_object_mut()?.insert(key, value);
             }
             (inner, Wire::Bytes(bytes)) if field.is_inline => object.extend(read_message(inner, bytes)?),
+            // An element of a list is there, also an empty one: the core group of a role is an empty text.
+            ("t", Wire::Bytes(b"")) if field.is_list => push(&mut object, name, "".into())?,
+            ("n", Wire::Number(0)) if field.is_list => push(&mut object, name, 0.into())?,
             (form, wire) => match value(form, wire)? {
-                Some(value) if field.is_list => {
-                    object.entry(name).or_insert_with(|| Value::Array(Vec::new())).as_array_mut()?.push(value);
-                }
+                Some(value) if field.is_list => push(&mut object, name, value)?,
                 Some(value) => drop(object.insert(name, value)),
                 None => {}
             },
         }
     }
     Some(object)
+}
+
+fn push(object: &mut Map<String, Value>, name: String, value: Value) -> Option<()> {
+    object.entry(name).or_insert_with(|| Value::Array(Vec::new())).as_array_mut()?.push(value);
+    Some(())
 }
 
 /// A value of this form; nothing for what Go sends for an absent one.
@@ -189,6 +195,14 @@ mod tests {
                 "livenessProbe": {"httpGet": {"port": "http"}, "initialDelaySeconds": 5}}]}}}});
         assert_eq!(read("apps/v1", "Deployment", &raw.concat()).map(Value::from), Some(expected));
         assert_eq!(read("apps/v1", "Other", b""), None);
+    }
+
+    #[test]
+    fn the_core_group_of_a_role_is_an_empty_text() {
+        let rule = [bytes(1, b"get"), bytes(2, b""), bytes(3, b"pods")].concat();
+        let role = read("rbac.authorization.k8s.io/v1", "Role", &bytes(2, &rule));
+        let expected = json!({"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]});
+        assert_eq!(role.map(Value::from), Some(expected));
     }
 
     proptest! {

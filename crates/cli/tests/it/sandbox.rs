@@ -1,5 +1,6 @@
 //! The sandbox and the demo, as a user starts them.
 
+use crate::ground::Server;
 use crate::support::{eventually, run};
 use std::process::{Command, Stdio};
 
@@ -19,7 +20,7 @@ fn a_sandbox_serves_its_manifests_until_it_is_told_to_end() {
     let manifest = folder.path().join("one.yaml");
     std::fs::write(&manifest, "{apiVersion: v1, kind: ConfigMap, metadata: {name: one, namespace: default}}")
         .expect("write");
-    let mut sandbox = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
+    let child = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
         .args(["sandbox", "--kubeconfig"])
         .arg(&kubeconfig)
         .arg("--load")
@@ -28,6 +29,8 @@ fn a_sandbox_serves_its_manifests_until_it_is_told_to_end() {
         .stderr(Stdio::null())
         .spawn()
         .expect("the binary");
+    // Ended when the test fails, too.
+    let sandbox = Server(child);
     eventually("the kubeconfig", || kubeconfig.exists());
     let kubectl = lifeboat_testbed::Kubectl::new(&kubeconfig).expect("kubectl");
     let name = kubectl.try_run(&["get", "configmap/one", "--output=name"]).expect("the manifest");
@@ -53,7 +56,5 @@ fn a_sandbox_serves_its_manifests_until_it_is_told_to_end() {
     let rules = "-o=jsonpath={.rules}";
     let rules = kubectl.try_run(&["get", "clusterrole", "reader", rules]).expect("it");
     assert_eq!(rules, r#"[{"apiGroups":[""],"resources":["pods"],"verbs":["get","list"]}]"#);
-    let terminated = Command::new("kill").arg(sandbox.id().to_string()).status().expect("kill");
-    assert!(terminated.success());
-    assert_eq!(sandbox.wait().expect("its end").code(), Some(0));
+    assert_eq!(sandbox.stop(), Some(0));
 }
