@@ -163,6 +163,8 @@ const EXISTING_UPDATE: &[&str] = &[
     "Pod. app1 db-0: /spec/containers/0/volumeMounts/1/name: \"kube-api-access-tmtwg\" became \"kube-api-access-w5bkt\"",
     "Pod. app1 db-0: /spec/volumes/1/name: \"kube-api-access-tmtwg\" became \"kube-api-access-w5bkt\"",
     "Pod. app1 lone: /spec/nodeName: \"node-a\" became absent",
+    "Pod. app1 once-ffdhq: Velero's only",
+    "Pod. app1 yearly-1-k4pxm: Velero's only",
 ];
 
 /// Never written, hence never different. The other objects were marked by the golden runs before this one.
