@@ -150,7 +150,7 @@ mod tests {
         cluster.create(resource, namespace, &name, Wanted::of(body)).await.unwrap();
     }
 
-    /// scenario: `kubectl delete namespace velero` while a server runs that cannot lead any more
+    /// After `kubectl delete namespace velero`, while a server runs that cannot lead any more
     #[tokio::test]
     async fn a_namespace_that_is_deleted_ends_though_its_server_has_no_lease() {
         let (_sandbox, cluster) = sandbox().await;

@@ -85,7 +85,6 @@ fn plugins_are_added_to_the_server_and_removed() {
     assert_eq!(pod(), json!({"containers": [server], "volumes": volumes}));
 }
 
-/// scenario: (deletion)
 #[test]
 fn who_deletes_is_told_what_goes_and_of_which_cluster_before() {
     let sandbox = Sandbox::start(&stock().to_string());

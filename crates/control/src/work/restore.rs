@@ -123,7 +123,7 @@ pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option
     let name = &restore.metadata.name;
     match origin {
         Some((_, location)) if has_files(&restore) => {
-            delete_files(context, &Identity::of(&restore.metadata), &location).await?
+            delete_files(context, &Identity::of(&restore.metadata), &location).await?;
         }
         None if has_files(&restore) => tracing::warn!(
             restore = name,

@@ -30,7 +30,7 @@ impl Ground {
     }
 }
 
-/// scenario: `kubectl delete namespace velero`
+/// After `kubectl delete namespace velero`.
 #[test]
 fn a_namespace_that_is_deleted_by_hand_comes_to_its_end() {
     let ground = Ground::start();
