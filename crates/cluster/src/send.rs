@@ -74,12 +74,15 @@ impl Cluster {
             let began = Instant::now();
             let failure = match timeout_at(deadline.min(began + most), attempt()).await {
                 Ok(Ok(done)) => {
-                    if let Some(trouble) = &self.trouble {
-                        trouble.passed(before.as_ref());
-                    }
+                    self.note_answer(before.as_ref());
                     return Ok(done);
                 }
-                Ok(Err(failure)) => failure,
+                Ok(Err(failure)) => {
+                    if is_final_answer(&failure) {
+                        self.note_answer(before.as_ref());
+                    }
+                    failure
+                }
                 // An attempt that the deadline cut short says nothing; the failure before it does.
                 Err(_) => match before.filter(|_| deadline < began + most) {
                     Some(failure) => failure,
@@ -89,6 +92,13 @@ impl Cluster {
             tries += 1;
             let deadline = self.common_deadline(&failure).map_or(deadline, |common| common.min(deadline));
             before = Some(self.pause_or_give_up(call, failure, tries, deadline).await?);
+        }
+    }
+
+    /// Notes for the requests that belong together that this one is answered for good, after this failure.
+    fn note_answer(&self, before: Option<&Failure>) {
+        if let Some(trouble) = &self.trouble {
+            trouble.passed(before);
         }
     }
 
@@ -171,6 +181,12 @@ fn pause(failure: &Failure, tries: u32) -> Option<Duration> {
         Failure::Api(status) => Some(status.retry_after.map_or(ours, |named| named.min(LONGEST_NAMED))),
         _ => Some(ours),
     }
+}
+
+/// Says whether this is the answer of a server that works: one that a later attempt would get again, such as "already exists"
+/// of a create that was carried out before.
+fn is_final_answer(failure: &Failure) -> bool {
+    matches!(failure, Failure::Api(_)) && pause(failure, 1).is_none()
 }
 
 /// Whether a later attempt may be answered differently. A server answers 500, among others, while etcd changes its leader.
@@ -309,6 +325,52 @@ mod tests {
         // Any answer says that the server is there.
         took(&cluster, &call, broken, 0).await;
         assert!(took(&cluster, &call, broken, ALWAYS).await >= 170);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_are_tried_again_after_a_refusal_that_ended_in_an_answer_or_is_long_ago() {
+        let refused =
+            |code| -> Result<(), Failure> { Err(Failure::Api(Box::new(ApiStatus { code, ..ApiStatus::default() }))) };
+        /// The number of attempts that a request makes to which these are the answers, the last for ever.
+        async fn tries(cluster: &Cluster, answers: &[&dyn Fn() -> Result<(), Failure>]) -> usize {
+            let call = Call {
+                verb: "create",
+                what: "x".to_owned(),
+                method: Method::POST,
+                path: "/".to_owned(),
+                accept: None,
+                body: None,
+            };
+            let tries = std::cell::Cell::new(0);
+            let attempt = || {
+                tries.set(tries.get() + 1);
+                std::future::ready(answers[tries.get().min(answers.len()) - 1]())
+            };
+            let _ = cluster.attempts(&call, attempt).await;
+            tries.get()
+        }
+        let (busy, exists, done) = (|| refused(503), || refused(409), || -> Result<(), Failure> { Ok(()) });
+        let (over, an_hour) = (Duration::from_secs(10), Duration::from_secs(3_600));
+
+        // It was carried out, and its repetition is answered so.
+        let cluster = Cluster::nowhere(Duration::from_secs(180)).with_common_patience();
+        assert_eq!(tries(&cluster, &[&busy, &exists]).await, 2);
+        tokio::time::advance(an_hour).await;
+        assert_eq!(tries(&cluster, &[&busy, &done]).await, 2);
+
+        // One that never goes well ends the patience for what comes soon after it, and not for what comes later.
+        assert!(tries(&cluster, &[&busy]).await > 2);
+        tokio::time::advance(over).await;
+        assert_eq!(tries(&cluster, &[&done]).await, 1);
+        assert_eq!(tries(&cluster, &[&busy, &done]).await, 1);
+        assert_eq!(tries(&cluster, &[&done]).await, 1);
+        tokio::time::advance(an_hour).await;
+        assert_eq!(tries(&cluster, &[&busy, &done]).await, 2);
+
+        // Where nothing goes well the time alone changes nothing.
+        assert!(tries(&cluster, &[&busy]).await > 2);
+        tokio::time::advance(an_hour).await;
+        assert_eq!(tries(&cluster, &[&busy, &done]).await, 1);
     }
 
     /// A pause that was added to the clock without a look would end the task that waits.

@@ -2,7 +2,11 @@
 
 use crate::Failure;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::time::Instant;
+
+/// The time after which a refusal says nothing of what comes, where others went well meanwhile.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
 
 /// Since when requests that belong together fail, with none that went well all the same.
 #[derive(Debug, Default)]
@@ -11,31 +15,49 @@ pub(crate) struct Trouble(Mutex<Since>);
 #[derive(Debug, Default)]
 struct Since {
     /// Since when the server answers with errors.
-    refused: Option<Instant>,
+    refused: Option<Refusals>,
     /// Since when it does not answer.
     silent: Option<Instant>,
+}
+
+/// Errors that the server has answered with, none of them followed by success.
+#[derive(Clone, Copy, Debug)]
+struct Refusals {
+    first: Instant,
+    last: Instant,
+    /// Whether other requests went well after the last.
+    others_went_well: bool,
+}
+
+impl Refusals {
+    /// Says whether they are too old to say anything of what comes.
+    fn are_over(&self, now: Instant) -> bool {
+        self.others_went_well && now.duration_since(self.last) > FORGOTTEN_AFTER
+    }
 }
 
 impl Trouble {
     /// Since when requests fail like this one does now.
     pub(crate) fn since(&self, failure: &Failure) -> Instant {
-        let mut since = self.lock();
-        let since = match failure {
-            Failure::Api(_) => {
-                since.silent = None;
-                &mut since.refused
-            }
-            _ => &mut since.silent,
-        };
-        *since.get_or_insert_with(Instant::now)
+        let (mut since, now) = (self.lock(), Instant::now());
+        if !matches!(failure, Failure::Api(_)) {
+            return *since.silent.get_or_insert(now);
+        }
+        since.silent = None;
+        let first = since.refused.filter(|before| !before.are_over(now)).map_or(now, |before| before.first);
+        since.refused = Some(Refusals { first, last: now, others_went_well: false });
+        first
     }
 
-    /// Notes that one went well, after this failure.
+    /// Notes that the server has carried one out, or refused it for good, after this failure.
     pub(crate) fn passed(&self, before: Option<&Failure>) {
         let mut since = self.lock();
         since.silent = None;
         if matches!(before, Some(Failure::Api(_))) {
             since.refused = None;
+        }
+        if let Some(refusals) = &mut since.refused {
+            refusals.others_went_well = true;
         }
     }
 

@@ -5,7 +5,7 @@ use crate::outcome::RestoreError;
 use crate::request::Settings;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Restore;
-use lifeboat_store::{RestoreOwner, StoreError};
+use lifeboat_store::RestoreOwner;
 
 /// A restore as the owner of its files, in the cluster of this UID, at this time.
 #[must_use]
@@ -26,16 +26,17 @@ pub(crate) fn kept_until(settings: &Settings, now: Timestamp) -> Timestamp {
     now.saturating_add(kept).unwrap_or(Timestamp::MAX)
 }
 
-/// Claims the name of a restore in the bucket. Where nothing can be put there the restore goes on without: what cannot be stored of it is
-/// told at its end, and objects are recreated or removed only when they can be stored.
+/// Claims the name of a restore in the bucket. Where nothing can be put there, however often that is tried, the restore goes on without:
+/// what cannot be stored of it is told at its end, and objects are recreated or removed only when they can be stored. A bucket that does
+/// not answer now may take what is put later, when the files under the name are another's: that is an error.
 ///
 /// # Errors
-/// [`StoreError::RestoreNameTaken`] when the files under the name are another's; the cluster.
+/// [`RestoreError::Store`], such as when the files under the name are another's; [`RestoreError::Cluster`].
 pub(crate) async fn claim(restore: &Restore, settings: &Settings, env: &Env) -> Result<RestoreOwner, RestoreError> {
     let now = (env.operation.clock)();
     let owner = owner_of_files(restore, settings, env.cluster.uid().await?, now);
     match env.store.claim_restore(&owner, now).await {
-        Err(StoreError::Bucket(e)) => {
+        Err(e) if e.is_refused_for_good() => {
             let why = e.to_string();
             env.operation
                 .journal

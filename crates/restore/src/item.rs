@@ -10,7 +10,7 @@ use crate::ensure::NeededNamespaces;
 use crate::hold_back::LostClaims;
 use crate::job_pods::LeftToJobs;
 use crate::kept::Kept;
-use crate::kept_volumes::{PlannedVolume, is_volume};
+use crate::kept_volumes::{is_volume, unseen_volume};
 use crate::leaving::{Leaving, LeavingWaits};
 use crate::mapping::Mapping;
 use crate::messages::Messages;
@@ -292,18 +292,28 @@ impl Restorer {
     /// when that is all.
     async fn with_kept(&self, key: &ObjectKey, desired: &Value) -> Result<Option<Action>, Refused> {
         let (kept, env) = (&self.maker.kept, &self.writer.env);
-        let planned = kept.plan(key, desired, &self.mapping, env).await.map_err(|e| Refused::Because(Box::new(e)))?;
-        let Some(PlannedVolume { plan, existing }) = planned else { return Ok(None) };
         let is_volume = is_volume(key);
-        match plan {
+        let planned = match kept.plan(key, desired, &self.mapping, env).await {
+            Ok(Some(planned)) => planned,
+            Ok(None) => return Ok(None),
+            Err(e) if e.is_denied() && !is_volume => {
+                // It may come here again.
+                if !self.messages.is_open(key) {
+                    self.messages.warning(key, &unseen_volume(key, &e));
+                }
+                return Ok(None);
+            }
+            Err(e) => return Err(Refused::Because(Box::new(e))),
+        };
+        let is_left_out = planned.is_left_out(key);
+        match planned.plan {
             KeptPlan::Wait(why) if is_volume => Err(Refused::Leaving(Leaving::soon(why))),
             KeptPlan::Make | KeptPlan::Stays | KeptPlan::Wait(_) => Ok(None),
             KeptPlan::Rebind(patch) => {
                 kept.rebind(key, desired, &patch, env).await.map_err(|e| Refused::Because(Box::new(e)))?;
                 Ok(is_volume.then_some(Action::Updated))
             }
-            // Its claim has the error.
-            KeptPlan::Refused(Refusal { why, .. }) if is_volume && existing.is_some() => {
+            KeptPlan::Refused(Refusal { why, .. }) if is_left_out => {
                 self.messages.left_out(key, &why);
                 Ok(Some(Action::Skipped))
             }

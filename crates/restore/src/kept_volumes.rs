@@ -4,11 +4,13 @@
 use crate::env::Env;
 use crate::mapping::Mapping;
 use crate::volume_fates::VolumeFates;
-use crate::volumes::{allows, allows_empty};
+use crate::volumes::allows_empty;
 use lifeboat_api::well_known::{ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
-use lifeboat_volume::{Allowed, BackupOrigin, ClaimOfVolume, KeptFacts, KeptPlan, KeptVolume, VolumeHere, plan_kept};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, first_names};
+use lifeboat_volume::{
+    Allowed, BackupOrigin, ClaimOfVolume, KeptFacts, KeptPlan, KeptVolume, Refusal, VolumeHere, plan_kept,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ pub(crate) struct KeptVolumes {
     pub(crate) fates: Arc<VolumeFates>,
     /// Of which cluster the backup is.
     pub(crate) origin: BackupOrigin,
+    /// Whether the backup says of which cluster it is.
+    pub(crate) names_cluster: bool,
 }
 
 /// A kept volume that an object is about, as it is in the cluster.
@@ -32,6 +36,16 @@ pub(crate) struct PlannedVolume {
     pub(crate) plan: KeptPlan,
     /// The volume in the cluster; `None` when it is not there.
     pub(crate) existing: Option<Value>,
+    /// Whether its claim is there, stays, and does without this volume.
+    pub(crate) is_dispensable: bool,
+}
+
+impl PlannedVolume {
+    /// Says whether a refusal is no error of this object: it is the PersistentVolume itself, and its claim has the error, or does
+    /// without the volume.
+    pub(crate) fn is_left_out(&self, target: &ObjectKey) -> bool {
+        is_volume(target) && (self.existing.is_some() || self.is_dispensable)
+    }
 }
 
 impl KeptVolumes {
@@ -44,7 +58,7 @@ impl KeptVolumes {
         }
     }
 
-    /// Plans the kept volume that an object is about; `None` for other objects.
+    /// Plans the kept volume that an object is about; `None` for other objects, and for a claim that is in the cluster and stays.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -56,23 +70,53 @@ impl KeptVolumes {
         env: &Env,
     ) -> Result<Option<PlannedVolume>, ClusterError> {
         let Some(volume) = self.of(target, desired) else { return Ok(None) };
+        let namespace = volume.claim.as_ref().map_or("", |claim| claim.key.namespace.as_str());
+        let namespace = mapping.namespace(namespace);
+        let claims = ApiResource::persistent_volume_claims();
+        let claim = match (is_volume(target), &volume.claim) {
+            (false, _) => read(&env.cluster, &claims, target.namespace.as_deref(), &target.name).await?,
+            (true, Some(claim)) => read(&env.cluster, &claims, Some(namespace), &claim.key.name).await?,
+            (true, None) => None,
+        };
+        let claim = claim.filter(stays);
+        if claim.is_some() && !is_volume(target) {
+            return Ok(None);
+        }
         let existing = read(&env.cluster, &volumes(), None, &volume.name).await?;
-        let claim = match existing.as_ref().and_then(ClaimOfVolume::of) {
-            Some(ClaimOfVolume { key, .. }) => {
-                let claims = ApiResource::persistent_volume_claims();
-                read(&env.cluster, &claims, Some(&key.namespace), &key.name).await?
-            }
+        let user = match existing.as_ref().and_then(ClaimOfVolume::of) {
+            Some(ClaimOfVolume { key, .. }) => read(&env.cluster, &claims, Some(&key.namespace), &key.name).await?,
             None => None,
         };
-        let here = VolumeHere::of(existing.as_ref(), claim.as_ref());
-        let namespace = volume.claim.as_ref().map_or("", |claim| claim.key.namespace.as_str());
+        let here = VolumeHere::of(existing.as_ref(), user.as_ref());
         let allowed = Allowed {
-            rebinds_released: allows(&mapping.restore, ANNOTATION_REBIND_RELEASED),
-            reuses_volumes: allows(&mapping.restore, ANNOTATION_REUSE_VOLUMES),
+            rebinds_released: mapping.restore.metadata.says_true(ANNOTATION_REBIND_RELEASED),
+            reuses_volumes: mapping.restore.metadata.says_true(ANNOTATION_REUSE_VOLUMES),
         };
-        let target = mapping.namespace(namespace);
-        let plan = plan_kept(KeptFacts { volume, target, here: &here, origin: &self.origin, allowed });
-        Ok(Some(PlannedVolume { plan, existing }))
+        let facts = KeptFacts { volume, target: namespace, here: &here, origin: &self.origin, allowed };
+        let of_claim = claim.as_ref().map(|claim| claim["spec"]["volumeName"].as_str().unwrap_or_default());
+        let is_dispensable = of_claim.is_some_and(|name| name != volume.name);
+        let plan = match plan_kept(facts) {
+            KeptPlan::Rebind(_) if is_dispensable && of_claim != Some("") => {
+                let why = format!("the PersistentVolume {} was released, and its claim has another one", volume.name);
+                KeptPlan::Refused(Refusal { why, next: "delete the claim first".to_owned() })
+            }
+            plan => plan,
+        };
+        Ok(Some(PlannedVolume { plan, existing, is_dispensable }))
+    }
+
+    /// The warning of kept volumes among those that were made, where nothing says of which cluster the backup is.
+    pub(crate) fn warning<'a>(&self, made: impl Iterator<Item = &'a str>) -> Option<String> {
+        let names: Vec<&str> = made.filter(|name| !self.names_cluster && self.kept.contains_key(*name)).collect();
+        let (what, their) = match names.len() {
+            0 => return None,
+            1 => ("PersistentVolume was", "its"),
+            _ => ("PersistentVolumes were", "their"),
+        };
+        let (count, first) = (names.len(), first_names(&names));
+        Some(format!(
+            "{count} {what} made again on {their} old storage, and nothing says of which cluster the backup is: if another one that still              runs uses that storage, both write to it: {first}"
+        ))
     }
 
     /// Gives the kept volume that an object is about back to its claim.
@@ -124,8 +168,8 @@ impl KeptVolumes {
         let Some(why) = why else { return Ok(None) };
         let Some(resource) = mapping.catalog.find(&target.resource) else { return Ok(None) };
         let there = read(&env.cluster, resource, target.namespace.as_deref(), &target.name).await?;
-        let stays = there.is_some_and(|there| there["metadata"]["deletionTimestamp"].is_null());
-        Ok((!stays).then(|| {
+        let is_there = there.as_ref().is_some_and(stays);
+        Ok((!is_there).then(|| {
             format!("held back, because {why}; restore it from another backup, or with --allow-empty-volumes to get it without its data")
         }))
     }
@@ -134,6 +178,16 @@ impl KeptVolumes {
 /// Says whether an object is a PersistentVolume.
 pub(crate) fn is_volume(key: &ObjectKey) -> bool {
     key.resource == GroupResource::new("", "persistentvolumes")
+}
+
+/// The warning of a claim whose volume this user may not look at.
+pub(crate) fn unseen_volume(claim: &ObjectKey, error: &ClusterError) -> String {
+    format!("{claim} is restored without a look at its PersistentVolume, which may be another claim's by now: {error}")
+}
+
+/// Says whether an object of the cluster is not being deleted.
+fn stays(there: &Value) -> bool {
+    there["metadata"]["deletionTimestamp"].is_null()
 }
 
 fn volumes() -> ApiResource {

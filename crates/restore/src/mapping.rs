@@ -94,27 +94,28 @@ impl Mapping {
     }
 
     /// Whether the status of an object is data like all the rest of it: its type has none that controllers write through a
-    /// resource of its own. A user may say of an object, or of a type, that its status is not restored.
+    /// resource of its own. A user may say of an object, or of a type, that its status is not restored. The types of Velero have none,
+    /// and their status is what a server has done in the cluster of the backup.
     pub(crate) fn has_status_as_data(&self, key: &ObjectKey, object: &Value) -> bool {
         let annotation = object["metadata"]["annotations"][ANNOTATION_RESTORE_STATUS].as_str();
         let is_unwanted = annotation.is_some_and(|text| text.trim().eq_ignore_ascii_case("false"))
             || self.filter.leaves_status_out(&key.resource);
         let served = || served(&self.catalog, &key.resource, object);
-        object.get("status").is_some() && !is_unwanted && served().is_ok_and(|of| !of.has_subresource("status"))
+        let is_of_velero = key.resource.group == lifeboat_api::GROUP;
+        object.get("status").is_some()
+            && !is_of_velero
+            && !is_unwanted
+            && served().is_ok_and(|of| !of.has_subresource("status"))
     }
 
     /// Whether an older definition of a type may take the place of a newer one.
     pub(crate) fn updates_definitions(&self) -> bool {
-        self.is_annotated(ANNOTATION_UPDATE_DEFINITIONS)
+        self.restore.metadata.says_true(ANNOTATION_UPDATE_DEFINITIONS)
     }
 
     /// Whether what is as in the backup already gets the labels of this restore, where the policy is `update`.
     pub(crate) fn relabels(&self) -> bool {
-        self.is_annotated(ANNOTATION_RELABEL)
-    }
-
-    fn is_annotated(&self, name: &str) -> bool {
-        self.restore.metadata.annotations.get(name).is_some_and(|value| value == "true")
+        self.restore.metadata.says_true(ANNOTATION_RELABEL)
     }
 }
 

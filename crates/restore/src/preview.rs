@@ -13,7 +13,7 @@ use crate::desired::{Desired, Maker};
 use crate::env::Env;
 use crate::existing::{Treatment, is_same_state, told_newer};
 use crate::extras::Extras;
-use crate::kept_volumes::{PlannedVolume, is_volume};
+use crate::kept_volumes::{PlannedVolume, is_volume, unseen_volume};
 use crate::leaving::Leaving;
 use crate::levels::Level;
 use crate::mapping::Mapping;
@@ -382,7 +382,13 @@ impl Previewer {
         };
         let (pin, needs) = (Pin::of(None, &desired.item), self.coming_along(&desired.needs));
         *beside = Beside { unasked: desired.unasked, modified: desired.modified, needs, pin, ..Beside::default() };
-        let volume = kept.plan(key, &desired.item, &self.mapping, &self.env).await.map_err(|e| e.to_string())?;
+        let volume = match kept.plan(key, &desired.item, &self.mapping, &self.env).await {
+            Err(e) if e.is_denied() && !is_volume(key) => {
+                beside.modified.warnings.push(unseen_volume(key, &e));
+                None
+            }
+            volume => volume.map_err(|e| e.to_string())?,
+        };
         if let Some(planned) = volume.and_then(|volume| planned_volume(key, volume)) {
             return Ok(planned);
         }
@@ -502,7 +508,8 @@ fn ended() -> Planned {
 
 /// The plan for an object that follows from its volume, which comes back as it is; `None` when that changes nothing.
 fn planned_volume(key: &ObjectKey, kept: PlannedVolume) -> Option<Planned> {
-    let PlannedVolume { plan, existing } = kept;
+    let is_left_out = kept.is_left_out(key);
+    let PlannedVolume { plan, existing, .. } = kept;
     match plan {
         KeptPlan::Rebind(patch) if is_volume(key) => {
             let before = existing.unwrap_or_default();
@@ -510,7 +517,7 @@ fn planned_volume(key: &ObjectKey, kept: PlannedVolume) -> Option<Planned> {
             lifeboat_patch::merge(&mut after, &patch);
             Some(Planned::Update(lifeboat_patch::differences(&before, &after)))
         }
-        KeptPlan::Refused(Refusal { why, .. }) if is_volume(key) && existing.is_some() => Some(Planned::Skip(why)),
+        KeptPlan::Refused(Refusal { why, .. }) if is_left_out => Some(Planned::Skip(why)),
         KeptPlan::Refused(Refusal { why, next }) => Some(Planned::Refused(format!("{why}; {next}"))),
         _ => None,
     }

@@ -3,7 +3,7 @@
 use crate::action::{Action, Done};
 use crate::begun::Begun;
 use crate::checkpoint::Checkpoint;
-use crate::claim::{claim, kept_until};
+use crate::claim::claim;
 use crate::deferred::Deferred;
 use crate::env::Env;
 use crate::execute::{Reached, level, pass_over};
@@ -24,7 +24,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::replaced_prefix;
 use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
 use lifeboat_operation::{RecordsError, Subject};
-use lifeboat_store::Archive;
+use lifeboat_store::{Archive, RestoreOwner};
 use std::sync::Arc;
 
 /// Restores a backup: reads and checks its whole archive, then writes objects level by level.
@@ -71,7 +71,7 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, RestoreErro
         owner = Box::pin(claim(&restore, &request.settings, env)) => owner?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let outcome = Box::pin(claimed(request, restore, env)).await;
+    let outcome = Box::pin(claimed(request, restore, &owner, env)).await;
     if let Err(RestoreError::Invalid(_)) = &outcome
         && let Err(e) = env.store.release_restore(&owner).await
     {
@@ -81,7 +81,12 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, RestoreErro
 }
 
 /// Runs a restore whose files in the bucket are its own.
-async fn claimed(request: &Request, restore: Restore, env: &Env) -> Result<Outcome, RestoreError> {
+async fn claimed(
+    request: &Request,
+    restore: Restore,
+    owner: &RestoreOwner,
+    env: &Env,
+) -> Result<Outcome, RestoreError> {
     let pinned = tokio::select! {
         pinned = Box::pin(Pinned::begin(request, &restore, env)) => pinned?.map(Arc::new),
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
@@ -90,7 +95,7 @@ async fn claimed(request: &Request, restore: Restore, env: &Env) -> Result<Outco
     let has_stubs = walked.has_stubs;
     let originals = walked.originals();
     if originals > 0 {
-        let until = kept_until(&request.settings, (env.operation.clock)()).to_string();
+        let until = owner.keep_replaced_until.to_string();
         let (count, place) = (originals.to_string(), replaced_prefix(&restore.metadata.name));
         let fields = [("items", &*count), ("place", &*place), ("until", &*until)];
         let text = "What was recreated or removed is kept as it was, also when the restore and its backup are deleted";
@@ -146,8 +151,12 @@ async fn walk(
     let made = made.iter().filter(|one| matches!(one.action, Action::Created | Action::Recreated));
     let rows: Vec<&Row> = made.filter_map(|one| walk.archive.row(one.row)).collect();
     let volumes = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
+    let volumes = volumes.map(|row| &*row.name);
+    if let Some(warning) = walk.kept.warning(volumes.clone()) {
+        env.operation.journal.warn(&Place::Velero, warning);
+    }
     match &reached {
-        Ok(_) => walk.natives.end(volumes.map(|row| &*row.name), env).await,
+        Ok(_) => walk.natives.end(volumes, env).await,
         Err(_) => walk.natives.break_off(&walk.restore, env).await,
     }
     let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());

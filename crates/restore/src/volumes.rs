@@ -177,14 +177,9 @@ pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict
     }
 }
 
-/// Says whether the user of a restore has said yes to something.
-pub(crate) fn allows(restore: &Restore, annotation: &str) -> bool {
-    restore.metadata.annotations.get(annotation).is_some_and(|value| value == "true")
-}
-
 /// Says whether claims whose data cannot be brought back are made empty: the user says so, or wants no volumes.
 pub(crate) fn allows_empty(restore: &Restore) -> bool {
-    allows(restore, ANNOTATION_ALLOW_EMPTY_VOLUMES) || restore.spec.restore_pvs == Some(false)
+    restore.metadata.says_true(ANNOTATION_ALLOW_EMPTY_VOLUMES) || restore.spec.restore_pvs == Some(false)
 }
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

@@ -75,7 +75,7 @@ pub(crate) struct Walk {
     /// Volumes that are made from native snapshots.
     pub(crate) natives: Arc<Natives>,
     /// Volumes that come back as they are, and data that does not come.
-    kept: Arc<KeptVolumes>,
+    pub(crate) kept: Arc<KeptVolumes>,
     actions: Vec<Arc<dyn RestoreItemAction>>,
     /// How long what is being deleted is waited for, and any resource.
     pub(crate) terminating_timeout: Duration,
@@ -136,8 +136,10 @@ impl Walk {
         let same_target = Arc::new(SameTarget::of(rows, &in_backup, &restore.spec.namespace_mapping));
         drop(restored);
         let volumes = Arc::new(contents.volumes);
+        let origin = if contents.kept.is_empty() { None } else { origin(restore, env).await? };
         let kept = Arc::new(KeptVolumes {
-            origin: if contents.kept.is_empty() { BackupOrigin::Unknown } else { origin(restore, env).await? },
+            names_cluster: origin.is_some(),
+            origin: origin.unwrap_or_default(),
             kept: contents.kept,
             of_pods: recorded.of_pods.clone(),
             fates: Arc::clone(&volumes),
@@ -324,14 +326,10 @@ fn tell_failures(before: &Catalog, catalog: &Catalog, env: &Env) {
     }
 }
 
-/// The cluster of which the backup is.
-async fn origin(restore: &Restore, env: &Env) -> Result<BackupOrigin, RestoreError> {
-    let claim = env.store.claim_of(&restore.spec.backup_name).await?;
-    let of_backup = claim.map(|claim| claim.cluster_uid).unwrap_or_default();
-    if of_backup.is_empty() {
-        return Ok(BackupOrigin::Unknown);
-    }
-    Ok(BackupOrigin::of(&of_backup, &env.cluster.uid().await?))
+/// The cluster of which the backup is; `None` when the backup does not say it.
+async fn origin(restore: &Restore, env: &Env) -> Result<Option<BackupOrigin>, RestoreError> {
+    let Some(of_backup) = env.store.cluster_of(&restore.spec.backup_name).await? else { return Ok(None) };
+    Ok(Some(BackupOrigin::of(&of_backup, &env.cluster.uid().await?)))
 }
 
 async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> {

@@ -3,10 +3,12 @@
 use super::tests::{files, messages, name};
 use crate::planned::{Planned, PreviewItem};
 use crate::preview::preview;
-use crate::stub::{Ground, Scripted, object};
+use crate::stub::{Ground, Scripted, backup, object};
 use lifeboat_action::RestoreItemOutput;
 use lifeboat_api::{RestorePhase, well_known};
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
+use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+use lifeboat_store::Store;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -228,4 +230,79 @@ async fn a_claim_that_is_there_keeps_what_it_holds_whatever_the_backup_lacks() {
     ground.put(claim());
     let (phase, _, errors) = restored(&ground).await;
     assert_eq!((phase, errors), (RestorePhase::Completed, vec![]));
+}
+
+/// The claim of the backup, bound to another volume in the cluster.
+fn moved() -> Value {
+    let mut moved = claim();
+    moved["spec"]["volumeName"] = "pv2".into();
+    moved
+}
+
+#[tokio::test]
+async fn a_claim_that_has_another_volume_by_now_is_no_error_and_the_released_one_is_not_reserved_for_it() {
+    for rebinds in [false, true] {
+        let mut ground = ground("Retain", &[], &[]).await;
+        for there in [namespace("shop"), moved(), volume("Retain", "Released", "u")] {
+            ground.put(there);
+        }
+        if rebinds {
+            allow(&mut ground, well_known::ANNOTATION_REBIND_RELEASED);
+        }
+        let before = [VOLUME, CLAIM].map(|path| ground.at(path));
+        let planned = previewed(&ground).await;
+        assert!(matches!(planned["data"], Planned::Conflict(_) | Planned::Unchanged), "{planned:?}");
+        assert!(matches!(planned["pv"], Planned::Skip(_)), "{planned:?}");
+        let (phase, _, errors) = restored(&ground).await;
+        assert_eq!((phase, errors), (RestorePhase::Completed, vec![]), "{rebinds}");
+        assert_eq!([VOLUME, CLAIM].map(|path| ground.at(path)), before, "{rebinds}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_was_made_by_hand_in_another_cluster_is_no_error_of_later_restores() {
+    let ground = ground("Retain", &[], &[]).await;
+    for there in [namespace("kube-system"), namespace("shop"), moved()] {
+        ground.put(there);
+    }
+    assert!(matches!(previewed(&ground).await["pv"], Planned::Skip(_)));
+    let (phase, _, errors) = restored(&ground).await;
+    assert_eq!((phase, errors), (RestorePhase::Completed, vec![]));
+    assert_eq!(ground.at(VOLUME), None);
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_for_the_volume_of_another_cluster_leaves_that_an_error() {
+    let ground = ground("Retain", &[], &[]).await;
+    for there in [namespace("kube-system"), namespace("shop"), claim()] {
+        ground.put(there);
+    }
+    let (phase, _, errors) = restored(&ground).await;
+    assert_eq!((phase, errors.len()), (RestorePhase::PartiallyFailed, 1), "{errors:?}");
+    assert!(errors[0].starts_with("error restoring persistentvolumes/pv: not made"), "{errors:?}");
+}
+
+#[tokio::test]
+async fn who_may_not_look_at_volumes_gets_the_claim_and_a_warning() {
+    let ground = ground("Retain", &[], &[]).await;
+    ground.answer("GET", VOLUME, (403, "Forbidden"));
+    assert_eq!(previewed(&ground).await["data"], Planned::Create);
+    let (_, warnings, errors) = restored(&ground).await;
+    let begins = "persistentvolumeclaims/shop/data is restored without a look at its PersistentVolume";
+    assert_eq!(warnings.iter().filter(|warning| warning.starts_with(begins)).count(), 1, "{warnings:?}");
+    assert!(errors.iter().all(|error| error.starts_with("error restoring persistentvolumes/pv: ")), "{errors:?}");
+    assert_eq!(name(&ground.at(CLAIM).unwrap()), "data");
+}
+
+#[tokio::test]
+async fn a_backup_whose_claim_is_damaged_is_restored_as_one_of_which_nothing_is_known() {
+    let (mut ground, memory) = (ground("Retain", &[], &[]).await, Arc::new(Memory::default()));
+    let objects = [namespace("shop"), volume("Retain", "Bound", "u"), claim()];
+    ground.env.store = backup(Store::new(Arc::clone(&memory) as _), &objects).await;
+    let nothing = Vec::<u8>::new().into();
+    memory.put(&BackupFile::Claim.key("b"), nothing, PutOptions::default()).await.unwrap();
+    let warning = "1 PersistentVolume was made again on its old storage, and nothing says of which cluster the backup is: if another one \
+                   that still runs uses that storage, both write to it: pv";
+    assert_eq!(restored(&ground).await, (RestorePhase::Completed, vec![warning.to_owned()], vec![]));
+    assert_eq!(name(&ground.at(VOLUME).unwrap()), "pv");
 }

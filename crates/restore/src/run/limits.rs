@@ -98,6 +98,16 @@ async fn a_status_that_no_controller_writes_through_a_resource_of_its_own_comes_
 }
 
 #[tokio::test]
+async fn a_schedule_does_not_bring_along_what_was_done_in_the_cluster_of_the_backup() {
+    let rest = json!({"spec": {"schedule": "@daily"}, "status": {"lastBackup": "2025-01-01T00:00:00Z"}});
+    let ground = ground(&[object("velero.io/v1", "Schedule", "nightly", &rest)]).await;
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(messages(&outcome.results), [NONE, NONE]);
+    let made = ground.at("/apis/velero.io/v1/namespaces/shop/schedules/nightly").unwrap();
+    assert_eq!((&made["spec"], made.get("status")), (&rest["spec"], None));
+}
+
+#[tokio::test]
 async fn a_field_that_cannot_be_changed_keeps_back_itself_and_not_the_rest_of_the_update() {
     let of = |mode: &str, size: u32| widget(&json!({"spec": {"mode": mode, "size": size}}));
     for (there, warnings, expected, listed) in [
