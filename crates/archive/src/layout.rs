@@ -16,8 +16,11 @@ pub const MANIFEST: &str = "lifeboat-manifest.json";
 pub const CLAIM: &str = "lifeboat-claim.json";
 
 /// The key of an object that is put to find out what a store makes of conditions, and removed (ours). It lies where Velero keeps a file
-/// of its own.
-pub const PROBE: &str = "metadata/lifeboat-probe.json";
+/// of its own. Each probe has an ID.
+#[must_use]
+pub fn probe_key(id: &str) -> String {
+    format!("metadata/lifeboat-probe-{id}.json")
+}
 
 /// The key of the list of what was perhaps not deleted with a backup (docs/formats/unproven.md). It lies where Velero keeps a file of
 /// its own, and outlives the backup. The UID tells backups of one name apart.
@@ -53,11 +56,14 @@ pub fn note_of<'a>(name: &str, key: &'a str) -> Option<&'a str> {
 /// How the file names of notes end.
 const NOTE: &str = ".json";
 
+/// The folder of the lists of snapshots in repositories whose backups were deleted.
+pub const REPOSITORY_SNAPSHOTS: &str = "metadata/lifeboat-repository-snapshots/";
+
 /// The key of the list of snapshots in repositories that outlive their backup (docs/formats/repository-snapshots.md). It is none of the
 /// backup's files, and below a folder that Velero takes for one of a storage location.
 #[must_use]
 pub fn repository_snapshots_key(backup: &str, uid: &str) -> String {
-    format!("metadata/lifeboat-repository-snapshots/{backup}-{uid}.json")
+    format!("{REPOSITORY_SNAPSHOTS}{backup}-{uid}.json")
 }
 
 /// A file of a backup.

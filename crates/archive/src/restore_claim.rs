@@ -29,10 +29,10 @@ pub struct RestoreClaim {
 
 impl RestoreClaim {
     /// Whether it is of a restore of this name in the same cluster and namespace, or of one without a server in the same cluster: a name
-    /// is there once, so that of two such restores the later one has the name. Of an unknown cluster nothing is known.
+    /// is there once, so that of two such restores the later one has the name. Clusters whose UID could not be read count as one.
     #[must_use]
     pub fn is_beside(&self, cluster_uid: &str, namespace: &str) -> bool {
-        !cluster_uid.is_empty() && self.cluster_uid == cluster_uid && self.namespace == namespace
+        self.cluster_uid == cluster_uid && self.namespace == namespace
     }
 
     /// Whether it is of this very restore.

@@ -4,7 +4,7 @@ use crate::stream::Broken;
 use lifeboat_archive::index::IndexError;
 use lifeboat_archive::sidecar::SidecarError;
 use lifeboat_archive::{PathError, ReadError};
-use lifeboat_bucket::BucketError;
+use lifeboat_bucket::{BucketError, ErrorKind};
 
 /// An operation on backups in a bucket that failed.
 #[derive(Debug, thiserror::Error)]
@@ -181,6 +181,15 @@ impl StoreError {
     pub fn can_pass(&self) -> bool {
         matches!(self, Self::Bucket(e) if e.is_retryable())
     }
+
+    /// Whether the bucket does not do it, however often it is asked: credentials that may only read, a file system that is read-only or
+    /// full.
+    #[must_use]
+    pub fn is_refused_for_good(&self) -> bool {
+        let is_final =
+            |kind| matches!(kind, ErrorKind::Denied | ErrorKind::Unsupported | ErrorKind::Invalid | ErrorKind::Other);
+        matches!(self, Self::Bucket(e) if is_final(e.kind))
+    }
 }
 
 impl From<Broken> for StoreError {
@@ -192,7 +201,6 @@ impl From<Broken> for StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_bucket::ErrorKind;
 
     #[test]
     fn only_a_bucket_that_is_away_comes_back_by_itself() {
@@ -200,15 +208,19 @@ mod tests {
             let (key, store, message) = (String::new(), String::new(), String::new());
             StoreError::from(BucketError { kind, operation: "get", key, store, message, source: None })
         };
-        for (error, expected) in [
-            (bucket(ErrorKind::Transient), true),
-            (bucket(ErrorKind::Throttled), true),
-            (bucket(ErrorKind::Denied), false),
-            (bucket(ErrorKind::NotFound), false),
-            (StoreError::Stopped, false),
-            (StoreError::InvalidName("A".to_owned()), false),
+        for (error, can_pass, is_for_good) in [
+            (bucket(ErrorKind::Transient), true, false),
+            (bucket(ErrorKind::Throttled), true, false),
+            (bucket(ErrorKind::Denied), false, true),
+            (bucket(ErrorKind::Unsupported), false, true),
+            // Such as a disk that is full.
+            (bucket(ErrorKind::Other), false, true),
+            (bucket(ErrorKind::NotFound), false, false),
+            (bucket(ErrorKind::Exists), false, false),
+            (StoreError::Stopped, false, false),
+            (StoreError::InvalidName("A".to_owned()), false, false),
         ] {
-            assert_eq!(error.can_pass(), expected, "{error:?}");
+            assert_eq!((error.can_pass(), error.is_refused_for_good()), (can_pass, is_for_good), "{error:?}");
         }
     }
 }

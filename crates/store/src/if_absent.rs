@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 /// because another writer may count its own by then.
 const LONGEST: Duration = Duration::from_secs(3);
 /// After what time what was put is read back: whoever has looked before this put has put its own by then, or was too slow.
-const SETTLED: Duration = Duration::from_secs(7);
+pub(crate) const SETTLED: Duration = Duration::from_secs(7);
 
 impl Store {
     /// The same store, which makes this of conditional puts.

@@ -2,7 +2,7 @@
 
 use crate::{ConditionalPuts, Store, StoreError};
 use bytes::Bytes;
-use lifeboat_archive::layout::PROBE;
+use lifeboat_archive::layout::probe_key;
 use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};
 
 /// What a store was found to make of puts that are conditional on the absence of an object.
@@ -43,22 +43,27 @@ impl Probed {
 }
 
 impl Store {
-    /// Puts an object twice on condition that there is none, and removes it: four small requests at most.
+    /// Puts an object twice on condition that there is none, and removes it: four small requests at most. Its key has `id`, which nobody
+    /// else may use at this time: whoever deletes it in between makes of a store that keeps conditions one that ignores them. One that is
+    /// left of before does no harm.
     ///
     /// # Errors
     /// [`StoreError::Bucket`], as when nothing may be written there.
-    pub async fn probe(&self) -> Result<Probed, StoreError> {
+    pub async fn probe(&self, id: &str) -> Result<Probed, StoreError> {
+        let key = probe_key(id);
         let options = PutOptions { if_absent: true, content_type: Some("application/json"), ..PutOptions::default() };
         let mut found = Probed::Ignored;
         for _ in 0..2 {
-            match self.put(PROBE, Bytes::from_static(b"{}"), options).await {
+            match self.put(&key, Bytes::from_static(b"{}"), options).await {
                 Ok(()) => {}
                 Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => found = Probed::Kept,
                 Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Unsupported => return Ok(Probed::Refused),
                 Err(e) => return Err(e),
             }
         }
-        self.bucket.delete(&[PROBE.to_owned()]).await?;
+        if let Err(e) = self.bucket.delete(std::slice::from_ref(&key)).await {
+            tracing::warn!(key, error = %e, "an object that was put to find out what the store does stays there");
+        }
         Ok(found)
     }
 }
@@ -77,8 +82,8 @@ mod tests {
             (unconditional(true), Probed::Refused),
             (unconditional(false), Probed::Ignored),
         ] {
-            assert_eq!(store.probe().await.unwrap(), expected);
-            assert!(!store.exists(PROBE).await.unwrap(), "{expected:?}");
+            assert_eq!(store.probe("1").await.unwrap(), expected);
+            assert!(!store.exists(&probe_key("1")).await.unwrap(), "{expected:?}");
             assert_eq!(expected.warning().is_some(), expected != Probed::Kept);
             let store = store.with_conditional_puts(expected.puts());
             let claim = |uid: &str| ClaimRequest {

@@ -1,13 +1,19 @@
 //! The files of a restore belong to whoever has claimed its name: two clusters that share a bucket may have a restore of one name.
 
+use crate::if_absent::SETTLED;
 use crate::store::AT_ONCE;
 use crate::{Store, StoreError};
 use futures::StreamExt;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use lifeboat_archive::gojson;
-use lifeboat_archive::layout::{RESTORES, replaced_prefix, restore_claim_key, restore_folder};
+use lifeboat_archive::layout::{RESTORES, RestoreFile, replaced_prefix, restore_claim_key, restore_folder};
 use lifeboat_archive::restore_claim::{RESTORE_CLAIM_FORMAT, RestoreClaim};
 use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};
+use tokio::time::sleep;
+
+/// So old are claim and results of a restore of another cluster when its name may be taken. That of a cluster which lives for one night is free
+/// in the next one.
+const ABANDONED: SignedDuration = SignedDuration::from_hours(20);
 
 /// A restore, as the owner of files in the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,17 +37,19 @@ pub enum RestoreFiles {
     Gone,
     /// The originals of objects that it has recreated or removed stay until then; the others are gone.
     OriginalsStay(Timestamp),
-    /// They are of another restore, and nothing was deleted.
+    /// They are of another restore, or nobody can tell of which, and nothing was deleted.
     OfAnother,
 }
 
 impl Store {
     /// Claims the name of a restore before any of its files is written. Files that an earlier restore of the same name, cluster and
     /// namespace has left go, but for the originals of objects that it has recreated or removed. Files without a claim, of Velero or of
-    /// an older version, are written over.
+    /// an older version, are written over. A name that another cluster or namespace has claimed is taken over when nothing of that restore
+    /// is needed any more: the time of its originals is over, or it has none and has ended long ago.
     ///
     /// # Errors
-    /// [`StoreError::RestoreNameTaken`] when another cluster or namespace has the name; [`StoreError::Bucket`].
+    /// [`StoreError::RestoreNameTaken`] when another cluster or namespace has the name; [`StoreError::Bucket`], of the kind
+    /// [`ErrorKind::Denied`] where nothing may be put, so that nothing of another restore is written over either.
     pub async fn claim_restore(&self, owner: &RestoreOwner, now: Timestamp) -> Result<(), StoreError> {
         let name = &owner.name;
         let mut claim = owner.claim(now);
@@ -52,6 +60,7 @@ impl Store {
                 None => return Err(e.into()),
             },
             Ok(()) => return Ok(()),
+            Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Denied => return Err(e.into()),
             // Where nothing can be put now, the files there may be another's all the same.
             Err(e) => match self.restore_claim(name).await {
                 Ok(Some(found)) => found,
@@ -59,22 +68,56 @@ impl Store {
             },
         };
         let is_same = found.is_of(&claim.cluster_uid, &claim.restore_uid);
-        if !is_same && !found.is_beside(&claim.cluster_uid, &claim.namespace) {
-            return Err(StoreError::RestoreNameTaken {
-                name: name.clone(),
-                place: self.describe(),
-                cluster: if found.cluster_uid.is_empty() { "unknown".to_owned() } else { found.cluster_uid },
-                uid: found.restore_uid,
-                since: found.claimed.to_string(),
-            });
+        let is_anothers = !is_same && !found.is_beside(&claim.cluster_uid, &claim.namespace);
+        if is_anothers && !self.is_abandoned(name, &found, now).await? {
+            return Err(self.restore_name_taken(name, found));
         }
         // Of those before, none goes sooner than was promised.
         claim.keep_replaced_until = claim.keep_replaced_until.max(found.keep_replaced_until);
         self.put_restore_claim(name, &claim).await?;
+        if is_anothers {
+            // A third cluster may have found the same claim: of those, the last one has the name.
+            sleep(SETTLED).await;
+            let found = self.restore_claim(name).await?;
+            if let Some(found) = found.filter(|found| !found.is_of(&claim.cluster_uid, &claim.restore_uid)) {
+                return Err(self.restore_name_taken(name, found));
+            }
+        }
         if !is_same {
             self.delete_folder_but(name, true).await?;
         }
         Ok(())
+    }
+
+    fn restore_name_taken(&self, name: &str, by: RestoreClaim) -> StoreError {
+        StoreError::RestoreNameTaken {
+            name: name.to_owned(),
+            place: self.describe(),
+            cluster: if by.cluster_uid.is_empty() { "unknown".to_owned() } else { by.cluster_uid },
+            uid: by.restore_uid,
+            since: by.claimed.to_string(),
+        }
+    }
+
+    /// Whether nothing is needed any more of the restore of another cluster that has this claim. One without results may be running.
+    async fn is_abandoned(&self, name: &str, found: &RestoreClaim, now: Timestamp) -> Result<bool, StoreError> {
+        if now.duration_since(found.claimed) < ABANDONED {
+            return Ok(false);
+        }
+        if found.keep_replaced_until <= now {
+            return Ok(true);
+        }
+        if self.has_originals(name).await? {
+            return Ok(false);
+        }
+        let results = match self.bucket.head(&RestoreFile::Results.key(name)).await {
+            Ok(results) => results,
+            Err(e) if e.is_not_found() => return Ok(false),
+            Err(e) => return Err(e.into()),
+        };
+        // Where the store does not know, the time of the claim has to do.
+        let written = results.modified.and_then(|at| Timestamp::try_from(at).ok()).unwrap_or(found.claimed);
+        Ok(now.duration_since(written) >= ABANDONED)
     }
 
     /// The claim of the name of a restore; `None` when there is none.
@@ -88,20 +131,30 @@ impl Store {
     }
 
     /// Deletes the files of a restore as far as they are its own: where nobody has claimed them they are, as those of Velero and of older
-    /// versions have no claim. Originals of objects stay until the time that was promised, with the claim, by which
-    /// [`Store::sweep_restores`] finds them.
+    /// versions have no claim. Those whose claim cannot be read may be anybody's, and stay. Originals of objects stay until the time that
+    /// was promised, with the claim, by which [`Store::sweep_restores`] finds them.
     ///
     /// # Errors
-    /// [`StoreError::Bucket`]; [`StoreError::Sidecar`] when the claim cannot be read, which says nothing.
+    /// [`StoreError::Bucket`].
     pub async fn delete_restore(&self, owner: &RestoreOwner, now: Timestamp) -> Result<RestoreFiles, StoreError> {
         let name = &owner.name;
-        let found = self.restore_claim(name).await?;
+        let found = match self.restore_claim(name).await {
+            Err(e) if e.is_damage() => {
+                let place = self.describe();
+                tracing::warn!(restore = name, place, error = %e, "nobody can tell whose the files of a restore are, and they stay");
+                return Ok(RestoreFiles::OfAnother);
+            }
+            found => found?,
+        };
         if found.as_ref().is_some_and(|found| !found.is_of(&owner.cluster_uid, &owner.uid)) {
             return Ok(RestoreFiles::OfAnother);
         }
         let until = found.as_ref().map_or(owner.keep_replaced_until, |found| found.keep_replaced_until);
         if until <= now || !self.has_originals(name).await? {
-            self.delete_folder_but(name, false).await?;
+            match found {
+                Some(_) => self.delete_folder_but(name, false).await?,
+                None => self.delete_unclaimed(name).await?,
+            }
             return Ok(RestoreFiles::Gone);
         }
         if found.is_none() {
@@ -171,6 +224,13 @@ impl Store {
 
     async fn has_originals(&self, name: &str) -> Result<bool, StoreError> {
         self.holds_other(&replaced_prefix(name), "").await
+    }
+
+    /// Deletes the files of a restore that nobody has claimed. Where there are none nothing is asked of the store: credentials that may
+    /// only read are refused also the deletion of what is not there.
+    async fn delete_unclaimed(&self, name: &str) -> Result<(), StoreError> {
+        let claim = restore_claim_key(name);
+        self.delete_those(&restore_folder(name), |key| key == claim, &[]).await
     }
 
     /// Deletes the files of a restore, and the claim last; with `originals_stay` neither those nor the claim.
@@ -244,7 +304,7 @@ mod tests {
         page.entries.into_iter().filter_map(key).collect()
     }
 
-    /// A bucket into which nothing can be put.
+    /// A bucket into which nothing can be put, and out of which nothing can be deleted.
     #[derive(Debug)]
     struct ReadOnly(Arc<Memory>);
 
@@ -266,8 +326,9 @@ mod tests {
         async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
             self.0.list(options).await
         }
-        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-            self.0.delete(keys).await
+        async fn delete(&self, _: &[String]) -> Result<(), BucketError> {
+            let (key, store, message) = (String::new(), self.describe(), "no".to_owned());
+            Err(BucketError { kind: ErrorKind::Denied, operation: "delete", key, store, message, source: None })
         }
         async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
             self.0.abort_stale_uploads(prefix, age).await
@@ -296,18 +357,73 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_another_cluster_has_claimed_is_known_also_where_nothing_can_be_put() {
+    async fn a_restore_from_a_bucket_that_is_only_read_runs_without_a_claim_and_can_be_deleted() {
         let bucket = Arc::new(Memory::default());
         let read_only: Arc<dyn BlobStore> = Arc::new(ReadOnly(Arc::clone(&bucket)));
         let (writable, store) = (Store::new(Arc::clone(&bucket) as Arc<dyn BlobStore>), Store::new(read_only));
         let own = owner("c", "velero", "1");
-        let put = store.claim_restore(&own, at(1)).await;
-        assert!(
-            matches!(put, Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Denied),
-            "the caller may go on without"
-        );
-        writable.claim_restore(&owner("d", "velero", "2"), at(1)).await.unwrap();
-        assert!(matches!(store.claim_restore(&own, at(1)).await, Err(StoreError::RestoreNameTaken { .. })));
+        for (is_claimed, expected) in [(false, RestoreFiles::Gone), (true, RestoreFiles::OfAnother)] {
+            if is_claimed {
+                writable.claim_restore(&owner("d", "velero", "2"), at(1)).await.unwrap();
+            }
+            let claimed = store.claim_restore(&own, at(1)).await;
+            assert!(
+                matches!(claimed, Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Denied),
+                "the caller may go on without: nothing is written over"
+            );
+            assert_eq!(store.delete_restore(&own, at(2)).await.unwrap(), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_name_that_a_lost_cluster_has_claimed_becomes_free() {
+        for (what, results, original, now, is_free) in [
+            ("nothing says that it has ended", false, false, at(30), false),
+            ("its time is over", false, false, at(31), true),
+            ("it has ended, and has recreated nothing", true, false, at(2), true),
+            ("it was begun just now", true, false, at(1), false),
+            ("what it has recreated is promised to stay", true, true, at(30), false),
+            ("what it has recreated was promised until then", true, true, at(31), true),
+        ] {
+            let (bucket, store) = store();
+            store.claim_restore(&owner("lost", "velero", "1"), at(1)).await.unwrap();
+            if results {
+                store.put_restore_file("r", RestoreFile::Results, b"x".to_vec()).await.unwrap();
+            }
+            if original {
+                let object = ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "a");
+                store.put_replaced("r", &object, "1", b"{}").await.unwrap();
+            }
+            let later = RestoreOwner { keep_replaced_until: at(90), ..owner("new", "velero", "2") };
+            let claimed = store.claim_restore(&later, now).await;
+            assert_eq!(claimed.is_ok(), is_free, "{what}: {claimed:?}");
+            let holder = store.restore_claim("r").await.unwrap().unwrap();
+            assert_eq!(holder.restore_uid, if is_free { "2" } else { "1" }, "{what}");
+            let has_results = keys(&bucket).await.iter().any(|key| key == RESULTS);
+            assert_eq!(has_results, results && !is_free, "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_restore_without_a_server_takes_its_name_again_where_the_cluster_is_not_known() {
+        let (_, store) = store();
+        store.claim_restore(&owner("", "", "1"), at(1)).await.unwrap();
+        store.claim_restore(&owner("", "", "2"), at(1)).await.unwrap();
+        assert_eq!(store.restore_claim("r").await.unwrap().unwrap().restore_uid, "2");
+        assert!(matches!(
+            store.claim_restore(&owner("", "velero", "3"), at(1)).await,
+            Err(StoreError::RestoreNameTaken { .. })
+        ));
+    }
+
+    #[tokio::test]
+    async fn a_restore_whose_claim_is_damaged_can_be_deleted_and_the_files_stay() {
+        let (bucket, store) = store();
+        with_files(&store).await;
+        bucket.put(CLAIM, Vec::new().into(), PutOptions::default()).await.unwrap();
+        let deleted = store.delete_restore(&owner("c", "velero", "1"), at(2)).await.unwrap();
+        assert_eq!(deleted, RestoreFiles::OfAnother);
+        assert_eq!(keys(&bucket).await, [CLAIM, ORIGINAL, RESULTS]);
     }
 
     #[tokio::test]

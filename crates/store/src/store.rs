@@ -178,6 +178,21 @@ impl Store {
         serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })
     }
 
+    /// The UID of the cluster that has made a backup, as its claim says; `None` where nothing says it, as for those of Velero, or the
+    /// claim is damaged.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn cluster_of(&self, name: &str) -> Result<Option<String>, StoreError> {
+        match self.claim_of(name).await {
+            Err(e) if e.is_damage() => {
+                tracing::warn!(backup = name, error = %e, "which cluster has made a backup is not known");
+                Ok(None)
+            }
+            claim => Ok(claim?.map(|claim| claim.cluster_uid).filter(|uid| !uid.is_empty())),
+        }
+    }
+
     /// A gzip-compressed JSON file of a backup; `None` when it is absent, which means empty.
     ///
     /// # Errors
@@ -429,6 +444,16 @@ mod tests {
         let taken = store.written("copy", "v").await.unwrap_err().to_string();
         let expected = "backup already exists in object storage: \"copy\" in memory has UID u; choose another name";
         assert_eq!(taken, expected);
+    }
+
+    #[tokio::test]
+    async fn a_damaged_claim_says_nothing_of_the_cluster_of_a_backup() {
+        let store = Store::in_memory();
+        assert_eq!(store.cluster_of("b").await.unwrap(), None, "it has no claim");
+        for claim in ["", "{}", "7"] {
+            store.put(&BackupFile::Claim.key("b"), claim.into(), PutOptions::default()).await.unwrap();
+            assert_eq!(store.cluster_of("b").await.unwrap(), None, "{claim}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

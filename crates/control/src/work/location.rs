@@ -1,14 +1,15 @@
 //! Validates a storage location (api-and-controllers.md 5.1).
 
-use super::marker::mark;
+use super::marker::{Marking, empty_though, mark, may_be_unmounted};
 use super::probe::probe;
-use super::sync::{Known, sync_backups};
+use super::sync::{Known, is_stored_in, sync_backups};
 use super::{Context, Effect, Finished};
 use crate::phase::writable::note_writable;
 use crate::world::Meta;
 use jiff::Timestamp;
 use lifeboat_api::{
-    BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Time, well_known,
+    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Time, label_value,
+    well_known,
 };
 use lifeboat_archive::layout::TOP_LEVEL;
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions};
@@ -21,9 +22,11 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
     let mut is_bucket = None;
     let found = match look(context, &location).await {
         Ok(bucket) => match marked(context, &location, &*bucket).await {
-            Ok(id) => {
-                is_bucket = id;
-                Ok(probe(context, &location, bucket).await)
+            Ok(marking) => {
+                is_bucket = marking.id;
+                let probed = probe(context, &location, bucket).await;
+                let said: Vec<String> = marking.remark.into_iter().chain(probed).collect();
+                Ok((!said.is_empty()).then(|| said.join(". ")))
             }
             Err(why) => Err(why),
         },
@@ -58,13 +61,26 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
     Ok(effects)
 }
 
-/// Which bucket a directory is, when that is to be noted.
+/// Which bucket a directory is, when that is to be noted. An empty one in which backups should be is refused.
 async fn marked(
     context: &Context,
     location: &BackupStorageLocation,
     bucket: &dyn BlobStore,
-) -> Result<Option<String>, String> {
-    if context.env.providers.is_directory(location) { mark(location, bucket).await } else { Ok(None) }
+) -> Result<Marking, String> {
+    if !context.env.providers.is_directory(location) {
+        return Ok(Marking::default());
+    }
+    if may_be_unmounted(location, bucket).await? {
+        let label = label_value(&location.metadata.name);
+        let selector = format!("{}={label}", well_known::LABEL_STORAGE_LOCATION);
+        let backups: Vec<Backup> = context.client.list(&selector).await.map_err(|e| e.to_string())?;
+        let stored = backups.iter().filter(|backup| is_stored_in(backup, &label));
+        let names: Vec<String> = stored.map(|backup| backup.metadata.name.clone()).collect();
+        if !names.is_empty() {
+            return Err(empty_though(&bucket.describe(), &names));
+        }
+    }
+    Ok(mark(location, bucket).await)
 }
 
 /// The location after a validation, and after a sync within it.
@@ -157,12 +173,13 @@ fn unexpected(strange: &[String]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::options::{LocationAccess, Providers};
-    use crate::stub::{api_server, context};
+    use crate::stub::{api_server, context, sandbox};
     use crate::world::Stored;
     use crate::world::World;
     use async_trait::async_trait;
+    use lifeboat_api::BackupPhase;
     use lifeboat_api::well_known;
-    use lifeboat_bucket::Memory;
+    use lifeboat_bucket::{MARKER, Memory, PutOptions};
     use serde_json::json;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::task::JoinSet;
@@ -240,6 +257,46 @@ mod tests {
         }
         let available = |opens| format!("{opens}: Some(Available)");
         assert_eq!(seen, ["1: main not_synced: there is no way to it".to_owned(), available(1), available(2)]);
+    }
+
+    /// Each location is a directory.
+    #[derive(Debug)]
+    struct Directories;
+
+    #[async_trait]
+    impl Providers for Directories {
+        async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+            Err("the test has opened it".to_owned())
+        }
+
+        fn may_keep(&self, _: &BackupStorageLocation) -> bool {
+            false
+        }
+
+        fn is_directory(&self, _: &BackupStorageLocation) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn an_empty_directory_in_which_backups_should_be_is_unavailable_and_not_marked() {
+        let (_sandbox, cluster) = sandbox().await;
+        let context = context(cluster, Arc::new(Directories));
+        let (disk, empty) = (Memory::default(), Memory::default());
+        disk.put("backups/b/velero-backup.json", b"{}".to_vec().into(), PutOptions::default()).await.unwrap();
+        let mut location = BackupStorageLocation::default();
+        (location.metadata.name, location.metadata.uid) = ("main".into(), "first".into());
+        let as_first = || Ok(Marking { id: Some("first".to_owned()), remark: None });
+        assert_eq!(marked(&context, &location, &Memory::default()).await, as_first(), "nobody misses anything in it");
+        let mut backup = Backup::default();
+        (backup.metadata.name, backup.metadata.namespace) = ("b".into(), "velero".into());
+        backup.metadata.labels = [(well_known::LABEL_STORAGE_LOCATION.to_owned(), "main".to_owned())].into();
+        backup.status.phase = Some(BackupPhase::Completed);
+        context.client.create("b", &backup).await.unwrap().unwrap();
+        let refused = marked(&context, &location, &empty).await.unwrap_err();
+        assert!(refused.contains("it is empty, and the files of b should be there"), "{refused}");
+        assert!(!empty.exists(MARKER).await.unwrap());
+        assert_eq!(marked(&context, &location, &disk).await, as_first());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::Context;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode as AccessMode};
 use lifeboat_bucket::BlobStore;
-use lifeboat_store::{Probed, Store};
+use lifeboat_store::Store;
 use std::sync::Arc;
 
 /// What is to be said of the store of a location that can be used. Nothing is written where the location is only read; what cannot be
@@ -22,10 +22,12 @@ pub(super) async fn probe(
             // A server that does not lead any more writes nothing.
             context.leadership.check().ok()?;
             let store = Store::new(bucket).with_patience(context.env.cluster.patience());
-            let found = store.probe().await.inspect_err(|e| {
+            // No two clusters, which may do this at one time, have locations of one UID.
+            let found = store.probe(&location.metadata.uid).await.inspect_err(|e| {
                 tracing::warn!(location = location.metadata.name, error = %e, "it is not known whether the store keeps conditions on puts");
             });
-            let found = found.unwrap_or(Probed::Kept);
+            // What is not known now is asked with the next validation.
+            let found = found.ok()?;
             context.locations.probes.note(location, found);
             found
         }

@@ -62,7 +62,8 @@ pub(super) async fn sweep_restores(context: &Context, store: &Store, location: &
         Err(e) => return tracing::warn!(error = %e, "what restores have left is not removed now"),
     };
     let is_left = |name: String, claim: RestoreClaim| {
-        let is_ours = claim.is_beside(&cluster, &context.options.namespace);
+        // Of a cluster that is not known nobody can say which restores are gone.
+        let is_ours = !cluster.is_empty() && claim.is_beside(&cluster, &context.options.namespace);
         async move { is_ours && matches!(context.client.get::<Restore>(&name).await, Ok(None)) }
     };
     let location = &location.metadata.name;

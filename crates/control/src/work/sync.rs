@@ -1,5 +1,6 @@
 //! Takes over what a bucket holds (api-and-controllers.md 3.6).
 
+use super::marker::{empty_though, may_be_unmounted};
 use super::{Context, Effect, Finished, Unfinished, sweep};
 use crate::phase::hold::agree_alone;
 use crate::phase::taken_over::{note_source_cluster, note_taken_over, was_taken_over};
@@ -47,15 +48,7 @@ impl Known {
     /// With the names beside the location.
     pub(crate) fn of(world: &World, location: &BackupStorageLocation, names: Names) -> Self {
         let label = label_value(&location.metadata.name);
-        let stored = |b: &&Backup| {
-            let ended = match b.status.phase {
-                Some(phase) if phase.has_contents() => true,
-                // One that failed here may never have had a record.
-                Some(BackupPhase::Failed) => was_taken_over(b),
-                _ => false,
-            };
-            ended && b.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION) == Some(&label)
-        };
+        let stored = |b: &&Backup| is_stored_in(b, &label);
         let schedules = world.schedules.beside(location);
         Self {
             names,
@@ -76,6 +69,17 @@ impl Known {
     }
 }
 
+/// Whether the files of a backup should be in the location of this label.
+pub(super) fn is_stored_in(backup: &Backup, label: &str) -> bool {
+    let ended = match backup.status.phase {
+        Some(phase) if phase.has_contents() => true,
+        // One that failed here may never have had a record.
+        Some(BackupPhase::Failed) => was_taken_over(backup),
+        _ => false,
+    };
+    ended && backup.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION).is_some_and(|of| of == label)
+}
+
 /// Syncs a location, and notes that.
 pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, known: Known) -> Finished {
     let mut effects = sync_backups(context, &location, &known).await?;
@@ -92,6 +96,13 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
     let store = context.visited_store(location).await.map_err(Unfinished::Because)?;
     let failed = |e: StoreError| Unfinished::Because(e.to_string());
     let folders: BTreeSet<String> = store.folders().await.map_err(failed)?.into_iter().collect();
+    if folders.is_empty() && !known.stored.is_empty() && context.env.providers.is_directory(location) {
+        let bucket = context.visited_bucket(location).await.map_err(Unfinished::Because)?;
+        if may_be_unmounted(location, &*bucket).await.map_err(Unfinished::Because)? {
+            let names: Vec<String> = known.stored.keys().cloned().collect();
+            return Err(Unfinished::Because(empty_though(&bucket.describe(), &names)));
+        }
+    }
     let mut effects = Vec::new();
     let store = &store;
     let names: Vec<&String> = folders.difference(&known.names).collect();
@@ -180,8 +191,8 @@ impl Finder<'_> {
     /// The UID of the cluster that has made a backup, as its claim says; `Some(None)` where nothing says it, as for Velero's, which
     /// have no claim. `None` when the bucket does not tell now: the backup is taken over by the next sync.
     async fn source(&self, name: &str) -> Option<Option<String>> {
-        match self.store.claim_of(name).await {
-            Ok(claim) => Some(claim.map(|claim| claim.cluster_uid).filter(|uid| !uid.is_empty())),
+        match self.store.cluster_of(name).await {
+            Ok(cluster) => Some(cluster),
             Err(e) if e.is_damage() => Some(None),
             Err(e) => {
                 tracing::warn!(backup = name, error = %e, "it is not known which cluster has made a backup, which is left out");

@@ -10,7 +10,7 @@ use super::names::DELETE_ACTIONS;
 use super::objects::{SNAPSHOT_API, SNAPSHOT_CONTENT_FINALIZER, SnapshotTypes};
 use super::reference::Reference;
 use super::settle::{ContentOf, Deletion, delete_by_content, temporary_name};
-use super::unproven::{Unproven, not_seen_before, used_by};
+use super::unproven::{Unproven, not_seen_before, only_named, used_by};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
@@ -62,7 +62,13 @@ impl DeleteItemAction for ContentAction {
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<(), ActionError> {
-        let Some(archived) = Archived::of(item, self.groups.archived(), backup) else { return Ok(()) };
+        let Some(archived) = Archived::of(item, self.groups.archived(), backup) else {
+            let handle = text(item, "/status/snapshotHandle");
+            if !handle.is_empty() && self.groups.archived().has_only_name(item, &backup.metadata.name) {
+                self.groups.unproven().add(item, handle, only_named());
+            }
+            return Ok(());
+        };
         let types = self.types.as_ref().ok_or_else(|| {
             ActionError::item(format!(
                 "the snapshot {} of the driver {} cannot be deleted: the cluster does not serve {SNAPSHOT_API}",
@@ -366,6 +372,46 @@ mod tests {
         assert_eq!(archived.live(&own, Some(&of_user)), stays("VolumeSnapshot", "shop"));
         assert_eq!(archived.live(&own, None), ours(None));
         assert_eq!(archived.live(&labelled(Value::Null), None), stays("VolumeSnapshotContent", "cluster"));
+    }
+
+    #[test]
+    fn all_snapshots_of_a_backup_of_velero_go_with_it_also_beside_a_group_of_which_it_says_the_uid() {
+        let member = |uid: &str| {
+            json!({"metadata": {"namespace": "shop", "name": "db", "labels": {LABEL_BACKUP_NAME: "nightly", LABEL_BACKUP_UID: uid}},
+                "status": {"boundVolumeSnapshotContentName": "snapcontent-of-group"}})
+        };
+        let (backup, single) = (backup(), content());
+        for uid in ["u", "of-another"] {
+            let mut all = ArchivedSnapshots::of("u");
+            all.take(&member(uid));
+            all.take(&single);
+            assert!(Archived::of(&single, &all, &backup).is_some(), "{uid}");
+            let mut of_group = content();
+            of_group["metadata"] = json!({"name": "snapcontent-of-group"});
+            assert_eq!(Archived::of(&of_group, &all, &backup).is_some(), uid == "u");
+        }
+    }
+
+    #[test]
+    fn what_has_the_name_of_a_backup_alone_is_told_where_the_others_have_its_uid() {
+        let with = |labels: Value| {
+            let mut content = content();
+            content["metadata"]["labels"] = labels;
+            content
+        };
+        let (mut tells, silent) = (ArchivedSnapshots::of("u"), ArchivedSnapshots::of("u"));
+        tells.take(&with(json!({LABEL_BACKUP_UID: "u"})));
+        for (what, labels, expected) in [
+            ("only the name", json!({LABEL_BACKUP_NAME: "nightly"}), true),
+            ("another name", json!({LABEL_BACKUP_NAME: "weekly"}), false),
+            ("restored", json!({LABEL_BACKUP_NAME: "nightly", LABEL_RESTORE_NAME: "r"}), false),
+            ("another's", json!({LABEL_BACKUP_NAME: "nightly", LABEL_BACKUP_UID: "v"}), false),
+            ("a user's", Value::Null, false),
+        ] {
+            let content = with(labels);
+            let told = |all: &ArchivedSnapshots| all.has_only_name(&content, "nightly");
+            assert_eq!((told(&tells), told(&silent)), (expected, false), "{what}");
+        }
     }
 
     #[test]

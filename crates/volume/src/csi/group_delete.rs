@@ -42,7 +42,8 @@ pub struct ArchivedSnapshots {
     groups: BTreeMap<GroupHandle, ArchivedGroup>,
     /// The names of the contents of the VolumeSnapshots that the backup has taken.
     taken: BTreeSet<String>,
-    /// Whether any of its objects has the UID of a backup, as all have but those of old versions of Velero's plugin.
+    /// Whether any of its contents has the UID of the backup, as all have that Lifeboat has taken. Velero labels the snapshots of groups
+    /// so, and neither others nor contents.
     tells_uids: bool,
 }
 
@@ -71,23 +72,30 @@ impl ArchivedSnapshots {
     /// Whether the backup of this name has taken what an object stands for: the UID tells, for a name may have been another backup's before,
     /// and what a restore makes has the name of its backup too. Without any UID in the archive the name has to do.
     pub(crate) fn is_own(&self, object: &Value, backup: &str) -> bool {
-        let label = |key: &str| object["metadata"]["labels"][key].as_str().filter(|value| !value.is_empty());
-        if label(LABEL_RESTORE_NAME).is_some() {
+        if label(object, LABEL_RESTORE_NAME).is_some() {
             return false;
         }
-        match label(LABEL_BACKUP_UID) {
+        match label(object, LABEL_BACKUP_UID) {
             Some(uid) => uid == self.backup_uid,
             None if self.has_taken(object) => true,
-            None => !self.tells_uids && label(LABEL_BACKUP_NAME) == Some(&label_value(backup)),
+            None => !self.tells_uids && has_name(object, backup),
         }
+    }
+
+    /// Whether an object has the name of this backup, and nothing more says whose it is, in an archive in which the backup's own contents
+    /// have its UID.
+    pub(crate) fn has_only_name(&self, object: &Value, backup: &str) -> bool {
+        let says_more = [LABEL_RESTORE_NAME, LABEL_BACKUP_UID].iter().any(|key| label(object, key).is_some());
+        self.tells_uids && !says_more && !self.has_taken(object) && has_name(object, backup)
     }
 
     /// Takes in an object of the archive: a VolumeSnapshot or a VolumeSnapshotContent. Others say nothing.
     pub fn take(&mut self, object: &Value) {
         let content = text(object, "/status/boundVolumeSnapshotContentName");
-        let uid = object["metadata"]["labels"][LABEL_BACKUP_UID].as_str().unwrap_or_default();
-        self.tells_uids |= !uid.is_empty();
-        if !content.is_empty() && !uid.is_empty() && uid == self.backup_uid {
+        let is_own = label(object, LABEL_BACKUP_UID).is_some_and(|uid| uid == self.backup_uid);
+        // A content has no namespace.
+        self.tells_uids |= is_own && text(object, "/metadata/namespace").is_empty();
+        if !content.is_empty() && is_own {
             self.taken.insert(content.to_owned());
         }
         let annotation = |key: &str| object["metadata"]["annotations"][key].as_str().unwrap_or_default();
@@ -107,6 +115,15 @@ impl ArchivedSnapshots {
             group.claims.insert(format!("{}/{claim}", text(object, "/metadata/namespace")));
         }
     }
+}
+
+/// A label of an object; `None` also when it is empty.
+fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object["metadata"]["labels"][key].as_str().filter(|value| !value.is_empty())
+}
+
+fn has_name(object: &Value, backup: &str) -> bool {
+    label(object, LABEL_BACKUP_NAME) == Some(label_value(backup).as_str())
 }
 
 /// Deletes groups, each once, however many of its members ask for it.

@@ -57,3 +57,10 @@ pub(crate) fn not_seen_before() -> String {
 pub(crate) fn used_by(kind: &str, namespace: &str, name: &str) -> String {
     format!("the {kind} {namespace}/{name}, which is not this backup's, stands for the same snapshot, and both stay")
 }
+
+/// That nothing but the name of the backup says whose it is, and it stays.
+pub(crate) fn only_named() -> String {
+    "it has the name of this backup, and not its UID as the other snapshots that the backup has taken: it may be of an earlier backup of \
+     this name, and stays"
+        .to_owned()
+}
