@@ -51,6 +51,14 @@ pub struct ObjectMeta {
     pub other: BTreeMap<String, Value>,
 }
 
+impl ObjectMeta {
+    /// Tells whether an annotation says `true`: a switch that is on.
+    #[must_use]
+    pub fn says_true(&self, annotation: &str) -> bool {
+        self.annotations.get(annotation).is_some_and(|value| value.trim() == "true")
+    }
+}
+
 /// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -124,8 +124,8 @@ pub const ANNOTATION_ALLOW_EMPTY_VOLUMES: &str = "lifeboat.io/allow-empty-volume
 /// On storage locations that are directories: which bucket the directory is, as the marker in it says. One without the marker, or with
 /// another, is not used. An addition of Lifeboat.
 pub const ANNOTATION_BUCKET_ID: &str = "lifeboat.io/bucket-id";
-/// On requests to delete a backup: the deletion waits for restores that read it, and for claims that were restored from its snapshots and
-/// have no volume yet, instead of being refused. Its value does not matter. An addition of Lifeboat.
+/// `true` on requests to delete a backup: the deletion waits for restores that read it, and for claims that were restored from its snapshots and
+/// have no volume yet, instead of being refused. An addition of Lifeboat.
 pub const ANNOTATION_WAIT_FOR_RESTORES: &str = "lifeboat.io/wait-for-restores";
 /// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
 pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";

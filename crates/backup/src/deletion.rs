@@ -14,7 +14,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_object::{ApiResource, Catalog, GroupResource, Place, first_names};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Place, counted, first_names};
 use lifeboat_store::{Archive, StoreError};
 use lifeboat_volume::csi::{
     ArchivedSnapshots, SNAPSHOT_API, Unproven, UnprovenSnapshot, delete_actions, recorded_contents,
@@ -89,8 +89,8 @@ async fn note_unproven(backup: &Backup, uid: &str, all: Vec<UnprovenSnapshot>, e
     })?;
     let handles: Vec<&str> = all.iter().map(|one| one.handle.as_str()).collect();
     let text = format!(
-        "the backup {name} is deleted, and {} snapshots of it perhaps stay in the storage ({}): {key} in the bucket lists them with the reasons",
-        all.len(),
+        "{} of backup {name} may stay in the storage when the backup is deleted ({}): {key} in the bucket lists them with the reasons",
+        counted(all.len() as u64, "snapshot"),
         first_names(&handles)
     );
     env.operation.journal.warn(&Place::Velero, text);

@@ -96,8 +96,7 @@ pub(crate) struct UndeleteArgs {
 
 /// That another cluster than this one has made the backup from which an object is taken.
 async fn of_another_cluster(found: &Found, this: &str) -> Option<String> {
-    let claim = found.store.claim_of(&found.backup.metadata.name).await.ok().flatten();
-    let claimed = claim.map(|claim| claim.cluster_uid).filter(|uid| !uid.is_empty());
+    let claimed = found.store.cluster_of(&found.backup.metadata.name).await.ok().flatten();
     let made_by = claimed.or_else(|| source_cluster(&found.backup).map(str::to_owned))?;
     let is_another = !this.is_empty() && made_by != this;
     is_another.then(|| format!("The backup {} was made by another cluster, {made_by}.", named_with_time(&found.backup)))

@@ -344,7 +344,7 @@ impl Server {
             return BTreeMap::new();
         }
         let losses = losses_of_newest(self.world.schedules.iter(), self.world.backups.iter());
-        let lost: BTreeMap<&str, &Loss> = losses.values().map(|(backup, loss)| (*backup, loss)).collect();
+        let lost: BTreeMap<&str, &Loss> = losses.values().map(|lost| (lost.backup, &lost.loss)).collect();
         let told = ended.filter_map(|backup| {
             let name = &backup.metadata.name;
             Some((name.clone(), lost.get(name.as_str())?.to_string()))

@@ -80,24 +80,29 @@ pub(crate) async fn serve(ground: &Ground) {
     let cluster = ground.cluster().await;
     let types = types(&cluster).await;
     loop {
-        for mut snapshot in snapshots(&cluster, &types).await {
-            if !snapshot["status"].is_null() {
-                continue;
+        for snapshot in snapshots(&cluster, &types).await {
+            if snapshot["status"].is_null() {
+                take(ground, snapshot).await;
             }
-            let uid = snapshot["metadata"]["uid"].as_str().unwrap();
-            let content = format!("snapcontent-{uid}");
-            ground
-                .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
-                    "metadata": {"name": content}, "spec": {"driver": DRIVER, "deletionPolicy": "Delete"},
-                    "status": {"snapshotHandle": format!("snap-{uid}"), "restoreSize": 1 << 30, "readyToUse": false}}))
-                .await;
-            snapshot["apiVersion"] = "snapshot.storage.k8s.io/v1".into();
-            snapshot["kind"] = "VolumeSnapshot".into();
-            snapshot["status"] = json!({"boundVolumeSnapshotContentName": content, "creationTime": "1970-01-01T00:00:00Z", "readyToUse": false});
-            ground.put(snapshot).await;
         }
         sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Takes one snapshot that is asked for.
+pub(crate) async fn take(ground: &Ground, mut snapshot: Value) {
+    let uid = snapshot["metadata"]["uid"].as_str().unwrap();
+    let content = format!("snapcontent-{uid}");
+    ground
+        .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+            "metadata": {"name": content}, "spec": {"driver": DRIVER, "deletionPolicy": "Delete"},
+            "status": {"snapshotHandle": format!("snap-{uid}"), "restoreSize": 1 << 30, "readyToUse": false}}))
+        .await;
+    snapshot["apiVersion"] = "snapshot.storage.k8s.io/v1".into();
+    snapshot["kind"] = "VolumeSnapshot".into();
+    snapshot["status"] =
+        json!({"boundVolumeSnapshotContentName": content, "creationTime": "1970-01-01T00:00:00Z", "readyToUse": false});
+    ground.put(snapshot).await;
 }
 
 /// Lets all snapshots be ready.

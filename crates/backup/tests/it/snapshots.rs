@@ -1,6 +1,8 @@
 //! CSI snapshots of a backup, in a cluster in which the test itself is the driver with its controllers.
 
-use crate::driver::{DRIVER, FINALIZER, all_ready, claims, look, request, saved, serve, snapshots, types, waiting};
+use crate::driver::{
+    DRIVER, FINALIZER, all_ready, claims, look, request, saved, serve, snapshots, take, types, waiting,
+};
 use crate::ground::{Ground, NAME, Scripted};
 use lifeboat_action::BackupItemOutput;
 use lifeboat_api::{Backup, BackupPhase, Time};
@@ -329,7 +331,8 @@ async fn a_snapshot_that_failed_and_could_not_be_removed_then_is_removed_at_the_
     assert_eq!(snapshots(&env.cluster, &types(&env.cluster).await).await, Vec::<Value>::new());
 }
 
-/// The names of claims whose snapshots are asked for and not taken, each time that there are some, until it is dropped; they are taken then.
+/// The names of claims whose snapshots are asked for and not taken, at each look that finds some; those are taken before the next look.
+/// It goes on until it is dropped.
 async fn note_asked(ground: &Ground, asked: &Mutex<Vec<Vec<String>>>) {
     let cluster = ground.cluster().await;
     let types = types(&cluster).await;
@@ -340,14 +343,9 @@ async fn note_asked(ground: &Ground, asked: &Mutex<Vec<Vec<String>>>) {
             |snapshot: &Value| snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str().unwrap().to_owned();
         if !open.is_empty() {
             asked.lock().unwrap().push(open.iter().map(claim).collect());
-            tokio::select! {
-                () = serve(ground) => {}
-                () = async {
-                    while snapshots(&cluster, &types).await.iter().any(|snapshot| snapshot["status"].is_null() && open.iter().any(|one| one["metadata"]["uid"] == snapshot["metadata"]["uid"])) {
-                        sleep(Duration::from_millis(5)).await;
-                    }
-                } => {}
-            }
+        }
+        for snapshot in open {
+            take(ground, snapshot).await;
         }
         sleep(Duration::from_millis(10)).await;
     }

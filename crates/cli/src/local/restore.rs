@@ -61,7 +61,8 @@ pub(crate) struct RestoreArgs {
     /// --features EnableAPIGroupVersions
     #[arg(long, value_name = "FILE")]
     api_version_priorities: Option<PathBuf>,
-    /// For how long the results promise that the originals of recreated and removed objects stay in the bucket
+    /// How long the originals of recreated and removed objects stay in the bucket at least; a server that reads the bucket removes them
+    /// after that
     #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
     keep_replaced: Duration,
     /// Forget an earlier run of this restore that was cut off, and begin anew: what it has restored is there and is treated as any
@@ -143,8 +144,7 @@ impl RestoreArgs {
         let (from, this) = (SourceCluster::parse(&self.source_cluster), cluster.uid().await?);
         let mut others = Vec::new();
         for backup in usable {
-            let claim = store.claim_of(&backup.metadata.name).await?;
-            let claimed = claim.map(|claim| claim.cluster_uid);
+            let claimed = store.cluster_of(&backup.metadata.name).await?;
             if from.admits_claim(claimed.as_deref(), &this) {
                 let by = match claimed {
                     Some(uid) if uid == this => String::new(),

@@ -22,6 +22,7 @@ use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStorageLocation, DeleteBackupRequest, DownloadTargetKind, ObjectMeta,
     PodVolumeBackup, Restore, Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
 };
+use lifeboat_archive::layout::REPOSITORY_SNAPSHOTS;
 use lifeboat_client::Client;
 use lifeboat_control::{Hold, Lists, check_deletion, reads, refusal_for_reader};
 use std::io::Write;
@@ -301,7 +302,7 @@ fn what_stays(name: &str, by_files: usize, moves: bool) -> Option<String> {
     };
     Some(format!(
         "the data of {of} of backup {name} stays in repositories, because this version of Lifeboat has no mover that deletes it; the \
-         snapshot IDs are kept below metadata/lifeboat-repository-snapshots/ in the storage location"
+         server keeps the snapshot IDs of Velero's own mover below {REPOSITORY_SNAPSHOTS} in the storage location"
     ))
 }
 

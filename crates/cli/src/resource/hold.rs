@@ -65,7 +65,7 @@ impl ReleaseArgs {
         for name in &self.names {
             match write_hold(&client, name, None, |_| Ok(())).await {
                 Ok((backup, true)) => {
-                    writeln!(std::io::stdout(), "Backup \"{name}\" is released.")?;
+                    writeln!(std::io::stdout(), "The hold of backup \"{name}\" is released.")?;
                     said(unrecorded(&backup, locations.as_deref(), "goes on holding it"))?;
                 }
                 Ok((_, false)) => writeln!(std::io::stdout(), "Backup \"{name}\" is not held.")?,

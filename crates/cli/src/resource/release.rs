@@ -175,7 +175,7 @@ pub(super) async fn release(
         });
         match released.await {
             Ok((backup, _)) => {
-                writeln!(std::io::stdout(), "Backup \"{name}\" is released.")?;
+                writeln!(std::io::stdout(), "Backup \"{name}\" is released from the rules of its schedule.")?;
                 said(unrecorded(&backup, Some(locations), "goes on keeping it"))?;
             }
             Err(e) => errors.push(e),
@@ -196,10 +196,11 @@ pub(super) fn staying(schedule: &str, kept: &[&Fate]) -> Option<String> {
     let names = kept.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
     (!kept.is_empty()).then(|| {
         format!(
-            "{} of schedule {schedule} stay{} until released, because its rules have kept {}: {names}{more} (`expiry --release --schedule \
+            "{} of schedule {schedule} stay{} until somebody releases {}, because its rules have kept {}: {names}{more} (`expiry --release --schedule \
              {schedule}`).",
             counted(kept.len() as u64, "backup"),
             if kept.len() == 1 { "s" } else { "" },
+            if kept.len() == 1 { "it" } else { "them" },
             if kept.len() == 1 { "it" } else { "them" },
         )
     })
@@ -276,7 +277,7 @@ mod tests {
         let becomes: Vec<&Becomes> = after.iter().map(|fate| &fate.becomes).collect();
         let over: Timestamp = "2026-11-24T03:00:00Z".parse().unwrap();
         assert_eq!(becomes, [&Becomes::Goes(over); 2]);
-        let expected = "2 backups of schedule nightly stay until released, because its rules have kept them: nightly-20261121030000, \
+        let expected = "2 backups of schedule nightly stay until somebody releases them, because its rules have kept them: nightly-20261121030000, \
                         nightly-20261122030000 (`expiry --release --schedule nightly`).";
         assert_eq!(staying("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));
         assert_eq!(staying("other", &kept_by_rules(&all, "other")), None);

@@ -204,9 +204,9 @@ async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode
         let name = &schedule.metadata.name;
         let told = staying(name, &kept_by_rules(&all, name));
         let released = format!(
-            "The backups that the rules of schedule {name} keep are released: each goes when its time is over."
+            "The backups that the rules of schedule {name} keep will be released: each goes when its time is over."
         );
-        said(told.map(|told| if args.release_backups { format!("{told}\n{released}") } else { told }))?;
+        said(told.map(|told| if args.release_backups { released } else { told }))?;
     }
     let Some((found, mut errors)) = chosen::<Schedule>(&args.delete, &client).await? else {
         return Ok(ExitCode::SUCCESS);

@@ -233,12 +233,11 @@ impl Search<'_> {
         let Origin { from, this } = &self.origin;
         let (admits, of) = match &self.place {
             Place::Bucket(store) => {
-                let claim = match store.claim_of(&backup.metadata.name).await {
+                let claimed = match store.cluster_of(&backup.metadata.name).await {
                     // The look at the backup itself says it.
                     Err(e) if e.is_damage() => None,
-                    claim => claim?,
+                    claimed => claimed?,
                 };
-                let claimed = claim.map(|claim| claim.cluster_uid);
                 (from.admits_claim(claimed.as_deref(), this), claimed)
             }
             Place::Server(_) => (from.admits(backup), source_cluster(backup).map(str::to_owned)),

@@ -212,10 +212,14 @@ impl Dice {
     /// Policies for a spec; null for none.
     fn policy(&mut self, spec: &Value) -> Value {
         let mut policy = json!({"version": "v1"});
+        // Beside old filters those of a policy are refused.
         let is_old = ["includedResources", "excludedResources", "includeClusterResources"]
             .iter()
             .any(|field| !spec[field].is_null());
-        if !is_old && self.one_in(3) {
+        if is_old {
+            return Value::Null;
+        }
+        if self.one_in(3) {
             let mut lists = json!({});
             for (scope, names) in [("Namespace", &NAMESPACED[..]), ("Cluster", &CLUSTER)] {
                 let [included, excluded] = self.two_lists(names, 3);

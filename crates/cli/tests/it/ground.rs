@@ -220,6 +220,13 @@ impl Ground {
         lines.filter(|(name, _)| *name != "kube-root-ca.crt").map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
     }
 
+    /// Lets the hour be over in which a location that was just found, or became writable, is not cleaned up.
+    pub(crate) fn let_an_hour_pass(&self, namespace: &str, location: &str) {
+        let since = "lifeboat.io/writable-since=2026-01-01T00:00:00Z";
+        let location = format!("backupstoragelocations.velero.io/{location}");
+        self.bed.kubectl(&["-n", namespace, "annotate", "--overwrite", &location, since]);
+    }
+
     pub(crate) fn lose(&self, name: &str) {
         self.bed.kubectl(&["delete", "namespace", name, "--timeout=60s"]);
     }

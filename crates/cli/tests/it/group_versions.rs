@@ -77,8 +77,10 @@ fn restored(from: &Bed, definitions: &[(&str, &[&str])], more: &[&str]) -> (i32,
     let to = Bed::start();
     serve(&to, definitions);
     let log = to.plane.audit_log();
+    // Another cluster's restore of this bucket has another name.
+    let name = format!("into-{}", definitions[0].0);
     let args = [
-        &["restore", "r", "--from-backup", "b", "--exclude-resources", "customresourcedefinitions"],
+        &["restore", &name, "--from-backup", "b", "--exclude-resources", "customresourcedefinitions"],
         &FEATURE[..],
         more,
     ];

@@ -28,20 +28,6 @@ fn expiration(backup: &Value) -> jiff::Timestamp {
     backup["status"]["expiration"].as_str().expect("an expiration").parse().expect("a time")
 }
 
-/// The first hour of a location is over.
-fn is_writable_for_long(ground: &Ground, namespace: &str) {
-    let since = "lifeboat.io/writable-since=2026-01-01T00:00:00Z";
-    ground.bed.kubectl(&[
-        "-n",
-        namespace,
-        "annotate",
-        "--overwrite",
-        "backupstoragelocations.velero.io",
-        "main",
-        since,
-    ]);
-}
-
 /// What becomes of each backup, by its name.
 fn becomes(ground: &Ground, line: &str) -> Vec<(String, String, String)> {
     let all: Vec<Value> = serde_json::from_str(&ok(ground, line)).expect("JSON");
@@ -59,7 +45,7 @@ fn what_is_held_outlives_its_time_in_every_cluster() {
     let gc = ["--garbage-collection-frequency", "2s"];
     let _server = ground.server_with("one", &kubeconfig, &gc);
     ground.until("backupstoragelocation", "main", "Available");
-    is_writable_for_long(&ground, "velero");
+    ground.let_an_hour_pass("velero", "main");
     for name in ["held", "goes"] {
         ok(
             &ground,
@@ -70,7 +56,7 @@ fn what_is_held_outlives_its_time_in_every_cluster() {
     ground.bed.kubectl(&["create", "namespace", "other"]);
     let spec = ground.get("backupstoragelocation", "main")["spec"].clone();
     ground.velero_in("other", "BackupStorageLocation", "main", &spec);
-    is_writable_for_long(&ground, "other");
+    ground.let_an_hour_pass("other", "main");
     let other = [&gc[..], &["--namespace", "other"]].concat();
     let second = ground.server_with("two", &kubeconfig, &other);
     ground.until_in("other", "backup", "held", "Completed");
@@ -106,7 +92,7 @@ fn what_is_held_outlives_its_time_in_every_cluster() {
     assert_eq!(becomes(&ground, "-n other expiry -o json"), [held]);
     assert!(gunzip_json(&bucket.join("backups/held/held-resource-list.json.gz"))["v1/ConfigMap"].is_array());
 
-    assert_eq!(ok(&ground, "backup release held"), "Backup \"held\" is released.\n");
+    assert_eq!(ok(&ground, "backup release held"), "The hold of backup \"held\" is released.\n");
     assert_eq!(ok(&ground, "backup release held"), "Backup \"held\" is not held.\n");
     eventually("the release in the bucket", || {
         record(&bucket, "held")["metadata"]["annotations"]["lifeboat.io/hold-until"] == "released"
@@ -123,7 +109,7 @@ fn the_last_good_backup_of_a_schedule_with_rules_stays() {
     let bucket = ground.directory("main", &json!({"default": true}));
     let _server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--garbage-collection-frequency", "2s"]);
     ground.until("backupstoragelocation", "main", "Available");
-    is_writable_for_long(&ground, "velero");
+    ground.let_an_hour_pass("velero", "main");
     for (schedule, flags) in [("plain", ""), ("kept", " --keep-last-good")] {
         let create = "--schedule @every~1000h --include-namespaces shop --storage-location main --ttl 20s";
         ok(&ground, &format!("schedule create {schedule} {create}{flags}"));
@@ -153,7 +139,7 @@ fn the_last_good_backup_of_a_schedule_with_rules_stays() {
         kept_by.as_str().is_some_and(|text| text.contains(r#""rules":{"keepWeekly":3}"#))
     });
     let run = lifeboat(&ground, "schedule retention kept --none");
-    let stays = "1 backup of schedule kept stays until released, because its rules have kept it: kept-1 (`expiry --release --schedule \
+    let stays = "1 backup of schedule kept stays until somebody releases it, because its rules have kept it: kept-1 (`expiry --release --schedule \
                  kept`).\n";
     assert_eq!((run.code, run.err), (0, format!("Schedule \"kept\" keeps no new backup beyond its time.\n{stays}")));
     assert!(ground.get("schedule", "kept")["spec"]["retention"].is_null());
@@ -170,7 +156,7 @@ fn the_last_good_backup_of_a_schedule_with_rules_stays() {
     let [goes] = &serde_json::from_str::<Vec<Value>>(&run.out).expect("JSON")[..] else { panic!("{run:?}") };
     assert_eq!((&goes["backup"], &goes["becomes"]), (&json!("kept-1"), &json!("Goes")));
     let run = ok(&ground, "expiry --release --schedule kept --confirm");
-    assert!(run.ends_with("Backup \"kept-1\" is released.\n"), "{run}");
+    assert!(run.ends_with("Backup \"kept-1\" is released from the rules of its schedule.\n"), "{run}");
     eventually("the release in the record", || {
         let kept_by = record(&bucket, "kept-1")["metadata"]["annotations"]["lifeboat.io/kept-by"].clone();
         kept_by.as_str().is_some_and(|text| text.contains(r#""recorded":true"#))

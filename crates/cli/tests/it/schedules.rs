@@ -178,7 +178,10 @@ fn a_backup_goes_when_its_time_is_over() {
     let bucket = ground.directory("main", &json!({"default": true}));
     let sealed = ground.directory("sealed", &json!({}));
     let _server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--garbage-collection-frequency", "2s"]);
-    ground.until("backupstoragelocation", "sealed", "Available");
+    for location in ["main", "sealed"] {
+        ground.until("backupstoragelocation", location, "Available");
+        ground.let_an_hour_pass("velero", location);
+    }
     let has = |bucket: &Path, folder: &str| bucket.join(folder).exists();
     let run = |name: &str, location: &str, ttl: &str| {
         ok(
@@ -220,6 +223,11 @@ fn a_backup_goes_when_its_time_is_over() {
         "--patch",
         r#"{"spec":{"accessMode":"ReadWrite"}}"#,
     ]);
+    eventually("the note since when it can be written", || {
+        let location = ground.get("backupstoragelocation", "sealed");
+        location["metadata"]["annotations"]["lifeboat.io/writable-since"].is_string()
+    });
+    ground.let_an_hour_pass("velero", "sealed");
     ground.until_gone("backup", "kept");
     assert!(!has(&sealed, "backups/kept"));
     assert_eq!(phase(&ground.get("backup", "stays")), "Completed");

@@ -352,6 +352,7 @@ fn long_each_run_of_a_schedule_is_made_once_while_servers_die() {
     let mut fleet = Fleet::start(&ground, seed);
     for location in ["disk", "cloud"] {
         ground.until("backupstoragelocation", location, "Available");
+        ground.let_an_hour_pass("velero", location);
     }
     let plans = Plan::all();
     for plan in &plans {

@@ -158,7 +158,8 @@ fn a_collector_that_is_away_costs_an_operation_one_warning() {
         let run = local(&sandbox, folder.path(), &format!("http://{address}"), &args);
         assert_eq!(run.code, 0, "{run:?}");
         assert!(run.out.starts_with("Backup completed with status: Completed. "), "{run:?}");
-        let warned = run.err.contains(&format!("spans of traces could not be sent spans=8 collector=\"{address}\""));
+        let warned =
+            run.err.contains(&format!("warning: spans of traces could not be sent (spans 8, collector {address}): "));
         assert!(warned && run.err.contains(why) && run.err.lines().count() == 1, "{run:?}");
     }
 }

@@ -181,20 +181,6 @@ impl Cluster {
     fn log(&self) -> String {
         if self.starts == 0 { String::new() } else { self.ground.log(&format!("server-{}", self.starts)) }
     }
-
-    /// Lets the hour be over in which a location that was just found is not cleaned up.
-    fn let_an_hour_pass(&self) {
-        let annotation = "lifeboat.io/writable-since=2020-01-01T00:00:00Z";
-        self.ground.bed.kubectl(&[
-            "annotate",
-            "--overwrite",
-            "backupstoragelocation",
-            "main",
-            "-n",
-            "velero",
-            annotation,
-        ]);
-    }
 }
 
 /// All that the test changes.
@@ -260,7 +246,7 @@ impl World {
                 "is installed anew, empty".to_owned()
             }
             15 => {
-                self.clusters[number].let_an_hour_pass();
+                self.clusters[number].ground.let_an_hour_pass("velero", "main");
                 "has had its location for an hour".to_owned()
             }
             _ if works => "rests".to_owned(),
@@ -435,7 +421,7 @@ fn two_clusters_with_one_bucket_lose_nothing_that_is_kept() {
         cluster.kill();
         cluster.define(&lifeboat_api::crds());
         cluster.start(&folder, 0);
-        cluster.let_an_hour_pass();
+        cluster.ground.let_an_hour_pass("velero", "main");
     }
     let kept: BTreeSet<String> = world.model.kept().into_iter().collect();
     eventually("the end of what nothing keeps", || world.model.free().iter().all(|name| !is_in(&bucket, name)));

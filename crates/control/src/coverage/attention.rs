@@ -4,7 +4,7 @@ use super::failures::because;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
 use crate::phase::fate::Lists;
 use crate::phase::schedule::ScheduleStanding;
-use crate::phase::shrunken::losses_of_newest;
+use crate::phase::shrunken::{LossOfNewest, losses_of_newest};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Time, well_known};
 use lifeboat_object::counted;
@@ -136,14 +136,19 @@ impl Notes<'_> {
 
     fn losses(&mut self, lists: &Lists) {
         let program = self.program;
-        for (schedule, (backup, loss)) in losses_of_newest(lists.schedules.iter(), lists.backups.iter()) {
+        let losses = losses_of_newest(lists.schedules.iter(), lists.backups.iter());
+        for LossOfNewest { schedule, backup, loss } in losses.into_values() {
+            let (name, namespace) = (&schedule.metadata.name, &schedule.metadata.namespace);
+            let keeps = match schedule.retention() {
+                Ok(None) => format!("no rules keep the earlier ones, but `{program} backup hold {}` does", loss.before),
+                _ => "its rules keep the earlier ones meanwhile".to_owned(),
+            };
             let next = format!(
-                "look whether the namespaces of schedule {schedule} are there (`{program} backup describe {backup} --details`); until then \
-                 its rules keep the backups before beside the new ones. If it is as it should be: `kubectl annotate schedules.velero.io \
-                 {schedule} {}=0`",
+                "look whether the namespaces of schedule {name} are there (`{program} backup describe {backup} --details`); {keeps}. If \
+                 it is as it should be: `kubectl annotate --overwrite -n {namespace} schedules.velero.io {name} {}=0`",
                 well_known::ANNOTATION_SHRINK_THRESHOLD
             );
-            self.add(format!("the last good backup of schedule {schedule}, {backup}, {loss}"), next);
+            self.add(format!("the last good backup of schedule {name}, {backup}, {loss}"), next);
         }
     }
 

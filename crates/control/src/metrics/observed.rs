@@ -22,7 +22,7 @@ impl Metrics {
         let losses = losses_of_newest(world.schedules.iter(), world.backups.iter());
         for schedule in world.schedules.iter() {
             let label = schedule.label();
-            let lost = losses.get(&label).map_or(0, |(_, loss)| loss.had - loss.has);
+            let lost = losses.get(&label).map_or(0, |lost| lost.loss.had - lost.loss.has);
             self.lost.with_label_values(&[label.as_str()]).set(lost as f64);
         }
     }

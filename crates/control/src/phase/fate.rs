@@ -4,6 +4,7 @@ use super::expiry::{Around, Becomes, Obstacle, becomes};
 use super::facts::stands_for;
 use super::keep::Keeper;
 use super::kept::{Kept, Member, Standing, keepers};
+use super::kept_by::schedule_label;
 use super::location::{NoLocation, is_readable, location_of};
 use super::others::Sightings;
 use super::request::ByBackup;
@@ -13,6 +14,7 @@ use super::writable::spares_until;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Restore, Schedule};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// All that decides it, of one namespace.
@@ -66,25 +68,28 @@ pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
     let sightings: Sightings<'_> = lists.backups.iter().collect();
     let labels: BTreeMap<String, &Schedule> =
         lists.schedules.iter().map(|schedule| (schedule.label(), schedule)).collect();
-    let mut by_schedule: BTreeMap<&str, Vec<Member<'_>>> = BTreeMap::new();
+    let mut by_schedule: BTreeMap<Cow<'_, str>, Vec<Member<'_>>> = BTreeMap::new();
     for backup in &lists.backups {
-        let Some(label) = backup.schedule_label() else { continue };
+        let Some(label) = schedule_label(backup) else { continue };
         let deletion_is_asked = requests.of(backup).is_open;
         let is_readable = lists.location_of(backup).is_ok_and(is_readable);
         by_schedule.entry(label).or_default().push(Member { backup, deletion_is_asked, is_readable });
     }
-    let kept: BTreeMap<&str, Kept> = by_schedule
+    let kept: BTreeMap<Cow<'_, str>, Kept> = by_schedule
         .into_iter()
         .map(|(label, members)| {
-            let standing = labels.get(label).map_or(Standing::Gone { label }, |schedule| Standing::Here(schedule));
-            (label, Kept::of(standing, zone, &members))
+            let gone = Standing::Gone { label: &label };
+            let standing = labels.get(&*label).map_or(gone, |schedule| Standing::Here(schedule));
+            let kept = Kept::of(standing, zone, &members);
+            (label, kept)
         })
         .collect();
     let restores = lists.restores.iter().filter(|restore| !has_ended(restore));
     let restores: BTreeMap<&str, &Restore> =
         restores.map(|restore| (restore.spec.backup_name.as_str(), restore)).collect();
     let fate = |backup: &Backup| {
-        let label = backup.schedule_label();
+        let label = schedule_label(backup);
+        let label = label.as_deref();
         let location = lists.location_of(backup);
         let elsewhere = sightings.expires_elsewhere(backup, location.clone().ok(), now).map(str::to_owned);
         let kept = label.and_then(|label| kept.get(label)).filter(|_| elsewhere.is_none());

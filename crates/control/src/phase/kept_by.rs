@@ -1,6 +1,7 @@
 //! The rules that keep a backup lie in its record: how the backup and its record come to say the same.
 
-use lifeboat_api::{KeptBy, ObjectMeta, well_known};
+use lifeboat_api::{Backup, KeptBy, ObjectMeta, label_value, well_known};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 type Annotations = BTreeMap<String, String>;
@@ -21,12 +22,48 @@ pub(crate) fn is_released(meta: &ObjectMeta) -> bool {
     may_be_released(meta) && matches!(KeptBy::of(meta), Some(Ok(kept)) if kept.released.is_some())
 }
 
+/// The label of the schedule of a backup. One that has lost it is of the schedule whose rules it says; of most backups this is known without
+/// reading the JSON.
+pub(crate) fn schedule_label(backup: &Backup) -> Option<Cow<'_, str>> {
+    if let Some(label) = backup.schedule_label() {
+        return Some(Cow::Borrowed(label));
+    }
+    let said = KeptBy::of(&backup.metadata)?.ok()?;
+    Some(said.schedule).filter(|schedule| !schedule.is_empty()).map(|schedule| Cow::Owned(label_value(&schedule)))
+}
+
 /// Makes a backup and its record agree. Released is released, wherever that was said. Otherwise the cluster that has made the backup
-/// (`is_own`) knows the rules, and others take over what the record says; what cannot be followed gives way to what can.
+/// (`is_own`) knows the rules, and others take over what the record says; what cannot be followed gives way to what can. Where the
+/// schedule may stand here, [`agree_beside`] is asked.
 pub(crate) fn agree(own: &mut Annotations, record: &mut Annotations, is_own: bool) {
     let Some(agreed) = agreed(own, record, is_own) else { return };
     for annotations in [own, record] {
         annotations.insert(NAME.to_owned(), agreed.clone());
+    }
+}
+
+/// Whether the rules of its schedule keep a backup here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InForce {
+    Yes,
+    No,
+    /// Nobody has looked.
+    Unknown,
+}
+
+/// [`agree`], but for a release that the record alone says, because another cluster has written it: where the schedule stands in the
+/// cluster that has made the backup (`is_own`), and its rules keep it, they go on to, and the record says so again.
+pub(crate) fn agree_beside(own: &mut Annotations, record: &mut Annotations, is_own: bool, in_force: InForce) {
+    let says = |annotations: &Annotations| KeptBy::parse(annotations.get(NAME)?).ok();
+    let is_kept = says(own).is_some_and(|kept| kept.released.is_none());
+    let is_released_there = says(record).is_some_and(|kept| kept.released.is_some());
+    if !(is_own && is_kept && is_released_there) {
+        return agree(own, record, is_own);
+    }
+    match in_force {
+        InForce::Yes => record.extend(own.get_key_value(NAME).map(|(name, text)| (name.clone(), text.clone()))),
+        InForce::No => agree(own, record, is_own),
+        InForce::Unknown => {}
     }
 }
 
@@ -89,6 +126,45 @@ mod tests {
                 agree(&mut here, &mut there, is_own);
                 assert_eq!(here, before, "{what}: once they agree, nothing more is to be done");
             }
+        }
+    }
+
+    #[test]
+    fn another_cluster_does_not_release_what_the_schedule_keeps_in_its_own() {
+        let (a, b) = (r#"{"schedule":"a"}"#, r#"{"schedule":"b"}"#);
+        let released = r#"{"schedule":"a","released":"2026-11-22T00:00:00Z","recorded":true}"#;
+        for (what, own, record, is_own, in_force, expected) in [
+            ("its rules keep it", a, released, true, InForce::Yes, [a, a]),
+            ("the schedule is gone", a, released, true, InForce::No, [released, released]),
+            ("that is not known here", a, released, true, InForce::Unknown, [a, released]),
+            ("it is another cluster's", a, released, false, InForce::Yes, [released, released]),
+            ("nothing is said here", "", released, true, InForce::Yes, [released, released]),
+            ("it was released here", released, a, true, InForce::Yes, [released, released]),
+            ("nobody has released it", a, b, true, InForce::Unknown, [a, a]),
+        ] {
+            let annotations = |text: &str| {
+                (!text.is_empty()).then(|| (NAME.to_owned(), text.to_owned())).into_iter().collect::<Annotations>()
+            };
+            let (mut here, mut there) = (annotations(own), annotations(record));
+            agree_beside(&mut here, &mut there, is_own, in_force);
+            assert_eq!([here, there], expected.map(annotations), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_backup_that_has_lost_the_label_of_its_schedule_is_of_the_one_whose_rules_it_says() {
+        for (label, text, expected) in [
+            (Some("a"), r#"{"schedule":"b"}"#, Some("a")),
+            (None, r#"{"schedule":"b"}"#, Some("b")),
+            (None, r#"{"schedule":""}"#, None),
+            (None, "7", None),
+            (None, "", None),
+        ] {
+            let mut backup = Backup::default();
+            let label = label.map(|label| (well_known::LABEL_SCHEDULE_NAME.to_owned(), label.to_owned()));
+            backup.metadata.labels.extend(label);
+            backup.metadata.annotations.extend((!text.is_empty()).then(|| (NAME.to_owned(), text.to_owned())));
+            assert_eq!(schedule_label(&backup).as_deref(), expected, "{text}");
         }
     }
 

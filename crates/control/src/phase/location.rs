@@ -142,11 +142,6 @@ pub(crate) fn found<'l>(
     get(name).ok_or_else(|| NoLocation::Named(name.to_owned()))
 }
 
-/// Whether an annotation of a location says `true`.
-pub(crate) fn is_marked(location: &BackupStorageLocation, annotation: &str) -> bool {
-    location.metadata.annotations.get(annotation).is_some_and(|value| value.trim() == "true")
-}
-
 /// Whether what lies in a location can be read, as far as is known.
 pub(crate) fn is_readable(location: &BackupStorageLocation) -> bool {
     location.status.phase == Some(BackupStorageLocationPhase::Available)

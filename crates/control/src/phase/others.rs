@@ -1,6 +1,5 @@
 //! Which cluster lets a backup go when its time is over: the one that has made it, which alone knows what it is for.
 
-use super::location::is_marked;
 use super::taken_over::{is_of_another_cluster, source_cluster};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, Time, well_known};
@@ -41,7 +40,8 @@ impl Sightings<'_> {
         now: Timestamp,
     ) -> Option<&'a str> {
         let cluster = source_cluster(backup).filter(|_| is_of_another_cluster(backup))?;
-        let is_told = location.is_some_and(|location| is_marked(location, well_known::ANNOTATION_EXPIRE_OTHERS));
+        let is_told =
+            location.is_some_and(|location| location.metadata.says_true(well_known::ANNOTATION_EXPIRE_OTHERS));
         let seen = self.0.get(&(cluster, backup.spec.storage_location.as_str()));
         // What came since the last sync is not known: a server that was away for weeks has seen nobody.
         let looked = location.and_then(|location| location.status.last_synced_time).map(Time::timestamp);

@@ -53,11 +53,20 @@ fn is_lost(had: u64, has: u64, threshold: u8) -> bool {
     threshold > 0 && had > 0 && (has == 0 || u128::from(has) * 100 < share)
 }
 
-/// Of each of these schedules whose newest good backup has lost objects: its label, the name of that backup, and what is lost.
+/// The newest good backup of a schedule, which has lost objects.
+#[derive(Clone, Debug)]
+pub(crate) struct LossOfNewest<'b> {
+    pub(crate) schedule: &'b Schedule,
+    /// The name of the backup.
+    pub(crate) backup: &'b str,
+    pub(crate) loss: Loss,
+}
+
+/// The losses of the newest good backups of these schedules, by the label of the schedule.
 pub(crate) fn losses_of_newest<'b>(
     schedules: impl Iterator<Item = &'b Schedule>,
     backups: impl Iterator<Item = &'b Backup>,
-) -> BTreeMap<String, (&'b str, Loss)> {
+) -> BTreeMap<String, LossOfNewest<'b>> {
     let mut of_label: BTreeMap<&str, Vec<&Backup>> = BTreeMap::new();
     for backup in backups.filter(|b| items(b).is_some() && is_good(b, false) && !is_of_another_cluster(b)) {
         of_label.entry(backup.schedule_label().unwrap_or_default()).or_default().push(backup);
@@ -66,9 +75,10 @@ pub(crate) fn losses_of_newest<'b>(
         let label = schedule.label();
         let mut good = of_label.get(label.as_str())?.clone();
         good.sort_by_key(|backup| (stands_for(&schedule.metadata.name, backup), &backup.metadata.name));
-        let newest = good.last()?.metadata.name.as_str();
+        let backup = good.last()?.metadata.name.as_str();
         let threshold = schedule.shrink_threshold().unwrap_or(DEFAULT);
-        Some((label, (newest, losses(good.into_iter(), threshold).remove(newest)?)))
+        let loss = losses(good.into_iter(), threshold).remove(backup)?;
+        Some((label, LossOfNewest { schedule, backup, loss }))
     };
     schedules.filter_map(of_schedule).collect()
 }
@@ -133,7 +143,7 @@ mod tests {
         }
         let found = |schedule: &Schedule, all: &[Backup]| {
             let mut found = losses_of_newest(std::iter::once(schedule), all.iter());
-            found.remove("s").map(|(name, loss)| (name.to_owned(), loss))
+            found.remove("s").map(|lost| (lost.backup.to_owned(), lost.loss))
         };
         let loss = Loss { before: "s-20261120030000".into(), had: 9, has: 1 };
         assert_eq!(found(&schedule, &all), Some(("s-20261121030000".into(), loss)));

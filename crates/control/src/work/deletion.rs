@@ -108,7 +108,7 @@ impl Target {
 }
 
 fn waits_for_restores(request: &DeleteBackupRequest) -> bool {
-    request.metadata.annotations.contains_key(well_known::ANNOTATION_WAIT_FOR_RESTORES)
+    request.metadata.says_true(well_known::ANNOTATION_WAIT_FOR_RESTORES)
 }
 
 /// That claims still need the snapshots of a backup; `None` when none does. Where nobody may list claims nothing is known of them.

@@ -7,6 +7,7 @@ use super::backup::is_record_of;
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::hold::set_elsewhere;
 use crate::phase::keep::{Keeper, describe};
+use crate::phase::kept_by::InForce;
 use crate::phase::taken_over::is_of_another_cluster;
 use crate::phase::{hold, kept_by};
 use jiff::Timestamp;
@@ -32,9 +33,11 @@ pub(crate) async fn prolong(
     location: Option<&BackupStorageLocation>,
     (by, change): (&[Keeper], Change),
 ) -> Finished {
+    let is_by_rules = by.iter().any(|by| matches!(by, Keeper::Rules { .. } | Keeper::WrongRules { .. }));
+    let in_force = if is_by_rules { InForce::Yes } else { InForce::No };
     let (name, by, until) = (&backup.metadata.name, describe(by), change.until.map(|until| until.to_string()));
     tracing::info!(backup = name, until, by, "a backup is kept: its expiration is moved");
-    write(context, backup, location, change).await
+    write(context, backup, location, Asked { change, in_force }).await
 }
 
 /// Makes a backup and its record agree on what keeps it.
@@ -45,7 +48,9 @@ pub(crate) async fn record(
     change: Change,
 ) -> Finished {
     tracing::info!(backup = backup.metadata.name, "what keeps a backup is recorded in the bucket");
-    write(context, backup, location, change).await
+    // Only what the schedule keeps is given its rules.
+    let in_force = if change.note.is_some() { InForce::Yes } else { InForce::Unknown };
+    write(context, backup, location, Asked { change, in_force }).await
 }
 
 /// Takes over what another cluster has written into the record of a backup whose time is over, where that keeps it; nothing is
@@ -66,20 +71,22 @@ pub(super) async fn keep_as_record_says(
     }
     let (name, end) = (&backup.metadata.name, record.known.status.expiration.map(|end| end.to_string()));
     tracing::info!(backup = name, end, "the time of a backup is over, and another cluster keeps it");
-    write_agreement(context, &store, backup, Some(record), Change::default()).await.map(Some)
+    let asked = Asked { change: Change::default(), in_force: InForce::No };
+    write_agreement(context, &store, backup, Some(record), asked).await.map(Some)
+}
+
+/// A change, and whether the rules of the schedule keep the backup here.
+struct Asked {
+    change: Change,
+    in_force: InForce,
 }
 
 /// Changes a backup, and makes it and its record agree on what keeps it.
-async fn write(
-    context: &Context,
-    backup: &Backup,
-    location: Option<&BackupStorageLocation>,
-    change: Change,
-) -> Finished {
+async fn write(context: &Context, backup: &Backup, location: Option<&BackupStorageLocation>, asked: Asked) -> Finished {
     let missing = || Unfinished::Because(format!("there is no location of backup {}", backup.metadata.name));
     let store = context.visited_store(location.ok_or_else(missing)?).await.map_err(Unfinished::Because)?;
     let record = own_record(&store, backup).await?;
-    write_agreement(context, &store, backup, record, change).await
+    write_agreement(context, &store, backup, record, asked).await
 }
 
 /// The record of a backup.
@@ -120,7 +127,7 @@ async fn write_agreement(
     store: &Store,
     backup: &Backup,
     record: Option<Record>,
-    Change { until, note }: Change,
+    Asked { change: Change { until, note }, in_force }: Asked,
 ) -> Finished {
     let mut after = backup.clone();
     after.metadata.labels.remove(well_known::LABEL_GC_FAILURE);
@@ -132,7 +139,7 @@ async fn write_agreement(
     match record {
         Some(Record { all, .. }) => {
             let mut changed = all.clone();
-            reconcile(&mut after, &mut changed, until);
+            reconcile(&mut after, &mut changed, until, in_force);
             if changed != all {
                 store.change_record(&backup.metadata.name, &changed).await?;
             }
@@ -154,7 +161,7 @@ fn later(one: Option<Time>, other: Option<Time>) -> Option<Time> {
 
 /// Makes both say the same: the hold of the one that was changed, the rules that keep it, and the latest expiration. What else the record
 /// has stays.
-fn reconcile(backup: &mut Backup, record: &mut Value, until: Option<Timestamp>) {
+fn reconcile(backup: &mut Backup, record: &mut Value, until: Option<Timestamp>, in_force: InForce) {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let given = record["metadata"]["annotations"].as_object().into_iter().flatten();
     let before: BTreeMap<String, String> =
@@ -162,7 +169,7 @@ fn reconcile(backup: &mut Backup, record: &mut Value, until: Option<Timestamp>) 
     let mut there = before.clone();
     let is_own = !is_of_another_cluster(backup);
     hold::agree(&mut backup.metadata.annotations, &mut there);
-    kept_by::agree(&mut backup.metadata.annotations, &mut there, is_own);
+    kept_by::agree_beside(&mut backup.metadata.annotations, &mut there, is_own, in_force);
     if there != before {
         record["metadata"]["annotations"] = json!(there);
     }

@@ -92,7 +92,10 @@ fn a_backup_that_a_restore_reads_is_not_deleted_and_waits_when_that_is_asked() {
             let mut request = DeleteBackupRequest::default();
             request.spec.backup_name = "b".to_owned();
             if waits {
-                request.metadata.annotations.insert(well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), String::new());
+                request
+                    .metadata
+                    .annotations
+                    .insert(well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
             }
             let target = Target::of(&request, &world, None, NOW);
             let said = (target.refusal(&request), target.waits_for(&request).map(|restore| restore.name.clone()));

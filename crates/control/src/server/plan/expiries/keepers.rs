@@ -7,6 +7,7 @@ use crate::phase::expiry::Note;
 use crate::phase::hold::Hold;
 use crate::phase::keep::Keeper;
 use crate::phase::kept::{Kept, Member, Standing, keepers, marker};
+use crate::phase::kept_by::schedule_label;
 use crate::phase::location::is_readable;
 use crate::work::deletion::location_in;
 use crate::world::{Unreadable, World};
@@ -65,12 +66,12 @@ impl<'a> Keepers<'a> {
         }
         let says_rules = |backup: &&Backup| backup.metadata.annotations.contains_key(well_known::ANNOTATION_KEPT_BY);
         for backup in world.backups.iter().filter(says_rules) {
-            let Some(label) = backup.schedule_label() else { continue };
+            let Some(label) = schedule_label(backup) else { continue };
             let of_namespace = schedules.entry(&backup.metadata.namespace).or_default();
-            if !of_namespace.contains_key(label) {
+            if !of_namespace.contains_key(&*label) {
                 let is_it = |s: &&Schedule| s.metadata.namespace == backup.metadata.namespace && s.label() == label;
                 let found = world.schedules.iter().find(is_it).map(Found::Readable);
-                of_namespace.insert(label.to_owned(), Ruled::of(found, options));
+                of_namespace.insert(label.into_owned(), Ruled::of(found, options));
             }
         }
         Self { world, concerns, options, schedules }
@@ -105,7 +106,7 @@ impl<'a> Keepers<'a> {
         if self.schedules.is_empty() {
             return None;
         }
-        self.schedules.get(backup.metadata.namespace.as_str())?.get(backup.schedule_label()?)
+        self.schedules.get(backup.metadata.namespace.as_str())?.get(&*schedule_label(backup)?)
     }
 
     fn kept(&self, backup: &Backup) -> Option<&Kept> {
@@ -115,9 +116,9 @@ impl<'a> Keepers<'a> {
 
     /// What the rules of the schedule of this backup keep.
     fn followed(&self, ruled: &Ruled<'_>, of: &Backup) -> Kept {
-        let label = of.schedule_label();
+        let label = schedule_label(of);
         let default = self.options.default_location.as_deref();
-        let own = self.world.backups.beside(of).filter(|backup| backup.schedule_label() == label);
+        let own = self.world.backups.beside(of).filter(|backup| schedule_label(backup) == label);
         let own = own.map(|backup| Member {
             backup,
             deletion_is_asked: self.concerns.requests_for(backup).is_open,
@@ -127,7 +128,7 @@ impl<'a> Keepers<'a> {
         let standing = match ruled.standing {
             Some(Found::Readable(schedule)) => Standing::Here(schedule),
             Some(Found::Unreadable(schedule)) => Standing::Unreadable { name: &schedule.meta.name, why: &schedule.why },
-            None => Standing::Gone { label: label.unwrap_or_default() },
+            None => Standing::Gone { label: label.as_deref().unwrap_or_default() },
         };
         Kept::of(standing, &self.options.zone, &own)
     }
