@@ -31,7 +31,7 @@ pub(crate) fn all() -> Result<()> {
     println!(
         "-- deferred to make test-long: plugins that people use ({plugins}), first calls of a plugin under the detector of races, an \
          object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed, \
-         a dashboard on a backup"
+         two clusters on one bucket that take other random steps, a dashboard on a backup"
     );
     Ok(())
 }

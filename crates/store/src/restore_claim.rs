@@ -68,14 +68,14 @@ impl Store {
             },
         };
         let is_same = found.is_of(&claim.cluster_uid, &claim.restore_uid);
-        let is_anothers = !is_same && !found.is_beside(&claim.cluster_uid, &claim.namespace);
-        if is_anothers && !self.is_abandoned(name, &found, now).await? {
+        let is_foreign = !is_same && !found.is_beside(&claim.cluster_uid, &claim.namespace);
+        if is_foreign && !self.is_abandoned(name, &found, now).await? {
             return Err(self.restore_name_taken(name, found));
         }
         // Of those before, none goes sooner than was promised.
         claim.keep_replaced_until = claim.keep_replaced_until.max(found.keep_replaced_until);
         self.put_restore_claim(name, &claim).await?;
-        if is_anothers {
+        if is_foreign {
             // A third cluster may have found the same claim: of those, the last one has the name.
             sleep(SETTLED).await;
             let found = self.restore_claim(name).await?;

@@ -24,5 +24,6 @@ fn a_shop_moves_to_other_namespaces() {
     let after = snapshot::settled(&kubectl, &moved(&before, &MOVE), &[]);
     // Also those that nobody chose.
     assert_eq!(after["Service. boutique till"]["spec"]["ports"], before["Service. storefront till"]["spec"]["ports"]);
-    assert_eq!(named(&bed.results("move"), &results::kinds(&kubectl)), [""; 0]);
+    let results = bed.results("move");
+    assert_eq!(named(&results, &results::kinds(&kubectl)), [""; 0], "{results}");
 }

@@ -100,7 +100,8 @@ const CASES: [Case; 46] = [
         "- {conditions: {volumeTypes: [emptyDir]}, action: {type: fs-backup}}",
         &[("main:cache", "file system backup from the pod main (volume cache) by 1")],
     ),
-    case("- {conditions: {volumeTypes: [emptyDir]}, action: {type: snapshot}}", &[("main:cache", NO)]),
+    // No rule takes snapshots of what lives with its pod.
+    case("- {conditions: {volumeTypes: [emptyDir]}, action: {type: snapshot}}", &[]),
     case("- {conditions: {pvcPhase: [Pending]}, action: {type: skip}}", &[("wait", NO)]),
     case(
         "- {conditions: {pvcPhase: [Bound]}, action: {type: skip}}",

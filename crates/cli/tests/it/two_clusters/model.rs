@@ -45,13 +45,18 @@ pub(super) struct Model {
     pub(super) restores: BTreeMap<String, Restore>,
 }
 
+/// The schedule that never has rules. Another one has none while definitions without such a field are applied, and has them again.
+pub(super) const PLAIN: &str = "plain";
+
 /// How many the schedule keeps.
 const KEEPS: usize = 2;
 
 impl Model {
     pub(super) fn made(&mut self, backup: Backup, has_rules: bool) {
         let group = (backup.cluster.clone(), backup.schedule.clone());
-        if has_rules {
+        if backup.schedule == PLAIN {
+            self.free.insert(backup.name.clone());
+        } else if has_rules {
             let group = self.groups.entry(group).or_default();
             group.kept.push(backup.name.clone());
             let keeps = if group.has_changed { 1 } else { KEEPS };
@@ -59,8 +64,6 @@ impl Model {
             while group.kept.len() > keeps {
                 group.kept.remove(0);
             }
-        } else if !self.groups.contains_key(&group) {
-            self.free.insert(backup.name.clone());
         } else if let Some(group) = self.groups.get_mut(&group) {
             group.has_changed = true;
         }
