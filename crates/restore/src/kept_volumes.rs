@@ -115,7 +115,7 @@ impl KeptVolumes {
         };
         let (count, first) = (names.len(), first_names(&names));
         Some(format!(
-            "{count} {what} made again on {their} old storage, and nothing says of which cluster the backup is: if another one that still              runs uses that storage, both write to it: {first}"
+            "{count} {what} made again on {their} old storage, and nothing says of which cluster the backup is: if another one that still runs uses that storage, both write to it: {first}"
         ))
     }
 
