@@ -76,6 +76,7 @@ pub use restore::{
 };
 pub use retention::Retention;
 pub use schedule::{Schedule, SchedulePhase, ScheduleSpec, ScheduleStatus};
+pub use scheduled::DEFAULT_SHRINK_THRESHOLD;
 pub use selector::{LabelSelector, LabelSelectorRequirement};
 pub use time::Time;
 

@@ -29,7 +29,7 @@ impl Schedule {
     /// What is wrong with the annotation that says it.
     pub fn shrink_threshold(&self) -> Result<u8, String> {
         let name = well_known::ANNOTATION_SHRINK_THRESHOLD;
-        let Some(text) = self.metadata.annotations.get(name) else { return Ok(HALF) };
+        let Some(text) = self.metadata.annotations.get(name) else { return Ok(DEFAULT_SHRINK_THRESHOLD) };
         let percent = text.trim().trim_end_matches('%').parse().ok().filter(|percent| *percent <= 100);
         percent.ok_or_else(|| format!("invalid annotation {name}: {text:?} is no number of percent from 0 to 100"))
     }
@@ -83,8 +83,8 @@ impl Backup {
     }
 }
 
-/// In percent.
-const HALF: u8 = 50;
+/// The [threshold](Schedule::shrink_threshold) where nothing says another, in percent.
+pub const DEFAULT_SHRINK_THRESHOLD: u8 = 50;
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,7 @@ pub fn owner_of_files(restore: &Restore, settings: &Settings, cluster_uid: Strin
 }
 
 /// Until when the originals of objects stay that are recreated or removed now.
-pub(crate) fn kept_until(settings: &Settings, now: Timestamp) -> Timestamp {
+fn kept_until(settings: &Settings, now: Timestamp) -> Timestamp {
     let kept = SignedDuration::try_from(settings.keep_replaced.to_std()).unwrap_or(SignedDuration::MAX);
     now.saturating_add(kept).unwrap_or(Timestamp::MAX)
 }

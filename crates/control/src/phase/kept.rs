@@ -10,13 +10,13 @@ use super::hold::Hold;
 use super::keep::{Absence, Keeper};
 use super::kept_by::is_released;
 use super::retention::{Candidate, Rule, kept};
-use super::shrunken::{self, losses};
+use super::shrunken::losses;
 use super::taken_over::{is_of_another_cluster, source_cluster};
 use crate::cron::zone_of;
 use crate::phase::facts::deletion_has_begun;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use lifeboat_api::{Backup, KeptBy, Retention, Schedule};
+use lifeboat_api::{Backup, DEFAULT_SHRINK_THRESHOLD, KeptBy, Retention, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What keeps a backup at this time: its hold, then the rules that `kept` knows. What is half gone is not kept any more.
@@ -56,7 +56,7 @@ impl<'s> Standing<'s> {
                     schedule: schedule.metadata.name.clone(),
                     retention,
                     zone: zone_of(&schedule.spec.schedule, zone),
-                    shrink_threshold: schedule.shrink_threshold().unwrap_or(shrunken::DEFAULT),
+                    shrink_threshold: schedule.shrink_threshold().unwrap_or(DEFAULT_SHRINK_THRESHOLD),
                 })
             }),
             Self::Unreadable { why, .. } => Some(Err(why.to_owned())),
@@ -103,7 +103,7 @@ impl Rules {
             schedule: record.schedule,
             retention: record.rules?,
             zone: named.unwrap_or_else(|| zone.clone()),
-            shrink_threshold: record.shrink_threshold.unwrap_or(shrunken::DEFAULT),
+            shrink_threshold: record.shrink_threshold.unwrap_or(DEFAULT_SHRINK_THRESHOLD),
         })
     }
 

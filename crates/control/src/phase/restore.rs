@@ -1,10 +1,10 @@
 //! A restore (restore.md 1.1, api-and-controllers.md 3.10).
 
 use super::{Decision, MOST_ATTEMPTS, attempt};
-use lifeboat_api::{Restore, RestorePhase};
+use lifeboat_api::{Restore, RestorePhase, well_known};
 
 /// Keeps a restore until its files are deleted.
-pub(crate) const FINALIZER: &str = "restores.velero.io/external-resources-finalizer";
+pub(crate) const FINALIZER: &str = well_known::FINALIZER_RESTORE;
 
 /// What to do with a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use super::facts::{is_good, stands_for};
 use super::taken_over::is_of_another_cluster;
-use lifeboat_api::{Backup, Schedule, well_known};
+use lifeboat_api::{Backup, DEFAULT_SHRINK_THRESHOLD, Schedule, well_known};
 use lifeboat_object::counted;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -76,15 +76,12 @@ pub(crate) fn losses_of_newest<'b>(
         let mut good = of_label.get(label.as_str())?.clone();
         good.sort_by_key(|backup| (stands_for(&schedule.metadata.name, backup), &backup.metadata.name));
         let backup = good.last()?.metadata.name.as_str();
-        let threshold = schedule.shrink_threshold().unwrap_or(DEFAULT);
+        let threshold = schedule.shrink_threshold().unwrap_or(DEFAULT_SHRINK_THRESHOLD);
         let loss = losses(good.into_iter(), threshold).remove(backup)?;
         Some((label, LossOfNewest { schedule, backup, loss }))
     };
     schedules.filter_map(of_schedule).collect()
 }
-
-/// In percent, where what the schedule says cannot be followed.
-pub(crate) const DEFAULT: u8 = 50;
 
 #[cfg(test)]
 mod tests {

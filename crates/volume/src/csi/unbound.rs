@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// # Errors
 /// When they cannot be listed.
 pub async fn unbound_claims(cluster: &Cluster, backup: &str) -> Result<Vec<String>, CsiError> {
-    let claims = Arc::new(ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"));
+    let claims = Arc::new(ApiResource::persistent_volume_claims());
     let selector = format!("{LABEL_RESTORE_NAME},{LABEL_BACKUP_NAME}={}", label_value(backup));
     let mut found = Vec::new();
     each(cluster, selected(&claims, selector), |claim| {
