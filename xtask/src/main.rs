@@ -12,6 +12,7 @@ mod monitoring;
 mod scenarios;
 mod test;
 mod tools;
+mod words;
 
 use anyhow::{Result, bail};
 use lifeboat_testbed::{Binaries, program_of_crate};
@@ -25,6 +26,7 @@ fn main() -> Result<()> {
         "check" => check(),
         "check-edges" => edges::check(),
         "check-circles" => circles::check(),
+        "check-words" => words::check(args.first().map(String::as_str)),
         "check-monitoring" => monitoring::check(),
         "scenarios" => scenarios::write(),
         "book" => {
@@ -46,7 +48,7 @@ fn main() -> Result<()> {
         "image-check" => image_check::check(&args),
         "deploy" => deploy::write(),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, check-monitoring, scenarios, book, setup, test, test-node, test-long, bench, bench-large, fuzz, image, image-check or deploy"
+            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-monitoring, scenarios, book, setup, test, test-node, test-long, bench, bench-large, fuzz, image, image-check or deploy"
         ),
     }
 }
@@ -57,6 +59,7 @@ fn check() -> Result<()> {
     run("fuzz targets", cargo().args(["check", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml"]))?;
     timed("crate edges", edges::check)?;
     timed("circles of files", circles::check)?;
+    timed("words", || words::check(None))?;
     timed("table of scenarios", scenarios::check)?;
     timed("alerts and dashboard", monitoring::check)?;
     timed("book", || book::build().map(drop))?;
