@@ -5,7 +5,7 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long an operation is tried, attempts and pauses together, unless the user says otherwise.
+/// Default time limit of one operation: attempts and the pauses between them together.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 /// The first pause; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -21,7 +21,7 @@ pub struct Attempts {
     patience: Duration,
     failed: u32,
     pauses: ExponentialBackoff,
-    /// Whether the log says already that this takes long.
+    /// Set once the log has warned that the operation takes long.
     told: bool,
 }
 

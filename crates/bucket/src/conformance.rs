@@ -1,4 +1,4 @@
-//! One suite that every [`BlobStore`] passes. Panics at the first deviation; the store should be empty before.
+//! Conformance suite that every [`BlobStore`] passes. Panics at the first deviation; the store must be empty before.
 
 use crate::{
     BlobStore, Body, BucketError, Entry, ErrorKind, ListOptions, PutOptions, Retention, RetentionMode, collect,
@@ -8,7 +8,7 @@ use futures::StreamExt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// What [`PutOptions::if_absent`] is worth at a store.
+/// The guarantee that a store gives for [`PutOptions::if_absent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfAbsent {
     /// Of several at the same time exactly one wins, as the contract says.

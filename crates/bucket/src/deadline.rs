@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// How long a call may be silent.
+/// The longest times that a call may take without a sign of life.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
     /// For the answer to begin. To a put that is after all bytes were sent and stored: a store that sends large parts needs
@@ -99,7 +99,7 @@ impl Deadlined {
     }
 }
 
-/// What is handed to the inner store; the end is said by `None`.
+/// A piece of the body for the inner store, or the error of the body; `None` marks its end.
 type Handed = Option<Result<Bytes, BucketError>>;
 
 /// Hands on piece after piece, and the end; false when one that is ready is not taken for so long.
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(bytes, b"0123456789".repeat(5));
     }
 
-    /// Whether the pieces are at hand or come slowly.
+    /// Covers pieces that are at hand and pieces that come slowly.
     #[tokio::test(start_paused = true)]
     async fn a_put_that_takes_no_more_pieces_ends() {
         for (taken, pause) in [(0, 0), (0, 5), (2, 0), (2, 5), (2, 60)] {

@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-/// What the caller can do about it.
+/// Kinds of failure, told apart by the caller's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// There is no such key (or bucket): decide without it.
@@ -27,15 +27,15 @@ pub enum ErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} {key:?} in {store}: {message}")]
 pub struct BucketError {
-    /// What the caller can do.
+    /// The kind, which tells the caller what to do next.
     pub kind: ErrorKind,
-    /// What was attempted, such as `put`.
+    /// The operation that was attempted, such as `put`.
     pub operation: &'static str,
     /// On which key or prefix.
     pub key: String,
     /// In which store, as messages name it.
     pub store: String,
-    /// Why it failed.
+    /// The reason of the failure.
     pub message: String,
     /// The cause, if there is one below.
     #[source]
@@ -48,13 +48,13 @@ impl BucketError {
         Self { kind, operation, key: key.to_owned(), store, message, source: None }
     }
 
-    /// Whether trying again can help.
+    /// Returns true if trying again can help.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind, ErrorKind::Throttled | ErrorKind::Transient)
     }
 
-    /// Whether the key does not exist.
+    /// Returns true if the key does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.kind == ErrorKind::NotFound

@@ -1,4 +1,4 @@
-//! How many calls into file systems are in flight.
+//! Limits the calls into file systems that are in flight at once.
 
 use std::collections::HashMap;
 use std::fmt;

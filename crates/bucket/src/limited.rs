@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How much is asked of a store.
+/// Limits on the calls to a store and on the bytes moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// Calls in flight; a stream counts until it ends or is dropped. None for no limit.
@@ -211,7 +211,8 @@ mod tests {
         store.head("k").await.unwrap();
     }
 
-    /// What reads on asks which object it is while its stream would hold the only place.
+    /// Resuming a broken read asks for the object's `head`; the broken stream must have released the only place by
+    /// then.
     #[tokio::test(start_paused = true)]
     async fn one_place_is_enough_to_read_on() {
         let inner = Troubled::new(|n, _| if n == 2 { Fate::Cut(100_000) } else { Fate::Go });

@@ -1,5 +1,6 @@
-//! The marker in the root of a bucket that is a directory. A file system that is not mounted leaves an empty folder in its place, and that
-//! is no empty bucket: whoever has seen the marker there refuses a folder without it.
+//! The marker in the root of a bucket that is a directory. A file system that is not mounted leaves an empty folder in
+//! its place, which must not pass for an empty bucket: a client that has seen the marker there refuses a folder without
+//! it.
 
 use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, collect};
 use async_trait::async_trait;
@@ -49,8 +50,8 @@ pub async fn put_marker(store: &dyn BlobStore, id: &str) -> Result<String, Bucke
     }
 }
 
-/// Why a directory is not the bucket that it was before, for people; `None` when it is, or was never seen. `forget` says how to let it be
-/// another one.
+/// Explains to people that a directory is not the bucket that it was before; `None` when it is, or when no bucket was
+/// seen there. `forget` is the advice for accepting another bucket there.
 #[must_use]
 pub fn is_not_as_before(known: Option<&str>, found: Option<&str>, forget: &str) -> Option<String> {
     let known = known?;

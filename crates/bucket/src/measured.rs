@@ -16,7 +16,7 @@ pub trait Meter: Debug + Send + Sync {
     fn ended(&self, call: &Call<'_>);
 }
 
-/// One call that ended. For `get`, when its stream ended or was dropped.
+/// A call that ended. A `get` ends when its stream ends or is dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// As errors name it: `put`, `get`, `head`, `list`, `delete`, `sweep`, `presign`.
@@ -25,9 +25,9 @@ pub struct Call<'a> {
     pub lasted: Duration,
     /// Bytes that were read, or that the store took of a stream; all bytes of an object that was put whole, when it was.
     pub bytes: u64,
-    /// Why it failed.
+    /// The error, when the call failed.
     pub error: Option<&'a BucketError>,
-    /// Whether the caller dropped it before its end.
+    /// True when the caller dropped the call before its end.
     pub is_abandoned: bool,
 }
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     impl Told {
-        /// What was told since the last time.
+        /// Takes the calls told since the last time.
         fn take(&self) -> Vec<Line> {
             std::mem::take(&mut self.0.lock().unwrap())
         }

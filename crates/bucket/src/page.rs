@@ -2,21 +2,21 @@
 
 use crate::{Entry, ListOptions, Listed, Page};
 
-/// How far a listing has come: the name of its last entry.
+/// The progress of a listing: the name of its last entry.
 #[derive(Debug, Default)]
 pub(crate) struct Mark {
     name: String,
-    /// Whether it stands for all keys that begin with it.
+    /// True when the name stands for all keys that begin with it.
     is_prefix: bool,
 }
 
 impl Mark {
-    /// Whether the listing is past this key.
+    /// Returns true if the listing is past this key.
     pub(crate) fn is_past(&self, key: &str) -> bool {
         key <= self.name.as_str() || self.is_prefix && key.starts_with(&self.name)
     }
 
-    /// Whether the listing is past all keys that begin with this text.
+    /// Returns true if the listing is past all keys that begin with this text.
     pub(crate) fn is_past_all(&self, start: &str) -> bool {
         let sorts_before = start < self.name.as_str() && !self.name.starts_with(start);
         sorts_before || self.is_prefix && start.starts_with(&self.name)
@@ -28,8 +28,8 @@ impl Mark {
     }
 }
 
-/// One page, made of what `next` finds: the first object, in key order, that has the prefix and that the listing is not
-/// past.
+/// Makes a page of the objects that `next` finds: each time the first object, in key order, that has the prefix and
+/// that the listing is not past.
 pub(crate) fn page_of<E>(
     options: &ListOptions,
     mut next: impl FnMut(&Mark) -> Result<Option<Listed>, E>,

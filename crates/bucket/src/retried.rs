@@ -227,7 +227,7 @@ mod tests {
 
     /// Neither its size nor a part of it is asked for: each would take reading it once more.
     #[tokio::test(start_paused = true)]
-    async fn an_object_that_is_read_only_from_its_beginning_is_read_again_from_there() {
+    async fn a_broken_read_of_a_sequential_object_starts_again_from_its_beginning() {
         let whole: Vec<u8> = (0..300_000_u32).map(|n| n.to_be_bytes()[2]).collect();
         let breaks = [Fate::Cut(100_000), Fate::Cut(5), Fate::Cut(205_000), Fate::Go];
         let store = Troubled::sequential(move |n, _| breaks[n.min(3)]);

@@ -1,12 +1,11 @@
-//! What a part of an object and its size come to where objects are read only from their beginning
-//! ([`crate::BlobStore::reads_ranges`]).
+//! Sizes and ranges of objects that can be read only from their beginning ([`crate::BlobStore::reads_ranges`]).
 
 use crate::{BucketError, ByteStream};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use std::ops::Range;
 
-/// How many bytes come until the end.
+/// Counts the bytes up to the end of the stream.
 ///
 /// # Errors
 /// The stream's.

@@ -43,7 +43,7 @@ impl From<Bytes> for Body {
     }
 }
 
-/// How an object is stored.
+/// Options of a put.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PutOptions {
     /// Fail with [`ErrorKind::Exists`] when the key exists, atomically.
@@ -88,7 +88,7 @@ pub enum RetentionMode {
     Compliance,
 }
 
-/// What a store says of an object.
+/// Metadata of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectInfo {
     /// Its key.
@@ -99,7 +99,8 @@ pub struct ObjectInfo {
     pub modified: Option<SystemTime>,
 }
 
-/// What a listing says of an object: less than [`BlobStore::head`], where a store does not give it away with the key.
+/// Metadata of an object in a listing: less than [`BlobStore::head`] has, where the store does not send the rest with
+/// the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its key.
@@ -125,7 +126,7 @@ pub struct ListOptions {
     pub continuation: Option<String>,
 }
 
-/// One entry of a listing.
+/// An entry of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// An object.
@@ -152,9 +153,10 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Says what this store is and where, without secrets, as messages name it.
     fn describe(&self) -> String;
 
-    /// Whether a part of an object, and its size, take no more than themselves. Where objects are read only from their
-    /// beginning they do: a part is found by reading what is before it, a size by reading everything, and
-    /// [`BlobStore::head`] knows no more than that size. Who needs several parts copies such an object first.
+    /// Returns true if reading a range of an object, or asking for its size, costs no more than that. Returns false
+    /// where objects can be read only from their beginning: a range is found by reading all bytes before it, a size by
+    /// reading everything, and [`BlobStore::head`] knows nothing but that size. A caller that needs several ranges
+    /// copies such an object first.
     fn reads_ranges(&self) -> bool {
         true
     }
@@ -168,7 +170,7 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Asks for size and time of an object.
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError>;
 
-    /// Whether there is an object under this key: no more is asked of the store than that.
+    /// Returns true if there is an object under this key. Asks the store for nothing else.
     async fn exists(&self, key: &str) -> Result<bool, BucketError> {
         match self.head(key).await {
             Ok(_) => Ok(true),

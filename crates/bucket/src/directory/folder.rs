@@ -4,7 +4,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// How a folder is opened: never through a link.
+/// Flags with which folders are opened: never through a link.
 pub(super) const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens the folder with these components, never through a link; makes missing ones when asked.

@@ -21,7 +21,7 @@ pub(super) struct Walk<'a> {
 
 struct Folder {
     itself: OwnedFd,
-    /// What keys in it begin with: nothing, or a text that ends with a slash.
+    /// The common beginning of the keys in it: empty, or a text that ends with a slash.
     start: String,
     /// Keys of files, and what keys in folders begin with, the first of them last.
     left: Vec<String>,

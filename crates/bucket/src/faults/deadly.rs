@@ -16,8 +16,8 @@ pub struct Deadly {
 }
 
 impl Deadly {
-    /// One that lets so many puts through. The next one has its effect too when it `takes_last`, and fails; so does every one
-    /// after it, without an effect.
+    /// Makes a store that lets so many puts through. The next put fails, but has its effect first when `takes_last`;
+    /// every later one fails without an effect.
     pub fn new(inner: Arc<dyn BlobStore>, puts: usize, takes_last: bool) -> Self {
         Self { inner, left: Mutex::new(Some(puts)), takes_last }
     }

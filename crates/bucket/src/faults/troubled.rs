@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-/// What becomes of a call.
+/// The planned outcome of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     Go,
@@ -41,7 +41,7 @@ pub(crate) struct Troubled {
     asked: Mutex<Vec<String>>,
     /// Counts the replacements: each has another time.
     replaced: Mutex<u64>,
-    /// Whether objects are read only from their beginning.
+    /// True when objects are read only from their beginning.
     is_sequential: bool,
 }
 
@@ -53,7 +53,7 @@ impl Troubled {
         std::sync::Arc::new(Self::of(plan, false))
     }
 
-    /// One that reads objects only from their beginning.
+    /// Makes a store that reads objects only from their beginning.
     pub(crate) fn sequential(plan: impl Fn(usize, &str) -> Fate + Send + Sync + 'static) -> std::sync::Arc<Self> {
         std::sync::Arc::new(Self::of(plan, true))
     }

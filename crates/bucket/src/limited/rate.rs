@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-/// What may pass at once after a quiet time, as the time in which it may pass.
+/// The allowance after a quiet time, as the time in which its bytes may pass.
 const BURST: Duration = Duration::from_secs(1);
 
 /// A token bucket, counted in time: bytes take the time in which they may pass, and that has to be over.

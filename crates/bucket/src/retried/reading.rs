@@ -25,7 +25,7 @@ pub(super) struct Reading {
     key: String,
     range: Option<Range<u64>>,
     stream: Option<ByteStream>,
-    /// How many bytes are to come, as soon as that is known.
+    /// The number of bytes to come, as soon as it is known.
     length: Option<u64>,
     /// A large object that is read whole, as it was before it was opened.
     seen: Option<ObjectInfo>,
@@ -33,7 +33,7 @@ pub(super) struct Reading {
     gathered: Option<VecDeque<Bytes>>,
     got: u64,
     was_read_on: bool,
-    /// What was given out of a whole object that is read only from its beginning.
+    /// Hash of the bytes already given out, for a whole object that is read only from its beginning.
     given: Option<Sha256>,
     /// The attempts since a break, and where that was.
     trying: Option<(Attempts, u64)>,
