@@ -1,4 +1,4 @@
-//! Which types are built into Kubernetes. Pure.
+//! The API groups that are built into Kubernetes. Pure.
 
 /// The groups of Kubernetes itself, beside the one without a name. Many that end in `.k8s.io` are none of them: the Gateway API and
 /// volume snapshots, for instance, are custom resources.
@@ -27,8 +27,8 @@ const BUILT_IN_GROUPS: [&str; 22] = [
     "storage.k8s.io",
 ];
 
-/// Whether the types of a group are built into Kubernetes. What the controllers of others do, and how their lists are merged, is not
-/// known.
+/// Returns true if the types of a group are built into Kubernetes. Of other groups it is not known what their
+/// controllers do, nor how their lists are merged.
 #[must_use]
 pub fn is_built_in(group: &str) -> bool {
     group.is_empty() || BUILT_IN_GROUPS.contains(&group)

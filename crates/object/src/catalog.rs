@@ -18,7 +18,7 @@ pub struct Catalog {
 pub struct DiscoveryFailure {
     /// `group/version`.
     pub group_version: String,
-    /// Why.
+    /// The reason of the failure.
     pub message: String,
 }
 
@@ -45,7 +45,7 @@ impl Catalog {
         self.preferred().find(|r| r.resource == resource.resource && r.group == resource.group)
     }
 
-    /// One version of a group-resource.
+    /// The given version of a group-resource.
     #[must_use]
     pub fn find_version(&self, resource: &GroupResource, version: &str) -> Option<&Arc<ApiResource>> {
         self.resources

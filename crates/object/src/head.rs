@@ -4,7 +4,8 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What is parsed of every object: enough for filters, ordering and joins. Anything else stays in the bytes.
+/// The fields that are parsed of every object: enough for filters, ordering and joins. Anything else stays in the
+/// bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// `apiVersion`, when present.
@@ -21,13 +22,13 @@ pub struct Head {
     pub resource_version: String,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// Set when `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// The `uid` of each owner reference.
     pub owner_uids: Vec<String>,
 }
 
-/// Why bytes are not an object.
+/// Reasons for which bytes are not an object.
 #[derive(Debug, thiserror::Error)]
 pub enum HeadError {
     /// Not JSON, or a field of the head has the wrong type.

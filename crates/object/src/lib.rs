@@ -1,9 +1,9 @@
 //! A Kubernetes object as bytes.
 //!
-//! What the rest of Lifeboat knows about an object before it looks inside: which API resource it belongs to
+//! Holds all that the rest of Lifeboat knows about an object before it looks inside: which API resource it belongs to
 //! ([`ApiResource`], [`GroupResource`]), which object it is ([`ObjectKey`]), the few fields every stage asks for
-//! ([`Head`]), and its raw JSON ([`Item`]). [`ListSplitter`] turns the body of a list, arriving in pieces of any
-//! size, into such items without ever holding a page. [`Results`] collects what went wrong, per object.
+//! ([`Head`]), and its raw JSON ([`Item`]). [`ListSplitter`] turns the body of a list, arriving in pieces of any size,
+//! into such items without ever holding a page. [`Results`] collects what went wrong, per object.
 //!
 //! This room is pure: no I/O, no runtime, no clock. It never parses a whole object and never drops a field.
 //! Start reading at [`Item`].
@@ -47,7 +47,7 @@ pub use words::types_named;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// One object as it came from an API server or an archive: its type, its parsed head and its untouched bytes.
+/// An object as it came from an API server or an archive: its type, its parsed head and its untouched bytes.
 #[derive(Clone, Debug)]
 pub struct Item {
     /// The API resource the object was listed or stored under.

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 
-/// What surrounds the elements of a list.
+/// The fields that surround the elements of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListEnvelope {
     /// `apiVersion` of the list.
@@ -37,7 +37,7 @@ impl Default for SplitLimits {
     }
 }
 
-/// Why a body could not be split.
+/// Reasons for which a body could not be split.
 #[derive(Debug, thiserror::Error)]
 pub enum SplitError {
     /// The body is not a JSON object, or brackets do not match.

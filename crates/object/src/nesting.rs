@@ -1,4 +1,4 @@
-//! How deep a JSON text is nested, without parsing it.
+//! The nesting depth of a JSON text, found without parsing it.
 
 /// Deeper than any object that an API server stores: it refuses JSON beyond 10,000 levels itself.
 pub const DEEPEST: usize = 10_000;
@@ -6,7 +6,7 @@ pub const DEEPEST: usize = 10_000;
 /// The most levels of an object that can be restored: those that the parser of JSON takes.
 pub const RESTORABLE: usize = 127;
 
-/// Whether an object is nested too deeply to be restored.
+/// Returns true if an object is nested too deeply to be restored.
 #[must_use]
 pub fn is_too_deep(json: &[u8]) -> bool {
     // Each level takes two brackets.

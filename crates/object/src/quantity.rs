@@ -35,20 +35,20 @@ impl Quantity {
         Some(Self { nano: digits.checked_mul(scale)?.checked_add(divisor - 1)? / divisor, binary })
     }
 
-    /// Whether it is nothing.
+    /// Returns true if the amount is zero.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.nano == 0
     }
 
-    /// Whether it is more than the other, however both are written.
+    /// Returns true if it is more than the other, whatever the notation of either.
     #[must_use]
     pub fn exceeds(self, other: Self) -> bool {
         self.nano > other.nano
     }
 }
 
-/// How many billionths a suffix stands for, and whether it is one of the powers of 1024.
+/// The factor of a suffix in billionths, and whether it is a power of 1024.
 fn scale(suffix: &str) -> Option<(i128, bool)> {
     if let Some(at) = BINARY.iter().position(|s| *s == suffix) {
         return Some((NANO << (10 * (at + 1)), true));

@@ -37,19 +37,19 @@ impl GroupResource {
         Self::new("", "secrets")
     }
 
-    /// Whether these are the namespaces themselves.
+    /// Returns true for the namespaces themselves.
     #[must_use]
     pub fn is_namespaces(&self) -> bool {
         self.group.is_empty() && self.resource == "namespaces"
     }
 
-    /// Whether these are the definitions of custom types.
+    /// Returns true for CustomResourceDefinitions.
     #[must_use]
     pub fn is_definitions(&self) -> bool {
         self.group == "apiextensions.k8s.io" && self.resource == "customresourcedefinitions"
     }
 
-    /// Whether these are Secrets.
+    /// Returns true for Secrets.
     #[must_use]
     pub fn is_secrets(&self) -> bool {
         self.group.is_empty() && self.resource == "secrets"
@@ -83,8 +83,8 @@ impl FromStr for GroupResource {
     }
 }
 
-/// One version of one API resource as discovery describes it. Subresources are not listed as resources of their
-/// own; [`ApiResource::subresources`] names them.
+/// A version of an API resource as discovery describes it. Subresources are not listed as resources of their own;
+/// [`ApiResource::subresources`] names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiResource {
     /// API group; empty for the core group.
@@ -101,13 +101,13 @@ pub struct ApiResource {
     pub short_names: Vec<String>,
     /// Categories such as `all`.
     pub categories: Vec<String>,
-    /// Whether the objects live in namespaces.
+    /// True when the objects live in namespaces.
     pub namespaced: bool,
     /// Verbs the server offers.
     pub verbs: Vec<String>,
     /// Names of subresources such as `status`.
     pub subresources: Vec<String>,
-    /// Whether this is the version the server prefers for the group-resource.
+    /// True when the server prefers this version of the group-resource.
     pub preferred: bool,
 }
 
@@ -160,13 +160,13 @@ impl ApiResource {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Whether the server offers `verb` on the main resource.
+    /// Returns true if the server offers `verb` on the main resource.
     #[must_use]
     pub fn can(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
     }
 
-    /// Whether the resource has the subresource, for example `status`.
+    /// Returns true if the resource has the subresource, for example `status`.
     #[must_use]
     pub fn has_subresource(&self, name: &str) -> bool {
         self.subresources.iter().any(|s| s == name)

@@ -1,9 +1,9 @@
-//! What went wrong, per object: the shape of Velero's results files (backup.md 4.7, restore.md 1.8).
+//! Warnings and errors per object, in the shape of Velero's results files (backup.md 4.7, restore.md 1.8).
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
-/// How bad.
+/// Severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The operation did what was asked, and the user should know this.
@@ -68,13 +68,13 @@ impl ResultSet {
         }
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.velero.len() + self.cluster.len() + self.namespaces.values().map(Vec::len).sum::<usize>()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no messages.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -89,10 +89,10 @@ impl ResultSet {
 /// The results of an operation, serialised as Velero's results file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Results {
-    /// What was asked for and not done.
+    /// Things that were asked for and not done.
     #[serde(default)]
     pub errors: ResultSet,
-    /// What the user should know, although what was asked for was done.
+    /// Things the user should know, although all that was asked for was done.
     #[serde(default)]
     pub warnings: ResultSet,
 }

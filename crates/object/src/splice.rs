@@ -23,7 +23,7 @@ impl Spliced {
         self.front.len() + self.rest.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -11,10 +11,10 @@ pub fn view<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
     serde_json::from_slice(body).ok()
 }
 
-/// Whether a field is there at all, whatever it holds; for `deserialize_with`.
+/// Returns true if the field is there at all, whatever it holds; for `deserialize_with`.
 ///
 /// # Errors
-/// What the deserializer has for a text that is no JSON.
+/// The deserializer's error, for a text that is not JSON.
 pub fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(deserializer).map(|_| true)
 }
