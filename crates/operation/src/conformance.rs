@@ -1,4 +1,4 @@
-//! One suite that all [`Records`] pass. Panics at the first deviation; there should be no notes before.
+//! Conformance suite that all [`Records`] pass. Panics at the first deviation; there must be no notes before.
 
 use crate::{Records, RecordsError};
 use bytes::Bytes;

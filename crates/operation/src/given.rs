@@ -1,4 +1,4 @@
-//! What an operation is given.
+//! The context of an operation: clock, journal, progress, trace, records, cancellation.
 
 use crate::{Clock, InMemory, Journal, Progress, Records, Trace};
 use std::fmt::{self, Debug, Formatter};
@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What one operation is given. Clones are of the same operation.
+/// The context that an operation is given. Clones are of the same operation.
 #[derive(Clone)]
 pub struct Operation {
     /// The time.
     pub clock: Clock,
     /// The log.
     pub journal: Journal,
-    /// How far it is, for the command or server that runs it.
+    /// Progress, for the command or server that runs the operation.
     pub progress: Arc<Progress>,
-    /// What it is at, for who follows it by traces. The log belongs to it.
+    /// Spans of the operation and its stages, for users of traces. The log belongs to the span.
     pub trace: Trace,
     /// The notes that a run again of the same operation finds.
     pub records: Arc<dyn Records>,
@@ -23,13 +23,13 @@ pub struct Operation {
     pub scratch: PathBuf,
     /// Set to stop the operation: seen between its steps, and in every wait.
     pub cancel: CancellationToken,
-    /// Whether this process may still act for the operation.
+    /// Tells whether this process may still act for the operation.
     pub fence: Fence,
 }
 
-/// Whether this process may still act for an operation, or another one may have taken it over meanwhile. It is asked just
-/// before each act that cannot be taken back and that no precondition guards, such as a command in a container: a cancellation
-/// comes later, when the process was paused.
+/// Returns the reason when this process may no longer act for an operation, since another one may have taken it over.
+/// It is asked just before each act that cannot be taken back and that no precondition guards, such as a command in a
+/// container. The cancellation alone would come too late there when the process was paused.
 pub type Fence = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 impl Operation {

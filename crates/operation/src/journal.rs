@@ -17,7 +17,7 @@ const MAX_MESSAGE: usize = 8 << 10;
 /// Bytes that a result takes beside its text.
 const RESULT: usize = 64;
 
-/// What an operation may keep of itself, whatever happens to it.
+/// Limits on what an operation may keep in its journal.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Bytes of results of each severity; beyond it they are counted and the log has them.
@@ -26,7 +26,7 @@ struct Limits {
     log: log::Limits,
 }
 
-/// What is in memory of the log is there twice while it is stored.
+/// The limits of every journal. The part of the log that is in memory is there twice while it is stored.
 const LIMITS: Limits =
     Limits { results: 4 << 20, log: log::Limits { memory: 2 << 20, without_file: 32 << 20, all: 1 << 30 } };
 
@@ -66,16 +66,16 @@ impl std::fmt::Debug for Journal {
     }
 }
 
-/// What an operation's journal came to.
+/// The contents of a journal that is closed.
 #[derive(Debug)]
 pub struct Closed {
     /// The gzip-compressed log.
     pub log: Log,
-    /// What went wrong.
+    /// Warnings and errors per object.
     pub results: Results,
-    /// How many warnings there were.
+    /// The number of warnings.
     pub warnings: u64,
-    /// How many errors there were.
+    /// The number of errors.
     pub errors: u64,
 }
 

@@ -1,8 +1,8 @@
-//! What every operation is given, and what it leaves behind.
+//! The context that every operation is given, and the log, results and notes that it leaves behind.
 //!
-//! A backup, a restore, a deletion: each is given an [`Operation`], with its clock, its log ([`Journal`]), what shows how
-//! far it is ([`Progress`]) and what it is at ([`Trace`]), the notes that survive a crash ([`Records`]), a folder for what memory cannot hold, and what
-//! stops it. Engines take nothing of the kind from elsewhere.
+//! A backup, a restore and a deletion each get an [`Operation`]: its clock, its log ([`Journal`]), counters of its
+//! progress ([`Progress`]), its spans ([`Trace`]), the notes that survive a crash ([`Records`]), a folder for what
+//! memory cannot hold, and its cancellation. Engines take nothing of the kind from elsewhere.
 //!
 //! Start reading at [`Operation`].
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How long the log of an operation may become, compressed.
+/// Limits on the compressed log of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Bytes in memory; half of them go into the file at once.
@@ -43,7 +43,7 @@ impl Log {
     /// At most so many bytes from this one on, and none at the end only. It may wait for the disk.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     pub fn read_at(&self, at: u64, most: usize) -> io::Result<Bytes> {
         match &self.file {
             Some(file) if at < self.in_file => {
@@ -67,7 +67,7 @@ impl Debug for Log {
     }
 }
 
-/// What part of the room of a log a line may be put into.
+/// The share of the space of a log that a line may fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// Three quarters, so that what went wrong has room when what went well has filled its part.
@@ -90,7 +90,7 @@ pub(crate) struct LogWriter {
     member: GzEncoder<Vec<u8>>,
     /// Bytes in memory at which the file is written next.
     spill_at: usize,
-    /// Why the file could not be written last, unless it was written since.
+    /// The error of the last attempt to write the file, unless it was written since.
     failure: Option<io::Error>,
     left_out: Option<LeftOut>,
 }
@@ -98,7 +98,7 @@ pub(crate) struct LogWriter {
 /// Lines that a log has no room for.
 struct LeftOut {
     lines: u64,
-    /// Why the first one had none.
+    /// The limit that the first of them would have passed.
     why: String,
 }
 
@@ -139,7 +139,7 @@ impl LogWriter {
         }
     }
 
-    /// What the log has to say of lines that it lacks.
+    /// Text for the log about the lines that it lacks.
     pub(crate) fn lacks(&self) -> Option<String> {
         let LeftOut { lines, why } = self.left_out.as_ref()?;
         Some(format!("{lines} more lines are left out: the log of one operation holds {why}"))
@@ -211,7 +211,7 @@ fn member() -> GzEncoder<Vec<u8>> {
 
 #[cfg(test)]
 impl Log {
-    /// What it says, read in pieces of so many bytes.
+    /// The whole text, read in pieces of so many bytes.
     pub(crate) fn text(&self, most: usize) -> String {
         let mut whole = Vec::new();
         loop {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn without_scratch_space_a_log_keeps_what_memory_holds_and_says_why_it_is_no_more() {
+    fn without_scratch_space_a_log_keeps_what_memory_holds_and_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("missing");
         let mut log = LogWriter::new(LIMITS, &missing);

@@ -1,4 +1,4 @@
-//! How far an operation is.
+//! Counters for the progress of an operation.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -21,7 +21,7 @@ impl Progress {
         self.complete.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the total grows no more.
+    /// Returns true if the total grows no more.
     #[must_use]
     pub fn has_found_all(&self) -> bool {
         self.complete.load(Ordering::Relaxed)

@@ -9,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Longest key, in bytes; that of a ConfigMap.
 const LONGEST_KEY: usize = 253;
 
-/// What one operation notes under keys, so that a run again, after a crash or by another server, knows what was done: a
-/// checkpoint, a hook that is about to run, the id of a snapshot. Notes are few and small: all of them together have room
-/// in a ConfigMap.
+/// Notes that an operation stores under keys, so that the next run, after a crash or by another server, knows what was
+/// done: a checkpoint, a hook that is about to run, the id of a snapshot. Notes are few and small: all of them together
+/// have room in a ConfigMap.
 ///
 /// Writing a note again is harmless. A reader may find what an earlier run wrote, and must not rely on the last note of
 /// a run that was cut off being there.
@@ -73,8 +73,8 @@ pub enum RecordsError {
     Unavailable(String),
 }
 
-/// Whether notes can be kept under this key: what a key of a ConfigMap may be, but for `.` and `..`, and names that begin
-/// with `..`.
+/// Returns true if notes can be kept under this key: the keys that a ConfigMap may have, but for `.` and `..`, and
+/// names that begin with `..`.
 #[must_use]
 pub fn is_key(key: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');

@@ -1,6 +1,6 @@
-//! What an operation does, as spans of `tracing`: one for the operation, and below it one for each of its stages.
+//! Spans of `tracing` for an operation: one for the operation, and below it one for each of its stages.
 //!
-//! They are for who follows operations by traces. A subscriber that wants none makes them cost nothing.
+//! They are for users who follow operations by traces. They cost nothing when no subscriber wants them.
 
 use lifeboat_object::chain;
 use std::error::Error;
@@ -10,10 +10,10 @@ use tracing::{Id, Instrument, Span, field, info_span};
 /// The target of these spans, by which a subscriber can tell them from others. Filters compare beginnings: no module is called so.
 pub const TRACE_TARGET: &str = "lifeboat::span";
 
-/// What an operation is about, as its span says it.
+/// Identity of an operation, as the fields of its span.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// What is done, such as `backup`: the name of the span.
+    /// Kind of operation, such as `backup`: the name of the span.
     pub kind: &'static str,
     /// The namespace of the resource that asks for it.
     pub namespace: &'a str,
