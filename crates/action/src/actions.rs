@@ -19,7 +19,7 @@ pub struct Actions {
     pub volume_snapshotters: Vec<LocatedSnapshotter>,
 }
 
-/// What stands in the names of the actions of Velero's CSI plugin.
+/// Part of the names of all actions of Velero's CSI plugin.
 const OF_CSI: &str = "velero.io/csi-";
 
 impl Actions {
@@ -47,7 +47,7 @@ impl Actions {
 pub struct LocatedSnapshotter {
     /// The name of its VolumeSnapshotLocation, which the records of its snapshots have.
     pub location: String,
-    /// What takes them, initialised with the configuration of that location.
+    /// The snapshotter, initialised with the configuration of that location.
     pub snapshotter: Arc<dyn VolumeSnapshotter>,
 }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_feature_the_actions_of_the_csi_plugin_are_left_out_of_backups_and_restores_by_their_names() {
+    fn without_the_csi_feature_actions_with_csi_plugin_names_are_left_out() {
         let mut actions = Actions {
             backup_item: vec![
                 Arc::new(Named("velero.io/csi-pvc-backupper")),

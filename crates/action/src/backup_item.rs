@@ -6,7 +6,7 @@ use lifeboat_api::Backup;
 use lifeboat_object::{Item, ObjectKey};
 use serde_json::Value;
 
-/// What an action is called with.
+/// The arguments of a call of an action.
 #[derive(Clone, Debug)]
 pub struct BackupItemInput<'a> {
     /// The object as it would be saved now, changed by the actions before.
@@ -15,14 +15,14 @@ pub struct BackupItemInput<'a> {
     pub backup: &'a Backup,
 }
 
-/// What an action answers.
+/// The result of an action.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BackupItemOutput {
     /// The object to go on with. Annotations on it speak to the engine: `velero.io/skip-from-backup` leaves the object out, and
     /// `backup.velero.io/must-include-additional-items: "true"` takes the additional items past all filters; neither is saved.
     pub item: Value,
-    /// Whether `item` differs from what the action was given; the bytes that the API server sent are saved as they are when no
-    /// action has changed the object.
+    /// True when `item` differs from the object that the action was given. When no action has changed the object, the
+    /// bytes that the API server sent are saved as they are.
     pub is_changed: bool,
     /// Objects that must be saved with this one. They are saved before it; one that fails makes this one fail too.
     pub additional_items: Vec<ObjectKey>,
@@ -59,14 +59,15 @@ pub trait BackupItemAction: Send + Sync {
     /// that can pass: what it begins elsewhere goes by a name that follows from the backup and the object.
     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError>;
 
-    /// What it names for an object that it would leave as it is, found without reading all of it: exactly what
-    /// [`Self::execute`] would answer, and nothing else comes of that. `None` when that is to be called.
+    /// The additional objects that the action names for an object that it would leave unchanged, found without reading
+    /// all of it: exactly those that [`Self::execute`] would name, when the call has no other effect. `None` when
+    /// [`Self::execute`] has to be called.
     fn named_if_unchanged(&self, item: &Item, backup: &Backup) -> Option<Vec<ObjectKey>> {
         let _ = (item, backup);
         None
     }
 
-    /// How far an operation is that [`Self::execute`] has begun, perhaps in an earlier process.
+    /// Asks for the progress of an operation that [`Self::execute`] has begun, perhaps in an earlier process.
     async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress, ActionError> {
         let _ = backup;
         Err(ActionError::item(format!("{} has begun no operation {operation_id}", self.name())))

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// How long a call that fails for a reason that can pass is made again, pauses included.
+/// Time during which a call is repeated while its error can pass, pauses included.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The first pause; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// How often the process of a plugin is started anew for one call.
+/// The number of times that the process of a plugin is started anew for one call.
 const RESTARTS: u32 = 1;
 
 /// Calls an action, and again as long as its error can pass: for a minute, and once after the plugin's process has ended.

@@ -5,10 +5,10 @@ use futures::FutureExt;
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
-/// What a call of an action comes to; one that panics is an error of its object, with what the panic says.
+/// Awaits a call of an action. A panic of the action becomes an error of its object, with the message of the panic.
 ///
 /// # Errors
-/// The action's, or that it panicked.
+/// The action's, or its panic.
 pub async fn caught<T>(calling: impl Future<Output = Result<T, ActionError>>) -> Result<T, ActionError> {
     let called = AssertUnwindSafe(calling).catch_unwind().await;
     called.unwrap_or_else(|panic| Err(ActionError::item(format!("it panicked: {}", said(&*panic)))))

@@ -1,8 +1,8 @@
-//! How an action fails.
+//! Errors of actions.
 
 use std::fmt::{self, Display, Formatter};
 
-/// What a failed call means for what comes next.
+/// Kinds of failed calls, told apart by what the operation does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionErrorKind {
     /// It may pass: the same call is made again, for a while ([`crate::call`]). After that it is an error of the object.
@@ -19,9 +19,9 @@ pub enum ActionErrorKind {
 /// A call of an action that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ActionError {
-    /// What follows from it.
+    /// The kind, from which the next step follows.
     pub kind: ActionErrorKind,
-    /// Why, for people: a whole sentence without a full stop.
+    /// The reason, for people: a whole sentence without a full stop.
     pub message: String,
 }
 
@@ -56,7 +56,7 @@ impl ActionError {
         Self { kind: ActionErrorKind::Gone, message: message.into() }
     }
 
-    /// Whether the operation ends with it.
+    /// Returns true if the operation ends with this error.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         self.kind == ActionErrorKind::Fatal

@@ -1,4 +1,5 @@
-//! How an asynchronous operation goes on when its action is asked (api-and-controllers.md 3.4).
+//! Asks the actions for the progress of their asynchronous operations, and judges the answers (api-and-controllers.md
+//! 3.4).
 
 use crate::{ActionError, ActionErrorKind, OperationProgress};
 use futures::FutureExt;
@@ -12,34 +13,34 @@ use tokio::time::{Instant, timeout};
 
 /// Operations that are asked for at once.
 const AT_ONCE: usize = 8;
-/// How long one round of questions begins new ones: what has answered is stored then, and a cancellation is seen.
+/// Time during which one round begins new questions. After it the answers are stored, and a cancellation is noticed.
 const ROUND: Duration = Duration::from_secs(60);
-/// How long an action may take to say how far an operation is, or to take note that it is to end.
+/// Time limit for one answer of an action, to a question for the progress or to a cancellation.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long an operation may take that nothing is said of.
+/// Time limit of an operation whose backup or restore sets none.
 const DEFAULT_TIMEOUT: SignedDuration = SignedDuration::from_hours(4);
-/// What stands in the status of an operation whose time is over; the words are Velero's.
+/// Error in the status of an operation whose time is over; the words are Velero's.
 const TIMED_OUT: &str = "Asynchronous action timed out";
 
 /// An operation that has not ended, and how long it may go on.
 #[derive(Clone, Debug)]
 pub struct Inquiry {
-    /// What was known of it before.
+    /// The status that is known from before.
     pub before: OperationStatus,
     /// The time.
     pub now: Timestamp,
-    /// How long it may take, from the call of the action that has begun it; zero for four hours.
+    /// Time limit, from the call of the action that has begun the operation; zero for four hours.
     pub within: SignedDuration,
-    /// Whether the user has cancelled what it belongs to: then it ends now.
+    /// True when the user has cancelled the backup or restore of the operation: then it ends now.
     pub is_cancelled: bool,
 }
 
-/// What an operation has come to.
+/// The new status of an operation, after its action was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What is known of it: it has ended when the phase says so.
+    /// The status; the operation has ended when the phase is one of an end.
     pub status: OperationStatus,
-    /// Why the action could not say how far it is, where that can pass. It is to be asked again.
+    /// The reason, if it can pass, for which the action could not tell the progress. The action is to be asked again.
     pub trouble: Option<String>,
 }
 
@@ -87,14 +88,14 @@ pub async fn ask_all(calls: Vec<BoxFuture<'_, Option<Answer>>>, first: Timestamp
     }
 }
 
-/// How many of some operations have ended well, have failed, or go on.
+/// Numbers of operations that have completed, have failed, or go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationCounts {
-    /// Those that have ended well.
+    /// Operations that have ended well.
     pub completed: i64,
-    /// Those that have failed.
+    /// Operations that have failed.
     pub failed: i64,
-    /// Those that go on.
+    /// Operations that go on.
     pub waiting: i64,
 }
 
@@ -150,7 +151,7 @@ impl Inquiry {
         self.ended(status, OperationPhase::Failed, why)
     }
 
-    /// Why it may not go on.
+    /// The reason for which the operation may not go on: cancelled, or out of time.
     fn over(&self) -> Option<String> {
         if self.is_cancelled {
             return Some("cancelled on request".to_owned());
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_round_of_questions_ends_although_those_before_hang_and_the_next_begins_elsewhere() {
+    async fn a_round_ends_although_questions_hang_and_the_next_begins_elsewhere() {
         let begun = Instant::now();
         let answer = |status: &OperationStatus| Some(Answer { status: status.clone(), trouble: None });
         let status = OperationStatus::default();

@@ -1,17 +1,17 @@
-//! How far an operation is that an action has begun.
+//! The progress of an operation that an action has begun.
 
 use jiff::Timestamp;
 
-/// How far an asynchronous operation is (plugin-protocol.md 3.1, 4.3).
+/// The progress of an asynchronous operation (plugin-protocol.md 3.1, 4.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OperationProgress {
-    /// Whether it has ended, well or not.
+    /// True when it has ended, well or not.
     pub completed: bool,
-    /// Why it failed; empty when it has not.
+    /// The error, when it failed; empty otherwise.
     pub error: String,
-    /// How much is done, in `operation_units`.
+    /// Amount done, in `operation_units`.
     pub n_completed: i64,
-    /// How much there is; zero when the action cannot say.
+    /// Total amount; zero when the action does not know it.
     pub n_total: i64,
     /// Of what, such as `Bytes`.
     pub operation_units: String,

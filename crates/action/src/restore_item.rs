@@ -7,7 +7,7 @@ use lifeboat_object::ObjectKey;
 use serde_json::Value;
 use std::time::Duration;
 
-/// What an action is called with.
+/// The arguments of a call of an action.
 #[derive(Clone, Debug)]
 pub struct RestoreItemInput<'a> {
     /// The object as it would be created now, changed by the actions before.
@@ -18,7 +18,7 @@ pub struct RestoreItemInput<'a> {
     pub restore: &'a Restore,
 }
 
-/// What an action answers.
+/// The result of an action.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RestoreItemOutput {
     /// The object to go on with.
@@ -62,14 +62,14 @@ pub trait RestoreItemAction: Send + Sync {
     /// Called once for each object, at the same time for several.
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError>;
 
-    /// Whether these objects, which it has named and which are in the cluster, are ready. They go by the namespaces they are
-    /// restored to. Asked each second, until it says so or the time is over.
+    /// Returns true if these objects, which the action has named and which are in the cluster, are ready. Their
+    /// namespaces are the ones they are restored to. Called each second, until it returns true or the time is over.
     async fn are_additional_items_ready(&self, items: &[ObjectKey], restore: &Restore) -> Result<bool, ActionError> {
         let _ = (items, restore);
         Ok(true)
     }
 
-    /// How far an operation is that [`Self::execute`] has begun, perhaps in an earlier process.
+    /// Asks for the progress of an operation that [`Self::execute`] has begun, perhaps in an earlier process.
     async fn progress(&self, operation_id: &str, restore: &Restore) -> Result<OperationProgress, ActionError> {
         let _ = restore;
         Err(ActionError::item(format!("{} has begun no operation {operation_id}", self.name())))
@@ -81,16 +81,16 @@ pub trait RestoreItemAction: Send + Sync {
         Ok(())
     }
 
-    /// Whether calling it changes nothing anywhere (it may read), so that a preview may call it.
+    /// Returns true if a call changes nothing anywhere (it may read), so that a preview may call it.
     fn is_pure(&self) -> bool {
         false
     }
 
-    /// Whether all that it does in this restore is to detach objects from the cluster that they came from: it takes out
-    /// tokens, addresses and notes of controllers, or what no API server accepts any more, and leaves what users wrote.
-    /// Where all actions of an object say so, one that is in the cluster in the very state of the backup is left as it is.
-    /// Otherwise the action may be called twice for it, also in a dry run: one that says so is pure too
-    /// ([`Self::is_pure`]).
+    /// Returns true if all that the action does in this restore is to detach objects from the cluster that they came
+    /// from: it removes tokens, addresses and notes of controllers, or fields that no API server accepts any more, and
+    /// leaves what users wrote. When this holds for all actions of an object, an object that is in the cluster in the
+    /// very state of the backup is left as it is. Otherwise the action may be called twice for it, also in a dry run:
+    /// an action that returns true here must be pure too ([`Self::is_pure`]).
     fn only_detaches(&self, restore: &Restore) -> bool {
         let _ = restore;
         false

@@ -1,4 +1,4 @@
-//! What an action is for.
+//! The objects that an action is called for.
 
 /// The objects an action wants to see. Empty lists do not restrict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What a provider says of a volume.
+/// Properties of a volume, as the provider reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeFacts {
     /// The provider's type of it, such as `gp3`.
@@ -19,18 +19,19 @@ pub struct VolumeFacts {
 pub struct VolumeRequest {
     /// The snapshot, by the provider's name.
     pub snapshot_id: String,
-    /// What its volume was.
+    /// Properties of the volume that was snapshotted.
     pub facts: VolumeFacts,
     /// Where, such as `eu-central-1a`; empty when the volume had none.
     pub zone: String,
 }
 
-/// Takes snapshots of volumes and makes volumes from them. One stands for one snapshot location, whose configuration it was
-/// made with.
+/// Takes snapshots of volumes and makes volumes from them. Each value serves one snapshot location, with whose
+/// configuration it was made.
 ///
-/// What is made cannot be listed. So an error of [`create_snapshot`](Self::create_snapshot) or
-/// [`create_volume`](Self::create_volume) says that nothing was made, unless it is [`Gone`](crate::ActionErrorKind::Gone): then nobody
-/// knows, and the call is not made again. After [`Passing`](crate::ActionErrorKind::Passing) it is.
+/// The snapshots and volumes of a provider cannot be listed. Therefore an error of
+/// [`create_snapshot`](Self::create_snapshot) or [`create_volume`](Self::create_volume) means that nothing was made,
+/// unless it is [`Gone`](crate::ActionErrorKind::Gone): then nobody knows, and the call is not repeated. After
+/// [`Passing`](crate::ActionErrorKind::Passing) it is.
 #[async_trait]
 pub trait VolumeSnapshotter: Send + Sync {
     /// Its name, such as `velero.io/aws`.
@@ -39,7 +40,7 @@ pub trait VolumeSnapshotter: Send + Sync {
     /// The provider's name of the volume behind a PersistentVolume; `None` when it is not of this provider.
     async fn volume_id(&self, persistent_volume: &Value) -> Result<Option<String>, ActionError>;
 
-    /// What the provider says of a volume.
+    /// Reads the properties of a volume from the provider.
     async fn volume_facts(&self, volume_id: &str, zone: &str) -> Result<VolumeFacts, ActionError>;
 
     /// Begins a snapshot and gives its name. The caller has noted that it may exist before it asks.
