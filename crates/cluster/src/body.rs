@@ -8,11 +8,11 @@ use lifeboat_object::chain;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long an open answer may be silent before its connection counts as broken.
+/// The longest silence of an open response before its connection counts as broken.
 const SILENCE: Duration = Duration::from_secs(60);
 
 impl Cluster {
-    /// How long an open answer may be silent before its connection counts as broken.
+    /// The longest silence of an open response before its connection counts as broken.
     pub(crate) fn silence(&self) -> Duration {
         SILENCE.min(self.patience / 2)
     }

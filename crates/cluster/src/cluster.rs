@@ -17,7 +17,7 @@ pub struct Cluster {
     pub(crate) context: Option<String>,
     pub(crate) namespace: String,
     pub(crate) pace: Arc<Pace>,
-    /// How long one request may take, all attempts together.
+    /// Time limit of one request, all attempts together.
     pub(crate) patience: Duration,
     /// Set when requests are tried again no longer than that all together.
     pub(crate) trouble: Option<Arc<Trouble>>,
@@ -58,7 +58,7 @@ impl Cluster {
         &self.namespace
     }
 
-    /// How long one request may take, all attempts together.
+    /// Time limit of one request, all attempts together.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.patience
@@ -71,7 +71,7 @@ impl Cluster {
         Self { trouble: Some(Arc::default()), ..self.clone() }
     }
 
-    /// How writes to this cluster are paced.
+    /// The pacing of writes to this cluster.
     #[must_use]
     pub fn pace(&self) -> &Arc<Pace> {
         &self.pace

@@ -29,10 +29,10 @@ pub struct ConnectOptions {
     pub context: Option<String>,
     /// The name that this client gives to the server.
     pub user_agent: String,
-    /// How writes are paced.
+    /// Limits on the pace of writes.
     pub pace: PaceOptions,
-    /// How long one request may take, all attempts together; three minutes when left out. One attempt gets half of it at the
-    /// most.
+    /// Time limit of one request, all attempts together; three minutes when left out. One attempt gets half of it at
+    /// the most.
     pub request_timeout: Option<Duration>,
     /// Objects of a page of a list at most, 0 for all at once; 500 when left out. Large objects make smaller pages, but with 0.
     pub page_size: Option<u32>,

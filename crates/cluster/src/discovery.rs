@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_without_aggregated_discovery_is_asked_group_by_group_and_names_those_that_do_not_answer() {
+    async fn without_aggregated_discovery_each_group_is_asked_and_silent_ones_named() {
         use crate::ConnectOptions;
         use lifeboat_testbed::scripted_api_server;
         use serde_json::json;

@@ -11,15 +11,15 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {verb} {what}: {failure}")]
 pub struct ClusterError {
-    /// What was attempted, such as `create`.
+    /// The verb of the request, such as `create`.
     pub verb: &'static str,
     /// On what, such as `configmaps/shop/settings`.
     pub what: String,
-    /// Why it failed.
+    /// The reason of the failure.
     pub failure: Failure,
 }
 
-/// Why a call failed.
+/// Reasons for which a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The server answered with an error.
@@ -60,11 +60,11 @@ pub struct ApiStatus {
     pub causes: Vec<Cause>,
     /// The token with which a list can go on after 410; empty when the server offers none.
     pub continue_token: String,
-    /// How long the server asks to wait; `None` when it does not say.
+    /// The wait that the server asks for; `None` when it names none.
     pub retry_after: Option<Duration>,
 }
 
-/// One cause of an error answer.
+/// A cause of an error response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
     /// The field that it is about, such as `spec.ports[0].port`; empty when it is about none.
@@ -124,7 +124,8 @@ impl ApiStatus {
         }
     }
 
-    /// Whether the object is larger than the API server, or etcd behind it, ever takes: the first says so with 413, the other in a text.
+    /// Returns true if the object is larger than the API server, or etcd behind it, ever takes: the first says so with
+    /// 413, the other in a text.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         const SAID: [&str; 3] = ["request is too large", "message larger than max", "Request entity too large"];
@@ -146,19 +147,20 @@ impl ClusterError {
         self.status().is_some_and(|s| s.code == code)
     }
 
-    /// Whether the server answered 404: there is no such object or type.
+    /// Returns true if the server answered 404: there is no such object or type.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.is(404)
     }
 
-    /// Whether the server answered 404 without a word about an object: it does not serve the type.
+    /// Returns true if the server answered 404 without naming an object: it does not serve the type.
     #[must_use]
     pub fn is_unserved(&self) -> bool {
         self.status().is_some_and(|status| status.code == 404 && status.name.is_empty())
     }
 
-    /// Whether the same request may go well later: the server was not to be reached, is overloaded, or failed itself.
+    /// Returns true if the same request may succeed later: the server could not be reached, is overloaded, or failed
+    /// itself.
     #[must_use]
     pub fn can_pass(&self) -> bool {
         let is_passing = |status: &ApiStatus| {
@@ -167,13 +169,13 @@ impl ClusterError {
         self.status().is_none_or(is_passing)
     }
 
-    /// Whether the object is larger than the server ever takes.
+    /// Returns true if the object is larger than the server ever takes.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         self.status().is_some_and(ApiStatus::is_too_large)
     }
 
-    /// Whether the server answered 409 because an object of that name exists.
+    /// Returns true if the server answered 409 because an object of that name exists.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         self.status().is_some_and(|s| s.code == 409 && s.reason == "AlreadyExists")
@@ -189,25 +191,25 @@ impl ClusterError {
         fields.map(str::to_owned).collect()
     }
 
-    /// Whether the server answered 409 because the object has changed meanwhile.
+    /// Returns true if the server answered 409 because the object has changed meanwhile.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|s| s.code == 409 && s.reason == "Conflict")
     }
 
-    /// Whether the server answered 401 or 403: the client may not do this.
+    /// Returns true if the server answered 401 or 403: the client may not do this.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         self.is(401) || self.is(403)
     }
 
-    /// Whether the server answered 403: the client lacks a right.
+    /// Returns true if the server answered 403: the client lacks a right.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.is(403)
     }
 
-    /// Whether the server answered 410: a continue token or resource version is too old.
+    /// Returns true if the server answered 410: a continue token or resource version is too old.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.is(410)

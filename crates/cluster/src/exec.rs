@@ -25,18 +25,18 @@ pub struct Exec<'a> {
     pub container: &'a str,
     /// The program and its arguments; no shell looks at them.
     pub command: &'a [String],
-    /// How long it may take from its start.
+    /// Time limit of the command, from its start.
     pub timeout: Duration,
 }
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Debug)]
 pub struct Executed {
-    /// What it printed to its standard output.
+    /// Its standard output.
     pub stdout: Printed,
-    /// What it printed to its standard error.
+    /// Its standard error.
     pub stderr: Printed,
-    /// Whether it ended well.
+    /// The result: success, or the reason of the failure.
     pub result: Result<(), ExecError>,
 }
 
@@ -70,7 +70,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// Whether the same call may go well later: the API server or the node was not to be reached.
+    /// Returns true if the same call may succeed later: the API server or the node could not be reached.
     #[must_use]
     pub fn can_pass(&self) -> bool {
         match self {
@@ -80,8 +80,9 @@ impl ExecError {
         }
     }
 
-    /// Whether the API server says that it had no connection to the node, so that the command was not begun. It says so before it
-    /// switches to the protocol of commands, or, when it translates that protocol itself, by its last message.
+    /// Returns true if the API server reports that it had no connection to the node, so that the command was not begun.
+    /// It reports that before it switches to the protocol of commands, or, when it translates that protocol itself, in
+    /// its last message.
     #[must_use]
     pub fn had_no_node(&self) -> bool {
         let message = match self {
@@ -151,8 +152,8 @@ impl Cluster {
         }
     }
 
-    /// Why the API server refused to switch to the protocol of commands: the library keeps only the code of its answer, so the
-    /// same is asked once more without the wish to switch.
+    /// Finds out why the API server refused to switch to the protocol of commands. The library keeps only the code of
+    /// the response, so the same request is sent once more without the wish to switch.
     async fn refusal(&self, exec: &Exec<'_>, code: u16) -> ApiStatus {
         let unknown = ApiStatus { code, ..ApiStatus::default() };
         if !(400..429).contains(&code) {
@@ -171,7 +172,8 @@ impl Cluster {
     }
 }
 
-/// How the command ended, by the last message of the connection (Kubernetes' remotecommand protocol, version 4 and later).
+/// Reads the outcome of the command from the last message of the connection (Kubernetes' remotecommand protocol,
+/// version 4 and later).
 fn ending(status: &Status) -> Result<(), ExecError> {
     if status.status.as_deref() == Some("Success") {
         return Ok(());

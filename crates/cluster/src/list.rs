@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// What to list.
+/// The objects to list, and how to list them.
 #[derive(Clone, Debug)]
 pub struct ListRequest {
     /// The type.
     pub resource: Arc<ApiResource>,
-    /// One namespace; `None` for all, and for cluster-scoped types.
+    /// A single namespace; `None` for all, and for cluster-scoped types.
     pub namespace: Option<String>,
     /// A label selector; empty for none.
     pub selector: String,
@@ -27,14 +27,14 @@ pub struct ListRequest {
     pub metadata_only: bool,
 }
 
-/// How a list ended.
+/// The end of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListEnd {
     /// Objects handed out.
     pub count: u64,
     /// Pages read.
     pub pages: u32,
-    /// Whether the pages are of more than one revision, because a continue token expired on the way.
+    /// True when the pages are of more than one revision, because a continue token expired on the way.
     pub mixed_revisions: bool,
     /// The revision of the last page: what a watch goes on from.
     pub resource_version: String,
@@ -48,11 +48,12 @@ const SMALLEST_PAGE: u64 = 20;
 const PAGE_BYTES: u64 = 8 << 20;
 /// Bytes handed out at once: each hand-over between stages may wake a thread.
 const TOGETHER: usize = 256 << 10;
-/// How long a page that has broken is begun again for.
+/// Time during which a broken page is requested again.
 const RECOVERY: Duration = Duration::from_secs(60);
-/// How often one list begins a page again before it gives up.
+/// The number of times that one list requests a page again before it gives up.
 const MOST_TRIES: u32 = 12;
-/// How often one list begins anew, because its token expired and the server offered none to go on with.
+/// The number of times that one list starts over, because its token expired and the server offered none to continue
+/// with.
 const MOST_RESTARTS: u32 = 3;
 
 /// A running list: ask for [`List::next`] until it ends.
@@ -141,7 +142,7 @@ impl List {
         Ok(None)
     }
 
-    /// How the list ended, or how far it is.
+    /// The end of the list, or its state so far while it goes on.
     #[must_use]
     pub fn end(&self) -> &ListEnd {
         &self.end
@@ -268,12 +269,12 @@ impl List {
     }
 }
 
-/// How many objects the first page has, of at most so many.
+/// The number of objects on the first page, of at most so many.
 fn first_page(most: u32) -> Option<u64> {
     (most > 0).then(|| FIRST_PAGE.min(most.into()))
 }
 
-/// How many objects a later page has, of at most so many, when they have so many bytes on average.
+/// The number of objects on a later page, of at most so many, when they have so many bytes on average.
 fn later_page(most: u32, mean: u64) -> Option<u64> {
     let most = u64::from(most);
     (most > 0).then(|| (PAGE_BYTES / mean.max(1)).clamp(SMALLEST_PAGE.min(most), most))
@@ -292,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_have_as_many_objects_as_are_wanted_and_fewer_where_these_are_large() {
+    fn pages_have_as_many_objects_as_wanted_and_fewer_when_they_are_large() {
         assert_eq!([500, 10, 0].map(first_page), [Some(50), Some(10), None]);
         for (most, mean, expected) in [
             (500, 1_000, Some(500)),

@@ -8,7 +8,7 @@ use http::Method;
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 
-/// What an object must be for something to be done with it.
+/// Conditions that an object must meet for a request to have an effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Preconditions<'a> {
     /// It has this UID.

@@ -36,7 +36,7 @@ pub struct Pace {
 struct State {
     limit: f64,
     in_flight: u32,
-    /// How long the quickest answer took; it grows slowly, so that an old one is forgotten.
+    /// Latency of the quickest response. It grows slowly, so that an old one is forgotten.
     best: Option<Duration>,
     recent: Option<Duration>,
     cut: Option<Instant>,

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-/// One connection to a port of a pod; it ends when dropped.
+/// A connection to a port of a pod; it ends when dropped.
 pub struct Forwarded {
     stream: Pin<Box<dyn Stream>>,
     _forwarder: Portforwarder,

@@ -1,4 +1,4 @@
-//! One request, with deadline and retries.
+//! Sends a request, with deadline and retries.
 
 use crate::{ApiStatus, Cluster, ClusterError, Failure};
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -11,9 +11,9 @@ use lifeboat_object::chain;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// One attempt may take this long; the API server ends requests after 60 s itself.
+/// Time limit of one attempt; the API server ends requests after 60 s itself.
 const ATTEMPT: Duration = Duration::from_secs(70);
-/// How long all attempts may take together, unless the user says otherwise.
+/// Default time limit of all attempts together.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// The first pause; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -171,7 +171,7 @@ async fn collect(body: Body) -> Result<Bytes, Failure> {
     }
 }
 
-/// How long to wait before the next attempt; `None` when it would be answered the same.
+/// The pause before the next attempt; `None` when the next attempt would get the same response.
 fn pause(failure: &Failure, tries: u32) -> Option<Duration> {
     let pauses = ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
     let ours = pauses.without_max_times().build().nth(tries.min(10) as usize).unwrap_or(LONGEST_PAUSE);
@@ -189,8 +189,9 @@ fn is_final_answer(failure: &Failure) -> bool {
     matches!(failure, Failure::Api(_)) && pause(failure, 1).is_none()
 }
 
-/// Whether a later attempt may be answered differently. A server answers 500, among others, while etcd changes its leader.
-/// A webhook that does not answer may need objects that a restore has yet to make, so the caller decides about waiting.
+/// Returns true if a later attempt may get another response. A server answers 500, among others, while etcd changes its
+/// leader. A webhook that does not answer may need objects that a restore has yet to make, so the caller decides about
+/// waiting.
 fn may_pass(status: &ApiStatus) -> bool {
     match status.code {
         429 | 502 | 503 | 504 => true,
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_with_a_common_patience_are_tried_again_for_it_together_and_once_each_when_it_is_over() {
+    async fn requests_share_a_common_patience_and_try_once_each_when_it_is_over() {
         let cluster = Cluster::nowhere(Duration::from_secs(180)).with_common_patience();
         let call = Call {
             verb: "get",
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_are_tried_again_after_a_refusal_that_ended_in_an_answer_or_is_long_ago() {
+    async fn requests_are_tried_again_after_a_refusal_that_has_passed_or_is_old() {
         let refused =
             |code| -> Result<(), Failure> { Err(Failure::Api(Box::new(ApiStatus { code, ..ApiStatus::default() }))) };
         /// The number of attempts that a request makes to which these are the answers, the last for ever.
@@ -375,7 +376,7 @@ mod tests {
 
     /// A pause that was added to the clock without a look would end the task that waits.
     #[tokio::test]
-    async fn a_pause_beyond_the_end_of_time_is_waited_for_no_longer_than_the_deadline() {
+    async fn a_pause_beyond_the_end_of_time_lasts_no_longer_than_the_deadline() {
         let cluster = Cluster::nowhere(Duration::from_secs(10));
         let call = Call {
             verb: "get",

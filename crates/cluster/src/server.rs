@@ -1,4 +1,4 @@
-//! What an API server tells of itself: its version, its time, and the UID of its cluster.
+//! Facts about an API server: its version, its time, and the UID of its cluster.
 
 use crate::cluster::Cluster;
 use crate::error::ClusterError;

@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tower::{BoxError, Layer, Service, ServiceExt};
 
-/// How long a connection and its TLS handshake may take.
+/// Time limit for opening a connection, its TLS handshake included.
 const CONNECT: Duration = Duration::from_secs(10);
 /// After so long without a word, the other end of a connection is asked whether it is there: a watch may say nothing for minutes,
 /// and one whose connection was lost in silence would show what was as what is.
@@ -317,7 +317,7 @@ mod tests {
     use socket2::SockRef;
 
     #[tokio::test]
-    async fn the_other_end_of_a_silent_connection_is_asked_thrice_within_half_a_minute() {
+    async fn a_silent_connection_is_probed_three_times_within_half_a_minute() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let uri = format!("https://{}", server.local_addr().unwrap()).parse::<Uri>().unwrap();
         let stream = tcp().oneshot(uri).await.unwrap().into_inner();

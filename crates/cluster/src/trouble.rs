@@ -1,4 +1,4 @@
-//! How long requests that belong together are tried again.
+//! Decides since when requests that belong together count as failing, which limits how long they are tried again.
 
 use crate::Failure;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ struct Since {
 struct Refusals {
     first: Instant,
     last: Instant,
-    /// Whether other requests went well after the last.
+    /// Set when other requests succeeded after the last refusal.
     others_went_well: bool,
 }
 

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What to watch.
+/// The objects to watch, and from which revision on.
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
     /// The type.
     pub resource: Arc<ApiResource>,
-    /// One namespace; `None` for all, and for cluster-scoped types.
+    /// A single namespace; `None` for all, and for cluster-scoped types.
     pub namespace: Option<String>,
     /// A label selector; empty for none.
     pub selector: String,
@@ -49,14 +49,14 @@ pub struct Watch {
     what: String,
     body: Body,
     buffer: BytesMut,
-    /// How many bytes at the start of the buffer are known to hold no line end.
+    /// The number of bytes at the start of the buffer that are known to hold no line end.
     searched: usize,
     silence: Duration,
 }
 
 /// Longest event; an object and what stands around it.
 const LARGEST: usize = 16 << 20;
-/// How long after the agreed end of a watch a silent server counts as gone.
+/// Time after the agreed end of a watch when a silent server counts as gone.
 const GRACE: Duration = Duration::from_secs(30);
 
 impl Cluster {
@@ -71,7 +71,7 @@ impl Cluster {
     /// Does what [`Cluster::watch`] does, of `metadata` alone: events hold `PartialObjectMetadata`.
     ///
     /// # Errors
-    /// Those of [`Cluster::watch`].
+    /// The errors of [`Cluster::watch`].
     pub async fn watch_metadata(&self, request: &WatchRequest) -> Result<Watch, ClusterError> {
         let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
         self.begin_watch(request, Some(accept)).await

@@ -1,4 +1,4 @@
-//! Why there is no connection to a cluster.
+//! Errors of connecting to a cluster.
 
 /// The cluster cannot be reached, or it is not known where it is.
 #[derive(Debug, thiserror::Error)]
@@ -8,7 +8,7 @@ pub enum ConnectError {
     Kubeconfig {
         /// Where it was looked for.
         place: String,
-        /// Why it cannot be used.
+        /// The reason for which it cannot be used.
         message: String,
     },
     /// No configuration says where the cluster is.
@@ -21,7 +21,7 @@ pub enum ConnectError {
     Client {
         /// The server.
         url: String,
-        /// Why not.
+        /// The reason.
         message: String,
     },
 }

@@ -102,8 +102,8 @@ mod tests {
         std::fs::write(folder.join(name), text).unwrap();
     }
 
-    /// What is found when `$KUBECONFIG` lists these files, `good`, `other`, `unset` and `broken` being there: the context
-    /// and all contexts, or why it is refused.
+    /// Looks for a kubeconfig when `$KUBECONFIG` lists these files, of which `good`, `other`, `unset` and `broken`
+    /// exist. Gives the current context and all contexts, or the reason of the refusal.
     fn look(folder: &Path, given: Option<&str>, variable: Option<&str>, home: bool) -> String {
         let path = |name: &str| if name.is_empty() { String::new() } else { folder.join(name).display().to_string() };
         let variable = variable.map(|names| names.split(':').map(path).collect::<Vec<_>>().join(":"));
