@@ -3,10 +3,10 @@
 use crate::{Client, Object};
 use lifeboat_cluster::ClusterError;
 
-/// How often a change is tried: the server writes the status of some objects once a second.
+/// The number of attempts at one change: the server writes the status of some objects once a second.
 const TRIES: u32 = 8;
 
-/// What came of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
     /// It was made; the object as stored.
@@ -20,11 +20,12 @@ pub enum Change<T> {
 }
 
 impl Client {
-    /// Changes an object as it is: reads it, asks `change` what it should be (`None` for as it is), and writes that. When others have changed
-    /// it meanwhile, it is read and `change` is asked anew: eight times in all, and then [`Change::Conflicts`] is the answer.
+    /// Changes an object in its current state: reads it, asks `change` for the new state (`None` to leave it
+    /// unchanged), and writes that. When others have changed it meanwhile, it is read and `change` is asked anew: eight
+    /// times in all, after which it gives [`Change::Conflicts`].
     ///
     /// # Errors
-    /// Those of `change`, and [`ClusterError`].
+    /// The errors of `change`, and [`ClusterError`].
     pub async fn change_as_it_is<T: Object, E: From<ClusterError>>(
         &self,
         name: &str,
@@ -63,7 +64,8 @@ mod tests {
         (code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason}))
     }
 
-    /// What comes of cancelling a backup when the API server answers so, and the versions of which it was asked what to change.
+    /// Cancels a backup while the API server answers like this. Gives the outcome, and the versions that `change` was
+    /// asked about.
     async fn cancelled(answers: Vec<Answer>) -> (Result<Change<Backup>, ClusterError>, Vec<String>) {
         let mut tasks = JoinSet::new();
         let answers = answers.into_iter().map(|(code, body)| (code, body.to_string())).collect();

@@ -26,13 +26,14 @@ pub struct Client {
     pub namespace: String,
 }
 
-/// How the API server addresses a `velero.io` type. The type itself says so: discovery would take a request, which can fail.
+/// The address of a `velero.io` type at the API server. It is made from the type alone: discovery would take a request,
+/// which can fail.
 pub fn api_resource<T: Resource>() -> Arc<ApiResource> {
     Arc::new(ApiResource::new(GROUP, T::VERSION, T::PLURAL, T::KIND))
 }
 
-/// Whether the API server has refused a write for good: it would refuse the same write again, unless the rules by which it
-/// decides change.
+/// Returns true if the API server has refused a write for good: it would refuse the same write again, unless the rules
+/// by which it decides change.
 pub fn is_refused(error: &ClusterError) -> bool {
     error.status().is_some_and(|status| matches!(status.code, 400 | 403 | 413 | 422))
 }
@@ -181,7 +182,7 @@ impl Client {
     /// Reads the value of one key of a Secret.
     ///
     /// # Errors
-    /// Why it cannot be read, in Velero's words where Velero has such an error.
+    /// The reason for which it cannot be read, in Velero's words where Velero has such an error.
     pub async fn secret(&self, name: &str, key: &str) -> Result<Vec<u8>, String> {
         let secrets = ApiResource::new("", "v1", "secrets", "Secret");
         let found = self.cluster.get(&secrets, Some(&self.namespace), name).await;

@@ -22,7 +22,7 @@ const OPENING: Duration = Duration::from_secs(10);
 /// Between two gets, where the object may not be watched.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What is seen of an object that is followed.
+/// The state of an object that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Followed<T> {
     /// It is like this now.
@@ -31,7 +31,7 @@ pub enum Followed<T> {
     Gone,
 }
 
-/// One object that is followed: ask for [`Follow::next`] until it is gone, or has become what is waited for.
+/// Follows an object: call [`Follow::next`] until the object is gone, or is in the state that the caller waits for.
 #[derive(Debug)]
 pub struct Follow<T> {
     client: Client,
@@ -52,7 +52,7 @@ struct Seen {
     revision: String,
 }
 
-/// What comes next.
+/// The next request.
 #[derive(Debug)]
 enum At {
     Get,
@@ -186,7 +186,7 @@ impl<T: Object> Follow<T> {
         }
     }
 
-    /// What a watch has brought: the object, when there is a state of it.
+    /// Takes an event of the watch; gives the object when the event has a state of it.
     fn take(&mut self, event: Result<Option<WatchEvent>, ClusterError>) -> Option<Bytes> {
         match event {
             Ok(Some(event)) => {
@@ -233,7 +233,7 @@ impl<T: Object> Follow<T> {
         Ok(())
     }
 
-    /// Whether it is a state that was not given yet. One of another object is the end of this one.
+    /// Returns true if this state was not given yet. A state of another object with the same name ends the following.
     fn is_new(&mut self, body: &[u8]) -> Result<bool, ClusterError> {
         let Head { uid, resource_version: revision, .. } = self.head(body)?;
         if let Some(seen) = &self.seen {
@@ -262,7 +262,7 @@ impl<T: Object> Follow<T> {
     }
 }
 
-/// Whether the server would refuse the same request again.
+/// Returns true if the server would refuse the same request again.
 fn is_for_good(error: &ClusterError) -> bool {
     error.status().is_some_and(|status| (400..500).contains(&status.code) && !matches!(status.code, 408 | 410 | 429))
 }

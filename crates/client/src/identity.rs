@@ -43,7 +43,7 @@ impl fmt::Debug for NamespacedName {
 /// Names one object by name and UID: an object that gets the same name later is another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// How it is called.
+    /// Its namespace and name.
     pub key: NamespacedName,
     /// Its UID.
     pub uid: String,

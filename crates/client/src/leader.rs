@@ -41,7 +41,8 @@ fn pod_of(lease: &Value) -> Option<String> {
     Some(name_of(holder)).filter(|pod| !pod.is_empty()).map(str::to_owned)
 }
 
-/// Whether the leader still lives. A Lease that is only a little late counts: the clocks of two machines differ.
+/// Returns true if the leader still lives. A Lease that is only a little late counts: the clocks of two machines
+/// differ.
 fn is_living(lease: &Value, now: Timestamp) -> bool {
     let spec = &lease["spec"];
     let renewed = spec["renewTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok());

@@ -119,7 +119,7 @@ async fn an_object_that_is_deleted_before_the_watch_is_gone() {
 }
 
 #[tokio::test]
-async fn a_watch_that_ends_or_breaks_is_begun_again_from_a_get_and_nothing_comes_twice() {
+async fn a_watch_that_ends_or_breaks_resumes_from_a_get_without_duplicates() {
     let ends = Fault::Answer { status: 200, headers: vec![], body: String::new() };
     for fault in [ends, Fault::Truncate(0)] {
         let ground = Ground::start().await;
@@ -151,7 +151,7 @@ async fn what_changed_while_no_watch_ran_is_seen_by_the_get() {
 }
 
 #[tokio::test]
-async fn an_object_that_was_deleted_while_no_watch_ran_is_gone_even_if_another_has_its_name() {
+async fn an_object_deleted_between_watches_is_gone_even_if_its_name_is_reused() {
     for taken in [false, true] {
         let ground = Ground::start().await;
         ground.breaks(WATCHES, Nth::Only(1), Fault::Truncate(0));
