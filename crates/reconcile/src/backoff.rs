@@ -10,10 +10,10 @@ const LATE: u32 = 3;
 const RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// How often a step has failed in a row, and when it is tried again.
+/// The number of failures of a step in a row, and the time of its next attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// How often it has failed; 0 for a step that only waits.
+    /// Failures in a row; 0 for a step that only waits.
     pub count: u32,
     /// The step is not tried again before this moment.
     pub until: Instant,
@@ -35,7 +35,7 @@ impl Failure {
         Self { count: 0, until: now + pause }
     }
 
-    /// Whether the step has failed so often that others go first.
+    /// Returns true if the step has failed so often that others go first.
     #[must_use]
     pub fn is_late(&self) -> bool {
         self.count >= LATE

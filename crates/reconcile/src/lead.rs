@@ -44,7 +44,7 @@ impl LeaseTimes {
 #[error("the lease was lost: another server may lead now, so this one ends")]
 pub struct LostLease;
 
-/// How often [`Leadership::until_ended`] looks whether the leadership still holds.
+/// Interval at which [`Leadership::until_ended`] checks that the leadership still holds.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The right to act, as long as it holds.

@@ -15,23 +15,23 @@ const LASTING: Duration = Duration::from_secs(540);
 const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How often a list that was read at more than one revision is read again.
+/// The number of times that a list is read again because it came at more than one revision.
 const MOST_LISTS: u32 = 3;
 
-/// What is mirrored: the objects of one type.
+/// The objects of one type that are mirrored.
 #[derive(Clone, Debug)]
 pub struct Mirrored {
     /// The cluster.
     pub cluster: Cluster,
     /// The type.
     pub resource: Arc<ApiResource>,
-    /// One namespace; `None` for all, and for cluster-scoped types.
+    /// A single namespace; `None` for all, and for cluster-scoped types.
     pub namespace: Option<String>,
     /// Only `metadata` of each object, as `PartialObjectMetadata`.
     pub metadata_only: bool,
 }
 
-/// What a mirror has seen of the objects. They are JSON.
+/// Changes that a mirror has seen. The objects are JSON.
 #[derive(Debug)]
 pub enum Seen {
     /// All objects that there are.
@@ -42,7 +42,7 @@ pub enum Seen {
     Deleted(Bytes),
 }
 
-/// What a mirror could not do; the message is that of the request.
+/// Requests of a mirror that failed; the message is that of the request.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
     /// List the objects.
@@ -63,7 +63,7 @@ pub struct Mirror {
     pauses: ExponentialBackoff,
 }
 
-/// What comes next.
+/// The next request.
 #[derive(Debug)]
 enum At {
     List,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mirror_goes_on_from_its_revision_after_a_failure_unless_that_is_too_old_or_all_is_wanted_anew() {
+    async fn a_failed_mirror_resumes_unless_its_revision_is_old_or_it_must_relist() {
         let body = |name: &str| json!({"metadata": {"name": name, "uid": name, "resourceVersion": "7"}});
         let list = |name: &str| json!({"metadata": {"resourceVersion": "5"}, "items": [body(name)]});
         let status = |code: u16| json!({"kind": "Status", "code": code, "message": "no"});

@@ -20,7 +20,7 @@ pub trait TaskKey: Clone + Debug + Send + 'static {
 pub struct Running<K> {
     /// The work.
     pub key: K,
-    /// How to stop it.
+    /// Stops it.
     pub stop: CancellationToken,
 }
 
