@@ -4,14 +4,14 @@ use crate::equal;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// One place where two values differ.
+/// A place where two values differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// JSON pointer (RFC 6901) of the place.
     pub path: String,
-    /// What stands there on the left; `None` when nothing does.
+    /// The value on the left; `None` when there is none.
     pub left: Option<Value>,
-    /// What stands there on the right; `None` when nothing does.
+    /// The value on the right; `None` when there is none.
     pub right: Option<Value>,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What stands in place of a value of a Secret.
+/// Text shown in place of a value of a Secret.
 const HIDDEN: &str = "(hidden)";
 /// The annotation in which kubectl keeps the whole object.
 const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";

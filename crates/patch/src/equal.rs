@@ -1,9 +1,9 @@
-//! Whether two values are the same to an API server.
+//! Equality of two values in the eyes of an API server.
 
 use serde_json::{Number, Value};
 
-/// Whether two values are the same to an API server that reads both. Numbers are compared as it reads them, so that `1.0`,
-/// `1e0` and `1` are the same, and everything else exactly.
+/// Returns true if two values are the same to an API server that reads both. Numbers are compared as it reads them, so
+/// that `1.0`, `1e0` and `1` are the same, and everything else exactly.
 #[must_use]
 pub fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a client that reads doubles writes of a number is the same number to the API server.
+        /// A number that a client reads as a double and writes back is the same number to the API server.
         #[test]
         fn a_double_in_another_writing_is_the_same(number in any::<f64>().prop_filter("JSON", |n| n.is_finite())) {
             let (plain, exponent) = (format!("{number}"), format!("{number:e}"));

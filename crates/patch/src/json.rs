@@ -18,7 +18,7 @@ pub struct JsonPatch {
     operations: Vec<JsonOperation>,
 }
 
-/// One operation of a JSON patch.
+/// An operation of a JSON patch.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct JsonOperation {
     /// `add`, `remove`, `replace`, `move`, `copy` or `test`.
@@ -32,7 +32,7 @@ pub struct JsonOperation {
     pub value: Option<Value>,
 }
 
-/// Why a JSON patch was not applied.
+/// Reasons for which a JSON patch was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPatchError {
     /// It is no JSON patch.
@@ -45,7 +45,7 @@ pub enum JsonPatchError {
         index: usize,
         /// Its path.
         path: String,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
     /// Something else stands where an operation `test` has looked.
@@ -101,7 +101,7 @@ impl JsonPatch {
     }
 }
 
-/// Whether this value stands at the path; a path that leads nowhere holds nothing, not even null.
+/// Returns true if the target has this value at the path. A path that leads nowhere holds nothing, not even null.
 #[must_use]
 pub fn holds(target: &Value, path: &str, value: &Value) -> bool {
     target.pointer(path).is_some_and(|found| crate::equal(found, value))

@@ -55,7 +55,7 @@ pub fn owned_fields(desired: &Value, in_cluster: &Value) -> Vec<String> {
     out
 }
 
-/// Whether a claim has its volume. How that was found does not count any more then, and a backup leaves it out.
+/// Returns true if a claim is bound to a volume. Its selector no longer matters then, and a backup leaves it out.
 #[must_use]
 pub fn is_bound(claim: &Value) -> bool {
     claim["spec"]["volumeName"].as_str().is_some_and(|name| !name.is_empty())
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_s_source_is_never_changed_and_its_selector_not_when_it_has_its_volume() {
+    fn a_claim_s_source_is_never_changed_nor_its_selector_once_it_is_bound() {
         let claim = |spec: Value| json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec});
         let owned = |live: Value| {
             let all = owned_fields(&claim(json!({})), &claim(live));

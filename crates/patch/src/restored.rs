@@ -45,8 +45,8 @@ pub fn group(object: &Value) -> &str {
     object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group)
 }
 
-/// Whether controllers or the API server make the object themselves in every cluster, so that the one in the backup says
-/// nothing about the restored one.
+/// Returns true if controllers or the API server make the object themselves in every cluster, so that the object in the
+/// backup says nothing about the restored one.
 #[must_use]
 pub fn is_made_anew(object: &Value) -> bool {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -64,8 +64,8 @@ pub fn is_made_anew(object: &Value) -> bool {
     }
 }
 
-/// Who writes an object in every cluster, with what is true of that cluster alone, so that a restore neither makes nor changes it;
-/// `None` of all others.
+/// Explains that controllers, nodes or API servers write this object in every cluster, with what is true of that
+/// cluster alone, so that a restore neither makes nor changes it; `None` for all other objects.
 #[must_use]
 pub fn written_by_cluster(object: &Value) -> Option<&'static str> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -95,7 +95,8 @@ pub fn written_by_cluster(object: &Value) -> Option<&'static str> {
     }
 }
 
-/// Who keeps an object of the cluster up to date, so that an older one from a backup is not written over it; `None` of all others.
+/// Names the component that keeps an object of the cluster up to date, so that an older object from a backup is not
+/// written over it; `None` for all other objects.
 #[must_use]
 pub fn kept_up_by_cluster(in_cluster: &Value) -> Option<&'static str> {
     let text = |pointer: &str| in_cluster.pointer(pointer).and_then(Value::as_str).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! Strategic merge patch: a merge patch that knows of each list of a type whether it is replaced or merged, and by which key.
 //!
-//! How a field is merged stands in the OpenAPI document that an API server publishes of its types, in the extensions
-//! `x-kubernetes-patch-strategy` and `x-kubernetes-patch-merge-key` (Kubernetes, sig-api-machinery, strategic-merge-patch.md).
+//! The OpenAPI document that an API server publishes of its types tells how each field is merged, in the extensions
+//! `x-kubernetes-patch-strategy` and `x-kubernetes-patch-merge-key` (Kubernetes, sig-api-machinery,
+//! strategic-merge-patch.md).
 
 mod error;
 mod merge;

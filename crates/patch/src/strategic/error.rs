@@ -1,4 +1,4 @@
-//! Why a strategic merge patch is not applied.
+//! The error of a strategic merge patch that is not applied.
 
 /// A strategic merge patch that was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -6,7 +6,7 @@
 pub struct StrategicError {
     /// Where in the patch, as a JSON pointer.
     pub path: String,
-    /// Why it cannot be applied.
+    /// The reason for which it cannot be applied.
     pub why: String,
 }
 

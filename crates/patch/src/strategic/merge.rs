@@ -72,7 +72,7 @@ pub(super) fn merge_object(
     Ok(())
 }
 
-/// What a patch has for a field.
+/// The value of a field in a patch, with the directive for its order.
 struct Patch<'a> {
     value: &'a Value,
     /// The order that it wants for the elements of a list.
@@ -125,7 +125,7 @@ fn merge_value(
     }
 }
 
-/// Whether the elements that a patch has stand in the order that it wants.
+/// Refuses a patch whose elements do not stand in the order that it asks for.
 fn check_order(
     elements: &[Value],
     order: &[Option<Value>],

@@ -1,13 +1,13 @@
-//! What an OpenAPI document says of a type, as far as merging goes.
+//! The part of an OpenAPI document that tells how the fields of a type are merged.
 
 use super::error::{StrategicError, refused};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// How often a schema may refer to another one before it says anything.
+/// The longest chain of references that is followed to a schema.
 const DEEPEST: usize = 16;
 
-/// How the fields of a type are merged.
+/// The merge rules for the fields of a type.
 #[derive(Clone, Debug)]
 pub struct MergeSchema {
     schemas: Arc<Map<String, Value>>,
@@ -47,9 +47,9 @@ impl MergeSchema {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'a> {
     schemas: &'a Map<String, Value>,
-    /// What stands at the place, with the extensions of the field.
+    /// The schema at this place, with the extensions of the field.
     own: &'a Value,
-    /// What that refers to.
+    /// The schema that `own` refers to, or `own` itself.
     schema: &'a Value,
 }
 
@@ -99,12 +99,12 @@ impl<'a> Node<'a> {
         self.own["x-kubernetes-patch-strategy"].as_str().unwrap_or_default().split(',')
     }
 
-    /// Whether a list is merged with that of the patch, element by element.
+    /// Returns true if a list is merged with the list of the patch, element by element.
     pub(super) fn merges(&self) -> bool {
         self.strategies().any(|strategy| strategy == "merge")
     }
 
-    /// Whether an object gives way to that of the patch.
+    /// Returns true if an object is replaced by the object of the patch.
     pub(super) fn replaces(&self) -> bool {
         self.strategies().any(|strategy| strategy == "replace")
     }
@@ -114,7 +114,8 @@ impl<'a> Node<'a> {
         self.own["x-kubernetes-patch-merge-key"].as_str()
     }
 
-    /// Whether a value is of the kind that the place is for. Places of which the schema does not say it take any.
+    /// Refuses a value that is not of the type that the schema gives for this place. A place without a type takes any
+    /// value.
     pub(super) fn check_kind(&self, value: &Value, path: &str) -> Result<(), StrategicError> {
         let fits = match self.schema["type"].as_str() {
             Some("object") => value.is_object(),

@@ -202,7 +202,7 @@ fn only_kinds_with_fields_have_a_schema() {
     assert!(MergeSchema::of(&MergeSchema::schemas(json!(7)), "g", "v1", "W").is_none());
 }
 
-/// What the library of Kubernetes has made of patches: crates/testbed/go/strategic-patches prints it.
+/// The results of Kubernetes' own library for these patches: crates/testbed/go/strategic-patches prints them.
 const APIMACHINERY: &str = include_str!("apimachinery.json");
 
 #[test]
