@@ -35,7 +35,7 @@ pub struct S3Config {
     pub kms_key_id: Option<String>,
     /// Tags of every object, such as `team=a&tier=cold`.
     pub tagging: Option<String>,
-    /// How long one request may take, all attempts together; three minutes when left out.
+    /// Time limit of one request, all attempts together; three minutes when left out.
     pub patience: Option<Duration>,
 }
 
@@ -267,7 +267,7 @@ mod tests {
         S3Config::from_url_query("b", &pairs)
     }
 
-    /// What a location without any key means.
+    /// The configuration of a location that sets no key.
     fn plain() -> S3Config {
         S3Config {
             bucket: "b".to_owned(),

@@ -19,15 +19,15 @@ use std::time::Duration;
 
 /// Most attempts of one call.
 const ATTEMPTS: u32 = 3;
-/// How long one attempt of a request that carries no object may take, unless the user's patience is shorter.
+/// Time limit of one attempt of a request that carries no object, unless the user's patience is shorter.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Slowest line that an object may take: 128 KiB per second.
 const SLOWEST: usize = 128 << 10;
 
-/// How long requests may take.
+/// Time limits of requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// How long one request may take, all attempts together.
+    /// Time limit of one request, all attempts together.
     pub(crate) patience: Duration,
 }
 
@@ -49,13 +49,13 @@ impl Times {
             .build()
     }
 
-    /// How long one attempt of a request that carries no object may take. All attempts of a call, with the pauses between
+    /// Time limit of one attempt of a request that carries no object. All attempts of a call, with the pauses between
     /// them, take less than the patience.
     fn attempt(self) -> Duration {
         (self.patience / 4).min(ATTEMPT_TIMEOUT)
     }
 
-    /// How often the client attempts one call. That is not often, because the store's caller repeats whole calls.
+    /// The number of attempts of the client at one call. It is small, because the store's caller repeats whole calls.
     fn attempts(self) -> RetryConfig {
         let pause = (self.patience / 24).min(Duration::from_secs(1));
         RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(pause)

@@ -17,7 +17,7 @@ pub(crate) struct Failures {
     pub(crate) region: String,
 }
 
-/// What a server answers when it refuses.
+/// The response of a server that refuses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refusal<'a> {
     /// HTTP status; zero for the answer about one key of many.
@@ -168,7 +168,7 @@ impl Failures {
     }
 }
 
-/// Why a request was not sent or not answered.
+/// Classifies and explains a request that was not sent, or got no response.
 fn unsent<E: StdError + 'static>(error: &SdkError<E>) -> (ErrorKind, String) {
     let (mut broken, mut connected) = (false, false);
     for link in links(error) {

@@ -20,7 +20,7 @@ pub(crate) struct Locks {
     is_enabled: OnceCell<()>,
 }
 
-/// What a request for storing says of retention.
+/// The fields for retention in the request that stores an object.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Lock {
     pub(crate) mode: Option<ObjectLockMode>,
@@ -67,7 +67,7 @@ impl Locks {
         Err(self.failures.own(ErrorKind::Invalid, "put", key, message))
     }
 
-    /// What the request that stores this key says of retention.
+    /// The fields for retention in the request that stores this key.
     pub(crate) fn of(&self, key: &str, retention: Option<Retention>) -> Result<Lock, BucketError> {
         let Some(retention) = retention else { return Ok(Lock::default()) };
         lock_of(retention).ok_or_else(|| {

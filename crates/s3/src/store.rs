@@ -35,7 +35,7 @@ pub struct S3 {
     writer: Writer,
     deleter: Deleter,
     aborts: Arc<Aborts>,
-    /// Whether the server has answered with a whole object when a part was asked for.
+    /// Set once the server has sent a whole object when a range was asked for.
     ignores_ranges: AtomicBool,
 }
 

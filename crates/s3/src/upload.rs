@@ -32,7 +32,7 @@ const PARALLEL: usize = 4;
 const ON_THE_WAY: usize = PARALLEL * PART;
 /// Putting the parts of a large object together takes a server minutes.
 const COMPLETE_TIME: Duration = Duration::from_secs(600);
-/// How long an abort that no caller waits for may take, attempts included.
+/// Time limit of an abort that no caller waits for, attempts included.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Stores objects.
@@ -181,8 +181,8 @@ impl Writer {
         self.checksum.clone().or(options.retention.map(|_| ChecksumAlgorithm::Crc32))
     }
 
-    /// How long a request of a put is sent again. That of a conditional put never is: it would meet the object that the first
-    /// attempt wrote, and take it for another writer's.
+    /// Time during which a request of a put is sent again. That of a conditional put never is: it would meet the object
+    /// that the first attempt wrote, and take it for another writer's.
     fn patience(&self, options: PutOptions) -> Duration {
         if options.if_absent { Duration::ZERO } else { self.times.patience }
     }
@@ -329,7 +329,7 @@ impl Writer {
         self.within_upload(key, answer.map(drop))
     }
 
-    /// Whether the object is the one with this tag and size.
+    /// Returns true if the stored object has this tag and size.
     async fn is_stored(&self, key: &str, tag: Option<&str>, size: u64) -> bool {
         let Some(tag) = tag else { return false };
         let answer = self.client.head_object().bucket(&self.failures.bucket).key(key).send().await;

@@ -6,7 +6,7 @@ use lifeboat_s3::{CredentialsFile, S3, S3Config};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// What reading, writing, listing and deleting fail with.
+/// The errors of reading, writing, listing, deleting and sweeping.
 async fn failures(config: S3Config) -> Vec<BucketError> {
     let store = S3::connect(config).await.expect("connecting asks nothing");
     vec![

@@ -7,7 +7,7 @@ use aws_sdk_s3::types::{ChecksumMode, ObjectLockMode};
 use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions, Retention, RetentionMode};
 use std::time::{Duration, SystemTime};
 
-/// Whether the newest version of an object has this retention, came with a checksum, and cannot be deleted.
+/// Returns true if the newest version of an object has this retention, came with a checksum, and cannot be deleted.
 async fn is_kept(bucket: &Bucket, key: &str, retention: Retention) -> bool {
     let head = bucket.raw.head_object().bucket(&bucket.name).key(key).checksum_mode(ChecksumMode::Enabled);
     let head = head.send().await.unwrap();
