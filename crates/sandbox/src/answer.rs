@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// A body; an error in its middle breaks the connection off, so that nobody takes the half for the whole.
 pub(crate) type Body = UnsyncBoxBody<Bytes, StoreError>;
-/// What becomes of a request: an answer, or a refusal.
+/// The outcome of a request: a response, or a refusal.
 pub(crate) type Answer = Result<Response<Body>, ApiError>;
 
 pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {

@@ -41,7 +41,7 @@ impl CustomType {
     }
 }
 
-/// One of `additionalPrinterColumns`; nothing if it lacks what a column needs.
+/// An entry of `additionalPrinterColumns`; `None` if it lacks a field that a column needs.
 fn column(value: &Value) -> Option<Column> {
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let (name, json_path) = (text("name"), text("jsonPath"));

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// What a delete demands of the object, and how far it goes.
+/// Preconditions and options of a delete.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deletion {
     uid: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Deletion {
     dry_run: bool,
 }
 
-/// What became of the object.
+/// The outcome of a delete.
 pub(crate) enum Deleted {
     Gone(Arc<StoredObject>),
     /// It has a deletion timestamp and waits for its finalizers.

@@ -147,7 +147,8 @@ impl Janitor {
         self.delete(key).await
     }
 
-    /// Whether an owner of the object is there. One of a type that is not served cannot be looked for, and counts as there.
+    /// Returns true if an owner of the object is there. An owner of a type that is not served cannot be looked up, and
+    /// counts as there.
     fn has_owner(&self, object: &StoredObject, types: &Types) -> bool {
         let store = &self.server.store;
         let is_there = |uid: &str| {

@@ -1,4 +1,5 @@
-//! What means something to the server itself: namespaces, CustomResourceDefinitions, questions about access, and verbs that read.
+//! Types and verbs that the server treats specially: namespaces, CustomResourceDefinitions, access reviews, and verbs
+//! that only read.
 
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
 
@@ -10,7 +11,7 @@ pub(crate) fn namespace_key(name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::namespaces(), None, name)
 }
 
-/// Whether the object of this key is a namespace.
+/// Returns true if this is the key of a namespace.
 pub(crate) fn is_namespace(key: &ObjectKey) -> bool {
     key.resource.is_namespaces()
 }
@@ -20,12 +21,12 @@ pub(crate) fn definition_key(resource: &str, group: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::definitions(), None, format!("{resource}.{group}"))
 }
 
-/// Whether the object of this key is a CustomResourceDefinition.
+/// Returns true if this is the key of a CustomResourceDefinition.
 pub(crate) fn is_definition(key: &ObjectKey) -> bool {
     key.resource == GroupResource::definitions()
 }
 
-/// Whether objects of this type are questions, which are answered and not kept.
+/// Returns true for types of reviews, whose objects are answered and not stored.
 pub(crate) fn is_review(resource: &ApiResource) -> bool {
     matches!(
         (resource.group.as_str(), resource.resource.as_str()),

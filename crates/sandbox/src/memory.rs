@@ -291,7 +291,8 @@ impl State {
         Ok(ListPage { objects, revision, more: false })
     }
 
-    /// What was otherwise at `revision`: the state then of each object changed since.
+    /// The objects that have changed since `revision`, each in its state at that revision; `None` for an object that
+    /// was not there.
     fn differences_from(&self, resource: &GroupResource, revision: u64) -> Past {
         let mut past = Past::new();
         for change in self.history.iter().rev().take_while(|c| c.object.revision > revision) {

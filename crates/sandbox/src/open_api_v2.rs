@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
 
-/// How the form in protocol buffers is asked for; the first name is the older one.
+/// Media types by which a client asks for the document in protocol buffers; the first name is the older one.
 const ASKED: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",

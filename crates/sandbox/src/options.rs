@@ -1,4 +1,4 @@
-//! What a sandbox is started with.
+//! Options with which a sandbox is started.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct SandboxOptions {
     pub new_uid: Arc<dyn Fn() -> String + Send + Sync>,
     /// The Kubernetes version to claim, such as `v1.34.4`.
     pub version: String,
-    /// What the kubeconfig calls cluster, user and context.
+    /// The name of cluster, user and context in the kubeconfig.
     pub name: String,
     /// The namespace of the kubeconfig's context.
     pub namespace: String,

@@ -17,7 +17,7 @@ pub(crate) struct Pages {
     next: Option<Next>,
 }
 
-/// What is read when a page is at its end.
+/// The query for the page after the present one.
 struct Next {
     store: Arc<dyn ObjectStore>,
     query: ListQuery,
@@ -29,11 +29,12 @@ impl Pages {
         Self { revision: page.revision, ends_after: None, page: page.objects.into_iter(), next: None }
     }
 
-    /// Reads the first page. A list without a limit is read on while it is written, if the store cannot be changed; one of a
-    /// store that can be is read as a whole, since its history may no longer reach back when a slow client asks for more.
+    /// Reads the first page. From a store that cannot be changed, a list without a limit is read page by page while it
+    /// is written. From any other store it is read as a whole, since the history may no longer reach back when a slow
+    /// client asks for more.
     ///
     /// # Errors
-    /// Those of [`ObjectStore::list`].
+    /// The errors of [`ObjectStore::list`].
     pub(crate) async fn begin(store: &Arc<dyn ObjectStore>, mut query: ListQuery) -> Result<Self, StoreError> {
         let reads_on = query.limit == 0 && store.read_only().is_some();
         if reads_on {
@@ -54,7 +55,7 @@ impl Pages {
     /// The next object; `None` at the end.
     ///
     /// # Errors
-    /// Those of [`ObjectStore::list`].
+    /// The errors of [`ObjectStore::list`].
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<StoredObject>>, StoreError> {
         loop {
             if let Some(object) = self.page.next() {

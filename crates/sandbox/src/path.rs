@@ -1,4 +1,4 @@
-//! What a request asks for: paths and query strings.
+//! Parses the paths and query strings of requests.
 
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
@@ -121,7 +121,7 @@ impl Query {
         self.0.get(name).map(String::as_str).unwrap_or_default()
     }
 
-    /// Whether a parameter is set and not to false.
+    /// Returns true if a parameter is set, and not to false.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|v| v != "false" && v != "0")
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What precedes the envelope of every body.
+/// Prefix of every body, before the envelope.
 const MAGIC: &[u8] = b"k8s\0";
 
 type Message = &'static [(u64, &'static str, Field)];

@@ -19,7 +19,7 @@ pub(crate) enum Form {
     Table,
 }
 
-/// What the `Accept` header admits, the client's order first.
+/// The forms that the `Accept` header admits, in the client's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Accept(Vec<(String, String)>);
 
@@ -59,14 +59,14 @@ impl Accept {
         })
     }
 
-    /// Whether aggregated discovery is admitted before the legacy one.
+    /// Returns true if aggregated discovery is admitted before the legacy form.
     pub(crate) fn is_aggregated(&self) -> bool {
         let mut forms = self.0.iter().take_while(|(form, _)| !form.is_empty());
         forms.any(|(form, version)| form == "APIGroupDiscoveryList" && version == "v2")
     }
 }
 
-/// How objects are answered.
+/// The form of the objects in a response.
 #[derive(Clone)]
 pub(crate) enum Output {
     Full,
@@ -88,7 +88,7 @@ struct OnlyMetadata {
 }
 
 impl Renderer {
-    /// One object as an answer, or as the object of a watch event.
+    /// Renders an object, for a response or an event of a watch.
     pub(crate) fn object(&self, object: &StoredObject) -> Bytes {
         match &self.output {
             Output::Full => self.full(object),
@@ -130,7 +130,7 @@ impl Renderer {
         }
     }
 
-    /// What precedes the elements of a list.
+    /// The text before the elements of a list.
     pub(crate) fn list_start(&self, revision: u64, continue_token: &str) -> String {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if !continue_token.is_empty() {

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 /// The largest body of a request.
 const LARGEST_BODY: usize = 16 << 20;
-/// How long a body may take to arrive.
+/// Time limit for a body to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(60);
 
 impl Server {
@@ -201,7 +201,7 @@ fn media_type(header: &str) -> String {
     header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Whether two texts are the same. The comparison takes the same time wherever they differ.
+/// Returns true if two texts are the same. The comparison takes the same time wherever they differ.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
 }

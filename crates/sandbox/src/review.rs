@@ -40,7 +40,8 @@ impl Server {
     }
 }
 
-/// Whether a review asks for something that a server of a read-only store answers: objects and documents, not what runs.
+/// Returns true if a review asks about something that a server of a read-only store offers: reads of objects and
+/// documents, but no access to running pods.
 fn only_reads(spec: &Value) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let object = &spec["resourceAttributes"];

@@ -29,7 +29,7 @@ pub enum SandboxError {
     Listen {
         /// Which.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
@@ -41,7 +41,7 @@ pub enum SandboxError {
     Apply {
         /// Which.
         what: String,
-        /// What the server said.
+        /// The message of the server.
         message: String,
     },
 }
@@ -192,7 +192,7 @@ fn in_order(objects: Vec<Value>) -> Vec<Value> {
     ranked.into_iter().map(|(_, _, object)| object).collect()
 }
 
-/// How many owners are above an object; a circle ends at `most`.
+/// The number of generations of owners above an object; a circle ends at `most`.
 fn depth(uid: &str, owners: &HashMap<String, Vec<String>>, most: usize) -> usize {
     if most == 0 {
         return 0;

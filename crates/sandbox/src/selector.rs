@@ -4,7 +4,7 @@ use crate::stored::StoredObject;
 use lifeboat_select::Selector as LabelSelector;
 use serde_json::Value;
 
-/// What a request selects: all objects by default.
+/// Label and field selector of a request: all objects by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     labels: LabelSelector,
@@ -78,7 +78,7 @@ impl Selector {
         Ok(Self { labels: LabelSelector::parse(labels)?, fields: parse_fields(resource, fields)? })
     }
 
-    /// Whether everything is selected.
+    /// Returns true if everything is selected.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_empty()
@@ -90,7 +90,7 @@ impl Selector {
         self.fields.iter().find(|f| f.equal && f.path == "metadata.name").map(|f| f.value.as_str())
     }
 
-    /// Whether the object is selected. Reads the body only for fields other than name and namespace.
+    /// Returns true if the object is selected. Reads the body only for fields other than name and namespace.
     #[must_use]
     pub fn matches(&self, object: &StoredObject) -> bool {
         self.labels.matches(&object.labels) && self.matches_fields(object)

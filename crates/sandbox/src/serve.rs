@@ -19,11 +19,11 @@ use tokio_rustls::TlsAcceptor;
 pub(crate) const MOST_CONNECTIONS: usize = 1024;
 /// Requests at once on one HTTP/2 connection.
 const MOST_STREAMS: u32 = 256;
-/// How long a client may take for the TLS handshake.
+/// Time limit for the TLS handshake of a client.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a client may take to send the head of a request.
+/// Time limit for a client to send the head of a request.
 const HEADERS: Duration = Duration::from_secs(30);
-/// How long open answers may take to end when the server stops.
+/// Time that open responses have to end when the server stops.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Accepts connections until `stop`, then gives open answers a moment to end.

@@ -9,12 +9,12 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What to list.
+/// A query for a list.
 #[derive(Clone, Debug)]
 pub struct ListQuery {
     /// The type.
     pub resource: GroupResource,
-    /// One namespace, or all.
+    /// A single namespace; `None` for all.
     pub namespace: Option<String>,
     /// Which objects.
     pub selector: Selector,
@@ -33,11 +33,11 @@ pub struct ListPage {
     pub objects: Vec<Arc<StoredObject>>,
     /// The revision of the state they are from.
     pub revision: u64,
-    /// Whether objects may follow.
+    /// True when objects may follow.
     pub more: bool,
 }
 
-/// What happened to an object.
+/// Kinds of changes to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It was made.
@@ -48,10 +48,10 @@ pub enum ChangeKind {
     Deleted,
 }
 
-/// One write.
+/// A write of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What happened.
+    /// The kind of the change.
     pub kind: ChangeKind,
     /// The object, with the revision of the change.
     pub object: Arc<StoredObject>,
@@ -68,7 +68,7 @@ pub struct Changes {
     pub through: u64,
 }
 
-/// Why a store has refused or failed, sorted by what the caller does next.
+/// Errors of a store, told apart by the caller's next step.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no such object.
@@ -86,7 +86,7 @@ pub enum StoreError {
     /// The revision is no longer, or not yet, known.
     #[error("revision {asked} is not known: history begins at {oldest} and ends at {newest}")]
     Expired {
-        /// What was asked for.
+        /// The revision that was asked for.
         asked: u64,
         /// The first revision that is known.
         oldest: u64,
@@ -110,9 +110,10 @@ pub enum StoreError {
 /// [`ObjectStore::list`]: the server does not call them then.
 #[async_trait]
 pub trait ObjectStore: Send + Sync {
-    /// What the store is and why it cannot be written to, as a sentence without its full stop; `None` when it can be. With it the
-    /// server refuses each write, and what only a running cluster could answer; and it does not do the work of controllers.
-    /// The server asks such a store for a list without limit in pages, all of the revision of the first.
+    /// Describes a store that cannot be written to, and why, as a sentence without its full stop; `None` when it can be
+    /// written to. When this gives a text, the server refuses each write, and every request that only a running cluster
+    /// could answer; and it does not do the work of controllers. The server asks such a store for a list without limit
+    /// in pages, all of the revision of the first.
     fn read_only(&self) -> Option<&str> {
         None
     }

@@ -1,11 +1,11 @@
-//! One object as it is stored.
+//! The stored form of an object.
 
 use bytes::Bytes;
 use lifeboat_object::ObjectKey;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One object as it is stored: its JSON, and what the server asks for without parsing it.
+/// An object as it is stored: its JSON, and the fields that the server needs without parsing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
     /// The key of the object.
@@ -20,7 +20,7 @@ pub struct StoredObject {
     pub labels: BTreeMap<String, String>,
     /// `metadata.ownerReferences`.
     pub owners: Vec<Owner>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// Set when `metadata.deletionTimestamp` is set.
     pub is_deleting: bool,
     /// The whole object, with `apiVersion` and `kind`.
     pub body: Bytes,

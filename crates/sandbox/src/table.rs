@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 /// Makes the cells of one object, in the order of its columns.
 type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 
-/// How objects of one type become rows.
+/// Turns objects of one type into rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Printer {
     columns: Vec<ColumnDefinition>,
@@ -84,7 +84,7 @@ impl Printer {
         }
     }
 
-    /// What is said of the row itself: that a pod has ended. kubectl can leave such rows out.
+    /// Conditions of the row: that a pod has ended. kubectl can leave such rows out.
     pub(crate) fn conditions(&self, object: &Value) -> Option<Value> {
         (self.conditions)(object)
     }

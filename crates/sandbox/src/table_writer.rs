@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What a row holds beside its cells.
+/// The object, or the part of it, that a row holds beside its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     /// Nothing.
@@ -35,7 +35,7 @@ pub(crate) struct TableWriter {
     pub(crate) include: Include,
     /// Tells the time from which ages are counted.
     pub(crate) now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    /// Whether columns are declared, as they are in the first event of a watch alone.
+    /// True while columns are to be declared; of a watch only the first event declares them.
     pub(crate) declares: bool,
 }
 

@@ -12,11 +12,11 @@ use std::sync::Arc;
 pub struct CustomType {
     /// The type, in one version.
     pub resource: ApiResource,
-    /// What a table of its objects has beside their names; empty for their age alone.
+    /// The columns of a table of its objects beside their names; empty for their age alone.
     pub columns: Vec<Column>,
 }
 
-/// One of `additionalPrinterColumns`.
+/// An entry of `additionalPrinterColumns`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// `name`.
@@ -135,7 +135,7 @@ impl Types {
         self.all.iter()
     }
 
-    /// One type.
+    /// The type with this group, version and resource name.
     #[must_use]
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<ApiResource>> {
         let key = (group.to_owned(), version.to_owned(), resource.to_owned());
@@ -149,13 +149,13 @@ impl Types {
         self.all.iter().find(|r| r.kind == kind && r.group == group && r.version == version && r.can("get"))
     }
 
-    /// Whether a type is not one of the built-in ones.
+    /// Returns true if a type is not one of the built-in ones.
     #[must_use]
     pub fn is_custom(&self, resource: &ApiResource) -> bool {
         self.columns(resource).is_some()
     }
 
-    /// What a table of a custom type has beside names; `None` for a built-in type.
+    /// The columns of a table of a custom type beside the names; `None` for a built-in type.
     #[must_use]
     pub fn columns(&self, resource: &ApiResource) -> Option<&[Column]> {
         let key = (resource.group.clone(), resource.version.clone(), resource.resource.clone());

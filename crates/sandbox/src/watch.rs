@@ -149,7 +149,7 @@ impl Watch {
         self.renderer.stop_declaring();
     }
 
-    /// Whether there was something to read, for this watch or not.
+    /// Writes the changes since the last call. Returns true if there was something to read, for this watch or not.
     fn write_changes(&mut self, out: &mut BytesMut) -> bool {
         self.revisions.borrow_and_update();
         let resource = self.renderer.resource.group_resource();

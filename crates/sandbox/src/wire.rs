@@ -20,7 +20,7 @@ pub(crate) fn text(bytes: &[u8]) -> Option<Value> {
     String::from_utf8(bytes.to_vec()).ok().map(Value::from)
 }
 
-/// What a field holds, before its type is known.
+/// The value of a field, before its type is known.
 pub(crate) enum Wire<'a> {
     Number(u64),
     Bytes(&'a [u8]),

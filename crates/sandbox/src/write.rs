@@ -19,11 +19,11 @@ use lifeboat_patch::{JsonPatch, JsonPatchError};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// How often a write is tried again when another client has written meanwhile.
+/// The number of times that a write is tried again when another client has written meanwhile.
 pub(crate) const MOST_TRIES: u32 = 32;
 /// The patches that are served.
 const PATCHES: [&str; 2] = ["application/merge-patch+json", "application/json-patch+json"];
-/// How often another generated name is tried.
+/// The number of generated names that are tried after the first.
 const MOST_NAMES: u32 = 8;
 
 /// A new object on its way into the store.
@@ -265,7 +265,7 @@ impl Server {
         Ok(object)
     }
 
-    /// What every namespace has on a real cluster.
+    /// Creates the objects that every namespace has on a real cluster.
     async fn furnish(&self, namespace: &str) -> Result<(), ApiError> {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         let authority = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt",
@@ -328,7 +328,7 @@ impl Server {
     }
 }
 
-/// Why an object was not replaced.
+/// Reasons for which an object was not replaced.
 enum Replace {
     /// Another client has written it meanwhile.
     Raced,
@@ -392,7 +392,7 @@ fn with_field(mut before: Value, new: &Value, field: &str) -> Value {
     before
 }
 
-/// What a write of the main resource makes of `before`.
+/// The object that a write of the main resource makes of `before`.
 fn merged(call: &Call, before: &Value, mut new: Value) -> Result<Value, ApiError> {
     if call.resource.has_subresource("status") {
         new = with_field(new, before, "status");
@@ -448,7 +448,7 @@ fn is_other_apart_from_metadata(a: &Value, b: &Value) -> bool {
     rest(a) != rest(b)
 }
 
-/// Whether something still holds a deleted object.
+/// Returns true if finalizers still hold a deleted object.
 pub(crate) fn has_finalizers(object: &Value, is_namespace: bool) -> bool {
     let any = |list: &Value| list.as_array().is_some_and(|l| !l.is_empty());
     any(&object["metadata"]["finalizers"]) || (is_namespace && any(&object["spec"]["finalizers"]))

@@ -29,11 +29,11 @@ pub(super) fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// One metric, its target, and what is measured if anything is.
+/// A metric, its target, and the measured amounts if there are any.
 struct Metric {
     /// Such as `Resource`.
     source: String,
-    /// What of a pod is measured, such as `cpu`.
+    /// The measured resource of a pod, such as `cpu`.
     resource: String,
     target: Amounts,
     current: Option<Amounts>,

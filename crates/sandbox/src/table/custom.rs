@@ -23,7 +23,7 @@ const BYTES: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct CustomColumns {
     columns: Vec<(ColumnDefinition, JsonPath)>,
-    /// What is left of [`OF_REQUEST`].
+    /// The unspent part of [`OF_REQUEST`].
     spare: Arc<AtomicUsize>,
 }
 
@@ -108,7 +108,7 @@ fn integral(number: &Number) -> Option<i64> {
     number.as_i64().or_else(|| number.as_f64().filter(whole).map(|n| n as i64))
 }
 
-/// What Go prints of a value.
+/// The text that Go prints for a value.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),

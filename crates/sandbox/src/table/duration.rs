@@ -9,7 +9,7 @@ pub(super) fn time(value: &Value) -> Option<Timestamp> {
     (time.to_string() != "0001-01-01T00:00:00Z").then_some(time)
 }
 
-/// How long ago the time is that a field holds.
+/// The time since the timestamp in a field.
 pub(super) fn since(value: &Value, now: Timestamp) -> String {
     time(value).map_or_else(|| "<unknown>".to_owned(), |time| human(now.duration_since(time)))
 }

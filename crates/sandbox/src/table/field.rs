@@ -31,7 +31,7 @@ pub(super) fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }
 
-/// Whether it is true.
+/// Returns true if the value is `true`.
 pub(super) fn is_true(value: &Value) -> bool {
     value.as_bool().unwrap_or(false)
 }
@@ -46,7 +46,7 @@ pub(super) fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> 
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
-/// How many elements or entries there are.
+/// The number of elements or entries; 0 for any other value.
 pub(super) fn count(value: &Value) -> i64 {
     let count = value.as_array().map(Vec::len).or_else(|| value.as_object().map(Map::len));
     count.and_then(|n| i64::try_from(n).ok()).unwrap_or(0)
@@ -71,7 +71,7 @@ pub(super) fn name(object: &Value) -> Value {
     text(&object["metadata"]["name"]).into()
 }
 
-/// Whether the object is being deleted.
+/// Returns true if the object is being deleted.
 pub(super) fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }

@@ -16,7 +16,8 @@ pub(super) struct JsonPath(Vec<Step>);
 /// The path cannot be applied to the value: there is no such element, what is not comparable is compared, or it would take too long.
 pub(super) struct Inapplicable;
 
-/// How many values may still be visited. Descents in a row multiply, and who has written the path is not known.
+/// The number of values that may still be visited. It is bounded because descents in a row multiply, and the author of
+/// the path is not trusted.
 pub(super) struct Visits(pub(super) usize);
 
 impl Visits {
@@ -35,7 +36,7 @@ impl JsonPath {
         steps(text).map(Self)
     }
 
-    /// What the path finds; `None` when it cannot be applied.
+    /// The values that the path selects; `None` when it cannot be applied.
     pub(super) fn find<'a>(&self, object: &'a Value, visits: &mut Visits) -> Option<Vec<&'a Value>> {
         // A path without steps takes its time too.
         visits.spend(1).ok()?;
@@ -101,7 +102,8 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// What has something in it, from the outside to the inside. JSON that is read is never nested deep.
+/// Collects the value and all values in it that are not empty, from the outside to the inside. JSON that was read is
+/// never nested deep.
 fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>, visits: &mut Visits) -> Result<(), Inapplicable> {
     let inside = children(value);
     visits.spend(inside.len())?;

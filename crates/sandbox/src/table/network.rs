@@ -71,7 +71,7 @@ fn of_subset(subset: &Value) -> impl Iterator<Item = String> {
     alone.chain(ports.iter().flat_map(of_port))
 }
 
-/// How many that gives.
+/// The number of texts that [`of_subset`] gives.
 fn count_of_subset(subset: &Value) -> usize {
     list(&subset["addresses"]).len().saturating_mul(list(&subset["ports"]).len().max(1))
 }

@@ -93,7 +93,7 @@ fn reason_of_phase(status: &Value) -> String {
     }
 }
 
-/// Why a container waits or has ended.
+/// The reason why a container waits, or its end.
 fn reason_of_container(container: &Value) -> Option<String> {
     let state = &container["state"];
     match text(&state["waiting"]["reason"]) {
@@ -103,7 +103,7 @@ fn reason_of_container(container: &Value) -> Option<String> {
     }
 }
 
-/// How a container has ended.
+/// The reason, signal or exit code with which a container has ended.
 fn end(terminated: &Value) -> String {
     match (text(&terminated["reason"]), number(&terminated["signal"])) {
         ("", 0) => format!("ExitCode:{}", number(&terminated["exitCode"])),
@@ -112,10 +112,10 @@ fn end(terminated: &Value) -> String {
     }
 }
 
-/// How far the init containers are.
+/// The progress of the init containers.
 #[derive(Default)]
 struct Initialization {
-    /// What the first one says that is not done.
+    /// The state of the first init container that is not done.
     blocked_by: Option<String>,
     /// Sidecars that are ready.
     ready: usize,
@@ -152,12 +152,12 @@ fn initialization(pod: &Value) -> Initialization {
     found
 }
 
-/// Whether an init container goes on beside the others.
+/// Returns true if an init container keeps running beside the others.
 fn is_sidecar(container: &Value) -> bool {
     text(&container["restartPolicy"]) == "Always"
 }
 
-/// How often containers were started again, and when the last one ended before.
+/// The number of restarts of containers, and the time at which the last of them ended before.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,
@@ -180,7 +180,7 @@ impl Restarts {
     }
 }
 
-/// How many conditions that the pod's readiness waits for are true.
+/// The number of readiness gates of the pod that are open, of all that it has.
 fn readiness_gates(pod: &Value) -> String {
     let gates = list(&pod["spec"]["readinessGates"]);
     let is_open = |gate: &&Value| condition(&pod["status"], text(&gate["conditionType"])) == Some("True");

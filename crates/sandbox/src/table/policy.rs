@@ -1,4 +1,4 @@
-//! What bounds, admits, orders and protects.
+//! Rows of types that bound, admit, order and protect: disruption budgets, quotas, priorities, admission, flow control.
 
 use super::duration::age;
 use super::field::{condition, count, entries, is_true, joined, list, name, number, quantity, scalar, text};

@@ -20,7 +20,7 @@ pub(super) fn selector(value: &Value) -> String {
     }
 }
 
-/// What a label selector requires, by key; `None` when it cannot be understood.
+/// The requirements of a label selector, by key; `None` when it cannot be understood.
 pub(super) fn requirements(value: &Value) -> Option<String> {
     let of_labels = entries(&value["matchLabels"]).map(|(key, value)| (key.as_str(), format!("{key}={}", text(value))));
     let mut found: Vec<(&str, String)> = of_labels.collect();

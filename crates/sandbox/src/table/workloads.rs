@@ -1,4 +1,4 @@
-//! What makes pods: deployments, sets, jobs and their kin.
+//! Rows of the types that make pods: deployments, sets, jobs and their kin.
 
 use super::duration::{age, human, since, time};
 use super::field::{condition, containers, count, is_deleting, list, name, number, optional, text};

@@ -108,7 +108,7 @@ impl Api {
         }
     }
 
-    /// Whether the connection ends before the answer does.
+    /// Returns true if the connection ends before the response does.
     pub(crate) async fn is_cut_off(&self, path: &str) -> bool {
         let request = Request::get(path).body(Body::empty()).unwrap();
         match timeout(PATIENCE, self.client.send(request)).await.unwrap() {

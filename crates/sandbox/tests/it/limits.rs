@@ -1,4 +1,4 @@
-//! What only the sandbox can be asked: small histories, its token, its bounds, its own door.
+//! Tests that only the sandbox can pass: small histories, its token, its bounds, `Sandbox::apply`.
 
 use crate::client::{Api, config_map, names};
 use crate::sandbox;

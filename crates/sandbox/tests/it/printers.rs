@@ -68,7 +68,7 @@ impl Showcase {
         Self { shown, sandbox, api }
     }
 
-    /// What the sandbox shows of an object at a time.
+    /// The row that the sandbox shows of an object at a time.
     async fn table(&self, of: &str, object: &Value, now: Timestamp) -> Value {
         *self.shown.lock().unwrap() = (object.clone(), now);
         let path = format!("{}/{}?includeObject=None", collection(of, "any"), name(object));
@@ -150,7 +150,7 @@ async fn a_real_server_makes_the_same_tables() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// One row in a line, so that changes can be read.
+/// Writes each row on a line of its own, so that changes can be read.
 fn write(columns: &Value, rows: &[Value]) {
     let lines = |values: Vec<String>| values.join(",\n");
     let columns = columns.as_object().unwrap().iter().map(|(of, columns)| format!("{}:{columns}", json!(of))).collect();

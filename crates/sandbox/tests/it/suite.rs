@@ -1,4 +1,4 @@
-//! What holds of every API server. Each test owns a namespace.
+//! Tests that every API server passes. Each test owns a namespace.
 
 use crate::client::{Api, config_map, name, names, version};
 use serde_json::{Value, json};

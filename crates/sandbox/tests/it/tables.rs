@@ -1,4 +1,4 @@
-//! What holds of the tables and schemas of every API server. Each test owns a namespace.
+//! Tests of tables and schemas that every API server passes. Each test owns a namespace.
 
 use crate::client::{Api, config_map, version};
 use crate::printers::AS_TABLE;
@@ -110,7 +110,7 @@ pub(crate) async fn tables_of_custom_types_have_their_columns(api: &Api) {
     forget(api, &group).await;
 }
 
-/// Whether it is the age of what was just made.
+/// Returns true if the cell is the age of an object that was just made.
 fn is_age(cell: &Value) -> bool {
     cell.as_str().and_then(|text| text.strip_suffix('s')).is_some_and(|seconds| seconds.parse::<u8>().is_ok())
 }

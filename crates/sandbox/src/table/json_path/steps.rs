@@ -102,7 +102,7 @@ fn field(text: &str) -> (Step, &str) {
     (step, text.get(end..).unwrap_or_default())
 }
 
-/// What stands between brackets.
+/// Parses the text between brackets.
 fn bracket(text: &str) -> Option<Vec<Step>> {
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 1 {
