@@ -1,4 +1,4 @@
-//! What became of an object between two states of a cluster. Pure.
+//! The change of an object between two states of a cluster. Pure.
 
 use crate::noise::{comes_with_namespace, is_noise, without_marks, without_raised_request};
 use lifeboat_object::ObjectKey;
@@ -12,11 +12,11 @@ use std::collections::VecDeque;
 pub struct ChangedObject {
     /// The object.
     pub key: ObjectKey,
-    /// What became of it.
+    /// Its change.
     pub change: Change,
 }
 
-/// What became of an object.
+/// Kinds of change of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// The second side alone has it.
@@ -27,7 +27,7 @@ pub enum Change {
     Changed(Vec<Difference>),
 }
 
-/// How many objects were compared, by what came of it.
+/// Numbers of objects that were compared, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiffCounts {
     /// [`Change::Added`].
@@ -53,7 +53,7 @@ impl DiffCounts {
     }
 }
 
-/// What comparing two states of one object has come to.
+/// The result of comparing two states of an object.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Compared {
     Same,
@@ -61,7 +61,7 @@ pub(crate) enum Compared {
     Differs(Change),
 }
 
-/// What was found out up to now: objects that are not the same and were not told yet, and how many were compared.
+/// The results so far: objects that differ and were not given out yet, and the counts.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) ready: VecDeque<ChangedObject>,
@@ -114,7 +114,8 @@ pub(crate) fn field_differences(mut before: Value, after: Value) -> Vec<Differen
     differences(&before, &after)
 }
 
-/// What of an object decides whether it differs: of two objects for which this is the same, [`field_differences`] gives nothing.
+/// The part of an object that decides whether it differs: of two objects that agree in it, [`field_differences`] gives
+/// nothing.
 pub(crate) fn decisive(object: Value) -> Value {
     let is_deleted = deletion(&object).is_some();
     json!([without_writings(object), is_deleted])

@@ -1,4 +1,4 @@
-//! What is in a backup, by type.
+//! The contents of a backup, by type.
 
 use crate::rows::Rows;
 use lifeboat_object::GroupResource;

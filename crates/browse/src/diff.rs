@@ -1,6 +1,7 @@
-//! What changed between two backups.
+//! The changes between two backups.
 //!
-//! Where both indexes say that the bytes of an object are the same, nothing is read of it. So it takes what has changed, and two indexes.
+//! An object is not read when both indexes say that its bytes are the same. So the cost of a comparison is two indexes
+//! and the objects that have changed.
 
 use crate::change::{ChangedObject, DiffCounts, Tally, compared};
 use crate::diff_scope::DiffScope;
@@ -22,7 +23,7 @@ pub struct Diff<'a> {
     scope: DiffScope,
     types: std::vec::IntoIter<GroupResource>,
     pairs: Pairs<'a>,
-    /// Whether nothing of the type is compared.
+    /// True when no object of the present type is compared.
     is_noise: bool,
     tally: Tally,
 }
@@ -58,7 +59,7 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// How many were compared up to now.
+    /// The counts up to now.
     #[must_use]
     pub fn counts(&self) -> DiffCounts {
         self.tally.counts
@@ -125,7 +126,7 @@ impl<'a> Diff<'a> {
     }
 }
 
-/// One object: its row on each side that has it.
+/// The rows of an object, one for each side that has it.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     before: Option<u32>,
@@ -172,7 +173,7 @@ impl<'a> Pairs<'a> {
         row.is_some_and(|row| scope.has_place(&row.resource, Place(&row.namespace, &row.name)))
     }
 
-    /// How many bytes have to be read to compare; nothing where the indexes say that they are the same bytes.
+    /// The number of bytes to read for a comparison; `None` when the indexes say that they are the same bytes.
     fn bytes_to_read(&self, pair: &Pair) -> Option<u64> {
         let row = |side: usize, number: Option<u32>| number.and_then(|number| self.rows[side].row(number));
         match (row(0, pair.before), row(1, pair.after)) {

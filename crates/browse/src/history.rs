@@ -1,7 +1,7 @@
-//! What became of one object over the backups of a bucket.
+//! The history of an object over the backups of a bucket.
 //!
-//! Of each backup the index is read, and of the object itself only the states that are not the same bytes as the one before. What is read of an
-//! archive without index, which takes reading all of it, is kept for the next time.
+//! Of each backup the index is read, and of the object itself only the states whose bytes are not those of the state
+//! before. An archive without index has to be read as a whole; the results are kept for the next time.
 
 use crate::change::field_differences;
 use crate::history_scope::{HistoryScope, Lack};
@@ -16,19 +16,20 @@ use lifeboat_store::{Archive, ArchiveCache, ArchiveItem, ArchiveRows, OpenOption
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-/// How the backups of a bucket are read.
+/// Options for reading the backups of a bucket.
 #[derive(Clone, Debug)]
 pub struct HistoryOptions {
-    /// How archives are opened.
+    /// Options for opening archives.
     pub open: OpenOptions,
     /// Where what is known of archives without index is kept; none to keep nothing.
     pub cache: Option<ArchiveCache>,
 }
 
-/// What became of an object.
+/// The history of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// What was seen, in the order in which the backups were begun; those whose record cannot be read come last.
+    /// The events, in the order in which the backups were begun; those of backups whose record cannot be read come
+    /// last.
     pub events: Vec<HistoryEvent>,
     /// Backups that have not ended, or have failed, and were left out.
     pub left_out: usize,
@@ -52,13 +53,13 @@ impl History {
         Self { events: timeline.events(), left_out: backups.left_out }
     }
 
-    /// Whether some backup could not be read.
+    /// Returns true if some backup could not be read.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
         self.events.iter().any(|event| matches!(event.happening, Happening::Unreadable(_) | Happening::NotCompared(_)))
     }
 
-    /// Whether some backup has the object.
+    /// Returns true if some backup has the object.
     #[must_use]
     pub fn has_object(&self) -> bool {
         self.events.iter().any(|event| matches!(event.happening, Happening::Present | Happening::Appeared))
@@ -79,14 +80,14 @@ struct Reader<'a> {
 struct State {
     backup: String,
     row: Row,
-    /// What is read of it, as far as it was needed.
+    /// The contents of the object, as far as they were needed.
     source: Source,
 }
 
 enum Source {
-    /// What was kept of it was not looked for.
+    /// The cache was not searched for the object yet.
     Rows(Box<ArchiveRows>),
-    /// What was kept of it was looked for, and it was not the object itself: what stands for it, or nothing.
+    /// The cache was searched, and does not have the whole object; it may have a summary.
     LookedFor {
         summary: Option<Summary>,
         rows: Box<ArchiveRows>,
@@ -119,7 +120,7 @@ impl State {
         };
     }
 
-    /// What stands for the object, as far as it is known without reading it.
+    /// The summary of the object, as far as it is known without reading the object.
     fn summary(&self) -> Option<Summary> {
         match &self.source {
             Source::LookedFor { summary, .. } => summary.clone(),
@@ -174,7 +175,7 @@ impl Reader<'_> {
         self.store.archive_rows(backup, &self.options.open, self.options.cache.as_ref()).await
     }
 
-    /// What a backup says that does not have the object.
+    /// Explains that a backup does not have the object: left out by its filters, or missing.
     async fn lack(&mut self, record: &Backup) -> Look {
         let (mut seen, mut unknown) = (None, None);
         // Only where they decide: reading them may take the whole archive.
@@ -233,13 +234,13 @@ impl Reader<'_> {
     }
 }
 
-/// What two states of the object say that are not the same bytes.
+/// Compares two states of the object that are not the same bytes.
 fn compared(before: Value, after: Value) -> Look {
     let is_another = uid(&before) != uid(&after);
     Look::Has { differences: field_differences(before, after), is_another }
 }
 
-/// Whether an object stands there, in the version that counts.
+/// Returns true if this row is the object, in the preferred version.
 fn is_row_of(row: &Row, key: &ObjectKey) -> bool {
     row.preferred
         && *row.name == *key.name

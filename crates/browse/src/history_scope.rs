@@ -1,4 +1,4 @@
-//! What it means that a backup does not have an object. Pure.
+//! Reasons for which a backup does not have an object. Pure.
 
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, ObjectKey};
@@ -12,12 +12,12 @@ use std::sync::Arc;
 pub(crate) struct HistoryScope {
     namespace: Option<String>,
     api: Arc<ApiResource>,
-    /// Whether nothing is known of its type but the plural.
+    /// True when nothing is known of its type but the plural.
     is_custom: bool,
     catalog: Catalog,
 }
 
-/// Why a backup does not have an object.
+/// The reason for which a backup does not have an object.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Lack {
     /// Its filters leave the object out, for this reason.
@@ -48,12 +48,12 @@ impl HistoryScope {
         Self { namespace, api, is_custom, catalog: Catalog::new(types, Vec::new()) }
     }
 
-    /// Whether it takes the labels of an object to know whether this backup would have it.
+    /// Returns true if the labels of an object decide whether this backup would have it.
     pub(crate) fn asks_for_labels(record: &Backup) -> bool {
         record.spec.label_selector.is_some() || !record.spec.or_label_selectors.is_empty()
     }
 
-    /// Why a backup does not have the object, whose labels were these when it was seen last.
+    /// Finds the reason for which a backup does not have the object, whose labels were these when it was seen last.
     pub(crate) fn lack(&self, record: &Backup, labels: Option<&BTreeMap<String, String>>) -> Lack {
         let namespace = self.namespace.as_deref();
         let facts: Vec<NamespaceFacts> = namespace.into_iter().map(NamespaceFacts::named).collect();

@@ -46,15 +46,16 @@ pub async fn types_of_backups(
     Vec::new()
 }
 
-/// Whether the list of resources of a backup names a type that this word may name. Of one that has no list nothing is known, as of one that cannot
-/// be read.
+/// Returns true if the list of resources of a backup names a type that this word may name. A backup without a list, or
+/// with one that cannot be read, names nothing.
 async fn may_name(store: &Store, backup: &str, word: &str) -> bool {
     let list = store.backup_file::<ResourceList>(backup, BackupFile::ResourceList).await;
     list.ok().flatten().is_some_and(|list| list.0.keys().any(|listed| may_be(word, listed)))
 }
 
-/// Whether a word in lower case may be the plural of a type that is listed as `GROUP/VERSION/KIND`, where the plural is not known: most plurals begin as the
-/// kind does, but for its last letter. Behind the plural, a word may have a version, and the group or the beginning of it.
+/// Returns true if a word in lower case may be the plural of a type that is listed as `GROUP/VERSION/KIND`, where the
+/// plural is not known: most plurals begin as the kind does, but for its last letter. After the plural, a word may have
+/// a version, and the group or the beginning of it.
 fn may_be(word: &str, listed: &str) -> bool {
     let mut parts = listed.rsplit('/');
     let kind = parts.next().unwrap_or_default().to_lowercase();

@@ -7,8 +7,8 @@
 //!
 //! [`History`] follows one object over all backups of a bucket. [`owned_by`] finds what an object of a backup owned.
 //!
-//! What is in memory is the archive's index, about 100 bytes for each object, and the objects of the page that is being
-//! read. Objects are read from the archive in ranges when they are asked for.
+//! Memory holds the archive's index, about 100 bytes for each object, and the objects of the page that is being read.
+//! Objects are read from the archive in ranges when they are asked for.
 
 mod change;
 mod contents;

@@ -1,4 +1,4 @@
-//! What has changed since a backup: the backup on one side, the cluster as it is now on the other.
+//! The changes since a backup: the backup on one side, the cluster as it is now on the other.
 
 use crate::change::{ChangedObject, DiffCounts, Tally, compared};
 use crate::diff_scope::DiffScope;
@@ -55,7 +55,7 @@ impl<'a> LiveDiff<'a> {
         Ok(Self { rows, live, scope, plan, types, current: None, filled: BTreeSet::new(), tally })
     }
 
-    /// What the user should know of the comparison, as sentences.
+    /// Notes for the user about the comparison, as sentences.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.plan.notes
@@ -89,7 +89,7 @@ impl<'a> LiveDiff<'a> {
         }
     }
 
-    /// How many were compared up to now.
+    /// The counts up to now.
     #[must_use]
     pub fn counts(&self) -> DiffCounts {
         self.tally.counts
@@ -196,7 +196,7 @@ impl<'a> LiveDiff<'a> {
         Ok(true)
     }
 
-    /// Whether the cluster has the bytes that the backup has: nothing is read of it then.
+    /// Returns true if the cluster's object has the same bytes as the backup's, which need not be read then.
     fn is_same(&self, number: u32, item: &Item) -> bool {
         let Some(row) = self.rows.row(number) else { return false };
         let body = splice_type(item);
@@ -216,7 +216,7 @@ fn live_value(item: &Item) -> Value {
 /// The type that is being compared.
 struct OfType<'a> {
     of_type: LiveType,
-    /// How the cluster serves it; none when it does not.
+    /// The resource under which the cluster serves it; `None` when it does not.
     api: Option<Arc<ApiResource>>,
     rows: &'a [u32],
     /// A bit for each row: whether the cluster has listed the object.

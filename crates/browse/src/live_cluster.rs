@@ -77,7 +77,7 @@ impl<'a> LiveCluster<'a> {
     }
 }
 
-/// What filters ask of a namespace.
+/// The facts about a namespace that filters need.
 pub(crate) fn facts(namespace: &Value) -> Option<NamespaceFacts> {
     Some(NamespaceFacts {
         name: namespace["metadata"]["name"].as_str()?.to_owned(),

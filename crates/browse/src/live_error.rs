@@ -1,17 +1,17 @@
-//! Why a backup and a cluster cannot be compared.
+//! Errors of comparing a backup and a cluster.
 
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{GroupResource, HeadError, printable};
 use lifeboat_select::SelectorError;
 use lifeboat_store::StoreError;
 
-/// Why a backup and a cluster cannot be compared.
+/// Reasons for which a backup and a cluster cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// The archive cannot be read.
     #[error(transparent)]
     Archive(#[from] StoreError),
-    /// What the cluster has, as a whole, cannot be seen.
+    /// The types and namespaces of the cluster cannot be read.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// The filters of the backup are not valid.
@@ -22,7 +22,7 @@ pub enum LiveError {
     List {
         /// The type.
         resource: GroupResource,
-        /// Why.
+        /// The reason.
         #[source]
         source: ClusterError,
     },
@@ -40,19 +40,19 @@ pub enum LiveError {
         /// The type.
         resource: GroupResource,
     },
-    /// What the cluster has listed is no object.
+    /// An element of the cluster's list is not an object.
     #[error("{} are not compared to the end: the cluster has listed something that cannot be read", printable(.resource))]
     Object {
         /// The type.
         resource: GroupResource,
-        /// Why.
+        /// The reason.
         #[source]
         source: HeadError,
     },
 }
 
 impl LiveError {
-    /// Whether it takes a right that is lacking.
+    /// Returns true if the user lacks a right to list the type.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::List { source, .. } if source.is_forbidden())

@@ -14,11 +14,11 @@ const AT_ONCE: usize = 8;
 /// waiting for the answer.
 pub(crate) struct Lists {
     resource: GroupResource,
-    /// Those that are not begun, in their order.
+    /// Lists that are not begun, in their order.
     waiting: std::vec::IntoIter<List>,
-    /// Those that wait for their answer, each a task, so that its time does not pass while nobody looks after it.
+    /// Lists that wait for their first response, each in a task, so that its time limit is kept while nobody polls it.
     begun: JoinSet<(usize, Answered)>,
-    /// Those that have one, by their numbers.
+    /// Lists that have their first response, by number.
     ready: BTreeMap<usize, Answered>,
     /// The numbers of the next one to begin, and of the next one whose turn it is.
     next: usize,

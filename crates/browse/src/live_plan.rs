@@ -11,10 +11,10 @@ use lifeboat_select::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What is compared with a backup.
+/// The plan of a comparison of a backup with a cluster.
 #[derive(Debug)]
 pub(crate) struct LivePlan {
-    /// What the user should know of the comparison, as sentences.
+    /// Notes for the user about the comparison, as sentences.
     pub(crate) notes: Vec<String>,
     backup: BackupScope,
 }
@@ -24,11 +24,11 @@ pub(crate) struct LivePlan {
 pub(crate) struct LiveType {
     pub(crate) resource: GroupResource,
     pub(crate) served: Served,
-    /// Whether the backup has listed all objects of the type.
+    /// True when the backup has listed all objects of the type.
     pub(crate) is_collected: bool,
 }
 
-/// How a cluster serves a type.
+/// The way in which a cluster serves a type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Served {
     /// In this version.
@@ -42,7 +42,7 @@ pub(crate) enum Served {
 /// Where a type is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListPlace {
-    /// One namespace; none for the whole cluster.
+    /// A single namespace; `None` for the whole cluster.
     pub(crate) namespace: Option<String>,
     /// A field selector; empty for none.
     pub(crate) fields: String,
@@ -65,7 +65,7 @@ impl ListPlace {
         Self { namespace: Some(name.to_owned()), ..Self::everywhere() }
     }
 
-    /// One namespace of the list of namespaces.
+    /// A single namespace, as an object in the list of namespaces.
     pub(crate) fn of_namespace_itself(name: &str) -> Self {
         Self { fields: format!("metadata.name={name}"), ..Self::everywhere() }
     }
@@ -174,12 +174,13 @@ impl LivePlan {
         }
     }
 
-    /// Whether the backup, made now, would have looked for this object and saved it. Namespaces have a rule of their own.
+    /// Returns true if the backup, made now, would list and save this object. Namespaces have a rule of their own.
     pub(crate) fn would_have(&self, of_type: &LiveType, api: &ApiResource, head: &Head) -> bool {
         self.knows_additions() && of_type.is_collected && self.backup.would_have(api, head)
     }
 
-    /// Whether the backup, made now, would have this namespace. `filled` are those in which there are objects that it would have.
+    /// Returns true if the backup, made now, would have this namespace. `filled` has the namespaces with objects that
+    /// it would save.
     pub(crate) fn would_have_namespace(
         &self,
         of_type: &LiveType,
@@ -189,13 +190,13 @@ impl LivePlan {
         self.knows_additions() && of_type.is_collected && self.backup.would_have_namespace(facts, filled)
     }
 
-    /// Whether it is known what the backup lacks: nothing is told as added otherwise.
+    /// Returns true if it is known which objects the backup lacks; otherwise no object is reported as added.
     fn knows_additions(&self) -> bool {
         self.backup.doubt() != Some(Doubt::Policies)
     }
 }
 
-/// What a doubt means for the comparison.
+/// The note about a doubt, for the user of the comparison.
 fn note_of(doubt: Doubt) -> String {
     match doubt {
         Doubt::Policies => {
@@ -210,7 +211,7 @@ fn note_of(doubt: Doubt) -> String {
     }
 }
 
-/// How the cluster serves a type that a backup has in this version.
+/// Finds out how the cluster serves a type that a backup has in this version.
 fn served(resource: &GroupResource, version: &str, catalog: &Catalog) -> Served {
     let found = catalog.find_version(resource, version).filter(|api| api.can("list"));
     let found = found.or_else(|| catalog.find(resource).filter(|api| api.can("list")));

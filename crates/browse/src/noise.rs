@@ -1,4 +1,5 @@
-//! What says nothing about how a cluster has changed: objects and marks that servers, controllers and backups make themselves.
+//! Objects and fields that tell nothing about a change of a cluster, because servers, controllers and backups write
+//! them.
 
 use lifeboat_api::well_known::{ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_BACKUP_NAME, LABEL_VOLUME_SNAPSHOT_NAME};
 use lifeboat_object::{GroupResource, Quantity};
@@ -31,19 +32,20 @@ const SNAPSHOTS: [&str; 2] = ["snapshot.storage.k8s.io", "groupsnapshot.storage.
 /// Labels and annotations that a backup puts on its copy of an object.
 const MARKS: [&str; 2] = [ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_VOLUME_SNAPSHOT_NAME];
 
-/// Whether nothing of a type is compared.
+/// Returns true if no object of the type is compared.
 pub(crate) fn is_noise_type(resource: &GroupResource) -> bool {
     TYPES.iter().any(|(group, name)| resource.group == *group && resource.resource == *name)
 }
 
-/// Whether an object of any other type is not compared either.
+/// Returns true if an object of any other type is not compared either.
 pub(crate) fn is_noise(object: &Value) -> bool {
     let is_of_backup =
         SNAPSHOTS.contains(&group(object)) && object["metadata"]["labels"][LABEL_BACKUP_NAME].is_string();
     is_of_backup || is_made_anew(object)
 }
 
-/// Whether a cluster makes the object in each namespace and lets it go with that; how it differs may be a user's doing.
+/// Returns true if a cluster makes the object in each namespace and deletes it together with that. Changes in it may be
+/// a user's doing.
 pub(crate) fn comes_with_namespace(object: &Value) -> bool {
     object["apiVersion"] == "v1" && object["kind"] == "ServiceAccount" && object["metadata"]["name"] == "default"
 }
@@ -87,7 +89,7 @@ pub(crate) fn without_raised_request(copy: &mut Value, later: &Value) {
     }
 }
 
-/// What a claim asks for.
+/// JSON pointer to the storage request of a claim.
 const REQUEST: &str = "/spec/resources/requests/storage";
 
 fn labels_of_selector(selector: &mut Value) -> Option<&mut Map<String, Value>> {
@@ -100,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_servers_note_of_their_work_is_not_compared_and_what_users_want_of_them_is() {
+    fn records_of_servers_are_not_compared_and_requests_of_users_are() {
         for (group, name, expected) in [
             ("", "events", true),
             ("coordination.k8s.io", "leases", true),

@@ -1,5 +1,5 @@
-//! What is kept on this machine of an object that was read from an archive without index (docs/formats/index.md), so that a history need not
-//! read the archive again. Pure.
+//! The state of an object that was read from an archive without index, as the local cache keeps it
+//! (docs/formats/index.md), so that a history need not read the archive again. Pure.
 
 use crate::change::decisive;
 use crate::value::object_value;
@@ -13,17 +13,17 @@ use std::collections::BTreeMap;
 /// Bytes of an object that is kept as it is, at most.
 const LARGEST: usize = 256 << 10;
 
-/// What is known of an object.
+/// The known state of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ObjectState {
     /// All of it.
     Whole(Value),
-    /// What stands for it.
+    /// A summary in its place.
     Summary(Summary),
 }
 
-/// What stands for an object that is not kept itself: a Secret, or one that is large. It can say that two states do not differ,
-/// and neither that they do nor where.
+/// Replaces an object that is not kept itself: a Secret, or a large one. It can prove that two states do not differ,
+/// but not that they differ, nor where.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Summary {
     pub(crate) uid: String,
@@ -41,7 +41,7 @@ struct Kept<'a> {
 }
 
 impl ObjectState {
-    /// What is kept of an object.
+    /// Encodes the state of an object for the cache.
     pub(crate) fn encode(resource: &GroupResource, body: &[u8]) -> Vec<u8> {
         // Nothing of a Secret is written that gives its values away.
         let may_be_kept = !resource.is_secrets() && body.len() <= LARGEST;
@@ -50,7 +50,7 @@ impl ObjectState {
         serde_json::to_vec(&Kept { object, summary }).unwrap_or_default()
     }
 
-    /// What was kept; `None` when it cannot be read.
+    /// Decodes a state from the cache; `None` when it cannot be read.
     pub(crate) fn decode(kept: &[u8]) -> Option<Self> {
         let Kept { object, summary } = serde_json::from_slice(kept).ok()?;
         let whole = object.map(|object| Self::Whole(object_value(object.get().as_bytes())));
@@ -64,7 +64,8 @@ impl Summary {
         Self { uid, labels, digest: hex::encode(Sha256::digest(decisive(object).to_string())) }
     }
 
-    /// Whether it is known that the two states differ in nothing but their UIDs. That they are not the same here does not say that they differ.
+    /// Returns true if the two states are known to differ in nothing but their UIDs. When it returns false, they may
+    /// differ or not.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         self.digest == other.digest
     }

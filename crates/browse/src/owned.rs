@@ -1,4 +1,4 @@
-//! What an object of a backup owned.
+//! Finds the objects of a backup that an object owned.
 
 use crate::store::BackupStore;
 use lifeboat_archive::index::Row;
@@ -7,9 +7,9 @@ use lifeboat_store::StoreError;
 use std::collections::{BTreeSet, HashMap};
 use tokio::task::JoinSet;
 
-/// The objects of a backup that named this one as an owner, those that named them, and so on: by the UIDs in their owner references.
-/// One that lies in a namespace owns there only, so that nothing else is read. In memory are the UIDs of owners and of what
-/// they own, never an object.
+/// The objects of a backup that named this one as an owner, the objects that named those, and so on: by the UIDs in
+/// their owner references. An owner that lies in a namespace owns objects there only, so nothing else is read. In
+/// memory are the UIDs of owners and of what they own, never an object.
 ///
 /// # Errors
 /// When the archive cannot be read, or is damaged.
@@ -27,7 +27,7 @@ pub async fn owned_by(store: &BackupStore, owner: &ObjectKey) -> Result<BTreeSet
     Ok(owned.into_iter().filter_map(|row| rows.archive().row(row).map(Row::key)).collect())
 }
 
-/// Who owns whom.
+/// Owners and the objects that name them.
 #[derive(Debug, Default)]
 struct Family {
     /// Numbers for the UIDs of owners and of what they own, each of which is kept once.

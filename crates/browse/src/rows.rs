@@ -148,7 +148,7 @@ impl Rows {
         self.row(number).map(place).unwrap_or_default()
     }
 
-    /// One row.
+    /// The row of this number.
     pub(crate) fn row(&self, number: u32) -> Option<&Row> {
         self.archive.row(number as usize)
     }

@@ -21,7 +21,7 @@ const BATCH: usize = 500;
 pub struct BackupStore {
     rows: Rows,
     types: Arc<Types>,
-    /// What this is, and that it cannot be changed.
+    /// Describes the store as this backup, which cannot be changed.
     what: String,
     only_namespace: Option<Arc<str>>,
     revision: watch::Sender<u64>,
@@ -41,19 +41,19 @@ impl BackupStore {
         Ok(Self { rows, types, what, only_namespace, revision: watch::Sender::new(REVISION) })
     }
 
-    /// What is in the backup, by type.
+    /// The contents of the backup, by type.
     #[must_use]
     pub fn contents(&self) -> Vec<TypeContents> {
         contents(&self.rows)
     }
 
-    /// Whether the backup has objects of a type.
+    /// Returns true if the backup has objects of a type.
     #[must_use]
     pub fn holds(&self, resource: &GroupResource) -> bool {
         !self.rows.of_type(resource).is_empty()
     }
 
-    /// Whether the backup has an object. Its index knows; nothing is read.
+    /// Returns true if the backup has an object. Its index knows; nothing is read.
     #[must_use]
     pub fn has(&self, key: &ObjectKey) -> bool {
         self.rows.find(key).is_some()

@@ -1,10 +1,10 @@
-//! What was seen of an object in one backup after the other, as a list of what happened. Pure.
+//! Turns the findings about an object in one backup after the other into a list of events. Pure.
 
 use lifeboat_api::Time;
 use lifeboat_object::printable;
 use lifeboat_patch::Difference;
 
-/// What one backup says of an object, beside those before it.
+/// The finding about an object in a backup, compared with the backups before.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Look {
     /// It has the object, as the first one.
@@ -13,7 +13,7 @@ pub(crate) enum Look {
     Has {
         /// Where it differs from its last state.
         differences: Vec<Difference>,
-        /// Whether it has another UID.
+        /// True when it has another UID.
         is_another: bool,
     },
     /// It has the object, and for this reason it is not known where it differs from its last state.
@@ -26,7 +26,7 @@ pub(crate) enum Look {
     Unreadable(String),
 }
 
-/// What happened to an object, or what is known of it, at a backup or some that follow each other.
+/// An event in the life of an object, or the knowledge of it, at a backup or some that follow each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryEvent {
     /// The first backup that shows it.
@@ -35,13 +35,13 @@ pub struct HistoryEvent {
     pub time: Option<Time>,
     /// The last backup that shows the same.
     pub last: String,
-    /// How many backups show it.
+    /// The number of backups that show it.
     pub backups: usize,
-    /// What they show.
+    /// The event itself.
     pub happening: Happening,
 }
 
-/// What happened to an object.
+/// Kinds of events in the life of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happening {
     /// It is there in the first backup that could have it.
@@ -70,7 +70,7 @@ pub enum Happening {
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     events: Vec<HistoryEvent>,
-    /// Whether the last backup that could tell has the object; none before any could.
+    /// True when the last backup that could tell has the object; `None` before any could.
     is_there: Option<bool>,
 }
 
@@ -142,7 +142,7 @@ mod tests {
         Look::Has { differences, is_another: false }
     }
 
-    /// What is told of looks into backups 1, 2, … : the first backup, how many show it, and what.
+    /// The events after findings in backups 1, 2, …: for each the first backup, the number of backups, and its kind.
     fn told(looks: Vec<Look>) -> Vec<(usize, usize, Happening)> {
         let mut timeline = Timeline::default();
         for (number, look) in looks.into_iter().enumerate() {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_that_may_have_left_the_object_out_says_so_before_and_after_it_was_seen() {
+    fn a_backup_that_may_have_left_the_object_out_says_so_at_any_time() {
         let doubt = |why: &str| Some(why.to_owned());
         let looks = vec![
             Look::Lacks(doubt("a")),

@@ -30,7 +30,7 @@ pub(crate) async fn types(rows: &Rows) -> Result<Types, StoreError> {
     Ok(Types::with_custom(custom).in_versions(&versions).read_only())
 }
 
-/// What the definitions in the backup define.
+/// The custom types that the CustomResourceDefinitions in the backup define.
 async fn defined(rows: &Rows) -> Result<Vec<CustomType>, StoreError> {
     let definitions = rows.of_type(&GroupResource::definitions());
     let mut tasks = JoinSet::new();

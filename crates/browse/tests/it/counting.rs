@@ -20,7 +20,7 @@ impl Counting {
         Self { inner, read: Arc::default() }
     }
 
-    /// What was read since the last time: keys whose names end like this, each with its range.
+    /// Takes the reads since the last call: keys whose names end like this, each with its range.
     pub(crate) fn read(&self, end: &str) -> Vec<Read> {
         let mut read = self.read.lock().unwrap();
         let found = read.iter().filter(|(key, _)| key.ends_with(end)).cloned().collect();

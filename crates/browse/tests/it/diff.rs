@@ -1,4 +1,4 @@
-//! What changed between two backups: each change is found, and none is invented.
+//! Tests of comparing two backups: each change is found, and none is invented.
 
 use crate::ground::{Fate, fate, key, objects, opened};
 use lifeboat_browse::{Change, Diff, DiffCounts, DiffScope};
@@ -30,7 +30,7 @@ fn label(from: &str, to: &str) -> Change {
 }
 
 #[tokio::test]
-async fn objects_that_came_went_or_differ_are_told_and_what_servers_write_is_not() {
+async fn objects_added_removed_or_changed_are_told_and_writes_of_servers_not() {
     let before = objects();
     let mut after = before.clone();
     let at = named(&mut after, "pod-1");

@@ -119,7 +119,7 @@ pub(crate) async fn add(store: &Store, name: &str, objects: &[Value], change: im
     writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
 }
 
-/// What is done with an object between the two states that are compared.
+/// The change of an object between the two states that are compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     Stays,

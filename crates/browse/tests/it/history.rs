@@ -1,4 +1,4 @@
-//! What became of one object over the backups of a bucket, and how little is read for that.
+//! Tests of the history of an object over the backups of a bucket, and that little is read for it.
 
 use crate::counting::Counting;
 use crate::ground::{add, options};
@@ -52,7 +52,7 @@ fn changed(from: &str, to: &str) -> Happening {
 }
 
 #[tokio::test]
-async fn of_fifty_backups_the_indexes_are_read_and_of_the_archives_what_has_changed() {
+async fn of_fifty_backups_only_indexes_and_changed_objects_are_read() {
     let bucket = Counting::new(Arc::new(Memory::default()));
     let store = Store::new(Arc::new(bucket.clone()));
     for n in 0..50_usize {
@@ -86,7 +86,7 @@ async fn of_fifty_backups_the_indexes_are_read_and_of_the_archives_what_has_chan
 }
 
 #[tokio::test]
-async fn backups_that_say_nothing_are_told_from_those_in_which_the_object_is_gone() {
+async fn backups_that_leave_the_object_out_are_told_from_those_where_it_is_gone() {
     let store = Store::in_memory();
     let without = || objects("1", 1)[..10].to_vec();
     add(&store, "e", &objects("1", 1), begun(1)).await;
@@ -206,7 +206,7 @@ async fn an_archive_that_cannot_be_read_is_the_fault_of_no_other_backup() {
 }
 
 #[tokio::test]
-async fn a_backup_that_may_leave_the_object_out_by_its_labels_says_when_they_cannot_be_read() {
+async fn a_backup_with_a_label_selector_says_when_the_labels_cannot_be_read() {
     let store = damaged(&["1"], &["b-0"]).await;
     add(&store, "b-1", &objects("1", 1)[..10], |record| {
         record.spec.label_selector = Some(lifeboat_select::parse_selector("a=b").unwrap());
@@ -241,7 +241,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn archives_without_index_are_read_once_and_again_when_they_are_written_again() {
+async fn archives_without_index_are_read_once_unless_they_are_rewritten() {
     let (folder, bucket) = of_velero();
     let store = Store::new(Arc::new(bucket.clone()));
     let kept = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn in_folder() -> (tempfile::TempDir, Counting, Store) {
 }
 
 #[tokio::test]
-async fn of_archives_without_index_those_are_read_again_of_whose_object_it_is_not_known_what_has_changed() {
+async fn archives_without_index_are_read_again_for_secrets_that_have_changed() {
     let (_folder, bucket, store) = in_folder();
     for (n, value) in ["1", "1", "2", "2"].into_iter().enumerate() {
         let name = format!("b-{n}");

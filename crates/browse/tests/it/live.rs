@@ -1,4 +1,4 @@
-//! What has changed since a backup: each change of the cluster is found, and none is invented.
+//! Tests of comparing a backup with a cluster: each change of the cluster is found, and none is invented.
 
 use crate::ground::{Fate, fate, key, objects, opened};
 use lifeboat_api::{Backup, BackupPhase};
@@ -81,7 +81,7 @@ async fn connected(kubeconfig: &str) -> Cluster {
     Cluster::connect(&options).await.unwrap()
 }
 
-/// What comparing finds, and the errors of single types.
+/// Compares; gives the findings, and the errors of single types.
 async fn diff(cluster: &Cluster, before: &[Value], record: &Backup, scope: DiffScope) -> (Found, Vec<String>) {
     let before = opened(before).await;
     let live = LiveCluster::discover(cluster).await.unwrap();
@@ -101,7 +101,7 @@ async fn diff(cluster: &Cluster, before: &[Value], record: &Backup, scope: DiffS
     (Found { objects, counts: diff.counts(), notes: diff.notes().to_vec() }, errors)
 }
 
-/// What comparing has found.
+/// The findings of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 struct Found {
     objects: Vec<(String, &'static str)>,
@@ -154,7 +154,7 @@ async fn right_after_a_backup_nothing_has_changed() {
 }
 
 #[tokio::test]
-async fn what_came_went_or_differs_is_told_and_what_clusters_make_themselves_is_not() {
+async fn live_changes_are_told_and_objects_that_clusters_make_are_not() {
     let world = World::of(&stock()).await;
     let saved = world.saved().await;
     world.apply(namespace("c")).await;
@@ -238,7 +238,7 @@ async fn a_backup_of_a_part_is_compared_with_that_part() {
 }
 
 #[tokio::test]
-async fn of_a_backup_by_labels_new_objects_count_by_theirs_and_known_ones_in_any_case() {
+async fn with_a_label_selector_new_objects_count_by_label_and_known_ones_always() {
     let world = World::of(&stock()).await;
     let web = |object: &Value| object["metadata"]["labels"]["app"] == "web";
     let saved: Vec<Value> = world.saved().await.into_iter().filter(web).collect();
@@ -343,7 +343,7 @@ fn refusal(code: u16, reason: &str, message: &str) -> Fault {
 }
 
 #[tokio::test]
-async fn an_object_that_is_listed_twice_is_told_once_and_a_page_that_breaks_is_read_again() {
+async fn an_object_listed_twice_is_told_once_and_a_broken_page_is_read_again() {
     let many = (0..20).map(|n| config_map("a", &format!("c-{n:02}"), "1"));
     let world = World::of(&stock().into_iter().chain(many).collect::<Vec<_>>()).await;
     let saved = world.saved().await;
@@ -365,7 +365,7 @@ async fn an_object_that_is_listed_twice_is_told_once_and_a_page_that_breaks_is_r
 }
 
 #[tokio::test]
-async fn a_type_that_cannot_be_listed_is_an_error_that_names_it_and_the_others_are_compared() {
+async fn a_type_that_cannot_be_listed_is_named_and_the_others_are_compared() {
     let world = World::of(&stock()).await;
     let saved = world.saved().await;
     world.remove(saved.iter().find(|object| object["metadata"]["name"] == "pod-1").unwrap()).await;
@@ -428,7 +428,7 @@ async fn the_lists_of_eight_namespaces_and_no_more_are_begun_at_once() {
     assert_eq!(listed, spaces[1..8].iter().cloned().collect());
 }
 
-/// What is told of random changes, and what should be.
+/// The findings after random changes, and the expected ones.
 async fn random(fates: &[Fate]) -> (Found, BTreeMap<String, &'static str>) {
     let object = |n: usize, value: &str| match n % 2 {
         0 => config_map(&format!("n-{}", n % 3), &format!("c-{n}"), value),
