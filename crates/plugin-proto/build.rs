@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// One file a package of the protocol.
+/// A file for each package of the protocol.
 const FILES: [&str; 4] = ["proto/go_plugin.proto", "proto/generated.proto", "proto/v1.proto", "proto/v2.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,9 +1,9 @@
 //! The names by which plugins are registered (plugin-protocol.md 1.4).
 
-/// Whether a text can be the name of a plugin, such as `velero.io/aws`.
+/// Checks that a text can be the name of a plugin, such as `velero.io/aws`.
 ///
 /// # Errors
-/// Why not, for people.
+/// The reason for which it cannot, for people.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
     let Some((prefix, own)) = name.split_once('/').filter(|(_, own)| !own.contains('/')) else {
         return Err("it has a prefix and a name with one slash between them");
@@ -20,7 +20,7 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether this is a label of a subdomain by RFC 1123.
+/// Returns true for a label of a subdomain by RFC 1123.
 fn is_label(label: &str) -> bool {
     let is_letter = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = label.as_bytes();

@@ -1,4 +1,4 @@
-//! What a status says beside its text (plugin-protocol.md 3.13).
+//! The details of a status beside its text (plugin-protocol.md 3.13).
 
 use prost::Message;
 use prost_types::Any;
@@ -15,7 +15,7 @@ pub struct DetailedStatus {
     /// The text of the status.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// What else it says.
+    /// Its details, each with its type.
     #[prost(message, repeated, tag = "3")]
     pub details: Vec<Any>,
 }
