@@ -1,4 +1,4 @@
-//! Who hears what a process logs.
+//! Passes the log lines of a plugin process to the operations that use it.
 
 use crate::stderr::{Level, Line};
 use lifeboat_object::Severity;
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Those who hear what the processes of one program log: the operations that use them.
+/// The listeners to the log lines of one program's processes: the operations that use them.
 ///
-/// A line goes into the journals of the operations that have a call in the process at that moment, or else of all that use it;
-/// each journal makes an event of it. One that nobody hears, and one for developers, is an event alone.
+/// A line goes into the journals of the operations that have a call in the process at that moment, or else of all that
+/// use it; each journal makes an event of it. A line without a listener, or one for developers, becomes an event alone.
 #[derive(Debug)]
 pub(crate) struct Audience {
     /// The path of the program, and its last part, as each line names it.
@@ -28,7 +28,7 @@ struct Listeners {
 #[derive(Debug)]
 struct Listener {
     journal: Journal,
-    /// How many calls it has in the process.
+    /// The number of its calls in the process.
     calls: usize,
 }
 

@@ -12,7 +12,7 @@ use lifeboat_api::Backup;
 use lifeboat_plugin_proto::{generated, v2};
 use std::sync::Arc;
 
-/// What actions of the first version answer when they are asked about an operation, in Velero's words.
+/// Error of actions of the first version when they are asked about an operation, in Velero's words.
 pub(crate) const NO_OPERATIONS: &str = "Plugin does not support asynchronous operations";
 
 /// A backup item action in a process.
@@ -20,7 +20,7 @@ pub(crate) struct RemoteBackupItemAction {
     pub(crate) caller: Arc<Caller>,
     pub(crate) name: PluginName,
     pub(crate) scope: ActionScope,
-    /// Whether it is of the second version.
+    /// True when it is of the second version.
     pub(crate) is_v2: bool,
 }
 

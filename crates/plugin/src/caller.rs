@@ -1,4 +1,4 @@
-//! How calls are made: with a deadline, and with what follows when they fail.
+//! Makes calls of plugins: with a deadline, and with the consequences of a failure.
 
 use crate::audience::{Calling, Seat};
 use crate::client;
@@ -18,12 +18,12 @@ use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
-/// How long a process that has not answered a call may take to answer the simplest question.
+/// Time limit for a process that has not answered a call to list its plugins, the simplest call.
 const SIMPLEST: Duration = Duration::from_secs(10);
-/// How long after its connection a process may end: its output is read first.
+/// Time between the end of its connection and the end of a process: its output is read first.
 const ENDING: Duration = Duration::from_secs(3);
 
-/// One who makes calls in a process, until it is dropped.
+/// Makes calls in a process, and uses it until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Caller {
     used: Used,
@@ -94,7 +94,7 @@ impl Caller {
         Ok(answers)
     }
 
-    /// How long a call may take, and a stream be silent.
+    /// Time limit of a call, and of the silence of a stream.
     pub(crate) fn limit(&self) -> Duration {
         self.used.settings().call_timeout
     }
@@ -116,7 +116,7 @@ impl Caller {
     /// Calls a plugin.
     ///
     /// # Errors
-    /// What the call comes to.
+    /// The failure of the call.
     pub(crate) async fn call<T, F>(
         &self,
         plugin: &PluginName,
@@ -134,7 +134,8 @@ impl Caller {
         Err(failure)
     }
 
-    /// What a call comes to that was answered by an error, or by nobody.
+    /// Turns the error status of a call into a failure. When nobody has answered, finds out whether the process still
+    /// lives.
     pub(crate) async fn failed(&self, entry: &Entry, plugin: &PluginName, status: &Status) -> Failure {
         if !failure::is_of_transport(status) {
             let failure = Failure::said(status);
@@ -154,7 +155,7 @@ impl Caller {
         }
     }
 
-    /// What a call comes to that was not answered in time. A process that answers nothing at all is ended.
+    /// The failure of a call that was not answered in time. A process that answers nothing at all is killed.
     pub(crate) async fn late(&self, entry: &Entry, plugin: &PluginName) -> Failure {
         let why = failure::unanswered(plugin, self.limit());
         if answers(&entry.connection).await {
@@ -180,7 +181,7 @@ impl Caller {
     }
 }
 
-/// Whether a process answers the simplest question, in whatever way.
+/// Returns true if a process answers the simplest call, to list its plugins, in whatever way.
 async fn answers(connection: &Connection) -> bool {
     match timeout(SIMPLEST, client::list(connection.channel.clone())).await {
         Ok(Ok(_)) => true,

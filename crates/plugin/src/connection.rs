@@ -18,14 +18,14 @@ use tower::service_fn;
 /// Bytes that may be under way of one answer, and of all together. The usual 64 KiB make streams of objects slow. So many streams
 /// that nobody reads on may be there at once before nothing else gets through.
 const WINDOWS: (u32, u32) = (512 << 10, 16 << 20);
-/// How long a socket may take that a plugin says it listens on.
+/// Time limit for connecting to the socket that a plugin names.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a killed process may take to be gone.
+/// Time limit for a killed process to be gone.
 pub(crate) const KILLED: Duration = Duration::from_secs(5);
 /// Largest answer in one message: a listing of very many keys.
 pub(crate) const LARGEST_ANSWER: usize = 256 << 20;
 
-/// How far a process is.
+/// The state of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// It runs.
@@ -41,7 +41,7 @@ pub(crate) enum Life {
 pub(crate) struct Connection {
     /// For calls.
     pub(crate) channel: Channel,
-    /// What it logs.
+    /// The pipe of its log.
     pub(crate) logs: Arc<LogPipe>,
     /// Held for reading by calls, and for writing while a plugin in it is initialised again.
     pub(crate) gate: Arc<RwLock<()>>,
@@ -97,7 +97,7 @@ impl Connection {
         answered
     }
 
-    /// Whether the process runs, as far as it is known.
+    /// Returns true if the process runs, as far as it is known.
     pub(crate) fn is_alive(&self) -> bool {
         *self.life.borrow() == Life::Runs
     }

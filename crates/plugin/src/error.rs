@@ -1,8 +1,8 @@
-//! How plugins fail, outside the calls of actions.
+//! Errors of plugins, outside the calls of actions.
 
 use std::path::PathBuf;
 
-/// Why a plugin cannot be used.
+/// Reasons for which a plugin cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginError {
     /// No program has it; the words are Velero's (plugin-protocol.md 1.4).
@@ -13,7 +13,7 @@ pub enum PluginError {
     Start {
         /// The program.
         program: PathBuf,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
     /// A call failed: `rpc error: code = … desc = …`, as Velero writes it (plugin-protocol.md 3.13).
@@ -21,7 +21,7 @@ pub enum PluginError {
     Call(String),
 }
 
-/// Why the plugins of a directory cannot be used: everything that is wrong with any of them.
+/// All problems of the plugins of a directory, when there are any.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("plugins in {directory} cannot be used: {problems}", directory = directory.display(), problems = problems.join("; "))]
 pub struct DiscoveryError {

@@ -1,4 +1,4 @@
-//! What a call that failed comes to (plugin-protocol.md 3.13).
+//! Failures of calls, and the errors of actions that they become (plugin-protocol.md 3.13).
 
 use crate::identity::PluginName;
 use lifeboat_action::ActionError;
@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::Duration;
 use tonic::{Code, Status};
 
-/// Why a call failed, as far as it decides what follows.
+/// The cause of a failed call, as far as it decides the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// There was no process, and none could be started: the call was not made.
@@ -30,9 +30,9 @@ pub(crate) enum Cause {
 /// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What follows.
+    /// The cause, which decides the next step.
     pub(crate) cause: Cause,
-    /// What people read: `rpc error: code = … desc = …`, when a call was made.
+    /// The text for people: `rpc error: code = … desc = …`, when a call was made.
     pub(crate) text: String,
     /// Where it came about in the plugin, when that says so.
     pub(crate) place: Option<SourcePlace>,
@@ -58,7 +58,7 @@ impl Failure {
         Self { cause: Cause::NoProcess, text: text.into(), place: None }
     }
 
-    /// What the plugin says.
+    /// The failure that the plugin itself reports.
     pub(crate) fn said(status: &Status) -> Self {
         let cause = match status.code() {
             Code::Unavailable => Cause::Passing,
@@ -78,8 +78,8 @@ impl Failure {
         Self { cause: Cause::Late, text: text(Code::DeadlineExceeded, why), place: None }
     }
 
-    /// What it is for a call that makes something, which must not be made twice: where it is not known whether it was made, the
-    /// kind is `Gone`.
+    /// The error of a call that makes something, such as a snapshot, which must not be made twice: when it is not known
+    /// whether it was made, the kind is `Gone`.
     pub(crate) fn of_creation(self) -> ActionError {
         match self.cause {
             Cause::Gone | Cause::Broken | Cause::Late => ActionError::gone(self.text),
@@ -107,7 +107,7 @@ pub(crate) fn unanswered(plugin: &PluginName, limit: Duration) -> String {
     )
 }
 
-/// Whether a call failed on the way, so that nobody has answered it.
+/// Returns true if a call failed on the way, so that nobody has answered it.
 pub(crate) fn is_of_transport(status: &Status) -> bool {
     status.source().is_some()
 }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_creation_of_which_nobody_knows_whether_it_was_made_is_not_called_again() {
+    fn a_creation_with_an_unknown_outcome_is_not_called_again() {
         use ActionErrorKind::{Gone, Item, Passing};
         let broken = |cause| Failure::broken(cause, "reset");
         for (failure, call, creation) in [

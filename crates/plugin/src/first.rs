@@ -15,7 +15,7 @@ use tokio::time::timeout;
 /// process that was written in Go.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum First {
-    /// What an action applies to.
+    /// Asks for the scope of an action.
     AppliesTo(Kind, PluginName),
     /// The configuration of a store or a snapshotter.
     Init(Kind, PluginName, BTreeMap<String, String>),
@@ -59,7 +59,7 @@ impl First {
         Err(PluginError::Call(format!("{}: {}", self.what(), failure.text)))
     }
 
-    /// Whether it changes what other calls do.
+    /// Returns true if the call changes the effect of other calls.
     pub(crate) fn changes_state(&self) -> bool {
         matches!(self, Self::Init(..))
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// A field that is longer holds a certificate.
 const LONGEST_WITHOUT_CERTIFICATE: usize = 50;
-/// How much of a line that says something else a message shows.
+/// The number of characters of a wrong line that a message shows.
 const SHOWN: usize = 200;
 
 /// Where a plugin listens.
@@ -21,7 +21,8 @@ pub(crate) enum Address {
 /// Reads the first line.
 ///
 /// # Errors
-/// Why no plugin can be spoken to after it. What stands before the first colon or full stop are go-plugin's words.
+/// The reason for which no plugin can be spoken to after it. The text before the first colon or full stop is
+/// go-plugin's.
 pub(crate) fn parse(line: &[u8]) -> Result<Address, String> {
     let text = String::from_utf8_lossy(line);
     let fields: Vec<&str> = text.trim().split('|').map(str::trim).collect();

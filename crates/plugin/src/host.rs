@@ -30,15 +30,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a program may take to say which plugins it has.
+/// Time limit for a program to report its plugins.
 const LISTING: Duration = Duration::from_secs(60);
 
 /// The plugins of a directory, and the processes that run them. Clones are the same.
 ///
-/// One process a program runs for all operations, from the first use until [`HostOptions::idle_timeout`] after the last; a store or a
-/// snapshotter has one of its own for each configuration, because a plugin knows only the last one that it was given. A process
-/// that ends by itself is started anew for the next call; one whose restart fails ten times in a row is given up, and each call
-/// says so, until somebody begins to use it anew.
+/// All operations share one process of a program, from its first use until [`HostOptions::idle_timeout`] after its
+/// last. A store or a snapshotter has a process of its own for each configuration, because a plugin knows only the last
+/// one that it was given. A process that ends by itself is started anew for the next call. After ten failed restarts in
+/// a row it is given up, and each call fails with that reason, until a new user begins to use it.
 ///
 /// Dropping all clones, with all actions and stores that came out of them, kills the processes; [`Self::shut_down`] ends them.
 #[derive(Clone, Debug)]

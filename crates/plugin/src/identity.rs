@@ -1,10 +1,10 @@
-//! What a plugin is known by (plugin-protocol.md 1.2 to 1.4).
+//! Kind and name of a plugin (plugin-protocol.md 1.2 to 1.4).
 
 use lifeboat_plugin_proto::check_name;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-/// What a plugin does.
+/// The kind of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Changes objects on their way into a backup.
@@ -61,7 +61,7 @@ impl Display for Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginName(String);
 
-/// Why a text is no name of a plugin.
+/// The reason for which a text is not the name of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid plugin name {name:?}: {why}")]
 pub struct InvalidName {
@@ -100,10 +100,10 @@ impl FromStr for PluginName {
     }
 }
 
-/// One plugin of a program, as it has reported it.
+/// A plugin of a program, as the program has reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginIdentity {
-    /// What it does.
+    /// Its kind.
     pub kind: Kind,
     /// Its name.
     pub name: PluginName,

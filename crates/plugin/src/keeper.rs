@@ -15,28 +15,28 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// How often the process of a program is started anew in vain before it is given up.
+/// The number of failed restarts in a row after which a process is given up.
 const MOST_FAILURES: u32 = 10;
-/// What is said then, in Velero's words.
+/// The error that calls get after that, in Velero's words.
 const GIVEN_UP: &str = "unable to restart plugin process: exceeded maximum number of reset failures";
 
-/// How processes are run.
+/// Settings for running processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// What they are started with.
+    /// Arguments and environment of the programs.
     pub(crate) launch: Launch,
-    /// How long a call may take.
+    /// Time limit of a call.
     pub(crate) call_timeout: Duration,
-    /// How long a process is kept that nothing uses.
+    /// Time during which an unused process is kept.
     pub(crate) idle_timeout: Duration,
 }
 
-/// What a process is for.
+/// Identity and purpose of a process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Work {
     /// The program.
     pub(crate) program: PathBuf,
-    /// What it is asked first whenever it has started, in this order, before it counts as running.
+    /// The calls that each new process gets, in this order, before it counts as running.
     pub(crate) firsts: Vec<First>,
 }
 
@@ -45,22 +45,22 @@ pub(crate) struct Work {
 pub(crate) struct Running {
     /// The connection to it.
     pub(crate) connection: Connection,
-    /// What it has answered to its first calls, when they were made just now.
+    /// The results of the first calls, when they were made just now.
     pub(crate) answers: Option<Vec<ActionScope>>,
 }
 
-/// Why no process runs.
+/// The error when no process runs.
 #[derive(Clone, Debug)]
 pub(crate) struct NotRunning {
-    /// Why.
+    /// The error itself.
     pub(crate) error: PluginError,
-    /// Whether it is not tried again for those who use it now.
+    /// True when its present users cannot have it restarted.
     pub(crate) is_final: bool,
 }
 
 /// A question for a process that runs.
 pub(crate) struct Request {
-    /// Whether a new user asks, for whom a process that was given up is tried again.
+    /// True for a new user, for whom a process that was given up is tried again.
     pub(crate) is_new_user: bool,
     /// Where the answer goes.
     pub(crate) answer: oneshot::Sender<Result<Running, NotRunning>>,
@@ -74,15 +74,15 @@ pub(crate) struct Keeper {
     pub(crate) requests: mpsc::Receiver<Request>,
     /// The connection to the process that runs.
     pub(crate) current: watch::Sender<Option<Connection>>,
-    /// How many use it.
+    /// The number of its users.
     pub(crate) users: watch::Receiver<usize>,
 }
 
-/// What is known of the process.
+/// The state of the process.
 #[derive(Default)]
 struct State {
     process: Option<Process>,
-    /// Whether one has ended by itself.
+    /// True when a process has ended by itself.
     has_ended: bool,
     failures: u32,
 }

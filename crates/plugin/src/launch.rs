@@ -1,4 +1,4 @@
-//! How the programs of plugins are started (plugin-protocol.md 1.5, 1.6).
+//! Starts the programs of plugins (plugin-protocol.md 1.5, 1.6).
 
 use crate::options::HostOptions;
 use lifeboat_plugin_proto::PROTOCOL_VERSION;
@@ -10,23 +10,25 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
-/// What the protocol adds to the environment: by the first a plugin knows that it is one, the others are for those that listen on
-/// a port.
+/// Variables that the protocol adds to the environment. The first tells a program that it runs as a plugin; the others
+/// are for plugins that listen on a port.
 const ADDED: [(&str, &str); 4] = [
     ("VELERO_PLUGIN", "hello"),
     ("PLUGIN_MIN_PORT", "10000"),
     ("PLUGIN_MAX_PORT", "25000"),
     ("PLUGIN_PROTOCOL_VERSIONS", PROTOCOL_VERSION),
 ];
-/// What it takes away: with the first two a plugin would speak otherwise, the others are its host's to set.
+/// Variables that are removed from the environment: the first two would change the protocol of a plugin, the others are
+/// for its host to set.
 const TAKEN: [&str; 4] =
     ["PLUGIN_CLIENT_CERT", "PLUGIN_MULTIPLEX_GRPC", "PLUGIN_UNIX_SOCKET_DIR", "PLUGIN_UNIX_SOCKET_GROUP"];
-/// How often a program is tried that somebody holds open for writing, as another process does for a moment that is being made.
+/// The number of attempts to start a program that is open for writing, as it is for a moment in another process that
+/// was just forked.
 const BUSY: u32 = 50;
 /// The pause between two of these.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What each program is started with.
+/// Arguments and environment of each program.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     arguments: Vec<OsString>,
@@ -59,7 +61,7 @@ impl Launch {
     }
 }
 
-/// Why a program cannot be started, and what to do.
+/// Explains why a program cannot be started, and what to do.
 pub(crate) fn why(error: &io::Error) -> String {
     // `ENOEXEC`, for which there is no kind.
     const NO_PROGRAM: i32 = 8;
@@ -72,7 +74,7 @@ pub(crate) fn why(error: &io::Error) -> String {
     format!("{error}; {advice}")
 }
 
-/// How a process has ended, as Go writes it.
+/// The end of a process, as Go writes it.
 pub(crate) fn ended(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {

@@ -7,7 +7,7 @@ pub(crate) const LONGEST: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     buffer: Vec<u8>,
-    /// Whether fragments of this line were given away.
+    /// True when fragments of the present line were given out already.
     is_long: bool,
 }
 

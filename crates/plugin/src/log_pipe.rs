@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::unix::pipe;
 use tokio::process::ChildStderr;
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const PIECE: usize = 16 << 10;
-/// How many pieces one call of [`LogPipe::drain`] reads at most: a process that floods its log holds nobody back.
+/// The most pieces that one call of [`LogPipe::drain`] reads, so that a process that floods its log does not hold up
+/// its caller.
 const PIECES: usize = 16;
 /// Lines that are kept for the message of a process that does not start.
 const LAST: usize = 6;
@@ -21,8 +22,9 @@ const SHOWN: usize = 300;
 
 /// The pipe through which a plugin logs.
 ///
-/// What it has logged before it answers a call is in the pipe when the answer comes. So whoever has an answer calls [`Self::drain`]
-/// before the call counts as ended: its lines reach the journal of its operation, and before what the engine logs of the answer.
+/// All that a plugin has logged before it answers a call is in the pipe when the answer comes. So a caller that has an
+/// answer calls [`Self::drain`] before the call counts as ended: the lines reach the journal of its operation, and
+/// before anything that the engine logs about the answer.
 #[derive(Debug)]
 pub(crate) struct LogPipe {
     pipe: pipe::Receiver,

@@ -27,8 +27,9 @@ const DELETED_AT_ONCE: usize = 8;
 
 /// A bucket in a process of its own, which has its configuration.
 ///
-/// What the protocol lacks is made up for by what it has. A range is read from the beginning of the object, and its size is found
-/// out by reading all of it ([`BlobStore::reads_ranges`]); [`PutOptions::if_absent`] looks first, so it is not atomic.
+/// Features that the protocol lacks are emulated. A range is read from the beginning of the object, and its size is
+/// found by reading all of it ([`BlobStore::reads_ranges`]); [`PutOptions::if_absent`] looks first, so it is not
+/// atomic.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteObjectStore {
     at: RemoteBucket,
@@ -50,8 +51,8 @@ impl RemoteObjectStore {
         Ok(self.at.call(ask).await?.exists)
     }
 
-    /// Whether a call has failed because there is no such object: plugins say that in many words, and others in the same, so they are
-    /// asked.
+    /// Returns true if a call has failed because there is no such object. The texts of plugins for that differ, and
+    /// some use them for other errors too, so the plugin is asked.
     async fn is_missing(&self, key: &str, failure: &Failure) -> bool {
         match kind(failure) {
             ErrorKind::NotFound => true,

@@ -25,13 +25,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
-/// How long a program may take until it says where it listens.
+/// Time limit for a program to print where it listens.
 const START: Duration = Duration::from_secs(60);
-/// How long a process may take to answer that it will end, and then to end.
+/// Time limit for a process to answer the request to end, and again to end.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the output of a process that is gone is read: one that it has started may hold it open.
+/// Time during which the output of a process that is gone is read: a child of it may hold the output open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a program that says nothing useful is given to end by itself, so that its message has its status.
+/// Time for a program without a usable first line to end by itself, so that the message has its exit status.
 const ITS_OWN_END: Duration = Duration::from_millis(500);
 
 /// A process with a connection to it. Dropping it kills the process.
@@ -39,7 +39,7 @@ const ITS_OWN_END: Duration = Duration::from_millis(500);
 pub(crate) struct Process {
     connection: Connection,
     audience: Arc<Audience>,
-    /// What watches and reads it.
+    /// Tasks that watch the process and read its output.
     tasks: JoinSet<()>,
 }
 
@@ -131,7 +131,7 @@ async fn end(kill: &CancellationToken, mut life: watch::Receiver<Life>) -> Strin
     ended.unwrap_or_else(|_| "it does not end".to_owned())
 }
 
-/// What is watched of a process.
+/// The process and its output, watched by one task.
 struct Watched {
     child: Child,
     stdout: ChildStdout,

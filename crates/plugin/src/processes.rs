@@ -1,4 +1,4 @@
-//! All processes, and who uses them.
+//! All processes of plugins, and their use.
 
 use crate::audience::Audience;
 use crate::connection::Connection;
@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Questions that wait at one process.
 const WAITING: usize = 64;
-/// How long all processes together may take to end: each has 2 seconds to answer, 2 to end, and 5 to be gone when it was killed.
+/// Time limit for all processes together to end: each has 2 seconds to answer, 2 to end, and 5 to be gone when it was
+/// killed.
 const END: Duration = Duration::from_secs(15);
 
 /// All processes. Dropping it kills them.
@@ -26,7 +27,7 @@ pub(crate) struct Processes {
     closing: CancellationToken,
 }
 
-/// One process, which may not run at this moment.
+/// A process that is kept; it may not run at this moment.
 #[derive(Debug)]
 struct Kept {
     requests: mpsc::Sender<Request>,
@@ -54,7 +55,7 @@ impl Processes {
         }
     }
 
-    /// How they are run.
+    /// The settings with which they are run.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -115,17 +116,17 @@ impl Processes {
 }
 
 impl Used {
-    /// How the process is run.
+    /// The settings with which the process is run.
     pub(crate) fn settings(&self) -> &Settings {
         self.processes.settings()
     }
 
-    /// What it is for.
+    /// The program of the process, and its first calls.
     pub(crate) fn work(&self) -> &Work {
         &self.work
     }
 
-    /// Who hears what it logs.
+    /// The listeners to its log.
     pub(crate) fn audience(&self) -> &Arc<Audience> {
         &self.kept.audience
     }

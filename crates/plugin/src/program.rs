@@ -5,14 +5,14 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What a folder holds.
+/// The contents of a plugin folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The programs, in the order in which they are asked for their plugins.
     pub(crate) programs: Vec<PathBuf>,
-    /// What is passed over, and why.
+    /// Files that are passed over, each with the reason.
     pub(crate) skipped: Vec<(PathBuf, &'static str)>,
-    /// What cannot be read, a sentence each.
+    /// Entries that cannot be read, a sentence each.
     pub(crate) problems: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Found {
     }
 }
 
-/// Why something that is no folder by itself is no program.
+/// The reason for which an entry that is not a folder itself is not a program; `None` when it is one.
 fn why_not(path: &Path, metadata: &Metadata) -> Option<&'static str> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_executable = metadata.permissions().mode() & 0o111 != 0;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_go_by_name_with_folders_in_place_and_all_else_is_passed_over_with_the_reason() {
+    fn programs_are_found_in_order_and_other_files_passed_over_with_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for (name, mode) in [

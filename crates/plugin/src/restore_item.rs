@@ -20,7 +20,7 @@ pub(crate) struct RemoteRestoreItemAction {
     pub(crate) caller: Arc<Caller>,
     pub(crate) name: PluginName,
     pub(crate) scope: ActionScope,
-    /// Whether it is of the second version.
+    /// True when it is of the second version.
     pub(crate) is_v2: bool,
 }
 

@@ -1,11 +1,11 @@
-//! What a plugin's line on stderr says (plugin-protocol.md 1.10).
+//! Parses the lines that a plugin writes to stderr (plugin-protocol.md 1.10).
 
 use crate::lines::Piece;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// How much a line matters. What only developers look for is all one level.
+/// The level of a line. All levels for developers are one here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     /// For developers.
@@ -21,9 +21,9 @@ pub(crate) enum Level {
 /// A line as it is logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// How much it matters.
+    /// The level.
     pub(crate) level: Level,
-    /// What it says.
+    /// The message.
     pub(crate) message: String,
     /// Its own fields, by name.
     pub(crate) fields: BTreeMap<String, String>,
@@ -45,7 +45,7 @@ impl Line {
 /// Reads one line after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    /// Whether a panic was printed: what follows is its stack.
+    /// Set after a panic was printed: the lines that follow are its stack.
     panics: bool,
 }
 
@@ -112,7 +112,7 @@ fn as_text(value: Value) -> String {
     }
 }
 
-/// Whether this is a time as go-plugin's logs have it: with six digits of the second, and an offset.
+/// Returns true for a time as go-plugin's logs have it: with six digits of the second, and an offset.
 fn is_time(value: &Value) -> bool {
     let Some(time) = value.as_str() else { return false };
     let (Some(date), Some(offset)) = (time.get(..26), time.get(26..)) else { return false };

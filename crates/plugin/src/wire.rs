@@ -5,7 +5,7 @@ use lifeboat_action::{ActionScope, OperationProgress};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_plugin_proto::{NO_TIME_SECONDS, generated};
 
-/// What an action applies to; one that does not say applies to everything.
+/// The scope of an action; without a selector it is all objects.
 pub(crate) fn scope(selector: Option<generated::ResourceSelector>) -> ActionScope {
     let selector = selector.unwrap_or_default();
     ActionScope {
@@ -38,7 +38,7 @@ pub(crate) fn identifiers(keys: &[ObjectKey]) -> Vec<generated::ResourceIdentifi
     keys.iter().map(identifier).collect()
 }
 
-/// How far an operation is; a plugin that does not say has told nothing yet.
+/// The progress of an operation; a plugin that sends none has made none yet.
 pub(crate) fn progress(progress: Option<generated::OperationProgress>) -> OperationProgress {
     let progress = progress.unwrap_or_default();
     OperationProgress {

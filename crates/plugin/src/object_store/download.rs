@@ -20,7 +20,7 @@ pub(crate) struct Download {
     key: String,
     entry: Entry,
     pieces: Streaming<generated::Bytes>,
-    /// What was read and not given out.
+    /// Bytes that were read and not given out.
     ready: Bytes,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct RemoteBucket {
 }
 
 impl RemoteBucket {
-    /// How messages name it.
+    /// The name of the bucket in messages.
     pub(crate) fn describe(&self) -> String {
         format!("the bucket {} of the plugin {}", self.bucket, self.name)
     }
@@ -28,7 +28,7 @@ impl RemoteBucket {
     /// Calls the plugin.
     ///
     /// # Errors
-    /// What the call comes to.
+    /// The failure of the call.
     pub(crate) async fn call<T, F>(&self, make: impl FnOnce(Channel) -> F + Send) -> Result<T, Failure>
     where
         F: Future<Output = Result<Response<T>, Status>> + Send,
@@ -54,8 +54,8 @@ impl RemoteBucket {
     }
 }
 
-/// What the caller can do about a call that failed. Texts such as "does not exist" say nothing: what does not exist may be the bucket, or
-/// the key that it is encrypted with.
+/// Classifies a failed call by what the caller can do about it. Texts such as "does not exist" decide nothing: they may
+/// be about the bucket, or about the key with which it is encrypted.
 pub(crate) fn kind(failure: &Failure) -> ErrorKind {
     match failure.cause {
         Cause::NoProcess | Cause::Gone | Cause::Broken | Cause::Late | Cause::Passing => ErrorKind::Transient,

@@ -21,15 +21,15 @@ const SMALLEST: usize = 16 << 10;
 /// Largest piece: a plugin in Go takes no message above 4 MiB.
 const LARGEST: usize = 1 << 20;
 
-/// How long a call that is given up may take to be broken off, where nothing that was sent before is in its way.
+/// Time limit for breaking off a call that is given up, when nothing that was sent before blocks it.
 const BREAKING: Duration = Duration::from_secs(2);
 
-/// What the plugin answers in the end.
+/// The final response of the plugin.
 type Answer = Result<Response<generated::Empty>, Status>;
 
-/// Why not all was sent.
+/// Reasons for which not all was sent.
 enum Halt {
-    /// What is to be stored cannot be read.
+    /// The object cannot be read from its source.
     Source(BucketError),
     /// The plugin takes nothing any more, for as long as a stream may be silent.
     Stuck,
@@ -42,7 +42,8 @@ enum Halt {
 /// Sends an object and waits until it is stored; gives its size.
 ///
 /// # Errors
-/// Those of the source, and of the plugin. Then the call is broken off, not ended: its end tells the plugin that it has everything.
+/// The errors of the source, and of the plugin. On an error the call is broken off, not ended: its end would tell the
+/// plugin that the object is complete.
 pub(crate) async fn upload(store: &RemoteBucket, key: &str, body: ByteStream) -> Result<u64, BucketError> {
     let caller = &store.caller;
     let fail = |failure| store.failed("put", key, failure);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use tonic::Status;
 
-/// Whether the end of a body was said.
+/// Set when the end of a body was announced.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct End(Arc<AtomicBool>);
 

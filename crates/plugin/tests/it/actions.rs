@@ -1,4 +1,4 @@
-//! What engines see of the actions of plugins.
+//! Tests of the actions of plugins as engines see them.
 
 use crate::bed::{Bed, journal};
 use crate::object::{backup, pod, restore};
@@ -34,7 +34,7 @@ fn far() -> OperationProgress {
 }
 
 #[tokio::test]
-async fn a_backup_item_action_of_the_first_version_is_one_of_the_second_without_operations() {
+async fn a_backup_item_action_v1_is_one_of_version_2_without_operations() {
     let bed = Bed::new().with("p", ALL, "");
     let actions = of(&bed).await;
     let [old, new] = &actions.backup_item[..] else { panic!("{actions:?}") };
@@ -69,7 +69,7 @@ async fn a_backup_item_action_of_the_first_version_is_one_of_the_second_without_
 }
 
 #[tokio::test]
-async fn a_restore_item_action_of_the_first_version_is_one_of_the_second_without_operations() {
+async fn a_restore_item_action_v1_is_one_of_version_2_without_operations() {
     let bed = Bed::new().with("p", ALL, "");
     let actions = of(&bed).await;
     let [old, new] = &actions.restore_item[..] else { panic!("{actions:?}") };
@@ -119,7 +119,7 @@ async fn delete_and_item_block_actions_are_called() {
 }
 
 #[tokio::test]
-async fn actions_say_what_they_apply_to_and_are_asked_once_an_operation_in_order() {
+async fn actions_are_asked_for_their_scope_once_an_operation_in_order() {
     let bed = Bed::new()
         .with("a", "BackupItemAction=a.io/1 BackupItemAction=a.io/both BackupItemActionV2=a.io/both", "")
         .with("b", "RestoreItemAction=b.io/everything ObjectStore=b.io/s", "")

@@ -97,12 +97,12 @@ impl Bed {
         PluginHost::discover(self.options.clone()).await
     }
 
-    /// What is wrong with the plugins.
+    /// The problems of the plugins.
     pub(crate) async fn problems(&self) -> Vec<String> {
         self.discover().await.unwrap_err().problems
     }
 
-    /// What the fixture has noted, but its starts and ends.
+    /// The notes of the fixture, without its starts and ends.
     pub(crate) fn diary(&self) -> Vec<String> {
         let is_call = |line: &&str| !line.starts_with("start ") && *line != "shutdown";
         self.whole_diary().lines().filter(is_call).map(str::to_owned).collect()
@@ -128,7 +128,7 @@ impl Bed {
     }
 }
 
-/// Whether a process is there, as a zombie too.
+/// Returns true if a process exists, be it as a zombie.
 pub(crate) fn exists(process: u32) -> bool {
     PathBuf::from(format!("/proc/{process}")).exists()
 }
@@ -147,14 +147,14 @@ pub(crate) fn journal(name: &str) -> Journal {
     Journal::new(Arc::new(|| Timestamp::UNIX_EPOCH), &format!("backup=velero/{name}"), &std::env::temp_dir())
 }
 
-/// What an operation has logged so far.
+/// The log of an operation so far.
 pub(crate) fn text(journal: &Journal) -> String {
     let log = journal.close().log;
     let packed = log.read_at(0, usize::try_from(log.length()).unwrap()).unwrap();
     String::from_utf8(gzip::unpack(&packed, 1 << 30).unwrap()).unwrap()
 }
 
-/// What an operation has logged so far, without times and the fields that name its program and process.
+/// The log of an operation so far, without times and the fields that name its program and process.
 pub(crate) fn log(journal: &Journal) -> Vec<String> {
     let line = |line: &str| {
         let line = line.strip_prefix("time=\"1970-01-01T00:00:00Z\" ").unwrap();

@@ -7,7 +7,7 @@ use lifeboat_plugin::{PluginHost, PluginName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a program with a bucket and a snapshotter is told to offer.
+/// The plugins of a program with a bucket and a snapshotter.
 pub(crate) const STORAGE: &str = "VolumeSnapshotter=velero.io/aws ObjectStore=velero.io/aws";
 
 pub(crate) fn aws() -> PluginName {

@@ -1,4 +1,4 @@
-//! How programs are found and asked for their plugins.
+//! Tests of finding programs and asking them for their plugins.
 
 use crate::bed::{Bed, exists};
 use lifeboat_plugin::{Kind, PluginIdentity};
@@ -19,7 +19,7 @@ async fn handshakes_with_fewer_and_more_fields_are_taken() {
 }
 
 #[tokio::test]
-async fn every_handshake_that_is_wrong_is_told_at_once_with_what_the_program_has_printed() {
+async fn every_wrong_handshake_is_told_at_once_with_the_output_of_the_program() {
     let bed = Bed::new()
         .with_script("a-none", "echo unknown flag: --wrong >&2; exit 3")
         .with_script("b-garbage", "echo Hello, world")
@@ -141,7 +141,7 @@ async fn all_that_is_wrong_with_plugins_is_told_in_one_message() {
 }
 
 #[tokio::test]
-async fn a_program_has_the_arguments_and_environment_it_is_given_and_what_the_protocol_says() {
+async fn a_program_has_the_given_arguments_and_environment_and_the_protocol_s() {
     let mut bed = Bed::new().with("p", "", "");
     bed.options.arguments = ["--log-level=debug", "--features=EnableCSI"].map(Into::into).to_vec();
     let variables = [

@@ -22,18 +22,18 @@ use tokio::net::UnixListener;
 use tokio::sync::{Mutex, mpsc};
 use tonic::transport::Server;
 
-/// What the fixture knows of itself.
+/// The state of the fixture.
 pub(crate) struct Fixture {
-    /// How it misbehaves.
+    /// Its kinds of misbehaviour.
     switches: Vec<String>,
-    /// What it reports, as `Kind=name`.
+    /// The plugins that it reports, as `Kind=name`.
     plugins: Vec<String>,
     mux: Mux,
     /// Text for those who listen to what it prints after its start, and the one stream of it.
     stdio: mpsc::Sender<Vec<u8>>,
     stdio_stream: Mutex<Option<mpsc::Receiver<Vec<u8>>>>,
     socket: PathBuf,
-    /// What the configuration of its storage says.
+    /// The folder in the configuration of its storage.
     root: std::sync::Mutex<Option<PathBuf>>,
 }
 
@@ -123,7 +123,7 @@ async fn serve() {
     router.serve_with_incoming(incoming).await.unwrap();
 }
 
-/// What goes wrong before a plugin listens.
+/// Fails before the plugin listens, when a switch asks for it.
 fn start_badly(fixture: &Fixture) {
     if let Some(marker) = fixture.switches.iter().find_map(|word| word.strip_prefix("fails-after-first-start=")) {
         if std::path::Path::new(marker).exists() {

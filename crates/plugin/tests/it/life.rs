@@ -1,4 +1,4 @@
-//! How processes begin, end and begin again.
+//! Tests of processes that begin, end and begin again.
 
 use crate::bed::{Bed, exists, journal, log, until};
 use crate::object::{backup, pod};
@@ -28,7 +28,7 @@ async fn gone(bed: &Bed) {
 }
 
 #[tokio::test]
-async fn a_process_that_ended_between_calls_is_started_anew_and_asked_first_what_it_was_asked_before() {
+async fn a_process_that_ended_between_calls_is_restarted_with_its_first_calls() {
     let bed = Bed::new().with("p", "BackupItemActionV2=a.io/a DeleteItemAction=a.io/b", "");
     let host = bed.discover().await.unwrap();
     bed.forget();
@@ -47,7 +47,7 @@ async fn a_process_that_ended_between_calls_is_started_anew_and_asked_first_what
 }
 
 #[tokio::test]
-async fn a_process_that_ends_in_a_call_is_an_error_of_the_call_and_is_there_for_the_next() {
+async fn a_process_that_ends_in_a_call_is_its_error_and_is_there_for_the_next() {
     let bed = Bed::new().with("p", PLUGIN, "");
     let (_host, actions) = begin(&bed).await;
     let error = execute(&actions, "crash=boom").await.unwrap_err();
@@ -58,7 +58,7 @@ async fn a_process_that_ends_in_a_call_is_an_error_of_the_call_and_is_there_for_
 }
 
 #[tokio::test]
-async fn a_process_that_fails_ten_times_to_start_again_is_given_up_until_the_next_operation() {
+async fn after_ten_failed_restarts_a_process_is_given_up_for_the_operation() {
     let bed = Bed::new();
     let marker = bed.path("marker");
     let bed = bed.with("p", PLUGIN, &format!("fails-after-first-start={}", marker.display()));
@@ -85,7 +85,7 @@ async fn a_process_that_fails_ten_times_to_start_again_is_given_up_until_the_nex
 }
 
 #[tokio::test]
-async fn first_calls_are_made_one_after_the_other_before_all_others_also_after_an_end() {
+async fn first_calls_are_made_one_by_one_before_others_also_after_an_end() {
     let names: Vec<String> = (0..5).map(|n| format!("BackupItemActionV2=a.io/{n}")).collect();
     let bed = Bed::new().with("p", &names.join(" "), "");
     let (host, actions) = begin(&bed).await;
@@ -171,11 +171,11 @@ async fn dropping_everything_kills_the_processes() {
     until("removed", || bed.sockets() == 0).await;
 }
 
-/// What is said of a plugin that has 2 s.
+/// The error of a plugin that has 2 s to answer.
 const LATE: &str = "a.io/a has not answered within 2 s (give it longer by --plugin-call-timeout, or look at its log)";
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_is_an_error_and_a_process_that_answers_something_goes_on() {
+async fn a_call_that_takes_too_long_is_an_error_and_a_live_process_goes_on() {
     let mut bed = Bed::new().with("p", PLUGIN, "");
     bed.options.call_timeout = Duration::from_secs(2);
     let (_host, actions) = begin(&bed).await;
@@ -202,7 +202,7 @@ async fn a_process_that_answers_nothing_at_all_is_ended_and_started_anew() {
 }
 
 #[tokio::test]
-async fn a_process_that_answers_nothing_to_who_begins_to_use_it_is_ended_and_another_takes_its_place() {
+async fn a_process_that_is_silent_to_a_new_user_is_ended_and_replaced() {
     let mut bed = Bed::new().with("p", PLUGIN, "");
     bed.options.call_timeout = Duration::from_secs(3);
     let (host, _actions) = begin(&bed).await;
@@ -216,7 +216,7 @@ async fn a_process_that_answers_nothing_to_who_begins_to_use_it_is_ended_and_ano
 }
 
 #[tokio::test]
-async fn an_action_that_does_not_say_what_it_applies_to_holds_nothing_up_for_ever() {
+async fn an_action_that_does_not_tell_its_scope_holds_nothing_up_for_ever() {
     let mut bed = Bed::new().with("p", PLUGIN, "applies-never");
     bed.options.call_timeout = Duration::from_secs(2);
     let host = bed.discover().await.unwrap();
@@ -242,7 +242,7 @@ async fn errors_have_the_words_of_velero() {
 }
 
 #[tokio::test]
-async fn an_answer_may_be_large_and_a_request_that_is_too_large_for_a_plugin_in_go_is_its_error() {
+async fn an_answer_may_be_large_and_a_request_too_large_for_go_is_its_error() {
     let bed = Bed::new().with("p", PLUGIN, "in-go");
     let (_host, actions) = begin(&bed).await;
     let input = BackupItemInput { item: pod("grow=9000000"), backup: &backup() };

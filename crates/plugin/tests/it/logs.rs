@@ -1,4 +1,4 @@
-//! What becomes of what plugins log and print.
+//! Tests of the logs and output of plugins.
 
 use crate::bed::{Bed, journal, log, until};
 use crate::object::{backup, pod};
@@ -61,7 +61,7 @@ async fn lines_name_the_program() {
 }
 
 #[tokio::test]
-async fn lines_go_to_the_operation_that_has_a_call_in_the_process_until_it_has_no_actions_any_more() {
+async fn lines_go_to_the_operation_with_a_call_until_its_actions_are_dropped() {
     let bed = Bed::new().with("p", PLUGIN, "");
     let host = bed.discover().await.unwrap();
     let journals = ["a", "b"].map(journal);

@@ -1,4 +1,4 @@
-//! How much memory objects take that pass through: a small constant, however large they are.
+//! Measures the memory for objects that pass through: a small constant, however large they are.
 
 use crate::bed::Bed;
 use bytes::Bytes;
@@ -9,9 +9,9 @@ use std::process::Command;
 
 /// Says that this process has no other work than to measure. Its value is the size of the object in MiB.
 const ALONE: &str = "FIXTURE_MEASURES";
-/// What our whole process may take, in KiB: its code is about half of that.
+/// Limit of our whole process, in KiB: its code is about half of that.
 const MOST: u64 = 64 << 10;
-/// What a plugin may take that is made with Velero's library: without an object it takes nearly half of that.
+/// Limit of a plugin that is made with Velero's library: without an object it takes nearly half of that.
 const MOST_OF_PLUGIN: u64 = 80 << 10;
 
 #[test]
@@ -21,7 +21,7 @@ fn an_object_passes_through_in_a_bounded_part_of_memory() {
 
 #[test]
 #[ignore = "it takes its time: make test-long"]
-fn long_an_object_of_a_gibibyte_passes_through_in_a_bounded_part_of_memory() {
+fn long_an_object_of_a_gibibyte_passes_through_in_bounded_memory() {
     measured(1024);
 }
 

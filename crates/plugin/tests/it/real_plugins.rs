@@ -53,7 +53,7 @@ fn volume(source: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": source})
 }
 
-/// What a plain HTTP request comes to.
+/// The response to a plain HTTP request.
 fn http(server: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(server.trim_start_matches("http://")).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -129,7 +129,7 @@ fn ec2(server: &str, call: &str) -> String {
     answer
 }
 
-/// What stands between these marks.
+/// The text between these marks.
 fn between(text: &str, tag: &str) -> String {
     let rest = text.split_once(&format!("<{tag}>")).unwrap_or_else(|| panic!("no {tag} in {text}")).1;
     rest.split_once('<').unwrap().0.to_owned()
@@ -196,7 +196,7 @@ async fn long_the_snapshotter_for_aws_tells_that_its_cloud_cannot_be_reached() {
 
 #[tokio::test]
 #[ignore = "it builds plugins: make test-long"]
-async fn long_the_plugin_for_gcp_takes_its_configuration_and_tells_what_is_wrong() {
+async fn long_the_plugin_for_gcp_takes_its_configuration_and_names_errors() {
     let bed = with("gcp");
     assert_eq!(listed(&bed).await, ["VolumeSnapshotter velero.io/gcp", "ObjectStore velero.io/gcp"]);
     let host = bed.discover().await.unwrap();

@@ -232,7 +232,7 @@ async fn a_url_is_signed_by_the_plugin() {
 
 /// Credentials of some kinds cannot sign.
 #[tokio::test]
-async fn a_plugin_that_refuses_to_sign_is_a_bucket_without_urls_and_one_that_cannot_be_asked_an_error() {
+async fn refusing_to_sign_means_a_bucket_without_urls_and_silence_an_error() {
     let mut bed = Bed::new().with("p", STORAGE, "");
     bed.options.call_timeout = Duration::from_millis(500);
     let host = bed.discover().await.unwrap();
@@ -354,7 +354,7 @@ async fn a_snapshotter_makes_snapshots_and_volumes() {
 }
 
 #[tokio::test]
-async fn a_snapshotter_logs_to_its_operation_and_is_initialised_again_after_an_end() {
+async fn a_snapshotter_logs_to_its_operation_and_is_initialised_after_an_end() {
     let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let journal = journal("b");

@@ -14,7 +14,7 @@
 //! | 6. errors count | `lines_of_the_library_have_their_level_and_fields` |
 //! | 7. objects | `storage`; `a_bucket_of_the_library_conforms_…`, `an_upload_that_breaks_off_stores_nothing`, `an_upload_that_fails_early_tells_the_cause`, `a_download_ends_as_the_plugin_says_or_when_it_is_dropped` |
 //! | 8. errors | `errors_have_the_words_of_velero_and_their_place` |
-//! | 9. ends and restarts | `life`: `a_process_that_fails_ten_times_…`; `a_panic_beside_a_call_is_its_error_and_the_next_call_has_another_process`, `a_process_that_ended_is_started_and_initialised_again` |
+//! | 9. ends and restarts | `life`: `a_process_that_fails_ten_times_…`; `a_panic_beside_a_call_is_its_error_and_the_next_has_another_process`, `a_process_that_ended_is_started_and_initialised_again` |
 //! | 10. the end | `life`: `a_process_that_does_not_end_…`; `a_process_of_the_library_ends_when_it_is_asked_or_is_killed`, `a_process_that_stands_still_is_killed` |
 //! | 11. both versions | `actions_of_both_versions_are_called`, `times_that_an_operation_does_not_tell_are_none` |
 //! | 12. large messages | `an_answer_may_be_large_and_a_request_that_is_too_large_is_its_error` |
@@ -186,7 +186,7 @@ async fn errors_have_the_words_of_velero_and_their_place() {
 }
 
 #[tokio::test]
-async fn a_panic_beside_a_call_is_its_error_and_the_next_call_has_another_process() {
+async fn a_panic_beside_a_call_is_its_error_and_the_next_has_another_process() {
     let bed = go(ONE, "");
     let host = bed.discover().await.unwrap();
     bed.forget();

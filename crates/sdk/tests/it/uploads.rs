@@ -115,7 +115,7 @@ async fn an_object_passes_through_in_a_bounded_part_of_memory() {
 
 #[tokio::test]
 #[ignore = "it takes its time: make test-long"]
-async fn long_an_object_of_a_gibibyte_passes_through_in_a_bounded_part_of_memory() {
+async fn long_an_object_of_a_gibibyte_passes_through_in_bounded_memory() {
     pass_through(1024).await;
 }
 
