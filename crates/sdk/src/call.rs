@@ -6,7 +6,7 @@ use lifeboat_action::{ActionError, ActionScope};
 use lifeboat_plugin_proto::generated::ResourceSelector;
 use tonic::Status;
 
-/// What a call comes to, as the server is told it.
+/// Awaits a call, and turns its error or panic into the status that the server gets.
 pub(crate) async fn call<T>(work: impl Future<Output = Result<T, ActionError>>) -> Result<T, Status> {
     let answer = caught(work).await.map_err(|panic| status::of_panic(&panic))?;
     answer.map_err(|error| status::of_error(&error))

@@ -1,4 +1,4 @@
-//! What is served, by kind and name.
+//! The plugins that are served, by kind and name.
 
 use crate::made::Made;
 use crate::object_store::ObjectStore;
@@ -25,7 +25,7 @@ pub(crate) struct Catalog {
 }
 
 impl<T> Named<T> {
-    /// Those whose names can be registered; what is wrong with others is added to `problems`.
+    /// Keeps the plugins whose names can be registered; the problems of the others are added to `problems`.
     pub(crate) fn new(kind: &'static str, offered: Vec<(String, T)>, problems: &mut Vec<String>) -> Self {
         let (of, wrong) = names::registered(kind, offered);
         problems.extend(wrong);

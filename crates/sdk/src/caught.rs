@@ -13,13 +13,13 @@ use std::task::Poll;
 /// A panic that was caught.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Panic {
-    /// What it says.
+    /// Its message.
     pub(crate) said: String,
     /// The file and line where it came about.
     pub(crate) place: Option<(String, u32)>,
 }
 
-/// Whether a panic of this thread is caught, and where it came about.
+/// The state of this thread: if panics are caught, and where the last one came about.
 #[derive(Default)]
 enum Watch {
     #[default]
@@ -43,7 +43,7 @@ pub(crate) fn note_panics() {
     }));
 }
 
-/// Whether somebody catches the panic that has come about here.
+/// Returns true if the panic that has come about here is caught; notes its place then.
 fn note(location: Option<&Location<'_>>) -> bool {
     match WATCH.take() {
         Watch::Nobody => false,
@@ -82,7 +82,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic>
     .await
 }
 
-/// What comes out of a stream; a panic is the last.
+/// Passes on the items of a stream; a panic ends it, as its last item.
 pub(crate) fn caught_stream<T>(mut stream: impl Stream<Item = T> + Unpin) -> impl Stream<Item = Result<T, Panic>> {
     let mut has_panicked = false;
     futures::stream::poll_fn(move |context| {

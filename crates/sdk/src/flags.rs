@@ -15,7 +15,7 @@ const LEVELS: [(&str, LevelFilter); 7] = [
     ("panic", LevelFilter::OFF),
 ];
 
-/// Why the command line is refused.
+/// Reasons for which the command line is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidFlag {
     #[error("flag needs an argument: --log-level")]
@@ -61,7 +61,7 @@ pub(crate) fn log_level(arguments: impl IntoIterator<Item = OsString>) -> Result
     Ok(level)
 }
 
-/// Whether the value of a short flag stands in it: `-x=value`, also after other letters.
+/// Returns true if a short flag has its value in itself: `-x=value`, also after other letters.
 fn has_value(letters: &str) -> bool {
     letters.bytes().enumerate().any(|(at, b)| at > 0 && b == b'=' && at + 1 < letters.len())
 }

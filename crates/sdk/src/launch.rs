@@ -1,11 +1,11 @@
-//! How this program was started (plugin-protocol.md 1.6, 2.8).
+//! Environment and arguments with which a server starts this program (plugin-protocol.md 1.6, 2.8).
 
 use crate::flags::{self, InvalidFlag};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 
-/// What a server says to the plugin that it starts, by the environment and the command line.
+/// Settings that a server gives the plugin that it starts, by the environment and the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Launch {
     /// The path by which the program was started, unchanged: the server knows it by that.
@@ -16,11 +16,11 @@ pub(crate) struct Launch {
     pub(crate) folder: PathBuf,
     /// The group that may use the socket, by name or number.
     pub(crate) group: Option<String>,
-    /// Whether the server asks if one connection serves for everything.
+    /// True when the server asks if one connection serves for everything.
     pub(crate) is_multiplexing_asked: bool,
 }
 
-/// Why this program does not serve.
+/// Reasons for which this program does not serve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("it was not started by a server")]

@@ -31,11 +31,11 @@
 //! }
 //! ```
 //!
-//! What a plugin logs with `tracing` comes out in the log of the backup or restore that calls it: a line at the level `ERROR` counts as
-//! an error of it, one at `WARN` as a warning. Nothing may be printed before [`Plugin::serve`].
+//! A plugin logs with `tracing`, into the log of the backup or restore that calls it: a line at the level `ERROR`
+//! counts as an error of it, one at `WARN` as a warning. Nothing may be printed before [`Plugin::serve`].
 //!
-//! How far an operation is may be asked of another process than the one that began it: `progress` and `cancel` answer from the
-//! operation's ID and from what is outside, never from memory.
+//! Another process than the one that began an operation may be asked for its progress: `progress` and `cancel` answer
+//! from the operation's ID and from the state outside the process, never from memory.
 
 mod call;
 mod catalog;

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_below_the_level_are_not_written_and_none_of_the_transport_below_a_warning() {
+    fn lines_below_the_level_and_details_of_the_transport_are_not_written() {
         let log = || {
             tracing::debug!("ours");
             tracing::info!(target: "h2::codec", "frame");

@@ -1,4 +1,4 @@
-//! What is made anew for each configuration.
+//! Snapshotters and object stores, which are made anew for each configuration.
 
 use crate::call::call;
 use crate::status;
@@ -15,10 +15,11 @@ pub type Config = BTreeMap<String, String>;
 /// Makes one for a configuration.
 pub(crate) type Make<T> = Box<dyn Fn(Config) -> BoxFuture<'static, Result<Arc<T>, ActionError>> + Send + Sync>;
 
-/// What a server has initialised last. A server may do so many times in a process: twice in a backup, once for each restored volume.
+/// The snapshotter or store that a server has initialised last. A server may do so many times in a process: twice in a
+/// backup, once for each restored volume.
 pub(crate) struct Made<T: ?Sized> {
     make: Make<T>,
-    /// How many were begun.
+    /// The number of initialisations that were begun.
     begun: AtomicU64,
     /// The newest that was made, with its number.
     newest: Mutex<(u64, Option<Arc<T>>)>,

@@ -3,8 +3,8 @@
 use lifeboat_plugin_proto::check_name;
 use std::collections::BTreeMap;
 
-/// Those whose names can be registered, sorted by name, and what is wrong with the others. Of two with one name the first is
-/// registered.
+/// Splits plugins into those whose names can be registered, by name, and a list of the problems of the others. Of two
+/// with the same name the first is registered.
 pub(crate) fn registered<T>(kind: &str, offered: Vec<(String, T)>) -> (BTreeMap<String, T>, Vec<String>) {
     let (mut named, mut problems) = (BTreeMap::new(), Vec::new());
     for (name, offer) in offered {

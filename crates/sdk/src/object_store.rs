@@ -18,7 +18,7 @@ pub trait ObjectStore: Send + Sync {
     /// Stores an object, or replaces it. It succeeds when the object is durable; when `body` ends with an error, nothing is stored.
     async fn put_object(&self, bucket: &str, key: &str, body: ByteStream) -> Result<(), ActionError>;
 
-    /// Whether there is an object of this key.
+    /// Returns true if there is an object of this key.
     async fn object_exists(&self, bucket: &str, key: &str) -> Result<bool, ActionError>;
 
     /// An object's bytes. The message of the error for one that is missing says `not found`, by which servers know it.

@@ -1,4 +1,4 @@
-//! What a program offers, and how it is served.
+//! The plugins of a program, and serving them.
 
 use crate::catalog::{Catalog, Named};
 use crate::launch::{Launch, Refusal};
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tracing::level_filters::LevelFilter;
 
-/// What a program offers.
+/// The plugins that a program offers.
 #[derive(Default)]
 pub struct Plugin {
     backup_item: Vec<(String, Arc<dyn BackupItemAction>)>,
@@ -133,7 +133,7 @@ impl Plugin {
         }
     }
 
-    /// What can be registered, and why the rest cannot.
+    /// Collects the plugins that can be registered, and the reasons for which the others cannot.
     fn catalog(self) -> (Catalog, Vec<String>) {
         let mut problems = Vec::new();
         let catalog = Catalog {
@@ -161,7 +161,7 @@ fn run(catalog: Catalog, launch: &Launch, parent: u32) -> Result<(), String> {
     served.map_err(|why| why.to_string())
 }
 
-/// What a person is told who starts the program.
+/// Text for a person who starts the program by hand.
 fn introduction(catalog: &Catalog) -> String {
     let offers: Vec<String> = catalog.identities().iter().map(|(kind, name)| format!("  {kind} {name}\n")).collect();
     format!(

@@ -72,7 +72,7 @@ mod tests {
         }
     }
 
-    /// What comes out of such a body, as the texts of its frames.
+    /// Reads such a body; gives the texts of its frames.
     async fn read(frames: Vec<Result<&'static str, Status>>, is_ended: bool) -> Vec<Result<String, (Code, String)>> {
         let body = trusted(Request::new(Body::new(Frames(frames.into(), is_ended)))).into_body();
         let next = |mut body: Body| async {

@@ -39,18 +39,18 @@ use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tower::util::MapRequestLayer;
 
-/// What a server may send and get at once: as much as Velero's own side allows.
+/// Largest message in either direction: as much as Velero's own side allows.
 const LARGEST: usize = i32::MAX as usize;
-/// What is on its way unread, of one stream and of all.
+/// Largest amounts of unread data on the way, of one stream and of all.
 const WINDOWS: (u32, u32) = (1 << 20, 4 << 20);
-/// How long calls may go on when the plugin is to end: a server waits two seconds for that.
+/// Time that calls have to end when the plugin is to end: a server waits two seconds for that.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often it is asked whether the server is there.
+/// Interval at which the plugin checks that the server still runs.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long nothing is accepted after an error, which may be one of too many files.
+/// Pause before connections are accepted again after an error, which may be one of too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Why a plugin does not serve.
+/// Reasons for which a plugin does not serve.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
     #[error(transparent)]

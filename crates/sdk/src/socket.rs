@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::net::UnixListener;
 
-/// Who is in a group, and its number.
+/// The list of groups with their numbers and members.
 const GROUPS: &str = "/etc/group";
 /// The group may use the socket.
 const MODE: u32 = 0o660;
 
-/// Why there is no socket.
+/// Reasons for which there is no socket.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocketError {
     #[error(

@@ -8,10 +8,12 @@ use prost::Message;
 use prost_types::Any;
 use tonic::{Code, Status};
 
-/// What one text may take as it is sent. An answer without a result is a header, of which clients take 16 KiB; a panic is in it twice.
+/// Longest text, as it is sent. A response without a result is a header, of which clients take 16 KiB; a panic is in it
+/// twice.
 const LONGEST: usize = 6 << 10;
-/// What a server is told of an error. One that may pass is `Unavailable`: Velero shows the text and does not call again, Lifeboat does.
-/// All others are `Unknown`, as of any plugin: that no call of an operation can succeed is nothing that the protocol can say.
+/// The status for an error. An error that may pass is `Unavailable`: Velero shows the text and does not call again,
+/// Lifeboat does. All others are `Unknown`, as of any plugin: the protocol cannot express that no call of an operation
+/// can succeed.
 pub(crate) fn of_error(error: &ActionError) -> Status {
     let code = match error.kind {
         ActionErrorKind::Passing => Code::Unavailable,
@@ -20,7 +22,7 @@ pub(crate) fn of_error(error: &ActionError) -> Status {
     Status::new(code, sendable(&error.message))
 }
 
-/// What a server is told of a panic: what it says, and where it came about.
+/// The status for a panic: its message, and where it came about.
 pub(crate) fn of_panic(panic: &Panic) -> Status {
     let text = sendable(&format!("plugin panicked: {}", panic.said));
     let Some((file, line)) = &panic.place else {
@@ -33,7 +35,7 @@ pub(crate) fn of_panic(panic: &Panic) -> Status {
     Status::with_details(Code::Aborted, text, detailed.encode_to_vec().into())
 }
 
-/// What a server is told when it, or what an action has answered, is not understood.
+/// The status for a request, or a result of an action, that is not understood.
 pub(crate) fn odd(why: impl Into<String>) -> Status {
     Status::unknown(sendable(&why.into()))
 }

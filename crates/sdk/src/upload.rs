@@ -1,7 +1,8 @@
 //! Uploads into an object store (plugin-protocol.md 3.12).
 //!
-//! What a server sends goes on piece by piece: when the store is slow, the server waits. A server that breaks a call off takes the call's
-//! future with it; so the store works in a task of its own, which sees the end of the pieces and can tidy up.
+//! The pieces that a server sends are passed on one by one: when the store is slow, the server waits. A server that
+//! breaks a call off takes the call's future with it; so the store works in a task of its own, which sees the end of
+//! the pieces and can tidy up.
 
 use crate::call::call;
 use crate::object_store::{ByteStream, ObjectStore};
@@ -19,7 +20,7 @@ use tonic::Status;
 
 /// Pieces between the server and the store; Velero's have 16 KiB.
 const QUEUE: usize = 4;
-/// How long a server may go on sending what is not wanted any more.
+/// Time limit for reading pieces from a server that the store no longer wants.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The uploads that are going on.
@@ -143,7 +144,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::timeout;
 
-    /// What a store got under a bucket and a key.
+    /// The bucket and key of an upload, with the bytes or the error that the store got.
     type Got = (String, Result<Vec<u8>, ActionError>);
 
     /// Keeps what it is given; the key says how it behaves.
@@ -200,8 +201,8 @@ mod tests {
         PutObjectRequest { plugin: "a.io/x".to_owned(), bucket: "b".to_owned(), key: key.to_owned(), body }
     }
 
-    /// What a server is told and what the store has got, when these messages are sent after the first, and then nothing more comes, or
-    /// the end does.
+    /// Sends these messages after the first; then nothing more comes, or the end does. Gives the response to the
+    /// server, and the uploads that the store has got.
     async fn put(
         key: &str,
         messages: Vec<Result<PutObjectRequest, Status>>,

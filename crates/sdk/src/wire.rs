@@ -1,4 +1,4 @@
-//! What actions are given and answer, as the messages of the protocol have it (plugin-protocol.md 3.1, 4).
+//! Arguments and results of actions as messages of the protocol (plugin-protocol.md 3.1, 4).
 
 use crate::status;
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use tonic::Status;
 
 /// A time that is not known.
 const NO_TIME: Stamp = Stamp { seconds: NO_TIME_SECONDS, nanos: 0 };
-/// What a duration of the protocol holds at most.
+/// The longest duration of the protocol.
 const LONGEST_SECONDS: i64 = 315_576_000_000;
 
 /// Reads an object, named by `what`.
@@ -76,7 +76,7 @@ pub(crate) fn keys(identifiers: Vec<generated::ResourceIdentifier>) -> Vec<Objec
     identifiers.into_iter().map(key).collect()
 }
 
-/// How far an operation is.
+/// The progress of an operation.
 pub(crate) fn progress(progress: OperationProgress) -> generated::OperationProgress {
     generated::OperationProgress {
         completed: progress.completed,

@@ -11,7 +11,7 @@ use operations::{Restore, Save};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
-/// What a location may be configured with, beside what servers add.
+/// Refuses a configuration with keys other than these and the ones that servers add.
 fn checked(config: Config, known: &[&str]) -> Result<Config, ActionError> {
     let odd: Vec<&String> = config.keys().filter(|key| !known.contains(&key.as_str())).collect();
     if odd.is_empty() { Ok(config) } else { Err(ActionError::item(format!("config has invalid keys {odd:?}"))) }

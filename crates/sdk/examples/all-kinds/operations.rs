@@ -7,7 +7,7 @@ use lifeboat_plugin_sdk::{
 };
 use std::time::Duration;
 
-/// How far the operation of this ID is.
+/// The progress of the operation of this ID.
 fn progress(operation_id: &str, owner: &str) -> Result<OperationProgress, ActionError> {
     let time = |text: &str| text.parse().ok();
     let runs = OperationProgress {

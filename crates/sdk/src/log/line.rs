@@ -1,15 +1,15 @@
-//! One line of the log.
+//! Writes a line of the log.
 
 use super::fields::Fields;
 use serde_json::{Map, Value};
 use tracing::Level;
 
-/// What a server reads at once, with the end of the line: a longer line would not be understood.
+/// The number of bytes that a server reads at once, with the end of the line: it would not understand a longer line.
 const LONGEST: usize = 64 << 10;
 /// Names that mean something to the server, and those that it takes away. A field that has one of them is written as `fields.<name>`.
 const RESERVED: [&str; 8] =
     ["@message", "@level", "@timestamp", "@logSourceSetBy", "level", "logSource", "time", "timestamp"];
-/// What stands at the end of a text that was cut.
+/// Mark at the end of a text that was cut.
 const CUT: &str = "… (cut)";
 /// Texts are not cut below this.
 const SHORTEST: usize = 64;

@@ -4,7 +4,7 @@ use lifeboat_plugin_proto::generated::plugin_lister_server::PluginLister;
 use lifeboat_plugin_proto::generated::{Empty, ListPluginsResponse, PluginIdentifier};
 use tonic::{Request, Response, Status};
 
-/// What is told to every server that asks.
+/// Reports the plugins of the program to every server that asks.
 pub(crate) struct Lister {
     plugins: Vec<PluginIdentifier>,
 }

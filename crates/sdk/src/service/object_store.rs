@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Request, Response, Status, Streaming};
 
-/// What is sent at once of an object at most. Velero's plugins send 16 KiB.
+/// Largest piece of an object that is sent at once. Velero's plugins send 16 KiB.
 const PIECE: usize = 256 << 10;
 
 /// Serves them.

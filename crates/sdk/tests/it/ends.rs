@@ -16,7 +16,7 @@ fn send(plugin: &Plugin, signal: Signal) {
 }
 
 #[tokio::test]
-async fn it_ends_when_the_server_says_so_though_streams_are_open_and_takes_its_socket_along() {
+async fn it_ends_when_the_server_says_so_and_removes_its_socket() {
     let plugin = Plugin::start(&[]).await;
     let channel = plugin.connect().await;
     // Streams that are open as a Velero server holds them do not keep it.

@@ -20,7 +20,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_lifeboat-plugin-all-kinds");
 
-/// What the program is started with: the environment of a Velero server, its sockets in a folder of this test.
+/// The command that starts the program: with the environment of a Velero server, its sockets in a folder of this test.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.env_clear().env("VELERO_PLUGIN", "hello").env("PLUGIN_MIN_PORT", "10000").env("PLUGIN_MAX_PORT", "25000");
@@ -29,7 +29,7 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
-/// What becomes of a program that ends by itself.
+/// Runs a program that ends by itself; gives its output and status.
 pub(crate) async fn ended(mut command: Command) -> Output {
     timeout(PATIENCE, command.output()).await.unwrap().unwrap()
 }
@@ -45,7 +45,7 @@ pub(crate) struct Plugin {
     _folder: TempDir,
 }
 
-/// What a plugin has left when it has ended.
+/// The remains of a plugin that has ended.
 pub(crate) struct Left {
     pub(crate) status: ExitStatus,
     /// All that it has printed after the first line.
@@ -95,7 +95,7 @@ impl Plugin {
         self.left().await
     }
 
-    /// What it has left, when it has ended.
+    /// Waits for the end; gives the remains.
     pub(crate) async fn left(mut self) -> Left {
         let (mut output, mut errors) = (Vec::new(), Vec::new());
         let all = async {

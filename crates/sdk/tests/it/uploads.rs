@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tonic::Code;
 use tonic::transport::Channel;
 
-/// What a store sees of a server that breaks off.
+/// The error that a store gets when the server breaks off.
 const BROKEN: &str = "the server does not send the rest: it has broken the call off";
 const STORE: &str = "example.io/files";
 
@@ -119,7 +119,7 @@ async fn long_an_object_of_a_gibibyte_passes_through_in_bounded_memory() {
     pass_through(1024).await;
 }
 
-/// What the process of a plugin may take, in KiB.
+/// Memory limit of the process of a plugin, in KiB.
 const MOST: u64 = 64 << 10;
 
 /// Sends an object of this size through a plugin that hands it on, and reads one of that size.

@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 static HOST: LazyLock<PathBuf> = LazyLock::new(|| plugin_host().unwrap());
 
-/// What every call comes to, but for those whose answers are long or tell the time.
+/// The results of all calls, but for calls whose results are long or tell the time.
 const CALLS: &str = include_str!("velero_calls.json");
 
-/// What a host has seen, and the folder of its plugins.
+/// The results that a host has seen, and the folder of its plugins.
 struct Seen {
     seen: Value,
     folder: TempDir,
