@@ -23,9 +23,9 @@ pub fn cache_folder() -> PathBuf {
     base.join("lifeboat")
 }
 
-/// What a control plane consists of, besides etcd.
+/// The programs of a control plane, besides etcd.
 const CONTROL_PLANE: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kubectl"];
-/// What a node needs besides.
+/// The programs of a node, besides those.
 const NODE: [&str; 2] = ["kube-scheduler", "kubelet"];
 
 impl Binaries {

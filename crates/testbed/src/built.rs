@@ -5,7 +5,8 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// Whether its process ends when two threads use something at once of which one changes it. Needs a C compiler.
+/// Tells if Go's race detector is built in: it ends the process when two threads use something at once and one changes
+/// it. It needs a C compiler.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Races {
     Undetected,

@@ -1,4 +1,4 @@
-//! One authority and one serving certificate.
+//! Makes a certificate authority, a serving certificate, and the keys of service-account tokens.
 
 use anyhow::Result;
 use rcgen::{

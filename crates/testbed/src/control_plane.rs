@@ -128,7 +128,7 @@ impl ControlPlane {
         })
     }
 
-    /// One that another process has started, by the kubeconfig that [`ControlPlane::start`] wrote.
+    /// A control plane that another process has started, by the kubeconfig that [`ControlPlane::start`] wrote.
     ///
     /// # Errors
     /// When it is no such kubeconfig, or the programs cannot be built.

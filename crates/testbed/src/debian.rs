@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 /// A package.
 #[derive(Clone, Copy, Debug)]
 pub struct DebianPackage {
-    /// What `apt-get` calls it.
+    /// Its name for `apt-get`.
     pub name: &'static str,
     /// The path of a program in it, by which it is seen to be there.
     pub program: &'static str,

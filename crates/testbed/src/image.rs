@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// What lies in an image at one path.
+/// An entry of an image: the file, folder or link at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A directory.
@@ -31,7 +31,7 @@ pub enum Entry {
     Link(String),
 }
 
-/// What the image of one architecture consists of.
+/// The parts of the image of one architecture.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// By path, without the slash at the beginning.
@@ -48,7 +48,7 @@ pub struct Image {
     pub entrypoint: Vec<String>,
     /// As `NAME=value`.
     pub environment: Vec<String>,
-    /// What the image says of itself.
+    /// Labels of the image, which describe it.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -126,7 +126,7 @@ impl Image {
         Ok(Packed { config, manifest: manifest.to_string().into_bytes(), layer })
     }
 
-    /// What an index says of it.
+    /// The entry of the image in an index.
     fn listed(&self, manifest: &[u8]) -> Value {
         let mut listed = descriptor("manifest.v1+json", manifest);
         listed["platform"] = json!({"architecture": self.architecture, "os": "linux"});
@@ -192,7 +192,7 @@ fn index(manifests: &[Value]) -> Vec<u8> {
     index.to_string().into_bytes()
 }
 
-/// How engines call what an archive holds.
+/// The name of an image, as annotations by which engines find it.
 fn annotations(name: &str) -> Value {
     let mut out = json!({"org.opencontainers.image.ref.name": tag(name).unwrap_or(LATEST)});
     // A kubelet looks for the full name; an image that containerd holds under a shorter one spoils the other names too.
@@ -202,7 +202,7 @@ fn annotations(name: &str) -> Value {
     out
 }
 
-/// What Docker's `manifest.json` says of an image.
+/// The entry of an image in Docker's `manifest.json`.
 fn docker(name: &str, config: &[u8], layer: &[u8]) -> Value {
     let tagged = if tag(name).is_some() { name.to_owned() } else { format!("{name}:{LATEST}") };
     json!({"Config": path(config), "RepoTags": [tagged], "Layers": [path(layer)]})
@@ -211,7 +211,7 @@ fn docker(name: &str, config: &[u8], layer: &[u8]) -> Value {
 /// The tag of an image whose name has none.
 const LATEST: &str = "latest";
 
-/// What stands behind the colon of a name; one before a slash is that of a host's port.
+/// The tag of a name, behind its last colon; a colon before a slash is that of a host's port.
 fn tag(name: &str) -> Option<&str> {
     name.rsplit_once(':').map(|(_, tag)| tag).filter(|tag| !tag.contains('/'))
 }
@@ -225,7 +225,7 @@ fn descriptor(kind: &str, blob: &[u8]) -> Value {
     json!({"mediaType": format!("{LAYOUT}.{kind}"), "digest": digest(blob), "size": blob.len()})
 }
 
-/// Whether a name begins with a registry's host.
+/// Returns true if a name begins with a registry's host.
 fn has_host(name: &str) -> bool {
     name.split_once('/').is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost")
 }

@@ -1,5 +1,5 @@
-//! What tests run against: a real etcd, kube-apiserver and kube-controller-manager as plain processes of a plain
-//! user, on loopback, without containers.
+//! The ground for tests: a real etcd, kube-apiserver and kube-controller-manager as plain processes of a plain user, on
+//! loopback, without containers.
 //!
 //! [`Binaries::ensure`] builds them once from Go modules into the cache folder; [`ControlPlane::start`] takes about
 //! five seconds. Everything started here ends with the process that started it, however that dies.

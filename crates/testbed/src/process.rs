@@ -78,7 +78,7 @@ pub fn free_port() -> Result<u16> {
     bail!("every port from {} to {} is taken", PORTS.start, PORTS.end)
 }
 
-/// How long a server may take until it listens.
+/// Time limit for a server until it listens.
 const START: Duration = Duration::from_secs(60);
 
 /// Waits until a server listens.

@@ -115,7 +115,7 @@ impl S3Server {
         self.folder.path().join("buckets").join(bucket).join(key)
     }
 
-    /// How many uploads of this key were begun and neither completed nor aborted.
+    /// The number of uploads of this key that were begun and neither completed nor aborted.
     ///
     /// # Errors
     /// When the server's folder cannot be read.

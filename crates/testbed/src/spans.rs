@@ -17,7 +17,7 @@ pub struct Spans {
     _guard: DefaultGuard,
 }
 
-/// What was noted.
+/// The spans that were noted.
 #[derive(Debug, Default)]
 struct Noted {
     /// The names by the IDs, which are given again when a span has ended.
@@ -71,7 +71,7 @@ impl<S: Subscriber> Layer<S> for Noting {
     }
 }
 
-/// What the field `otel.name` says.
+/// The value of the field `otel.name`.
 #[derive(Default)]
 struct Name(String);
 

@@ -45,7 +45,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// What it shows now, line by line.
+    /// The present screen, line by line.
     ///
     /// # Errors
     /// When tmux cannot be run.

@@ -26,12 +26,12 @@ pub struct ContainerCommand {
     pub words: Vec<String>,
 }
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it printed as errors.
+    /// Its standard error.
     pub stderr: String,
     /// Its exit code.
     pub code: i32,

@@ -58,9 +58,9 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// How long a request that kills waits until the victim is named.
+/// Time limit for naming the victim of a request that kills.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a hanging request hangs, when the client has more patience than any test.
+/// Time limit of a hanging request, when the client has more patience than any test.
 const HANG: Duration = Duration::from_secs(600);
 /// Shorter than any server keeps an idle connection: a request must not meet one that is being closed.
 const IDLE: Duration = Duration::from_secs(5);
@@ -156,7 +156,7 @@ impl Proxy {
         *lock(&self.shared.containers) = Some(containers);
     }
 
-    /// Whether a rule of the script has met a request, which may still be on its way.
+    /// Returns true if a rule of the script has met a request, which may still be on its way.
     #[must_use]
     pub fn is_met(&self) -> bool {
         lock(&self.shared.script).met

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// One line of a script: the requests that it meets, and what becomes of them.
+/// A rule of a script: the requests that it meets, and their fault.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// The method, such as `GET`; `*` for any.
     pub method: &'static str,
-    /// What the path with its query must look like: `*` stands for any text, also with slashes.
+    /// Pattern for the path with its query: `*` stands for any text, also with slashes.
     pub path: String,
     /// Which of the requests that match, counted by this rule.
     pub nth: Nth,
-    /// What becomes of them.
+    /// The fault that they get.
     pub fault: Fault,
 }
 
@@ -47,7 +47,7 @@ impl Nth {
     }
 }
 
-/// What becomes of a request.
+/// Faults of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It is passed on after this time.
@@ -102,9 +102,9 @@ pub struct Seen {
     pub path: String,
     /// Its `Accept` header; empty for none.
     pub accept: String,
-    /// What came back: the status code, or 0 when the connection was cut, no answer came, or the client was gone.
+    /// The status code that came back, or 0 when the connection was cut, no response came, or the client was gone.
     pub status: u16,
-    /// Whether a rule met it.
+    /// True when a rule met it.
     pub met: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct Script {
     rules: Vec<(Rule, u64)>,
-    /// Whether a request was met.
+    /// True when a request was met.
     pub(super) met: bool,
 }
 
@@ -121,7 +121,7 @@ impl Script {
         Self { rules: rules.into_iter().map(|rule| (rule, 0)).collect(), met: false }
     }
 
-    /// What becomes of the next request. Every rule counts it; the first that meets it decides.
+    /// Finds the fault of the next request. Every rule counts it; the first that meets it decides.
     pub(super) fn next(&mut self, method: &str, path: &str) -> Option<Fault> {
         let mut decided = None;
         for (rule, count) in &mut self.rules {

@@ -84,7 +84,7 @@ fn soon<T: PartialEq + std::fmt::Debug>(expected: &T, mut look: impl FnMut() -> 
     assert_eq!(last, *expected);
 }
 
-/// What comes back, which status the log holds, and how many bytes of each body reached the server.
+/// A fault, the body that comes back, the status in the log, and how many bytes of each body reached the server.
 type Case = (Fault, &'static str, u16, &'static [usize]);
 
 #[test]
