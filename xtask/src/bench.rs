@@ -68,7 +68,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Whether this process may make a node: whoever owns it is root.
+/// Returns true if this process may make a node: its owner must be root.
 fn is_root() -> Result<bool> {
     Ok(std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self")?) == 0)
 }

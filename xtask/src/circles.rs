@@ -31,7 +31,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// What the files of a circle use of each other, a line each.
+/// The uses among the files of a circle, a line each.
 fn edges(circle: &BTreeSet<Module>, uses: &BTreeMap<Module, BTreeSet<Module>>) -> String {
     let of = |module: &Module| {
         let used = uses.get(module).into_iter().flatten().filter(|used| circle.contains(*used));
@@ -88,7 +88,7 @@ fn owner(path: &[String], files: &BTreeMap<Module, File>, exports: &BTreeMap<Str
     exports.get(path.first()?).cloned()
 }
 
-/// What the root re-exports, and from which module.
+/// The names that the root re-exports, each with its module.
 fn exports(files: &BTreeMap<Module, File>) -> BTreeMap<String, Module> {
     let mut out = BTreeMap::new();
     let Some(root) = files.get(&Module::new()) else { return out };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The base of kustomize: no flag that an overlay could not add.
 const BASE: [&str; 3] = ["--no-default-backup-location", "--use-volume-snapshots=false", "--no-secret"];
-/// What the chart takes the smaller rights from.
+/// The flag of `lifeboat install` with whose output the chart gets the smaller rights.
 const LESS: &str = "--least-privilege";
 
 /// Writes the base of kustomize, and the definitions and the smaller rights of the chart.
@@ -28,7 +28,7 @@ fn put(name: &str, content: &str) -> Result<()> {
     Ok(())
 }
 
-/// What `lifeboat install` prints.
+/// Prints the objects of `lifeboat install` in this form.
 fn install(flags: &[&str], form: &str) -> Result<String> {
     let mut command = cargo();
     command.args(["run", "--quiet", "--bin", "lifeboat", "--", "install", "--dry-run", "--output", form]).args(flags);

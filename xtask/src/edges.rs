@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What each room may use. Changing this needs a page in `docs/adr/`.
+/// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
 const EDGES: [(&str, &[&str]); 24] = [
     ("api", &[]),
     ("object", &[]),
@@ -58,7 +58,7 @@ const EDGES: [(&str, &[&str]); 24] = [
 /// Rooms for development, and what they may use. Any room's tests may use them.
 const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
 
-/// What the tests of a room may use beside what the room itself may, and beside the rooms for development.
+/// The crates that the tests of a crate may use beside those of the crate itself and the crates for development.
 const TEST_EDGES: [(&str, &[&str]); 8] = [
     ("operation", &["archive"]),
     ("client", &["sandbox"]),
@@ -70,7 +70,7 @@ const TEST_EDGES: [(&str, &[&str]); 8] = [
     ("plugin", &["archive"]),
 ];
 
-/// What benchmarks compare with: no room of the house, so without our prefix, and it may use none of them.
+/// The baseline of benchmarks: a crate outside the house, so without our prefix, which may use none of ours.
 const FLOOR: &str = "floor";
 
 /// Rooms that compile without runtime, network, Kubernetes client and command line.

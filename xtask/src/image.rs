@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const USER: &str = "65532:65532";
 /// The certificates of public authorities: the first place where the TLS library looks for them.
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
-/// What the program is made of.
+/// The path of the bill of materials (SBOM) of the program.
 pub(crate) const SBOM: &str = "usr/share/doc/lifeboat/sbom.cdx.json";
 /// The program.
 pub(crate) const PROGRAM: &str = "lifeboat";
@@ -66,7 +66,7 @@ pub(crate) struct Program {
     pub(crate) architecture: Architecture,
     path: PathBuf,
     content: Vec<u8>,
-    /// What it is made of, where that is known.
+    /// Its bill of materials, where that is known.
     pub(crate) sbom: Option<Vec<u8>>,
 }
 
@@ -152,7 +152,7 @@ fn ancestors(path: &str) -> Vec<String> {
     path.match_indices('/').map(|(at, _)| path[..at].to_owned()).collect()
 }
 
-/// What the image is made for and called.
+/// Options of the image.
 pub(crate) struct Options {
     pub(crate) architectures: Vec<Architecture>,
     pub(crate) binaries: Vec<PathBuf>,

@@ -119,7 +119,7 @@ fn of_tree(line: &str) -> Result<(CrateVersion, BTreeSet<String>)> {
     Ok((CrateVersion { name: name.to_owned(), version: version.to_owned() }, features))
 }
 
-/// What the list has to say of these crates, by `Cargo.lock` and `cargo metadata`.
+/// The expected entries for these crates, by `Cargo.lock` and `cargo metadata`.
 fn expected(
     tree: &BTreeMap<CrateVersion, BTreeSet<String>>,
     lock: &BTreeMap<CrateVersion, Option<String>>,

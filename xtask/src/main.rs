@@ -1,4 +1,5 @@
-//! What developers and CI run: `cargo xtask check`, `cargo xtask test`, `cargo xtask test-node`, `cargo xtask bench`, `cargo xtask image`.
+//! The tasks of developers and CI: `cargo xtask check`, `cargo xtask test`, `cargo xtask test-node`, `cargo xtask
+//! bench`, `cargo xtask image`.
 #![allow(clippy::print_stdout, reason = "it talks to the developer")]
 
 mod bench;

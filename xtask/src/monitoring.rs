@@ -13,9 +13,9 @@ use std::process::Command;
 const FOLDER: &str = "docs/monitoring";
 /// Where the metrics of the server are defined.
 const METRICS: &str = "crates/control/src/metrics.rs";
-/// How the names of metrics begin.
+/// Prefixes of the names of metrics.
 const PREFIXES: [&str; 3] = ["velero_", "lifeboat_", "process_"];
-/// What Prometheus makes of a histogram.
+/// Suffixes of the series that Prometheus makes of a histogram.
 const PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 
 pub(crate) fn check() -> Result<()> {

@@ -87,7 +87,7 @@ const SCENARIOS: [(&str, &str); 55] = [
     ("(snapshot locations)", "locations of snapshots that are made, listed and changed"),
 ];
 
-/// Those that need what this version does not have, by what that is.
+/// Scenarios that need a feature that this version does not have, by feature.
 const NOT_THERE: [(&str, &[&str]); 3] = [
     (
         "file system backup and its repositories",
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn each_scenario_has_a_test_or_is_not_there_yet_and_none_is_both_or_unknown() {
+    fn each_scenario_has_a_test_or_is_not_there_yet_and_never_both() {
         let one = |name: &str| (name.to_owned(), vec!["a::b".to_owned()]);
         let waiting = |name: &str| NOT_THERE.iter().any(|(_, names)| names.contains(&name));
         let mut all: Found = SCENARIOS.iter().filter(|(name, _)| !waiting(name)).map(|(name, _)| one(name)).collect();

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// How many of the slowest are named.
+/// The number of slowest tests that are named.
 const SLOWEST: usize = 20;
 
 /// Runs all tests of the workspace, and names the slowest.
@@ -89,7 +89,7 @@ pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
     crate::run("tests", &mut tests)
 }
 
-/// One control plane and one S3 server for all tests.
+/// A control plane and an S3 server for all tests.
 struct Bed {
     plane: ControlPlane,
     s3: S3Server,

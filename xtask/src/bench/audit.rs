@@ -1,4 +1,4 @@
-//! What a command changed in the cluster, by the API server's own account.
+//! The changes of a command in the cluster, by the API server's own audit log.
 
 use super::bed::pause;
 use anyhow::{Context, Result, bail};
@@ -15,7 +15,7 @@ pub(crate) struct Audit {
     from: u64,
 }
 
-/// What programs called `lifeboat` asked for.
+/// The requests of programs called `lifeboat`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Writes {
     /// All requests, reads too.
@@ -32,7 +32,7 @@ impl Audit {
         Ok(Self { from: wait_for_mark(plane, 0)? })
     }
 
-    /// What was asked for since.
+    /// The requests since then.
     pub(crate) fn end(self, plane: &ControlPlane) -> Result<Writes> {
         wait_for_mark(plane, self.from)?;
         writes(lines(&plane.audit_log(), self.from)?)

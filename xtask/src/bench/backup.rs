@@ -23,7 +23,7 @@ pub(crate) fn run(row: &Row, place: Place, programs: &Programs) -> Result<Measur
     Ok(measured.measured(row, empty, note))
 }
 
-/// What the cluster has is in the backup, and it is what was asked for.
+/// Checks that the cluster has the objects that the row asks for, and that all of them are in the backup.
 pub(crate) fn check_contents(bed: &Bed<'_>, backup: &str, row: &Row, place: Place) -> Result<()> {
     let [config_maps, secrets] = bed.count(place)?;
     let objects = row.objects as u64;

@@ -19,7 +19,7 @@ pub(crate) const ONE_NAMESPACE: &str = "bench-000";
 /// A namespace that holds nothing but what every namespace holds.
 pub(crate) const EMPTY_NAMESPACE: &str = "kube-public";
 
-/// How many times a short command and its floor are measured.
+/// The number of measurements of a short command and its floor.
 pub(crate) const TURNS: usize = 5;
 /// Name of the first backup or restore that [`Bed::empty`] makes: of nothing but what every cluster holds.
 pub(crate) const FIRST_EMPTY: &str = "empty-1";
@@ -51,7 +51,7 @@ impl InTurn {
     }
 }
 
-/// What the floor says of itself.
+/// The report of the floor about itself.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Pass {
     pub(crate) seconds: f64,
@@ -60,7 +60,7 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// What was listed, for people.
+    /// The amount that was listed, for people.
     pub(crate) fn listed(&self) -> String {
         format!("{:.1} MB listed in {} pages", self.bytes as f64 / 1e6, self.requests)
     }
@@ -256,7 +256,7 @@ impl<'a> Bed<'a> {
         floor(self.programs, (address, &self.token, &self.plane.authority()), args)
     }
 
-    /// How many ConfigMaps and Secrets there are.
+    /// The numbers of ConfigMaps and Secrets.
     pub(crate) fn count(&self, place: Place) -> Result<[u64; 2]> {
         let [config_maps, secrets] = paths(place);
         Ok([self.count_at(&config_maps)?, self.count_at(&secrets)?])

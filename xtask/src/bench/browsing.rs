@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long it may take until it serves.
+/// Time limit until it serves.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks whether it serves: what is measured takes some hundred milliseconds.
 const LOOK: Duration = Duration::from_millis(2);

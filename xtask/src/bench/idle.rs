@@ -17,17 +17,17 @@ use std::time::{Duration, Instant};
 
 /// The bucket of each location in a directory, and of all those in the S3 server.
 const BUCKET: &str = "bucket";
-/// How often a server syncs a location that does not say.
+/// The default interval at which a server syncs a location.
 const PERIOD: Duration = Duration::from_secs(60);
-/// How much later than its period a sync may come: it is noted in whole seconds, and looked for with kubectl.
+/// The longest delay of a sync after its interval: it is noted in whole seconds, and looked for with kubectl.
 const SLACK: Duration = Duration::from_secs(5);
 /// For so long requests are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// How many of them there may be a second.
+/// The most requests a second.
 const REQUESTS_A_SECOND: f64 = 3.0;
 /// Lists of one location of the S3 server within the window, at most: two a visit, and two visits may fall into it.
 const LISTS: usize = 4;
-/// How long the first pass may take.
+/// Time limit of the first pass.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Backups that another cluster puts into buckets while some locations hang.
 const NEW: [&str; 3] = ["new-first", "new-middle", "new-last"];
@@ -49,7 +49,8 @@ struct Location {
     lies: Lies,
 }
 
-/// One for each hundred Backups, and ten at least: of ten one hangs, and of one the requests are counted.
+/// Makes a location for each hundred Backups, and ten at least. In every ten, one hangs, and the requests of another
+/// are counted.
 fn locations(objects: usize) -> Vec<Location> {
     let lies = |number: usize| match number % 10 {
         8 => Lies::Counted,
@@ -226,7 +227,7 @@ fn fill(bed: &Bed<'_>, folder: &Path, buckets: &Buckets, all: &[(&Location, Stri
     create(bed, folder, &path("backups"), &objects)
 }
 
-/// Whether the server has looked into every bucket that answers.
+/// Returns true if the server has looked into every bucket that answers.
 fn all_are_synced(bed: &Bed<'_>, all: &[Location]) -> Result<bool> {
     let text = bed.plane.kubectl().try_run(&["get", "--raw", &path("backupstoragelocations")])?;
     let list: Value = serde_json::from_str(&text).context("the locations")?;
@@ -239,7 +240,7 @@ fn all_are_synced(bed: &Bed<'_>, all: &[Location]) -> Result<bool> {
         .all(|location| synced.contains(location.name.as_str())))
 }
 
-/// What a server costs when there is nothing to do.
+/// The cost of a server that has nothing to do.
 struct Idle {
     /// Requests to the API server a second.
     requests: f64,
@@ -267,7 +268,7 @@ impl Idle {
     }
 }
 
-/// How many requests there were, all of which are lists: no file of a backup that is known is read again.
+/// Counts the requests, and refuses any that is not a list: no file of a known backup may be read again.
 fn lists_only(seen: &[Seen]) -> Result<usize> {
     match seen.iter().find(|seen| seen.method != "GET" || !seen.path.contains("list-type=2")) {
         Some(other) => bail!("nothing is new in the buckets, and the server asks for {} {}", other.method, other.path),

@@ -1,4 +1,4 @@
-//! One cluster with 300,000 objects: filled once, and everything measured on it.
+//! A cluster with 300,000 objects: filled once, and everything measured on it.
 
 use super::audit::Audit;
 use super::backup::{self, check_contents};

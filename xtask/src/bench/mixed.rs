@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Namespaces of a mixed cluster.
 const NAMESPACES: usize = 10;
-/// How long the controllers may take to bind all claims.
+/// Time limit for the controllers to bind all claims.
 const BINDING: Duration = Duration::from_secs(600);
 
 pub(crate) fn run(row: &Row, programs: &Programs) -> Result<Measured> {

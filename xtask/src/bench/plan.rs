@@ -7,7 +7,7 @@ use super::rows::Row;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// What the example prints.
+/// The output of the example.
 #[derive(Debug, Deserialize)]
 struct Looked {
     objects: usize,

@@ -1,4 +1,4 @@
-//! What came out, for people and for programs.
+//! The results, for people and for programs.
 
 use super::rows::{Row, Target};
 use anyhow::Result;
@@ -28,7 +28,7 @@ fn listed(seconds: &[f64]) -> String {
     seconds.iter().map(|one| format!("{one:.2}")).collect::<Vec<_>>().join(" ")
 }
 
-/// One row that was done.
+/// A row that was measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     name: &'static str,
@@ -39,7 +39,7 @@ pub(crate) struct Measured {
     peak_mib: f64,
     target: Target,
     details: String,
-    /// What else was too slow.
+    /// Other measurements of the row that were too slow.
     late: Vec<&'static str>,
 }
 
@@ -81,7 +81,7 @@ impl Measured {
         self.name
     }
 
-    /// How it came about.
+    /// The single times behind the result.
     pub(crate) fn line(&self) -> &str {
         &self.details
     }
@@ -127,7 +127,7 @@ pub(crate) fn table(rows: &[Measured]) -> String {
     out
 }
 
-/// How time grows with the objects, where both sizes were measured.
+/// The growth of the time with the objects, where both sizes were measured.
 pub(crate) fn growth(rows: &[Measured]) -> Vec<String> {
     let seconds = |name: &str, n: usize| rows.iter().find(|row| row.name == name && row.n == n).map(Measured::seconds);
     let mut out = Vec::new();

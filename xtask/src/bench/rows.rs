@@ -1,8 +1,8 @@
-//! What is measured, and what is aimed at.
+//! The rows of the benchmark, and their targets.
 
 use anyhow::{Result, bail};
 
-/// One measurement.
+/// A measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -31,7 +31,7 @@ pub(crate) enum Data {
     Large,
 }
 
-/// How many of what a mixed cluster holds.
+/// The numbers of objects of a mixed cluster, by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mixture {
     /// Pods; a quarter of them has a claim that is bound to a volume.
@@ -89,7 +89,7 @@ pub(crate) enum Work {
 /// Where the objects are and what is selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// One namespace, named on the command line.
+    /// A single namespace, named on the command line.
     Namespace,
     /// A hundred namespaces: the whole cluster.
     Cluster,
@@ -104,7 +104,7 @@ impl Place {
     }
 }
 
-/// What is aimed at.
+/// The target of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Target {
     /// Times the floor; none where a constant part of some milliseconds decides.
@@ -124,7 +124,7 @@ const RESTORE_UNCHANGED: Target = Target { ratio: Some(1.3), more: None, seconds
 /// The floor is the local command.
 const SERVER: Target = Target { ratio: None, more: Some(1.0), seconds: None, peak_mib: 200.0 };
 
-/// What clusters are made of costs the walk more than plain objects.
+/// The objects of a real cluster cost the walk more than plain objects.
 const BACKUP_MIXED: Target = Target { ratio: Some(2.0), more: None, seconds: None, peak_mib: 96.0 };
 /// Only memory is bounded.
 const MEMORY: Target = Target { ratio: None, more: None, seconds: None, peak_mib: 200.0 };
@@ -135,7 +135,7 @@ const SNAPSHOTS: Target = Target { ratio: Some(1.3), more: None, seconds: None, 
 /// Three times the 0.05 s and the 41 MiB that it took on two busy cores.
 const PLAN: Target = Target { ratio: None, more: None, seconds: Some(0.15), peak_mib: 125.0 };
 
-/// What users of a server with 10,000 Backups are promised.
+/// The promise to users of a server with 10,000 Backups.
 const SERVER_IDLE: Target = Target { ratio: None, more: None, seconds: Some(5.0), peak_mib: 150.0 };
 const GET_BACKUPS: Target = Target { ratio: None, more: None, seconds: Some(1.0), peak_mib: 150.0 };
 

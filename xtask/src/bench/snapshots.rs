@@ -22,10 +22,10 @@ const READY_AFTER: &str = "5s";
 const REQUESTS_OF_A_CLAIM: usize = 12;
 /// Its other requests, at most.
 const OTHER_REQUESTS: usize = 500;
-/// How long claims may take to be bound, and snapshots to go.
+/// Time limit for claims to be bound, and for snapshots to go.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What was measured inside the namespaces.
+/// The measurements inside the namespaces.
 #[derive(Debug, Serialize, Deserialize)]
 struct Inside {
     walls: Vec<f64>,

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 pub(crate) type Pages = BTreeMap<String, String>;
 
-/// What lies at a path that is no page.
+/// The file type at a path that is not a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     File,
@@ -56,7 +56,7 @@ pub(crate) fn without_outer(page: &str, folder: &str, text: &str) -> String {
     out
 }
 
-/// What a link names.
+/// The target of a link.
 enum Target {
     /// Another site.
     Elsewhere,
@@ -91,7 +91,7 @@ impl Target {
     }
 }
 
-/// Why a link leads nowhere.
+/// The reason for which a link leads nowhere; `None` when it leads somewhere.
 fn problem(
     page: &str,
     link: &str,

@@ -44,7 +44,7 @@ impl Architecture {
         }
     }
 
-    /// What compiles the C parts for it besides the defaults.
+    /// Flags for compiling the C parts for it, besides the defaults.
     pub(crate) fn flags_for_c(self) -> &'static str {
         match self {
             // zig turns off whatever the oldest processor lacks, and with it what libdeflate needs for functions that it calls only

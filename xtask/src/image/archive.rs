@@ -9,7 +9,7 @@ use std::io::Read;
 /// The largest layer that is read: one that is larger is not ours.
 const MOST: u64 = 1 << 30;
 
-/// What is in an archive.
+/// The contents of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Archive {
     /// In the order of its index.
@@ -28,7 +28,7 @@ pub(crate) struct Image {
     pub(crate) files: BTreeMap<String, File>,
 }
 
-/// What lies at one path.
+/// The file, folder or link at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct File {
     /// Kind, permissions, owner, time, and where a link leads, in words.
@@ -82,7 +82,7 @@ impl Files {
         serde_json::from_slice(self.get(path)?).with_context(|| path.to_owned())
     }
 
-    /// What a descriptor describes.
+    /// The blob of a descriptor.
     fn blob(&self, descriptor: &Value) -> Result<&[u8]> {
         let name = descriptor["digest"].as_str().with_context(|| format!("{descriptor} has no digest"))?;
         let blob = self.get(&format!("blobs/{}", name.replace(':', "/")))?;

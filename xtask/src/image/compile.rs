@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-/// What is built: the commit that the program names, and its time.
+/// The source of a build: the commit that the program names, and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     /// `None` where nobody knows.
@@ -47,7 +47,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// What `LIFEBOAT_GIT_SHA` and `SOURCE_DATE_EPOCH` say, else git; without both, no commit and 1970.
+    /// Reads `LIFEBOAT_GIT_SHA` and `SOURCE_DATE_EPOCH`, else asks git; without both, no commit and 1970.
     pub(crate) fn of(sources: &Path) -> Result<Self> {
         let told = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let git = |args: &[&str]| {
@@ -136,13 +136,14 @@ pub(crate) fn cargo_home() -> Result<PathBuf> {
     std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(home).context("there is neither CARGO_HOME nor HOME")
 }
 
-/// What lets a compiler write no path of this machine, by its flag for that. The last of several that fit counts.
+/// Flags that keep the paths of this machine out of the compiler's output. The last of several that fit counts.
 fn renamed(place: &Place, cargo_home: &Path, flag: &str) -> Vec<String> {
     let folders = [(cargo_home, "/cargo"), (&place.sources, "/lifeboat"), (&place.target, "/target")];
     folders.map(|(from, to)| format!("{flag}={}={to}", from.display())).into()
 }
 
-/// What cargo's messages say of one architecture. What is compiled to run during the build, such as macros, lies elsewhere.
+/// Reads from cargo's messages what was compiled for an architecture. Crates that run during the build, such as macros,
+/// lie elsewhere.
 fn compiled(messages: &str, architecture: Architecture) -> Result<Compiled> {
     let folder = format!("/{}/", architecture.target());
     let mut packages = BTreeMap::new();

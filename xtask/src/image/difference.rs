@@ -49,7 +49,7 @@ fn in_file(one: &File, other: &File) -> Option<String> {
     Some(format!("byte {at}{sizes}{place}: {:?} and {:?}", around(one, at), around(other, at)))
 }
 
-/// What stands around a byte, as text where it is text.
+/// The bytes around a position, as text where they are text.
 fn around(content: &[u8], at: usize) -> String {
     const BEFORE: usize = 24;
     const BEHIND: usize = 40;

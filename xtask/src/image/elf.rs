@@ -1,4 +1,4 @@
-//! What a program says of itself in its headers.
+//! Reads the headers of an ELF program.
 
 use super::architecture::Architecture;
 use anyhow::{Context, Result, bail};

@@ -1,5 +1,6 @@
-//! What a program is made of, as CycloneDX writes it: the crates that the compiler took, the standard library, the C library
-//! and the certificates. There is nothing of the moment in it.
+//! The bill of materials of a program, in CycloneDX: the crates that the compiler took, the standard library, the C
+//! library and the certificates. It holds no time or number of the build, so that the same source gives the same
+//! document.
 
 use super::architecture::Architecture;
 use super::compile::{Compiled, PACKAGE, Place, Source};
@@ -23,7 +24,7 @@ impl fmt::Display for CrateVersion {
     }
 }
 
-/// What of a crate is in a program.
+/// The entry of a crate in a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Crate {
     pub(crate) features: BTreeSet<String>,
@@ -48,7 +49,7 @@ pub(crate) fn sbom(place: &Place, source: &Source, compiled: &Compiled, program:
     Ok(format!("{document:#}\n").into_bytes())
 }
 
-/// What cargo knows of all packages, as built for an architecture.
+/// The metadata of all packages from cargo, as built for an architecture.
 pub(crate) fn metadata(place: &Place, architecture: Architecture) -> Result<Value> {
     let mut command = place.cargo();
     command.args(["metadata", "--format-version=1", "--locked", "--filter-platform", architecture.target()]);
@@ -87,7 +88,7 @@ pub(crate) fn checksums(lock: &str) -> BTreeMap<CrateVersion, Option<String>> {
     out
 }
 
-/// What the document is made from, besides what was compiled.
+/// The sources of the document, besides the list of compiled crates.
 struct Facts {
     metadata: Value,
     checksums: BTreeMap<CrateVersion, Option<String>>,
@@ -174,7 +175,7 @@ fn component(package: &Value, of: &CrateVersion, features: &BTreeSet<String>, ch
 /// The property that names a feature of a crate.
 const FEATURE: &str = "cargo:feature";
 
-/// What is in the image and is no crate.
+/// The entries of the image that are not crates.
 fn others(rustc: &str) -> [Value; 3] {
     let other = |kind: &str, name: &str, version: &str, purl: String, license: &str| {
         json!({

@@ -1,4 +1,4 @@
-//! What the image is made with that comes from elsewhere, in one version each: brought once into a folder of the cache.
+//! Foreign tools and files for making the image, in one version each: fetched once into a folder of the cache.
 
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
