@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// What creating took.
+/// The cost of creating.
 #[derive(Debug, Serialize)]
 pub(crate) struct Created {
     pub(crate) seconds: f64,

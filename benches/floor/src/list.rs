@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::time::Instant;
 
-/// What listing took.
+/// The cost of listing.
 #[derive(Debug, Serialize)]
 pub(crate) struct Listed {
     seconds: f64,

@@ -3,7 +3,7 @@
 //!
 //! It speaks HTTP/1.1 by hand over keep-alive connections, reads whole bodies, and looks at nothing in them but the
 //! continue token, so that no part of Lifeboat makes the floor slower or faster. It uses none of Lifeboat's crates.
-//! One line of JSON on standard output says what it took; connecting is not part of the time.
+//! Prints its cost as a line of JSON on standard output; connecting is not part of the time.
 #![allow(clippy::print_stdout, reason = "its one line is its result")]
 
 mod create;

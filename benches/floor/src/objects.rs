@@ -34,7 +34,7 @@ pub(crate) struct Shape {
     accounts: usize,
 }
 
-/// What clusters are made of, in the order in which they have to be made.
+/// The kinds of a mixed cluster, in the order in which they have to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
     /// Service accounts: the first, with their namespaces
@@ -53,7 +53,7 @@ enum Kind {
     Custom,
 }
 
-/// What to send where.
+/// An object, and the path that it is sent to.
 pub(crate) struct Object {
     pub(crate) path: String,
     pub(crate) body: String,
@@ -91,7 +91,7 @@ impl Shape {
         }
     }
 
-    /// One of what clusters are made of.
+    /// An object of a mixed cluster.
     fn part(&self, kind: Kind, index: usize) -> Object {
         let namespaces = self.namespaces.max(1);
         let (namespace, number) = (self.namespace(index % namespaces), index / namespaces);
