@@ -6,19 +6,19 @@
 //!
 //! | line | tests |
 //! |---|---|
-//! | 1. handshakes | `discovery`: `handshakes_with_fewer_and_more_fields_are_taken`, `every_handshake_that_is_wrong_is_told_…`, `a_program_that_says_nothing_for_a_minute_…`; `what_goes_wrong_before_the_handshake_is_told` |
+//! | 1. handshakes | `discovery`: `handshakes_with_fewer_and_more_fields_are_taken`, `every_wrong_handshake_is_told_…`, `a_program_that_says_nothing_for_a_minute_…`; `what_goes_wrong_before_the_handshake_is_told` |
 //! | 2. discovery | `discovery`: `plugins_go_by_program_and_folders_are_in_place`, `all_that_is_wrong_with_plugins_is_told_…`; `registry` in `src`; `plugins_are_listed_in_the_order_of_the_library`; `names_that_no_program_has_are_told_as_by_velero` in `storage` |
-//! | 3. arguments, environment | `discovery`: `a_program_has_the_arguments_and_environment_…`; `the_library_takes_the_arguments_of_the_server` |
+//! | 3. arguments, environment | `discovery`: `a_program_has_the_given_arguments_…`; `the_library_takes_the_arguments_of_the_server` |
 //! | 4. floods | `logs`: `a_flood_of_text_on_all_streams_holds_up_no_call`; `a_flood_into_the_streams_of_the_library_holds_up_no_call` |
 //! | 5. lines on stderr | `logs`: `lines_have_their_level_…`, `a_panic_and_its_stack_are_errors_…`; `stderr` in `src`; `lines_of_the_library_have_their_level_and_fields` |
 //! | 6. errors count | `lines_of_the_library_have_their_level_and_fields` |
 //! | 7. objects | `storage`; `a_bucket_of_the_library_conforms_…`, `an_upload_that_breaks_off_stores_nothing`, `an_upload_that_fails_early_tells_the_cause`, `a_download_ends_as_the_plugin_says_or_when_it_is_dropped` |
 //! | 8. errors | `errors_have_the_words_of_velero_and_their_place` |
-//! | 9. ends and restarts | `life`: `a_process_that_fails_ten_times_…`; `a_panic_beside_a_call_is_its_error_and_the_next_has_another_process`, `a_process_that_ended_is_started_and_initialised_again` |
+//! | 9. ends and restarts | `life`: `after_ten_failed_restarts_…`; `a_panic_beside_a_call_is_its_error_and_the_next_has_another_process`, `a_process_that_ended_is_started_and_initialised_again` |
 //! | 10. the end | `life`: `a_process_that_does_not_end_…`; `a_process_of_the_library_ends_when_it_is_asked_or_is_killed`, `a_process_that_stands_still_is_killed` |
 //! | 11. both versions | `actions_of_both_versions_are_called`, `times_that_an_operation_does_not_tell_are_none` |
 //! | 12. large messages | `an_answer_may_be_large_and_a_request_that_is_too_large_is_its_error` |
-//! | 13. first calls | `life`: `first_calls_are_made_one_after_the_other_…`; `long_first_calls_race_with_nothing` |
+//! | 13. first calls | `life`: `first_calls_are_made_one_by_one_…`; `long_first_calls_race_with_nothing` |
 //! | 14. old plugins | `discovery`: `an_old_plugin_without_a_stream_for_what_it_prints_is_taken` |
 //! | 15. plugins that people use | `real_plugins` |
 
