@@ -62,7 +62,7 @@ fn files_of(src: &Path) -> Result<BTreeMap<Module, File>> {
     Ok(out)
 }
 
-/// Which modules each module uses.
+/// The modules that each module uses.
 fn uses(files: &BTreeMap<Module, File>) -> BTreeMap<Module, BTreeSet<Module>> {
     let exports = exports(files);
     let tests: BTreeSet<Module> = files.iter().flat_map(|(module, file)| test_modules(module, file)).collect();

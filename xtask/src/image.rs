@@ -115,11 +115,11 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "usr/share/zsh/site-functions/_lifeboat"),
     ("fish", "usr/share/fish/vendor_completions.d/lifeboat.fish"),
 ];
-/// Where man pages lie.
+/// The folder of man pages.
 const MAN_PAGES: &str = "usr/share/man/man1";
 
-/// Man pages and completions as the program itself writes them, which is the same for all architectures: for who copies them out
-/// of the image. Called by its name alone, so that the scripts find the program wherever it is.
+/// Man pages and completions as the program itself writes them, which is the same for all architectures: for people who
+/// copy them out of the image. Called by its name alone, so that the scripts find the program wherever it is.
 fn documentation(program: &Program) -> Result<BTreeMap<String, Entry>> {
     let call = |arguments: &[&str]| -> Result<Vec<u8>> {
         let output = program.architecture.run(&program.path, "lifeboat")?.args(arguments).output();

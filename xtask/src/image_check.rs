@@ -163,7 +163,7 @@ fn check_paths(here: &Place, image: &Image) -> Result<()> {
     Ok(())
 }
 
-/// Where words stand in a text for the first time.
+/// The position of the first occurrence of words in a text.
 fn find(text: &[u8], words: &[u8]) -> Option<usize> {
     let first = *words.first()?;
     let mut from = 0;

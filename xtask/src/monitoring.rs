@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 const FOLDER: &str = "docs/monitoring";
-/// Where the metrics of the server are defined.
+/// The file that defines the metrics of the server.
 const METRICS: &str = "crates/control/src/metrics.rs";
 /// Prefixes of the names of metrics.
 const PREFIXES: [&str; 3] = ["velero_", "lifeboat_", "process_"];

@@ -15,7 +15,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Bytes read from the socket at once: rustls alone asks for 4 KiB.
 const SOCKET_READ: usize = 128 << 10;
 
-/// Where to connect, and as whom.
+/// The address of the server, and the credentials for it.
 pub(crate) struct Server {
     address: String,
     name: ServerName<'static>,

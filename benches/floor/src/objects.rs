@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 use std::fmt::Write;
 
-/// Which objects.
+/// The choice of objects.
 #[derive(Debug, Args)]
 pub(crate) struct Shape {
     /// Namespaces are named after this, with a number

@@ -52,7 +52,8 @@ pub trait BackupItemAction: Send + Sync {
     /// Its name, such as `velero.io/pod`.
     fn name(&self) -> &str;
 
-    /// Which objects it is called for, by what the API server has sent: what an action before it has changed does not count.
+    /// The objects that it is called for, chosen by the state that the API server has sent: changes by actions before
+    /// it do not count.
     fn applies_to(&self) -> ActionScope;
 
     /// Called for each object, at the same time for several. It may be called again for one after a crash, or after an error

@@ -11,7 +11,7 @@ pub trait DeleteItemAction: Send + Sync {
     /// Its name, such as `velero.io/csi-volumesnapshotcontent-delete`.
     fn name(&self) -> &str;
 
-    /// Which objects of the backup it is called for.
+    /// The objects of the backup that it is called for.
     fn applies_to(&self) -> ActionScope;
 
     /// Called for each object as it stands in the backup, and again when the deletion is tried again: what is gone already is

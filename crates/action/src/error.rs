@@ -26,7 +26,7 @@ pub struct ActionError {
 }
 
 impl ActionError {
-    /// That this process has no action of this name, which alone can answer.
+    /// The error when this process lacks the action of this name, which alone knows the progress.
     #[must_use]
     pub fn missing(action: &str) -> Self {
         Self::item(format!("this server has no action {action}, which alone knows how far it is"))

@@ -12,7 +12,7 @@ pub trait ItemBlockAction: Send + Sync {
     /// Its name, such as `velero.io/pvc`.
     fn name(&self) -> &str;
 
-    /// Which objects it is called for.
+    /// The objects that it is called for.
     fn applies_to(&self) -> ActionScope;
 
     /// The objects that belong to this one. An error is told, and the object is saved without them.

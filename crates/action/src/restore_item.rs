@@ -56,7 +56,7 @@ pub trait RestoreItemAction: Send + Sync {
     /// Its name, such as `velero.io/service`.
     fn name(&self) -> &str;
 
-    /// Which objects it is called for. The namespace tested is the target's.
+    /// The objects that it is called for. The namespace tested is the target's.
     fn applies_to(&self) -> ActionScope;
 
     /// Called once for each object, at the same time for several.

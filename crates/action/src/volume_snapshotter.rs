@@ -21,7 +21,7 @@ pub struct VolumeRequest {
     pub snapshot_id: String,
     /// Properties of the volume that was snapshotted.
     pub facts: VolumeFacts,
-    /// Where, such as `eu-central-1a`; empty when the volume had none.
+    /// The zone, such as `eu-central-1a`; empty when the volume had none.
     pub zone: String,
 }
 

@@ -99,7 +99,7 @@ pub(crate) fn compared(before: Option<Value>, after: Option<Value>) -> Compared 
     }
 }
 
-/// Where two states of an object differ, beside what servers, controllers and backups write.
+/// The differences between two states of an object, without the writes of servers, controllers and backups.
 pub(crate) fn field_differences(mut before: Value, after: Value) -> Vec<Difference> {
     without_raised_request(&mut before, &after);
     // That a deletion has begun is no writing of a controller, and nothing takes it back; when it has begun says nothing.

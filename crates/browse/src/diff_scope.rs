@@ -1,11 +1,11 @@
-//! Which objects are compared. Pure.
+//! The choice of the objects that are compared. Pure.
 
 use crate::rows::Place;
 use lifeboat_object::GroupResource;
 use lifeboat_select::Selector;
 use std::collections::BTreeSet;
 
-/// Which objects are compared.
+/// Filters for the objects that are compared.
 #[derive(Clone, Debug, Default)]
 pub struct DiffScope {
     /// Objects of these namespaces, and the namespaces themselves; empty for all objects, also those without a namespace.

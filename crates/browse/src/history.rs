@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 pub struct HistoryOptions {
     /// Options for opening archives.
     pub open: OpenOptions,
-    /// Where what is known of archives without index is kept; none to keep nothing.
+    /// The cache for the results about archives without index; `None` to keep nothing.
     pub cache: Option<ArchiveCache>,
 }
 

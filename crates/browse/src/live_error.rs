@@ -31,7 +31,7 @@ pub enum LiveError {
     Unknown {
         /// The type.
         resource: GroupResource,
-        /// Which group does not answer, and why.
+        /// The group that does not answer, and the reason.
         why: String,
     },
     /// The task that lists a type has broken.

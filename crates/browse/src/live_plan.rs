@@ -1,4 +1,5 @@
-//! Which types of a cluster are compared with a backup, where they are listed, and which objects the backup would have. Pure.
+//! Chooses the types of a cluster that are compared with a backup, the lists to read, and the objects that the backup
+//! would have. Pure.
 
 use crate::diff_scope::DiffScope;
 use crate::noise::is_noise_type;
@@ -39,7 +40,7 @@ pub(crate) enum Served {
     Unknown(String),
 }
 
-/// Where a type is listed.
+/// A list request for a type: its namespace and field selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListPlace {
     /// A single namespace; `None` for the whole cluster.
@@ -154,7 +155,7 @@ impl LivePlan {
         }
     }
 
-    /// Where a type is listed: nowhere where nothing of it can be in scope.
+    /// The list requests for a type: none when no object of it can be in scope.
     pub(crate) fn places(&self, api: &ApiResource, rows: &Rows, scope: &DiffScope) -> Vec<ListPlace> {
         let resource = api.group_resource();
         if !scope.namespaces.is_empty() {

@@ -1,4 +1,4 @@
-//! Where the objects of each type stand in an archive, in the order in which an API server lists them.
+//! The index rows of each type in an archive, in the order in which an API server lists the objects.
 
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, ObjectKey};
@@ -143,7 +143,7 @@ impl Rows {
         Ok(items.into_iter().filter_map(|item| Some((u32::try_from(item.row).ok()?, item))).collect())
     }
 
-    /// Where the object of a row stands.
+    /// The namespace and name of the object of a row.
     pub(crate) fn place(&self, number: u32) -> Place<'_> {
         self.row(number).map(place).unwrap_or_default()
     }

@@ -10,8 +10,8 @@ use lifeboat_store::{Archive, ArchiveItem};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The one revision of the store: no object of a cluster has a later one, so that whoever has seen an object is never told that
-/// the store is behind it.
+/// The only revision of the store. No object of a cluster has a later one, so a client that has seen an object is never
+/// told that the store is behind it.
 const REVISION: u64 = i64::MAX as u64;
 /// Objects that are read at once, where it is not known how many of them are selected.
 const BATCH: usize = 500;
@@ -77,7 +77,7 @@ impl BackupStore {
         self.rows.archive()
     }
 
-    /// Where its objects stand.
+    /// The index rows of its objects.
     pub(crate) fn rows(&self) -> &Rows {
         &self.rows
     }

@@ -11,7 +11,7 @@ pub(crate) enum Look {
     First,
     /// It has the object, as some did before.
     Has {
-        /// Where it differs from its last state.
+        /// The differences from its last state.
         differences: Vec<Difference>,
         /// True when it has another UID.
         is_another: bool,

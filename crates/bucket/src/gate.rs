@@ -79,7 +79,7 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// That of a directory: the same one as long as somebody has it or a call through it hangs.
+    /// The gate of a directory: the same one for all its users, as long as somebody has it or a call through it hangs.
     #[must_use]
     pub fn of(&self, path: &Path) -> Gate {
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     impl Hanging {
-        /// A call that was asked for; whoever asked may give it up.
+        /// Makes a call that the caller may give up.
         async fn call(&mut self, gate: &Gate) -> BoxFuture<'static, Result<(), Died>> {
             let (end, hangs): (SyncSender<()>, Receiver<()>) = sync_channel(1);
             let (gate, begun) = (gate.clone(), Arc::clone(&self.begun));

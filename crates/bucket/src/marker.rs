@@ -74,7 +74,8 @@ pub struct Marked {
 }
 
 impl Marked {
-    /// This store, whose marker has this ID unless it has one already; `noted` is told which it has.
+    /// Makes a store whose first put also puts a marker with this ID, unless there is one. `noted` gets the ID that the
+    /// marker has.
     pub fn new(inner: Arc<dyn BlobStore>, id: String, noted: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { inner, id, noted: Box::new(noted), is_there: OnceCell::new() }
     }

@@ -73,13 +73,13 @@ impl PutOptions {
 /// Until when the store may not delete or replace this version of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Whom it binds.
+    /// The users that it binds.
     pub mode: RetentionMode,
     /// The object is kept until then at least; stores may count whole seconds.
     pub until: SystemTime,
 }
 
-/// Whom a retention binds.
+/// The users that a retention binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetentionMode {
     /// All users but those with the right to end it.
@@ -111,7 +111,7 @@ pub struct Listed {
     pub modified: Option<SystemTime>,
 }
 
-/// Which keys a listing has, and in which form.
+/// The keys of a listing, and its form.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
     /// Only keys that begin with this string (not a path: `a` finds `ab/c`).
@@ -122,7 +122,7 @@ pub struct ListOptions {
     pub prefixes_only: bool,
     /// Most entries of a page; zero for what the store likes.
     pub page_size: usize,
-    /// Where the page before ended.
+    /// The position at which the page before ended.
     pub continuation: Option<String>,
 }
 

@@ -45,7 +45,7 @@ pub struct Follow<T> {
     of: PhantomData<fn() -> T>,
 }
 
-/// Which state was given last.
+/// The state that was given last.
 #[derive(Clone, Debug)]
 struct Seen {
     uid: String,

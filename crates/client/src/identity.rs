@@ -1,4 +1,4 @@
-//! Which object is meant.
+//! Names and identities of objects.
 
 use lifeboat_api::ObjectMeta;
 use std::fmt;
@@ -13,13 +13,13 @@ pub struct NamespacedName {
 }
 
 impl NamespacedName {
-    /// That of the object with this metadata.
+    /// The name of the object with this metadata.
     #[must_use]
     pub fn of(meta: &ObjectMeta) -> Self {
         Self { namespace: meta.namespace.clone(), name: meta.name.clone() }
     }
 
-    /// That of another object in the same namespace: objects name each other without it.
+    /// The name of another object in the same namespace: objects name each other without it.
     #[must_use]
     pub fn beside(&self, name: &str) -> Self {
         Self { namespace: self.namespace.clone(), name: name.to_owned() }

@@ -1,8 +1,9 @@
 //! The `velero.io` resources of one namespace, read and written typed.
 //!
 //! [`Client`] reads, lists, creates, changes and deletes them through the room `cluster`. A change sends the fields that
-//! differ, and the API server refuses it when another client has changed the object meanwhile. [`Follow`] is for who waits for what
-//! becomes of an object. Start reading at [`Client`].
+//! [`Client`] reads, lists, creates, changes and deletes them through the room `cluster`. A change sends the fields
+//! that differ, and the API server refuses it when another client has changed the object meanwhile. [`Follow`] waits
+//! for changes of an object. Start reading at [`Client`].
 
 mod change;
 mod client;

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Objects of a page of a list at most, unless the user says otherwise.
 const PAGE_SIZE: u32 = 500;
 
-/// Where to find the cluster, by kubectl's rules, and how to speak to it.
+/// Options for finding the cluster, by kubectl's rules, and for speaking to it.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
     /// A kubeconfig file; otherwise `$KUBECONFIG`, `~/.kube/config`, or, where there is no kubeconfig at all, the pod's

@@ -78,7 +78,7 @@ pub struct List {
     finished: bool,
 }
 
-/// Where a page broke.
+/// The point at which a page broke.
 enum Broken {
     /// Before its answer began; `send` has tried again for as long as that can help.
     Opening(ClusterError),

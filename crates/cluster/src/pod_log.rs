@@ -9,7 +9,7 @@ use http::Method;
 use kube::client::Body;
 use std::time::Duration;
 
-/// Which log.
+/// The log that is read.
 #[derive(Clone, Copy, Debug)]
 pub struct PodLogRequest<'a> {
     /// The namespace of the pod.

@@ -12,7 +12,7 @@ pub enum Severity {
     Error,
 }
 
-/// Where a message belongs.
+/// The group of objects that a message belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The tool itself.

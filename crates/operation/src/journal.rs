@@ -56,7 +56,7 @@ struct Inner {
 struct Count {
     all: u64,
     kept: u64,
-    /// Of those that are kept.
+    /// Bytes of the kept ones.
     bytes: usize,
 }
 

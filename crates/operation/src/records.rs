@@ -68,7 +68,7 @@ pub enum RecordsError {
         /// Bytes that there is room for.
         most: usize,
     },
-    /// Where they are kept could not be read or written, for this reason. Trying again later may help.
+    /// The store of the notes could not be read or written, for this reason. Trying again later may help.
     #[error("{0}")]
     Unavailable(String),
 }

@@ -71,10 +71,10 @@ impl Trace {
         }
     }
 
-    /// Does what is a stage of the operation. Its error is told by the span too.
+    /// Runs a stage of the operation in a span. Its error is noted in the span too.
     ///
     /// # Errors
-    /// That of the stage.
+    /// The error of the stage.
     pub async fn stage<T, E: Error + 'static>(
         &self,
         name: &'static str,
@@ -88,7 +88,7 @@ impl Trace {
         done
     }
 
-    /// Does what is a stage of the operation, and whose errors others tell.
+    /// Runs a stage of the operation in a span, when its errors are noted elsewhere.
     pub async fn within<T>(&self, name: &'static str, work: impl Future<Output = T>) -> T {
         work.instrument(self.span(name)).await
     }

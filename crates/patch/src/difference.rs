@@ -1,4 +1,4 @@
-//! Where two values differ.
+//! The places where two values differ.
 
 use crate::equal;
 use serde_json::{Value, json};

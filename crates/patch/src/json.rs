@@ -25,7 +25,7 @@ pub struct JsonOperation {
     pub op: String,
     /// A JSON pointer (RFC 6901).
     pub path: String,
-    /// Where `move` and `copy` take the value from.
+    /// The path from which `move` and `copy` take the value.
     pub from: Option<String>,
     /// The value of `add`, `replace` and `test`. `None` when there is none: null is a value.
     #[serde(default, deserialize_with = "present")]

@@ -1,4 +1,4 @@
-//! Which fields of an object belong to one life of it and never come back by a restore.
+//! Fields of an object that belong to one life of it and never come back by a restore.
 //!
 //! The list is closed: anything else that differs between an object in a backup and the restored one is a loss.
 
@@ -117,7 +117,7 @@ pub fn kept_up_by_cluster(in_cluster: &Value) -> Option<&'static str> {
     is_kept_up.then_some("the API server keeps it up to date")
 }
 
-/// Where an EndpointSlice names the controller that keeps it, and the controllers that Kubernetes has for that.
+/// The label with the controller that keeps an EndpointSlice, and its values for the controllers of Kubernetes.
 const SLICE_MAKER: &str = "/metadata/labels/endpointslice.kubernetes.io~1managed-by";
 const SLICE_MAKERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
@@ -157,7 +157,7 @@ pub fn comparable(object: &Value) -> Value {
     object
 }
 
-/// Where a restored object differs from the one in the backup.
+/// The differences between a restored object and the one in the backup that are losses.
 #[must_use]
 pub fn losses(in_backup: &Value, restored: &Value) -> Vec<Difference> {
     differences(&comparable(in_backup), &comparable(restored))

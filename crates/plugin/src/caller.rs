@@ -27,7 +27,7 @@ const ENDING: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Caller {
     used: Used,
-    /// Where its lines go.
+    /// The place of its operation among the listeners; log lines go there.
     seat: Option<Arc<Seat>>,
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Connection {
     pub(crate) gate: Arc<RwLock<()>>,
     life: watch::Receiver<Life>,
     kill: CancellationToken,
-    /// Calls that end by themselves, whoever waits for them.
+    /// Calls that run to their end even when nobody waits for them.
     calls: Arc<Mutex<JoinSet<()>>>,
 }
 

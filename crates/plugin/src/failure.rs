@@ -34,7 +34,7 @@ pub(crate) struct Failure {
     pub(crate) cause: Cause,
     /// The text for people: `rpc error: code = … desc = …`, when a call was made.
     pub(crate) text: String,
-    /// Where it came about in the plugin, when that says so.
+    /// The place in the plugin's source where it came about, when the plugin names it.
     pub(crate) place: Option<SourcePlace>,
 }
 
@@ -67,13 +67,13 @@ impl Failure {
         Self { cause, text: text(status.code(), status.message()), place: place(status) }
     }
 
-    /// That the connection broke, which Velero's users know by these words.
+    /// The failure of a broken connection, which Velero's users know by these words.
     pub(crate) fn broken(cause: Cause, why: &str) -> Self {
         let text = text(Code::Unavailable, &format!("error reading from server: EOF ({why})"));
         Self { cause, text, place: None }
     }
 
-    /// That no answer came in time.
+    /// The failure when no answer came in time.
     pub(crate) fn late(why: &str) -> Self {
         Self { cause: Cause::Late, text: text(Code::DeadlineExceeded, why), place: None }
     }
@@ -99,7 +99,7 @@ impl From<Failure> for ActionError {
     }
 }
 
-/// That a plugin has not answered for so long, and what helps.
+/// The message that a plugin has not answered for so long, and the remedy.
 pub(crate) fn unanswered(plugin: &PluginName, limit: Duration) -> String {
     let seconds = limit.as_secs_f64();
     format!(

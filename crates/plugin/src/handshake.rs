@@ -9,7 +9,7 @@ const LONGEST_WITHOUT_CERTIFICATE: usize = 50;
 /// The number of characters of a wrong line that a message shows.
 const SHOWN: usize = 200;
 
-/// Where a plugin listens.
+/// The address on which a plugin listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     /// A socket in the file system.

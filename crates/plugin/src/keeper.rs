@@ -62,7 +62,7 @@ pub(crate) struct NotRunning {
 pub(crate) struct Request {
     /// True for a new user, for whom a process that was given up is tried again.
     pub(crate) is_new_user: bool,
-    /// Where the answer goes.
+    /// Receives the answer.
     pub(crate) answer: oneshot::Sender<Result<Running, NotRunning>>,
 }
 

@@ -1,4 +1,4 @@
-//! Which files of a folder are programs (plugin-protocol.md 1.1).
+//! Finds the files of a folder that are programs (plugin-protocol.md 1.1).
 
 use std::fs::{self, DirEntry, Metadata};
 use std::io;

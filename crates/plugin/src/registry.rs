@@ -1,4 +1,4 @@
-//! Which program has which plugin (plugin-protocol.md 1.2).
+//! The plugins of all programs, by kind and name (plugin-protocol.md 1.2).
 
 use crate::identity::{Kind, PluginIdentity, PluginName};
 use crate::options::HostOptions;

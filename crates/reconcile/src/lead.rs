@@ -111,7 +111,7 @@ impl Leadership {
 /// A process that leads, or waits to lead.
 #[derive(Clone)]
 pub struct Candidate {
-    /// Where the Lease is.
+    /// The cluster that has the Lease.
     pub cluster: Cluster,
     /// Its namespace.
     pub namespace: String,

@@ -5,7 +5,7 @@ use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where a bucket is and how to write to it.
+/// The address of a bucket, and options for writing to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct S3Config {
     /// Its name.

@@ -12,7 +12,7 @@ use crate::types::Types;
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value, json};
 
-/// Where the schema stands that the metadata of every object has.
+/// Schemas of the metadata of every object, by name.
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const OWNER_REFERENCE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference";
 const MANAGED_FIELDS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry";
@@ -45,8 +45,9 @@ fn of_version<'a>(types: &'a Types, group: &'a str, version: &'a str) -> impl It
     types.all().map(|r| &**r).filter(move |r| r.group == group && r.version == version)
 }
 
-/// Where the document of each group-version is. Its address changes when the document can have changed: with the types, and for
-/// those with custom ones with every write, since their definitions are not read for it.
+/// The index: the address of the document of each group-version. An address changes when its document may have changed:
+/// with the types, and, for group-versions with custom types, with every write, since their definitions are not read
+/// for it.
 fn index(types: &Types, revision: u64) -> Value {
     let mut paths = Map::new();
     for (group, versions) in types.groups() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Address, token, clock and more that a sandbox is started with.
 #[derive(Clone)]
 pub struct SandboxOptions {
-    /// Where to listen; port 0 for any.
+    /// The address to listen on; port 0 for any.
     pub listen: SocketAddr,
     /// The bearer token that every request must carry.
     pub token: String,

@@ -27,7 +27,7 @@ pub enum SandboxError {
     /// The address cannot be used.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Which.
+        /// The address.
         address: SocketAddr,
         /// The reason.
         #[source]
@@ -39,7 +39,7 @@ pub enum SandboxError {
     /// An object was refused.
     #[error("cannot apply {what}: {message}")]
     Apply {
-        /// Which.
+        /// The object.
         what: String,
         /// The message of the server.
         message: String,

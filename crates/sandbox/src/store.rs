@@ -16,7 +16,7 @@ pub struct ListQuery {
     pub resource: GroupResource,
     /// A single namespace; `None` for all.
     pub namespace: Option<String>,
-    /// Which objects.
+    /// The objects that are selected.
     pub selector: Selector,
     /// Only objects after this namespace and name, in the order of lists.
     pub after: Option<(String, String)>,

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Where a list goes on.
+/// The position from which a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContinueToken {
     /// The revision of the list; `None` when that has expired and the rest is of whatever revision is present.

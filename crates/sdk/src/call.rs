@@ -12,7 +12,7 @@ pub(crate) async fn call<T>(work: impl Future<Output = Result<T, ActionError>>) 
     answer.map_err(|error| status::of_error(&error))
 }
 
-/// Which objects an action wants to see.
+/// The scope of an action; a panic of the action is an error.
 pub(crate) fn applies_to(scope: impl FnOnce() -> ActionScope) -> Result<Option<ResourceSelector>, Status> {
     let scope = caught_now(scope).map_err(|panic| status::of_panic(&panic))?;
     Ok(Some(wire::selector(scope)))

@@ -44,7 +44,7 @@ pub(crate) fn write(item: &Value) -> Result<Vec<u8>, Status> {
         .map_err(|why| status::odd(format!("the object that the plugin answers with has no JSON: {why}")))
 }
 
-/// Which objects an action wants to see.
+/// The scope of an action, as a message.
 pub(crate) fn selector(scope: ActionScope) -> generated::ResourceSelector {
     generated::ResourceSelector {
         included_namespaces: scope.included_namespaces,

@@ -9,7 +9,7 @@ const KUBERNETES: &str = "v1.34.4";
 /// Version of the S3 server.
 const VERSITYGW: &str = "v1.8.0";
 
-/// Where the built programs are.
+/// The folder of the built programs.
 #[derive(Clone, Debug)]
 pub struct Binaries {
     folder: PathBuf,

@@ -25,7 +25,7 @@ pub struct ControlPlane {
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
-    /// Where it keeps what it has learnt of clusters; its usual place otherwise.
+    /// The folder of its discovery cache; kubectl's usual one otherwise.
     cache: Option<PathBuf>,
 }
 

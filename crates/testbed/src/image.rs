@@ -38,7 +38,7 @@ pub struct Image {
     pub entries: BTreeMap<String, Entry>,
     /// `amd64`.
     pub architecture: String,
-    /// Which kind of the architecture: `v8`.
+    /// The variant of the architecture: `v8`.
     pub variant: Option<String>,
     /// When it was made, in the form `2024-12-31T23:59:59Z`: of something that makes the same bytes, the time of its source.
     pub created: String,
@@ -216,7 +216,7 @@ fn tag(name: &str) -> Option<&str> {
     name.rsplit_once(':').map(|(_, tag)| tag).filter(|tag| !tag.contains('/'))
 }
 
-/// Where a blob lies in an archive.
+/// The path of a blob in an archive.
 fn path(blob: &[u8]) -> String {
     format!("blobs/{}", digest(blob).replace(':', "/"))
 }

@@ -11,7 +11,7 @@ const SIZE: [&str; 2] = ["240", "60"];
 /// A program on a terminal (tmux, a server of its own). Dropping it ends both.
 #[derive(Debug)]
 pub struct Terminal {
-    /// Where the server of this terminal listens.
+    /// The folder of the socket on which the server of this terminal listens.
     folder: TempDir,
 }
 

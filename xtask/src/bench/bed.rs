@@ -305,7 +305,7 @@ impl<'a> Bed<'a> {
     }
 }
 
-/// Where the server's resources are.
+/// The namespace of the server's resources.
 pub(crate) const SERVER_NAMESPACE: &str = "velero";
 
 /// A running server; it ends when dropped.

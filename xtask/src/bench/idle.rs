@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Backups that another cluster puts into buckets while some locations hang.
 const NEW: [&str; 3] = ["new-first", "new-middle", "new-last"];
 
-/// Where a location lies.
+/// The place of a location's bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lies {
     Directory,
@@ -95,7 +95,7 @@ fn backups(objects: usize, all: &[Location], now: Timestamp) -> Result<Vec<(&Loc
     (0..objects).map(made).collect()
 }
 
-/// Where the API server has the objects of a kind.
+/// The path of a type at the API server.
 fn path(plural: &str) -> String {
     format!("/apis/velero.io/v1/namespaces/{SERVER_NAMESPACE}/{plural}")
 }

@@ -86,7 +86,7 @@ pub(crate) enum Work {
     DiffLive,
 }
 
-/// Where the objects are and what is selected.
+/// The namespaces of the objects, and with them the selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A single namespace, named on the command line.

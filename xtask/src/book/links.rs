@@ -1,4 +1,4 @@
-//! Where the links of pages lead. Pure: pages are texts by their path from the root of the repository.
+//! Checks the links of pages. Pure: pages are texts by their path from the root of the repository.
 
 use mdbook_markdown::pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};

@@ -28,7 +28,7 @@ impl Architecture {
         found.with_context(|| format!("unknown architecture {name:?}: amd64 or arm64"))
     }
 
-    /// Which kind of it images are for, where there are several.
+    /// The variant of it that images name, when there are several.
     pub(crate) fn variant(self) -> Option<&'static str> {
         match self {
             Self::Amd64 => None,
@@ -54,7 +54,7 @@ impl Architecture {
         }
     }
 
-    /// That of a program, by the number in its header.
+    /// The architecture of a program, by the number in its header.
     pub(crate) fn of_machine(number: u64) -> Result<Self> {
         match number {
             62 => Ok(Self::Amd64),

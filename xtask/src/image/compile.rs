@@ -130,7 +130,7 @@ fn add_targets(architectures: &[Architecture]) -> Result<()> {
     Ok(())
 }
 
-/// Where cargo keeps what it downloads.
+/// The folder of cargo's downloads.
 pub(crate) fn cargo_home() -> Result<PathBuf> {
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(home).context("there is neither CARGO_HOME nor HOME")

@@ -1,4 +1,4 @@
-//! Where two archives of images differ, in words that lead to the cause.
+//! Describes the differences between two archives of images, in words that lead to the cause.
 
 use super::archive::{Archive, File, Image};
 use super::elf;

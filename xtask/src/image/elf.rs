@@ -48,7 +48,7 @@ fn number(elf: &[u8], at: usize, size: usize) -> Result<u64> {
     Ok(bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
 }
 
-/// Where an entry of a table begins.
+/// The position at which an entry of a table begins.
 fn place(table: u64, entry: u64, size: u64) -> Result<usize> {
     let at = entry.checked_mul(size).and_then(|at| at.checked_add(table)).context("a table has no place")?;
     Ok(usize::try_from(at)?)

@@ -29,7 +29,7 @@ impl fmt::Display for CrateVersion {
 pub(crate) struct Crate {
     pub(crate) features: BTreeSet<String>,
     pub(crate) license: String,
-    /// That of the registry's file; `None` of our own crates.
+    /// The checksum of the file in the registry; `None` for our own crates.
     pub(crate) checksum: Option<String>,
 }
 

@@ -13,7 +13,7 @@ pub(crate) const MUSL: &str = "1.2.5";
 /// Version of the certificates of public authorities. Those of a machine may include authorities of its own.
 pub(crate) const CERTIFICATES: &str = "2026.10.19.post1";
 
-/// Where tools lie.
+/// The folder of the tools.
 pub(super) fn folder() -> PathBuf {
     lifeboat_testbed::cache_folder().join("tools")
 }

@@ -6,7 +6,7 @@ pub enum ConnectError {
     /// The kubeconfig is missing, unreadable or inconsistent.
     #[error("cannot use the kubeconfig {place}: {message}")]
     Kubeconfig {
-        /// Where it was looked for.
+        /// The places where it was looked for.
         place: String,
         /// The reason for which it cannot be used.
         message: String,

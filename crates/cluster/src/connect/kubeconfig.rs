@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// Where a kubeconfig may be. The first of these places that names a file decides.
+/// The places where a kubeconfig may be. The first of these places that names a file decides.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// The file that was asked for.

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why} at {path:?}")]
 pub struct StrategicError {
-    /// Where in the patch, as a JSON pointer.
+    /// The place in the patch, as a JSON pointer.
     pub path: String,
     /// The reason for which it cannot be applied.
     pub why: String,

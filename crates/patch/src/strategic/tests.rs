@@ -220,8 +220,8 @@ fn patches_have_the_effect_that_they_have_in_kubernetes() {
     }
 }
 
-/// Without what is empty or null, which is the same to Kubernetes as if it were not there, and without the directives that its library leaves in
-/// what is new: no type has such fields.
+/// Drops fields that are empty or null, which are the same to Kubernetes as absent ones, and the directives that its
+/// library leaves in new values: no type has such fields.
 fn without_nothing(value: &Value) -> Value {
     let is_something = |value: &Value| match value {
         Value::Null => false,

@@ -1,4 +1,4 @@
-//! Which bucket at which plugin, and what a failed call of it means.
+//! A bucket at a plugin, and the errors of its failed calls.
 
 use crate::caller::Caller;
 use crate::failure::{Cause, Failure};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
-/// Which bucket at which plugin.
+/// A bucket at a plugin.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteBucket {
     /// Makes its calls.

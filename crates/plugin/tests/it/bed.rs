@@ -82,7 +82,7 @@ impl Bed {
         self
     }
 
-    /// Where the program of this name is.
+    /// The path of the program of this name.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.options.directory.join(name)
     }

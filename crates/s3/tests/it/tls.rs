@@ -1,4 +1,4 @@
-//! Whom a client trusts.
+//! Tests of the certificate authorities that a client trusts.
 
 use crate::server::credentials_file;
 use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};

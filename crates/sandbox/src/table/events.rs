@@ -80,7 +80,7 @@ fn cells(event: &Value, fields: &Fields, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Which component, and which instance of it.
+/// The component, and its instance.
 fn source(event: &Value, fields: &Fields) -> String {
     let component = first_text([&event[fields.source]["component"], &event[fields.controller]]);
     match first_text([&event[fields.source]["host"], &event["reportingInstance"]]) {

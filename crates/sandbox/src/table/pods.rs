@@ -23,7 +23,7 @@ pub(super) fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// That the pod has ended, and how.
+/// The condition of a row that its pod has ended, and how; `None` while it has not.
 pub(super) fn conditions(pod: &Value) -> Option<Value> {
     let (reason, message) = match text(&pod["status"]["phase"]) {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),

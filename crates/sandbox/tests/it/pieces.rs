@@ -8,7 +8,7 @@ use serde_json::json;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
-/// Where a page began, its limit and the revision that was asked for.
+/// The pages that were asked for: the start of each, its limit, and the revision.
 type Asked = Arc<Mutex<Vec<(usize, usize, Option<u64>)>>>;
 
 /// ConfigMaps by number, which cannot be read from one on.

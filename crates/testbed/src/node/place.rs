@@ -1,4 +1,4 @@
-//! Where the node is, and what its parts share.
+//! The folders and addresses of the node, and helpers that its parts share.
 
 use crate::process::Daemon;
 use anyhow::{Context, Result, bail};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Where everything of the node is: on a disk, because overlays and loop devices need a real file system. `csi/state.json`
-/// in it tells what the driver has.
+/// The folder with everything of the node: on a disk, because overlays and loop devices need a real file system.
+/// `csi/state.json` in it tells what the driver has.
 pub const NODE_STATE: &str = "/var/tmp/lifeboat-node";
 /// The sockets, whose paths may not be long.
 pub(super) const SOCKETS: &str = "/run/lifeboat-node";
-/// Where pods that look after volumes expect kubelet.
+/// The folder in which pods that look after volumes expect kubelet.
 pub(super) const KUBELET: &str = "/var/lib/kubelet";
 /// The name of the node.
 pub(super) const NAME: &str = "node-1";

@@ -1,4 +1,4 @@
-//! Which requests are broken, and how. Pure.
+//! The script of a proxy: the requests that are broken, and their faults. Pure.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub struct Rule {
     pub method: &'static str,
     /// Pattern for the path with its query: `*` stands for any text, also with slashes.
     pub path: String,
-    /// Which of the requests that match, counted by this rule.
+    /// The requests that it meets among those that match, counted by this rule.
     pub nth: Nth,
     /// The fault that they get.
     pub fault: Fault,
@@ -23,7 +23,7 @@ impl Rule {
     }
 }
 
-/// Which of the requests that match a rule.
+/// Picks among the requests that match a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nth {
     /// All of them.

@@ -151,7 +151,7 @@ fn filter(text: &str) -> Option<(Step, &str)> {
     Some((Step::Filter { left: steps(left)?, comparison: Some((operator, operand(right.trim())?)) }, after))
 }
 
-/// Where the parenthesis is that is not in quotes.
+/// The position of the closing parenthesis that is not in quotes.
 fn end_of_filter(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut is_escaped = false;
