@@ -16,9 +16,9 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How long the bucket is waited for when the backup was cancelled.
+/// The longest time for which a request to the bucket is waited for when the backup was cancelled.
 const GRACE: Duration = Duration::from_secs(4);
-/// How long it is waited for when the backup has its record.
+/// The longest time for which it is waited for when the backup has its record.
 const FORGETTING: Duration = Duration::from_secs(30);
 /// Notes that are read, and written, at once.
 const AT_ONCE: usize = 16;
@@ -61,7 +61,7 @@ struct BesideClaim {
 }
 
 impl BesideClaim {
-    /// What the bucket answers.
+    /// Waits for the bucket's answer, but no longer than [`GRACE`] after a cancellation.
     async fn asked<T>(&self, request: impl Future<Output = Result<T, StoreError>>) -> Result<T, RecordsError> {
         let overdue = async {
             self.cancel.cancelled().await;

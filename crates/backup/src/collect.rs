@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 /// Lists in flight: more only make the API server slower.
 const LISTS: usize = 4;
 
-/// What the lists bring.
+/// The objects that the lists bring.
 pub(crate) struct Collected {
     /// Objects that no action looks at.
     pub(crate) batches: StreamReceiver<Batch>,

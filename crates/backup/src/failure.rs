@@ -1,4 +1,4 @@
-//! What is stored of a backup that failed.
+//! Stores the record, log and results of a backup that failed.
 
 use crate::env::Env;
 use crate::error::BackupError;
@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 /// Stores log, results and record of a backup that failed, so that its log can be read and its files can be deleted
 /// like those of any other. Gives the record: `backup` with the counts of its warnings and errors.
 ///
-/// The native snapshots that are noted still are named in its file of them, so that they are deleted with the backup.
+/// The native snapshots that are still noted are named in the backup's file of native snapshots, so that they are
+/// deleted with the backup.
 ///
 /// `backup` is in its last state. The archive of a failed backup never becomes visible; a backup of this UID that is
 /// complete stays as it is, and nothing is stored.

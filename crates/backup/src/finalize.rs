@@ -83,7 +83,7 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
     Ok(record)
 }
 
-/// Whether some of the operations are of snapshots, whose objects are to leave the cluster.
+/// Returns true if some of the operations are of snapshots, whose objects are to leave the cluster.
 fn has_snapshots(operations: &[BackupOperation]) -> bool {
     operations.iter().any(|operation| operation.spec.backup_item_action == SNAPSHOT_ACTION)
 }
@@ -112,7 +112,7 @@ async fn store(change: Changes, record: &Backup, env: &Env) -> Result<(), StoreE
     Box::pin(env.store.rewrite(name, change, &open_options(env))).await
 }
 
-/// What is to be stored beside the record.
+/// Files and objects to be stored beside the record.
 #[derive(Default)]
 struct Changes {
     objects: Vec<NewObject>,
@@ -141,7 +141,8 @@ impl Before {
         })
     }
 
-    /// Whether it is stored what a snapshot has come to. Its objects may have left the cluster then.
+    /// Returns true if it is stored how the snapshot of this operation has ended. Its objects may have left the cluster
+    /// then.
     fn knows_the_end_of(&self, operation: &BackupOperation) -> bool {
         let mut known = self.volumes.iter().flatten().filter(|volume| !volume.result.is_empty());
         operation.spec.backup_item_action == SNAPSHOT_ACTION && known.any(|volume| is_of(volume, operation))
@@ -192,7 +193,7 @@ impl Before {
 /// The action whose operations are snapshots.
 const SNAPSHOT_ACTION: &str = csi::BACKUP_ACTIONS[1];
 
-/// Whether a volume's snapshot is what an operation waits for.
+/// Returns true if the operation waits for the snapshot of this volume.
 fn is_of(volume: &BackupVolumeInfo, operation: &BackupOperation) -> bool {
     let of_volume = volume.csi_snapshot_info.as_ref().map_or("", |snapshot| &snapshot.operation_id);
     !of_volume.is_empty() && of_volume == operation.spec.operation_id

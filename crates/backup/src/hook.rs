@@ -19,17 +19,18 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How an error of a hook begins in the results.
+/// Start of an error of a hook in the results.
 const FAILED: &str = "Error executing hook";
-/// How long a post hook is tried again while the API server or the node cannot be reached.
+/// The longest time for which a post hook is tried again while the API server or the node cannot be reached.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Between these attempts.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long a command that is under way may still take when the operation is broken off.
+/// The time that a running command still gets when the operation is broken off.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long a command of a run that died is waited for. A note can be wrong, and the clock of who wrote it.
+/// The longest time for which a command of a run that died is waited for. A note can be wrong, and so can the clock of
+/// its writer.
 const LONGEST_FREEZE: Duration = Duration::from_secs(4 * 3600);
-/// How many pods are thawed at once.
+/// The number of pods that are thawed at once.
 const AT_ONCE: usize = 8;
 
 /// The commands that one operation runs in containers.
@@ -53,13 +54,13 @@ struct Shared {
 pub(crate) struct Quiesced {
     pod: HookPod,
     post: Vec<Hook>,
-    /// Whether a command before the backup may have frozen something: not when certainly none was started.
+    /// True when a command before the backup may have frozen something: false only when certainly none was started.
     may_be_frozen: bool,
-    /// Whether there is none before the backup: then nobody knows what those after it are for.
+    /// True when there is no command before the backup: then nobody knows what the commands after it are for.
     has_only_post: bool,
-    /// Whether the post hooks run once more later, so that now there may be nothing that they thaw.
+    /// True when the post hooks run once more later, so that now there may be nothing that they thaw.
     runs_again: bool,
-    /// Whether the pod must stay out of the backup.
+    /// True when the pod must stay out of the backup.
     pub(crate) is_refused: bool,
 }
 
@@ -293,7 +294,7 @@ impl Commands {
         }
     }
 
-    /// Whether hooks are owed to pods, of this run or of one before it. So it is when that cannot be known.
+    /// Returns true if hooks are owed to pods, by this run or by one before it, and if that cannot be known.
     pub(crate) async fn owes(&self) -> bool {
         self.owed.all().await.map_or(true, |(owed, unreadable)| !owed.is_empty() || !unreadable.is_empty())
     }
@@ -392,7 +393,7 @@ impl Commands {
         self.thaw(owed, &mut HookTally::default()).await
     }
 
-    /// How long it is until then, four hours at the most.
+    /// The time that is left until then, four hours at the most.
     fn time_until(&self, then: Time) -> Duration {
         let left = then.timestamp().duration_since((self.operation.clock)());
         Duration::try_from(left).unwrap_or_default().min(LONGEST_FREEZE)
@@ -435,17 +436,17 @@ enum NotDone {
 }
 
 impl NotDone {
-    /// Whether the API server says that the pod is not there.
+    /// Returns true if the API server says that the pod is not there.
     fn says_gone(&self) -> bool {
         matches!(self, Self::Failed(error) if error.says_gone())
     }
 
-    /// Whether the command ran and ended with an exit code other than 0.
+    /// Returns true if the command ran and ended with an exit code other than 0.
     fn ended_badly(&self) -> bool {
         matches!(self, Self::Failed(error) if error.ended_badly())
     }
 
-    /// Whether the command was certainly not started.
+    /// Returns true if the command was certainly not started.
     fn was_not_started(&self) -> bool {
         match self {
             Self::Fenced(_) => true,

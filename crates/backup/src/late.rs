@@ -13,7 +13,7 @@ use lifeboat_object::{Item, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What this stage does.
+/// Name of this stage in messages.
 pub(crate) const FETCHING: &str = "fetching related objects";
 /// Rounds in which these objects bring further ones.
 const ROUNDS: usize = 16;
@@ -25,7 +25,7 @@ pub(crate) struct Late {
     pub(crate) tally: Arc<Tally>,
     pub(crate) pass: Pass,
     pub(crate) worker: Worker,
-    /// What is being fetched.
+    /// Objects that are being fetched.
     asked: BTreeMap<ObjectKey, Wish>,
 }
 
@@ -72,7 +72,7 @@ impl Late {
         self.wishes().await
     }
 
-    /// What actions have named.
+    /// The objects that actions have named and that are still to be fetched.
     async fn wishes(&mut self) -> Result<(), Stopped> {
         let scope = Arc::clone(&self.scope);
         let is_open = |key: &ObjectKey, wish: &Wish| {

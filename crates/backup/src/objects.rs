@@ -22,7 +22,7 @@ use lifeboat_volume::csi::{GroupTypes, SnapshotTypes, served_by};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// What is to be saved.
+/// The request for objects: the backup with its policies and settings.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) backup: &'a Backup,

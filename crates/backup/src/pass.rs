@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// How many objects of each type were left out, by reason.
+/// The number of objects of each type that were left out, by reason.
 pub(crate) type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
 
 /// Namespaces and types of which something is in the backup.
@@ -46,7 +46,7 @@ impl Used {
     }
 }
 
-/// What the fast lane remembers.
+/// The state of the fast lane.
 pub(crate) struct Pass {
     scope: Arc<Scope>,
     operation: Operation,
@@ -89,7 +89,7 @@ impl Pass {
         self.take(item, false)
     }
 
-    /// Whether the object went through already.
+    /// Returns true if the object went through already.
     pub(crate) fn has_seen(&self, key: &ObjectKey) -> bool {
         self.seen.contains(&key.digest())
     }

@@ -22,7 +22,7 @@ pub(crate) async fn perform(
     .await
 }
 
-/// What the annotations of an answered object say to the engine.
+/// The instructions to the engine in the annotations of an object that an action gave back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     /// Leave the object out.
@@ -33,8 +33,8 @@ pub(crate) struct Said {
     pub(crate) is_changed: bool,
 }
 
-/// Whether an object may say anything to the engine ([`listen`]): the annotations of that, or an escaped text that could be
-/// one, stand somewhere in it.
+/// Returns true if an object may have instructions to the engine ([`listen`]): their annotations, or an escaped text
+/// that could be one, stand somewhere in it.
 pub(crate) fn may_speak(body: &[u8]) -> bool {
     [ANNOTATION_BACKUP_MUST_INCLUDE.as_bytes(), ANNOTATION_SKIP_FROM_BACKUP.as_bytes(), br"\u", br"\/"]
         .iter()

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_has_no_room_in_memory_lies_on_disk_and_all_comes_back_in_any_order() {
+    async fn bodies_without_room_in_memory_lie_on_disk_and_come_back_in_any_order() {
         let folder = tempfile::tempdir().unwrap();
         let mut shelf = Shelf::new(7, folder.path());
         let bodies = ["aaa", "bbbbb", "c", "dddd", "ee"].map(|text| Bytes::from_static(text.as_bytes()));

@@ -27,7 +27,7 @@ pub(crate) const LEAST: usize = 4 << 20;
 const _: () = assert!(3 * SEGMENT_SIZE + LEAST / 4 <= LEAST, "an open segment leaves room for the next objects");
 /// Batches on their way to disk.
 const OVERFLOWING: usize = 2;
-/// What readers do.
+/// Name of the readers in messages.
 pub(crate) const LISTING: &str = "listing objects";
 
 /// Objects that arrived together, and their share of the memory budget; the share returns when they are uploaded or left out.
@@ -74,7 +74,7 @@ pub(crate) struct Spool {
     shelf: Shelf,
 }
 
-/// What waits on disk, and the budget that it waits for.
+/// Objects that wait on disk, and the budget that they wait for.
 struct Shelf {
     out: Out,
     disk: Disk,
@@ -93,7 +93,7 @@ pub(crate) fn spool(memory_budget: usize, env: &Env, tally: &Arc<Tally>) -> (Int
 }
 
 impl Intake {
-    /// One for another reader.
+    /// Creates an intake for another reader.
     pub(crate) fn another(&self) -> Self {
         Self { out: self.out.clone(), sender: self.sender.another(LISTING), overflow: self.overflow.another(LISTING) }
     }

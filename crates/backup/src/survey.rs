@@ -76,7 +76,7 @@ async fn group_rules(namespaces: BTreeSet<String>, shelves: &Shelves) -> Result<
     Ok(GroupRules::new(classes, &scope.backup.metadata.annotations).with_outside(outside))
 }
 
-/// What is listed as a whole.
+/// A list that is read as a whole.
 struct Listed<'a> {
     resource: &'a Arc<ApiResource>,
     namespace: Option<&'a str>,

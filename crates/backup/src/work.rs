@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 
-/// What this lane does.
+/// Name of this lane in messages.
 pub(crate) const ACTING: &str = "running the actions of objects";
 
 /// Takes in all lists, fetches what belongs to their objects, makes blocks of them, and saves these, some at once.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinError, JoinSet};
 
-/// What was written.
+/// The result of writing the archive.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) summary: TarballSummary,
@@ -54,7 +54,7 @@ struct Writer<'a> {
     budgets: Vec<OwnedSemaphorePermit>,
     assembler: Assembler,
     compressing: JoinSet<Compressed>,
-    /// Those that rest.
+    /// Segments and packers that are free for reuse.
     idle: Vec<(Segment, Packer)>,
     packer: Packer,
     /// Of the type of the last object; the next one is mostly of the same.

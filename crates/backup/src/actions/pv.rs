@@ -22,7 +22,7 @@ pub(crate) struct Claim {
     pub(crate) group: Option<String>,
 }
 
-/// What is read of a claim.
+/// The fields of a claim that backups read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ClaimView {
@@ -59,7 +59,7 @@ impl ClaimView {
         (self.phase() == "Bound" && !volume.is_empty()).then_some(volume)
     }
 
-    /// Whether [`clean_claim`] may find something in its spec.
+    /// True when [`clean_claim`] may find something in its spec.
     fn may_have_ties(&self) -> bool {
         self.spec.as_ref().is_some_and(|spec| spec.data_source || spec.data_source_ref || spec.selector)
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_loses_the_labels_that_say_where_its_data_came_from_and_keeps_all_others() {
+    fn a_claim_loses_only_the_labels_that_name_the_source_of_its_data() {
         for (label, value, stays) in [
             ("velero.io/restore-name", "r", false),
             ("backup.velero.io/must-include-additional-items", "true", false),
