@@ -40,7 +40,6 @@ const MOST_TOLD: usize = 200;
 /// CSI snapshots that its volume information names are deleted.
 ///
 /// # Errors
-///
 /// Messages for people about what was not removed and why: the files are to stay then. There are at most some hundreds,
 /// and the last one says how many more there are.
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {

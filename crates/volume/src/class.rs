@@ -13,9 +13,9 @@ pub struct SnapshotClass {
     pub name: String,
     /// Its driver.
     pub driver: String,
-    /// Whether it has the label that chooses it.
+    /// True when it has the label that chooses it.
     pub is_labelled: bool,
-    /// Whether it has the annotation of default classes.
+    /// True when it has the annotation of default classes.
     pub is_default: bool,
 }
 
@@ -35,7 +35,7 @@ impl SnapshotClass {
     }
 }
 
-/// What people have said of the class for one claim; empty where they have not.
+/// The class names that people gave for one claim; empty where they gave none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassChoice<'a> {
     /// The annotation of the claim.
@@ -44,12 +44,12 @@ pub struct ClassChoice<'a> {
     pub of_policy: &'a str,
 }
 
-/// Why no class is chosen.
+/// The reason for which no class is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassTrouble {
-    /// Why, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub why: String,
-    /// What would have to change.
+    /// The change that would help.
     pub advice: &'static str,
 }
 
@@ -83,7 +83,7 @@ impl SnapshotClasses {
     /// compat: a name that is not that of a class of the driver does not count.
     ///
     /// # Errors
-    /// Why none is chosen.
+    /// [`ClassTrouble`] with the reason when none is chosen.
     pub fn choose(&self, driver: &str, choice: ClassChoice<'_>) -> Result<&SnapshotClass, ClassTrouble> {
         let trouble = |why: String, advice| Err(ClassTrouble { why, advice });
         let of_backup = self.of_backup.get(&driver.to_lowercase()).map_or("", String::as_str);

@@ -20,7 +20,7 @@ pub struct GroupClass {
     pub name: String,
     /// Its driver.
     pub driver: String,
-    /// Whether it has the label that chooses it.
+    /// True when it has the label that chooses it.
     pub is_labelled: bool,
 }
 
@@ -37,12 +37,12 @@ impl GroupClass {
     }
 }
 
-/// What decides about groups, beside the claims of the backup.
+/// Rules that decide about groups, beside the claims of the backup.
 #[derive(Clone, Debug)]
 pub struct GroupRules {
     /// The classes of the cluster; why they are not known otherwise.
     classes: Result<Vec<GroupClass>, String>,
-    /// What the annotations of the backup say: class by driver.
+    /// The classes that annotations of the backup name, by driver.
     of_backup: BTreeMap<String, String>,
     /// Claims with the label that are not in the backup.
     pub(crate) outside: Vec<Claim>,
@@ -144,11 +144,12 @@ const NAME_ONE: &str = "name a class of the driver in the annotation velero.io/c
      label velero.io/csi-volumegroupsnapshot-class=true on one";
 const MAKE_ONE: &str = "make a VolumeGroupSnapshotClass of the driver";
 
-/// The class with which a group is snapshotted. `due` are the claims whose snapshots are wanted, `others` all others of their namespace
-/// with the label: the snapshot-controller selects by the label alone, and refuses the whole group for one of them.
+/// The class with which a group is snapshotted. `due` are the claims whose snapshots are wanted, `others` all others of
+/// their namespace with the label: the snapshot-controller selects by the label alone, and refuses the whole group for
+/// one of them.
 ///
 /// # Errors
-/// Why it cannot be.
+/// [`GroupTrouble`] with the reason when it cannot be snapshotted.
 pub(crate) fn class_of(
     due: &[Member<'_>],
     others: &[Member<'_>],

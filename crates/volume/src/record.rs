@@ -30,7 +30,7 @@ impl Saved {
         self.pods.extend(other.pods);
     }
 
-    /// Whether a volume is in scope: its claim, itself, or its pod is in the backup.
+    /// Returns true if a volume is in scope: its claim, itself, or its pod is in the backup.
     #[must_use]
     pub fn has(&self, decided: &Decided) -> bool {
         let has_pod =
@@ -41,7 +41,7 @@ impl Saved {
     }
 }
 
-/// What came of saving the data of volumes.
+/// The outcomes of saving the data of volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reports {
     /// By claim: of CSI snapshots.
@@ -51,7 +51,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// What came of a volume; `None` when nothing was begun.
+    /// The outcome for a volume; `None` when nothing was begun.
     #[must_use]
     pub fn of(&self, decided: &Decided) -> Option<&Report> {
         match &decided.verdict.way {
@@ -61,14 +61,14 @@ impl Reports {
     }
 }
 
-/// What came of saving the data of a volume.
+/// The outcome of saving the data of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// The CSI driver has taken a snapshot.
     CsiSnapshot {
         /// When.
         taken: Option<Time>,
-        /// What is known of it.
+        /// The facts about it for the volume information.
         info: CsiSnapshotInfo,
     },
     /// A snapshotter has taken a snapshot.
@@ -84,7 +84,7 @@ pub enum Report {
     NativeFailed {
         /// Its record.
         snapshot: Box<NativeSnapshot>,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// No snapshotter knows the volume: it is skipped.
@@ -94,19 +94,19 @@ pub enum Report {
     },
     /// It failed, which is an error in the results.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl Report {
-    /// Whether the data is safe.
+    /// Returns true if the data is safe.
     #[must_use]
     pub fn is_saved(&self) -> bool {
         matches!(self, Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. })
     }
 
-    /// Why it failed, which is an error in the results; `None` when it did not.
+    /// The reason of the failure, which is an error in the results; `None` when it did not fail.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match self {
@@ -116,11 +116,11 @@ impl Report {
     }
 }
 
-/// Why the data of a volume is not saved whose verdict needs a mover.
+/// The reason for which the data of a volume is not saved whose verdict needs a mover.
 const NO_MOVER: &str = "and this version of Lifeboat has no mover of volume data";
 
-/// One record for each volume in scope: skipped ones, then native snapshots, then those of CSI drivers, each in the order of
-/// [`Verdicts::iter`].
+/// The records of the volumes in scope: skipped ones, then native snapshots, then those of CSI drivers, each in the
+/// order of [`Verdicts::iter`].
 #[must_use]
 pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<BackupVolumeInfo> {
     let (mut skipped, mut native, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
@@ -228,7 +228,7 @@ pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec
     names
 }
 
-/// What a person must know of the volumes that nothing protects, in one line; `None` when there are none.
+/// A warning in one line about the volumes that nothing protects; `None` when there are none.
 #[must_use]
 pub fn unprotected_warning(names: &[String]) -> Option<String> {
     let (count, s, their) = match names.len() {

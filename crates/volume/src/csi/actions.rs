@@ -131,7 +131,8 @@ struct SnapshotAction {
 }
 
 impl SnapshotAction {
-    /// What it stands for; read from the cluster where this process has not taken it. `None` while it is bound to no content.
+    /// The snapshot behind a VolumeSnapshot; read from the cluster where this process has not taken it. `None` while it
+    /// is bound to no content.
     async fn stands_for(&self, snapshot: &Value) -> Result<Option<StandsFor>, ActionError> {
         if let Some(taken) =
             self.snapshots.named(text(snapshot, "/metadata/namespace"), text(snapshot, "/metadata/name"))
@@ -245,7 +246,7 @@ fn with_content(mut item: Value, of: &StandsFor) -> BackupItemOutput {
     BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) }
 }
 
-/// What a VolumeSnapshot stands for.
+/// The snapshot in the storage behind a VolumeSnapshot.
 struct StandsFor {
     content: Content,
     /// The group that it was taken with by this backup.
@@ -253,7 +254,7 @@ struct StandsFor {
 }
 
 impl StandsFor {
-    /// What is noted of it on the VolumeSnapshot.
+    /// The annotations that note it on the VolumeSnapshot.
     fn notes(&self) -> Vec<(&'static str, String)> {
         let Self { content, group } = self;
         let mut notes = vec![(ANNOTATION_VSC_DELETION_POLICY, content.deletion_policy.clone())];

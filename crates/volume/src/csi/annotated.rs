@@ -78,7 +78,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_snapshot_of_an_old_backup_comes_back_by_the_handle_in_its_annotations() {
+    fn a_snapshot_of_an_old_backup_is_restored_by_its_annotated_handle() {
         let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(SNAPSHOT_API, "v1", resource, kind));
         let types = SnapshotTypes {
             snapshots: of("volumesnapshots", "VolumeSnapshot"),

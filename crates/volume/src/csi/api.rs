@@ -1,4 +1,4 @@
-//! How the objects of snapshots are read, listed and changed.
+//! Reads, lists and changes the objects of snapshots.
 
 use super::content::DeletionPolicy;
 use super::error::CsiError;

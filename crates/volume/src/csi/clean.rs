@@ -85,7 +85,7 @@ pub(crate) async fn until_ended(api: SnapshotApi<'_>, namespace: &str, name: &st
     }
 }
 
-/// How long the driver of a content is waited for.
+/// The longest wait for the driver of a content.
 fn patience(content: &Value) -> Duration {
     let has = |pointer: &str| content.pointer(pointer).is_some_and(|value| !value.is_null());
     match content["metadata"]["annotations"].get(BEING_CREATED) {
@@ -127,7 +127,7 @@ pub(crate) fn content_of(snapshot: &Value) -> Option<&str> {
     Some(text(snapshot, "/status/boundVolumeSnapshotContentName")).filter(|name| !name.is_empty())
 }
 
-/// Whether a content stays until its driver has deleted what it stands for.
+/// Returns true for a content that stays until its driver has deleted the snapshot behind it.
 fn is_kept_for_driver(content: &Value) -> bool {
     content["metadata"]["finalizers"]
         .as_array()

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a driver may take to delete a snapshot.
+/// The longest time that a driver may take to delete a snapshot.
 const DELETED: Duration = Duration::from_secs(120);
 /// Between two looks at a content, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
@@ -89,13 +89,13 @@ impl DeleteItemAction for ContentAction {
     }
 }
 
-/// What an archived content says of the snapshot that goes with the backup.
+/// The snapshot that goes with the backup, as its archived content describes it.
 struct Archived<'a> {
     content: &'a Value,
     name: &'a str,
     handle: &'a str,
     driver: &'a str,
-    /// What the archive says of all.
+    /// Facts about all snapshots of the archive.
     all: &'a ArchivedSnapshots,
     backup: &'a Backup,
 }
@@ -146,7 +146,7 @@ impl<'a> Archived<'a> {
     }
 }
 
-/// What stands in the cluster under the name of an archived content.
+/// The object in the cluster under the name of an archived content.
 #[derive(Debug, PartialEq, Eq)]
 enum Live {
     /// Nothing, or what stands for something else.
@@ -236,7 +236,7 @@ impl ContentAction {
 }
 
 impl Archived<'_> {
-    /// What the content of the cluster is that stands for the same, with its VolumeSnapshot, if that is there.
+    /// Tells whose the content of the cluster for the same snapshot is, with its VolumeSnapshot, if that is there.
     fn live(&self, content: &Value, snapshot: Option<&Value>) -> Live {
         let Reference { namespace, name, .. } = Reference::to_snapshot(content);
         let is_own = |object: &Value| self.all.is_own(object, &self.backup.metadata.name);
@@ -263,7 +263,7 @@ impl Archived<'_> {
     }
 }
 
-/// Whether a content of the cluster under the name of the archived one stands for the same snapshot.
+/// Returns true if a content of the cluster under the name of the archived one is of the same snapshot.
 fn stands_for(live: &Value, archived: &Archived<'_>) -> bool {
     text(live, "/status/snapshotHandle") == archived.handle && text(live, "/spec/driver") == archived.driver
 }
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn all_snapshots_of_a_backup_of_velero_go_with_it_also_beside_a_group_of_which_it_says_the_uid() {
+    fn velero_snapshots_go_with_their_backup_also_beside_a_group_with_its_uid() {
         let member = |uid: &str| {
             json!({"metadata": {"namespace": "shop", "name": "db", "labels": {LABEL_BACKUP_NAME: "nightly", LABEL_BACKUP_UID: uid}},
                 "status": {"boundVolumeSnapshotContentName": "snapcontent-of-group"}})
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_name_of_a_backup_alone_is_told_where_the_others_have_its_uid() {
+    fn a_snapshot_with_the_name_alone_is_told_where_others_have_the_uid() {
         let with = |labels: Value| {
             let mut content = content();
             content["metadata"]["labels"] = labels;

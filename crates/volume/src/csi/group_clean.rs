@@ -22,11 +22,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long it is waited for a group to go: drivers answer to that in their own time, and what is not gone then goes by itself.
+/// The longest wait for a group to go: drivers answer to that in their own time, and a group that is not gone then goes
+/// by itself.
 const GONE: Duration = Duration::from_secs(15);
 /// Between two looks, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
-/// How often an object that others change meanwhile is changed.
+/// The number of attempts to change an object that others change meanwhile.
 const TRIES: usize = 5;
 
 /// The groups of a cluster.
@@ -36,7 +37,7 @@ pub(crate) struct Groups<'a> {
     pub(crate) groups: &'a GroupTypes,
 }
 
-/// What belongs to a group.
+/// The contents and members of a group.
 struct Belongings {
     contents: Vec<Value>,
     members: Vec<Value>,

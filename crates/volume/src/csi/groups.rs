@@ -274,7 +274,7 @@ impl CsiSnapshots {
         }
     }
 
-    /// What the controllers or the driver say of a group that was not taken.
+    /// The message of the controllers or the driver about a group that was not taken.
     async fn said_of(&self, types: &GroupTypes, created: Created<'_>, said: String) -> String {
         let groups = Groups { api: self.api(), groups: types };
         let group = groups.group(created.namespace, created.name).await.ok().flatten().unwrap_or_default();
@@ -312,7 +312,7 @@ impl CsiSnapshots {
     }
 }
 
-/// Whether an object that could not be created may be there all the same: an answer that was lost says nothing.
+/// Returns true if an object that could not be created may be there all the same: a lost answer says nothing.
 fn may_be_there(error: &CsiError) -> bool {
     match error {
         CsiError::Cluster(e) => e.can_pass(),
@@ -353,11 +353,12 @@ impl Found {
 /// The VolumeSnapshots of a group by its claims.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Matched {
-    /// Those of the claims that are wanted, in their order, as far as they are there and say where they are.
+    /// Snapshots of the claims that are wanted, in the order of the claims, as far as they are there and name their
+    /// claim or volume.
     found: Vec<Found>,
     /// The names of the claims of which there is none.
     missing: Vec<String>,
-    /// Those that nobody wants.
+    /// Snapshots that nobody wants.
     beside: Vec<Found>,
 }
 
@@ -394,7 +395,7 @@ impl ClaimGroup {
         self.members.iter().map(|member| member.claim.key.name.clone()).collect()
     }
 
-    /// What a driver says, its names of volumes with the claims that they are of.
+    /// The message of a driver, with the claim added to each name of a volume.
     fn with_claims(&self, said: &str) -> String {
         let known: BTreeMap<&str, &str> = self
             .members

@@ -13,7 +13,7 @@ pub(super) struct KeptGroups {
 #[derive(Debug, Default)]
 struct KeptGroup {
     is_told: OnceCell<()>,
-    /// What went wrong when it was tried last.
+    /// The last failure.
     failure: Mutex<Option<Unkept>>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Unkept {
     pub(super) namespace: String,
     /// The name of its VolumeGroupSnapshot.
     pub(super) group: String,
-    /// Why not.
+    /// The reason.
     pub(super) why: String,
 }
 
@@ -38,7 +38,7 @@ impl KeptGroups {
         }
     }
 
-    /// Those that could not be told, however often it was tried.
+    /// Groups that could not be told, however often it was tried.
     pub(super) fn unkept(&self) -> Vec<Unkept> {
         let all = lock(&self.all);
         let untold = all.values().filter(|group| !group.is_told.initialized());

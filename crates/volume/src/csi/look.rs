@@ -1,4 +1,4 @@
-//! One look at the snapshots of a backup: two lists, however many there are. It is not read again.
+//! Reads the snapshots of a backup in the cluster with two lists, however many there are. They are not read again.
 
 use super::answer::{is_being_deleted, text};
 use super::api::{SnapshotApi, each, selected};
@@ -11,7 +11,7 @@ use lifeboat_api::{Backup, label_value};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// What the cluster said of the VolumeSnapshots of a backup and of their contents at one moment.
+/// The VolumeSnapshots of a backup and their contents, as they were in the cluster at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
     snapshots: HashMap<(String, String), Bound>,
@@ -20,12 +20,12 @@ pub(crate) struct Look {
     kept: HashMap<(String, String), String>,
 }
 
-/// What a VolumeSnapshot says of itself.
+/// The state of a VolumeSnapshot, as its status tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bound {
     /// The name of the content that it is bound to; empty for none.
     pub(crate) content: String,
-    /// What its controller last failed with; empty for nothing.
+    /// The last error of its controller; empty for none.
     pub(crate) error: String,
 }
 

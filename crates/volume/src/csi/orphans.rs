@@ -39,7 +39,7 @@ pub(crate) struct Orphan {
     /// Of what it is.
     pub(crate) kind: Kind,
     content: Value,
-    /// Whether another object has the name of the one that is gone by now.
+    /// True when another object has by now the name of the one that is gone.
     pub(crate) is_replaced: bool,
 }
 
@@ -54,7 +54,7 @@ impl Orphan {
         self.kind.reference(&self.content)
     }
 
-    /// Whether it stays, and what it stands for with it.
+    /// Returns true if it stays, and keeps its snapshot in the storage.
     pub(crate) fn keeps(&self) -> bool {
         let policy = text(&self.content, "/spec/deletionPolicy");
         policy == DeletionPolicy::Retain.as_str() && !is_being_deleted(&self.content)

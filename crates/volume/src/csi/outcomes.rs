@@ -1,4 +1,4 @@
-//! What became of the snapshots of a backup, as far as that is known, for those who take them and those who wait for them.
+//! Known outcomes of the snapshots of a backup, shared by the tasks that take them and the tasks that wait for them.
 
 use super::content::Content;
 use crate::facts::ClaimKey;
@@ -16,7 +16,7 @@ pub struct Taken {
     pub namespace: String,
     /// The name of its VolumeSnapshot.
     pub name: String,
-    /// What its VolumeSnapshotContent says.
+    /// The facts in its VolumeSnapshotContent.
     pub content: Content,
     /// When its driver says that it was taken.
     pub at: Option<Time>,
@@ -37,7 +37,7 @@ pub struct TakenGroup {
     pub snapshots: Vec<String>,
 }
 
-/// What becomes of the snapshot of a claim.
+/// The outcome of the snapshot of a claim.
 pub(super) type Outcome = Result<Arc<Taken>, Arc<str>>;
 
 /// The outcomes of all claims of which snapshots were begun.
@@ -87,7 +87,7 @@ impl Outcomes {
         Some(Promise { claim: claim.clone(), sender, outcomes: Arc::clone(self) })
     }
 
-    /// Whether the snapshot of a claim was begun.
+    /// Returns true if the snapshot of a claim was begun.
     pub(super) fn has_begun(&self, claim: &ClaimKey) -> bool {
         self.lock().begun.contains_key(claim)
     }
@@ -114,7 +114,7 @@ impl Outcomes {
         }
     }
 
-    /// What came of each claim.
+    /// The outcome for each claim.
     pub(super) fn reports(&self) -> BTreeMap<ClaimKey, Report> {
         let All { begun, operations, .. } = &*self.lock();
         let report = |claim: &ClaimKey, outcome: &Option<Outcome>| match outcome {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_claim_is_promised_once_and_what_came_of_it_is_found_by_claim_and_by_name() {
+    async fn each_claim_is_promised_once_and_found_by_claim_and_by_snapshot_name() {
         let outcomes = Arc::new(Outcomes::default());
         let promises = ["taken", "failed", "begun", "died"].map(|name| outcomes.promise(&claim(name)).unwrap());
         assert!(outcomes.promise(&claim("taken")).is_none());

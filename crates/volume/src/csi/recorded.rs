@@ -1,4 +1,4 @@
-//! What the volume information of a backup says of its CSI snapshots, for a backup whose archive is gone.
+//! Reads the CSI snapshots of a backup whose archive is gone from its volume information.
 
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
 use lifeboat_api::{Backup, label_value};
@@ -33,7 +33,7 @@ mod tests {
     use lifeboat_archive::volume_info::CsiSnapshotInfo;
 
     #[test]
-    fn what_is_recorded_of_a_snapshot_that_stays_in_the_storage_is_enough_to_delete_it() {
+    fn the_record_of_a_snapshot_in_the_storage_is_enough_to_delete_it() {
         let metadata = ObjectMeta { name: "nightly".to_owned(), ..ObjectMeta::default() };
         let backup = Backup { metadata, ..Backup::default() };
         let volume = |name: &str, handle: &str, group: &str| BackupVolumeInfo {

@@ -1,4 +1,4 @@
-//! What an error of a snapshot means for who waits for it. Pure.
+//! Decides by the error of a snapshot how long it is still waited for. Pure.
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_can_pass_shortens_the_wait_while_pods_stand_still_and_no_flicker_lengthens_it() {
+    fn a_passing_error_shortens_the_wait_of_frozen_pods_and_flicker_does_not() {
         let now = Instant::now();
         let (late, soon) = (now + Duration::from_secs(600), now + FROZEN_PATIENCE);
         let mut frozen = Patience::new(late, true);

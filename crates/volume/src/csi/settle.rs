@@ -13,14 +13,14 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)
 /// Between two looks at a content that its driver is to delete, at first and at most.
 const PAUSES_OF_DELETION: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
-/// What came of a deletion.
+/// The result of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Deletion {
     /// The content is still there.
     Left(Value),
     /// It is gone.
     Done {
-        /// Whether the driver had shown before that it knows what the content stands for.
+        /// True when the driver had shown before that it knows the snapshot, or group, behind the content.
         was_seen: bool,
     },
 }
@@ -39,7 +39,7 @@ pub(crate) struct ContentOf<'a> {
 }
 
 impl ContentOf<'_> {
-    /// Whether the status says so.
+    /// Returns true if the status has the handle.
     fn is_said(&self, content: &Value) -> bool {
         text(content, &format!("/status/{}", self.field)) == self.handle
     }
@@ -76,7 +76,7 @@ pub(crate) async fn say_handle(cluster: &Cluster, of: ContentOf<'_>, within: Dur
     }
 }
 
-/// Whether a driver has said of what a content stands for more than its name.
+/// Returns true if a driver has told more of the snapshot behind a content than its name.
 fn is_known(content: &Value) -> bool {
     let number = |pointer: &str| content.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
     number("/status/restoreSize") > 0

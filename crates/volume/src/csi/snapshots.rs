@@ -35,7 +35,7 @@ const AT_ONCE: usize = 256;
 /// Between questions for the content of a snapshot that was taken.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
-/// What the snapshots are of.
+/// The backup that the snapshots are taken for.
 #[derive(Clone, Debug)]
 pub struct CsiBackup {
     /// The backup, with its UID.
@@ -87,7 +87,7 @@ impl CsiSnapshots {
         SnapshotApi { cluster: &self.cluster, types: &self.of.types }
     }
 
-    /// What is said of all snapshots of the backup in the cluster. Read once, and as old as that: make new [`CsiSnapshots`] to look again.
+    /// All snapshots of the backup in the cluster. They are read once: make new [`CsiSnapshots`] to read them again.
     pub(crate) async fn look(&self) -> Result<&Look, ActionError> {
         let look = || async { Look::take(self.api(), &self.of.backup).await.map_err(failed) };
         // An error too: as many as ask would ask again.
@@ -133,7 +133,7 @@ impl CsiSnapshots {
         self.shared.places.take(line).await
     }
 
-    /// Whether the snapshot of a claim was begun.
+    /// Returns true if the snapshot of a claim was begun.
     #[must_use]
     pub fn has_begun(&self, claim: &ClaimKey) -> bool {
         self.shared.outcomes.has_begun(claim)
@@ -155,7 +155,7 @@ impl CsiSnapshots {
         self.shared.outcomes.note_operation(namespace, name, operation);
     }
 
-    /// What came of each claim of which a snapshot was begun.
+    /// The outcome for each claim of which a snapshot was begun.
     #[must_use]
     pub fn reports(&self) -> BTreeMap<ClaimKey, Report> {
         self.shared.outcomes.reports()
@@ -167,7 +167,7 @@ impl CsiSnapshots {
         self.shared.outcomes.taken()
     }
 
-    /// Whether groups may be in the cluster that were not taken, whatever became of their claims.
+    /// Returns true if groups may be in the cluster that were not taken, whatever became of their claims.
     #[must_use]
     pub fn may_have_left_groups(&self) -> bool {
         !lock(&self.shared.left_groups).is_empty()
@@ -244,7 +244,7 @@ impl CsiSnapshots {
         self.shared.classes.get_or_try_init(load).await
     }
 
-    /// What follows the objects of a type, those of this namespace among them.
+    /// The follower of the objects of a type, this namespace included.
     pub(super) fn followed(&self, resource: &Arc<ApiResource>, namespace: &str) -> Arc<Followed> {
         let mut all = lock(&self.shared.followed);
         let followed = all.entry(resource.group_resource()).or_insert_with(|| {
@@ -358,7 +358,7 @@ pub(super) struct ToCreate<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) body: Bytes,
-    /// Whether an object of its name that says that it is of the backup is the wanted one.
+    /// Returns true if an object of its name that says that it is of the backup is the wanted one.
     pub(super) is_it: &'a (dyn Fn(&Value) -> bool + Sync),
 }
 
@@ -392,7 +392,7 @@ enum Turn {
     Gone,
     /// It is refused for good; what is said of it.
     Refused(String),
-    /// Whether it has an error that can pass.
+    /// It has an error that can pass (true), or has none any more.
     Error(bool),
 }
 
@@ -413,7 +413,7 @@ impl Turn {
     }
 }
 
-/// What an object is bound to that was taken.
+/// The content that a taken object is bound to.
 pub(super) struct BoundTo {
     /// The name of the content.
     pub(super) content: String,
@@ -421,7 +421,7 @@ pub(super) struct BoundTo {
     pub(super) at: Option<Time>,
 }
 
-/// Why something was not taken.
+/// The reason for which something was not taken.
 pub(super) enum Waited {
     /// Not in time; what is said of it.
     TimedOut(String),

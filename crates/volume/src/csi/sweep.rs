@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What could not be removed, by name, and why.
+/// An object that could not be removed, by name, and the reason.
 pub type Left = (String, CsiError);
 
 /// Removes all VolumeSnapshots and VolumeGroupSnapshots of a backup, but those that are to be kept, and what they stand for in the
@@ -123,7 +123,8 @@ async fn objects_of_backup(
     found(api, resource, backup_uid, None).await
 }
 
-/// How many VolumeSnapshots, their contents, and VolumeGroupSnapshots in the cluster say that they are of a backup.
+/// Counts the VolumeSnapshots, their contents, and the VolumeGroupSnapshots in the cluster whose labels name this
+/// backup.
 ///
 /// # Errors
 /// When they cannot be listed.

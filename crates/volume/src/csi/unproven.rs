@@ -16,11 +16,11 @@ pub struct UnprovenSnapshot {
     pub handle: String,
     /// Namespace and name of the VolumeSnapshot that stood for it.
     pub snapshot: String,
-    /// Why it is not known, for people.
+    /// The reason for which it is not known, for people.
     pub why: String,
 }
 
-/// Those that the deletion of a backup has come upon.
+/// Unproven snapshots that the deletion of a backup has found so far. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Unproven {
     all: Arc<Mutex<Vec<UnprovenSnapshot>>>,

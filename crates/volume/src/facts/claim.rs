@@ -1,4 +1,4 @@
-//! What is read of a PersistentVolumeClaim.
+//! Facts about a PersistentVolumeClaim.
 
 use lifeboat_object::{GroupResource, Item, ObjectKey, Text, view};
 use serde::Deserialize;

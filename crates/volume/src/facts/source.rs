@@ -60,7 +60,7 @@ struct ClaimRefView {
 }
 
 impl SourceView {
-    /// What policies ask of the source.
+    /// The facts about the source for policies.
     pub(crate) fn facts(&self) -> VolumeFacts {
         let csi = |csi: &CsiView| {
             let attributes = csi.volume_attributes.iter().flatten();

@@ -1,4 +1,4 @@
-//! What follows for the claims of a group, and what people are told, when it is decided whether the group can be snapshotted. Pure.
+//! Applies the decision about a group to its claims, and tells people of it. Pure.
 
 use crate::verdict::{Group, GroupTrouble, Verdict, Way, Why};
 use lifeboat_object::first_names;

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Calls of one snapshotter at once, in each line.
 pub(crate) const AT_ONCE: usize = 16;
-/// How long a question may take, and a deletion. Who calls programs has a shorter limit of its own, and ends those that hang.
+/// The longest time for a question, and for a deletion. An implementation that calls programs has a shorter limit of
+/// its own, and ends programs that hang.
 const ANSWER: Duration = Duration::from_secs(3600);
 
 /// A location with its snapshotter.
@@ -27,7 +28,7 @@ pub(crate) struct Location {
 #[derive(Debug)]
 pub(crate) struct NotMade {
     pub(crate) error: ActionError,
-    /// Whether it may be there all the same: nobody said that it is not.
+    /// True when it may be there all the same: nobody said that it is not.
     pub(crate) may_exist: bool,
 }
 
@@ -40,7 +41,7 @@ impl Location {
         }
     }
 
-    /// What people call it.
+    /// Its name for people.
     pub(crate) fn called(&self) -> String {
         format!("{} of the location {}", self.snapshotter.name(), self.name)
     }
@@ -138,7 +139,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Mutex;
 
-    /// What a call comes to; `None` for one that never answers.
+    /// The result of a call; `None` for one that never answers.
     type Answer = Option<Result<&'static str, ActionError>>;
 
     /// Answers each call so, the last one for ever.

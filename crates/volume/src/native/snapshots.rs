@@ -24,12 +24,12 @@ use tokio_util::sync::CancellationToken;
 
 /// Volumes of each line whose PersistentVolumes are in memory at once, over all locations.
 const IN_MEMORY: usize = 256;
-/// How long calls that may have an effect are waited for when the backup is broken off.
+/// The longest wait for calls that may have an effect when the backup is broken off.
 const GRACE: Duration = Duration::from_secs(5);
-/// Why a snapshot is not there whose turn did not come.
+/// The reason for which a snapshot is missing whose turn did not come.
 const ENDED: &str = "the backup ended before it was taken";
 
-/// What the snapshots are of.
+/// The attempt at a backup that the snapshots are taken for.
 #[derive(Clone, Debug)]
 pub struct NativeBackup {
     /// The backup, with its labels and its UID.
@@ -45,7 +45,7 @@ pub struct NativeRefusal {
     pub snapshotter: String,
     /// The PersistentVolume.
     pub volume: ObjectKey,
-    /// Why.
+    /// The snapshotter's message.
     pub message: String,
 }
 
@@ -71,7 +71,7 @@ struct Inner {
     stop: CancellationToken,
 }
 
-/// What became of one volume.
+/// The outcome for one volume.
 #[derive(Clone)]
 struct Outcome {
     report: Report,
@@ -170,7 +170,7 @@ impl NativeSnapshots {
         outcome.ok().flatten().and_then(|outcome| outcome.refusal).map_or(Ok(()), Err)
     }
 
-    /// What came of each PersistentVolume of whose volume a snapshot was begun.
+    /// The outcome for each PersistentVolume of whose volume a snapshot was begun.
     #[must_use]
     pub fn reports(&self) -> BTreeMap<String, Report> {
         let report = |outcome: Option<&Outcome>| match outcome {
@@ -184,7 +184,7 @@ impl NativeSnapshots {
     /// Deletes the snapshot of a volume that is not in the backup: nobody can restore from it.
     ///
     /// # Errors
-    /// Why not, for people. It is noted still.
+    /// The reason, for people. It is noted still.
     pub async fn remove(&self, volume: &str) -> Result<(), String> {
         let snapshot = match self.reports().remove(volume) {
             Some(Report::NativeSnapshot { snapshot, .. }) => snapshot,
@@ -228,7 +228,7 @@ impl NativeSnapshots {
     }
 }
 
-/// Why a volume has no snapshot.
+/// The reason for which a volume has no snapshot.
 enum Failure {
     /// For this reason, for people.
     Because(String),
@@ -252,7 +252,7 @@ impl Failure {
     }
 }
 
-/// What is known of a volume that is to be snapshotted.
+/// The facts about a volume that is to be snapshotted.
 struct Known<'a> {
     /// The name of its PersistentVolume.
     volume: &'a str,

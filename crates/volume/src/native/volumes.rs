@@ -17,9 +17,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How long making one volume may take.
+/// The longest time for making one volume.
 const LONGEST: Duration = Duration::from_secs(4 * 3600);
-/// How long volumes that are being made are waited for when the restore is broken off.
+/// The longest wait for volumes that are being made when the restore is broken off.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A volume that was made from a snapshot.
@@ -42,7 +42,7 @@ pub enum NotMadeVolume {
     Fatal {
         /// The snapshotter and its location, for people.
         snapshotter: String,
-        /// Why.
+        /// The snapshotter's message.
         message: String,
     },
     /// The restore ended before.
@@ -65,7 +65,7 @@ struct Inner {
     restore_uid: String,
     locations: Vec<Location>,
     notes: Notes<VolumeNote>,
-    /// What is known of volumes, by the name of the PersistentVolume in the backup.
+    /// The known volumes, by the name of the PersistentVolume in the backup.
     known: Mutex<BTreeMap<String, Known>>,
     stop: CancellationToken,
 }
@@ -77,13 +77,13 @@ struct Known {
     uses: Use,
 }
 
-/// Whether a PersistentVolume uses a volume.
+/// Tells whether a PersistentVolume uses a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Use {
     /// None does.
     #[default]
     No,
-    /// One does.
+    /// A PersistentVolume does.
     Yes,
     /// That cannot be seen.
     Unknown,
@@ -128,7 +128,7 @@ impl NativeVolumes {
         Ok(())
     }
 
-    /// Why no volume can be made in a location; `None` when one can.
+    /// The reason for which no volume can be made in a location; `None` when one can.
     #[must_use]
     pub fn refusal(&self, location: &str) -> Option<String> {
         self.inner.find(location).is_none().then(|| missing(location))
