@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub(crate) struct Annotations<'a> {
     all: &'a BTreeMap<String, String>,
     prefix: &'static str,
-    /// What could not be understood, for the log.
+    /// Annotations that could not be understood, for the log.
     pub(crate) warnings: Vec<String>,
 }
 

@@ -11,7 +11,7 @@ pub struct HookTally {
     hooks: BTreeMap<Key, bool>,
 }
 
-/// What tells hooks apart: pod, source, container, moment, name and index.
+/// Identifies a hook: pod, source, container, moment, name and index.
 type Key = (String, HookSource, String, Moment, String, usize);
 
 fn key(pod: &str, hook: &Hook, moment: Moment) -> Key {
