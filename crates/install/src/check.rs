@@ -7,7 +7,7 @@ use lifeboat_object::Quantity;
 /// Providers that need no plugin.
 const BUILT_IN: [&str; 3] = ["aws", "velero.io/aws", DIRECTORY_PROVIDER];
 
-/// Why an installation is refused, in words that name the flags.
+/// The reason for which an installation is refused, in words that name the flags.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
     /// No uploader has this name.
@@ -65,7 +65,7 @@ pub enum CheckError {
         what: &'static str,
         /// `request` or `limit`.
         bound: &'static str,
-        /// What was given.
+        /// The text that was given.
         text: String,
     },
     /// A pod asks for more than it may use.
@@ -73,9 +73,9 @@ pub enum CheckError {
     MoreThanLimit {
         /// The pod and the resource, such as `velero-pod-cpu`.
         what: &'static str,
-        /// What it asks for.
+        /// The amount that it asks for.
         request: String,
-        /// What it may use.
+        /// The amount that it may use.
         limit: String,
     },
 }
@@ -188,7 +188,7 @@ fn check_resources(installation: &Installation) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// What an installation asks for and this version ignores, one line each.
+/// The options of an installation that this version ignores, one line each.
 #[must_use]
 pub fn not_there_yet(installation: &Installation) -> Vec<String> {
     let mut out = Vec::new();
@@ -250,7 +250,7 @@ mod tests {
         Installation { provider: "aws".into(), bucket: "b".into(), no_secret: true, ..Installation::default() }
     }
 
-    /// One that makes no location.
+    /// An installation that makes no location.
     fn bare() -> Installation {
         Installation { storage_location: false, snapshot_location: false, no_secret: true, ..Installation::default() }
     }

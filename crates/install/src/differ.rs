@@ -58,12 +58,13 @@ pub fn describe_left(program: &str, all: &[Left]) -> Vec<String> {
     out
 }
 
-/// Whether the selector is among the differences, by which a workload finds its pods: the API server refuses to change it.
+/// Returns true if the differences touch the selector by which a workload finds its pods: the API server refuses to
+/// change it.
 fn is_fixed(differences: &[String]) -> bool {
     differences.iter().any(|difference| difference.trim_start_matches("no ").starts_with("selector."))
 }
 
-/// Why an object cannot become the one that is asked for, even by an apply.
+/// The reason for which an object cannot become the one that is asked for, even by an apply.
 pub(crate) fn fixed(found: &Value, wanted: &Value) -> Option<String> {
     let selector = |object: &Value| serde_json::json!({"spec": {"selector": object["spec"]["selector"]}});
     let differences =
@@ -145,7 +146,7 @@ impl Walk {
     }
 }
 
-/// Whether it asks for nothing.
+/// Returns true if it asks for nothing.
 fn is_empty(wanted: &Value) -> bool {
     match wanted {
         Value::Null => true,
@@ -197,7 +198,7 @@ mod tests {
     use serde_json::json;
     use std::collections::BTreeMap;
 
-    /// What the second installation finds of the first one.
+    /// The differences that a second installation finds to the first one.
     fn left(there: &Installation, asked: &Installation) -> Vec<Left> {
         let there = objects(there);
         let same = |a: &Value, b: &Value| a["kind"] == b["kind"] && a["metadata"]["name"] == b["metadata"]["name"];

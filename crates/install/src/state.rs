@@ -30,7 +30,7 @@ pub(crate) struct Found<'a> {
     pub(crate) installed: bool,
 }
 
-/// Whether an object is being deleted.
+/// Returns true if an object is being deleted.
 pub(crate) fn is_ending(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
@@ -59,7 +59,7 @@ pub(crate) fn state(
     }
 }
 
-/// What a user must know before confirming the removal. `cluster` describes the cluster.
+/// Warnings for the user before the removal is confirmed. `cluster` describes the cluster.
 pub(crate) fn warning(cluster: &str, namespace: &str, state: State, others: &BTreeSet<String>) -> Vec<String> {
     let mut out = match state {
         State::Gone => {

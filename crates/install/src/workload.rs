@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(container["ports"], json!([{"containerPort": 8085, "name": "metrics"}]));
     }
 
-    /// What the server writes: what memory cannot hold into its scratch folder, and credentials, which reach no disk.
+    /// The server writes data that memory cannot hold into its scratch folder, and credentials, which reach no disk.
     #[test]
     fn the_server_writes_into_its_volumes_and_nowhere_else() {
         let installation = Installation { secret: Some(Credentials(Vec::new())), ..Installation::default() };
