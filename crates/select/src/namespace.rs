@@ -5,14 +5,14 @@ use crate::includes::IncludesExcludes;
 use crate::kept_out::is_kept_out;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the filter has to know of a namespace of the cluster.
+/// The facts about a namespace of the cluster that the filter reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceFacts {
     /// Its name.
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Whether its phase is `Active`.
+    /// True when its phase is `Active`.
     pub active: bool,
 }
 
@@ -83,13 +83,14 @@ impl NamespaceFilter {
         filter
     }
 
-    /// Whether objects of this namespace are in scope.
+    /// Returns true if objects of this namespace are in scope.
     #[must_use]
     pub fn includes(&self, name: &str) -> bool {
         !self.matched_nothing && self.lists.includes(name)
     }
 
-    /// Whether the user did not restrict the namespaces. Namespaces that are excluded by their label do not count.
+    /// Returns true if the user did not restrict the namespaces. Namespaces that are excluded by their label do not
+    /// count.
     #[must_use]
     pub fn includes_everything(&self) -> bool {
         self.unrestricted
@@ -107,7 +108,7 @@ impl NamespaceFilter {
         &self.missing
     }
 
-    /// Whether patterns were given, none matched and no plain name was given beside them.
+    /// Returns true if patterns were given, none matched and no plain name was given beside them.
     #[must_use]
     pub fn matched_nothing(&self) -> bool {
         self.matched_nothing

@@ -57,14 +57,14 @@ impl ObjectScope {
         })
     }
 
-    /// Whether objects of this type are in the scope in any place.
+    /// Returns true if objects of this type are in the scope in any place.
     #[must_use]
     pub fn covers_type(&self, resource: &GroupResource) -> bool {
         (self.every_type || self.included.contains(resource)) && !self.excluded.contains(resource)
     }
 
-    /// Whether objects of this type are in the scope here, whatever their labels. One that is limited to namespaces has no
-    /// cluster-scoped objects.
+    /// Returns true if objects of this type are in the scope here, whatever their labels. A scope that is limited to
+    /// namespaces has no cluster-scoped objects.
     #[must_use]
     pub fn covers(&self, resource: &GroupResource, namespace: Option<&str>) -> bool {
         self.covers_type(resource)
@@ -77,7 +77,7 @@ impl ObjectScope {
             }
     }
 
-    /// Whether an object with these labels is in the scope, when its type and place are.
+    /// Returns true if an object with these labels is in the scope, when its type and place are.
     #[must_use]
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         self.selector.matches(labels)

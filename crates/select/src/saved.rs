@@ -14,7 +14,7 @@ const COHABITING: [(&str, [&str; 2]); 5] = [
     ("events", ["", "events.k8s.io"]),
 ];
 
-/// Whether the API server lists, gets, creates and deletes objects of this type.
+/// Returns true if the API server lists, gets, creates and deletes objects of this type.
 #[must_use]
 pub fn can_be_saved(resource: &ApiResource) -> bool {
     VERBS.iter().all(|verb| resource.can(verb))

@@ -145,7 +145,7 @@ impl<'de> Deserialize<'de> for StrictSelector {
 /// Reads a label selector of a document of rules, where an unknown field is an error; for `deserialize_with`.
 ///
 /// # Errors
-/// What the deserializer has for a value of another shape.
+/// The deserializer's error about a value of another shape.
 pub fn label_selector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LabelSelector>, D::Error> {
     Ok(Option::<SelectorFields>::deserialize(deserializer)?.map(LabelSelector::from))
 }

@@ -24,7 +24,7 @@ pub(crate) struct NamespaceFilters {
 pub(crate) struct KindFilter {
     /// As they are written; empty for all types that no other filter names.
     pub(crate) kinds: Vec<String>,
-    /// One of these must match; empty for all.
+    /// Selectors of which at least one must match; empty for all.
     pub(crate) selectors: Vec<Selector>,
     pub(crate) names: Vec<String>,
     pub(crate) excluded_names: Vec<String>,

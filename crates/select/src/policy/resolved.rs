@@ -17,7 +17,7 @@ pub(crate) struct FilterPolicies {
 /// Which objects of a type.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectFilter {
-    /// One of these must match an object; empty for all.
+    /// Selectors of which an object must match at least one; empty for all.
     pub(crate) selectors: Vec<Selector>,
     names: Globs,
     excluded_names: Globs,
@@ -26,7 +26,7 @@ pub(crate) struct ObjectFilter {
 #[derive(Clone, Debug, Default)]
 struct Entries {
     types: BTreeMap<GroupResource, ObjectFilter>,
-    /// Those of kinds that the cluster does not know, in lower case.
+    /// Filters for kinds that the cluster does not know, in lower case.
     unknown: BTreeMap<String, ObjectFilter>,
     /// For all types that no other one is for.
     others: Option<ObjectFilter>,
@@ -63,12 +63,12 @@ impl ObjectFilter {
         }
     }
 
-    /// Whether an object of this name is meant; exclusion wins.
+    /// Returns true if the filter selects objects of this name; exclusion wins.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         (self.names.is_empty() || self.names.matches(name)) && !self.excluded_names.matches(name)
     }
 
-    /// Whether an object with these labels is meant.
+    /// Returns true if the filter selects objects with these labels.
     pub(crate) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         matches_any(&self.selectors, labels)
     }
@@ -154,7 +154,7 @@ impl FilterPolicies {
         Ok(Self { cluster, namespaced, warnings })
     }
 
-    /// What the user should be told of: kinds that are not known, or of the other scope.
+    /// Warnings for the user: kinds that are not known, or of the other scope.
     pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -165,12 +165,12 @@ impl FilterPolicies {
         all.flat_map(|entries| entries.types.keys())
     }
 
-    /// Whether there are no filters at all.
+    /// Returns true if there are no filters at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.namespaced.is_empty() && self.cluster.types.is_empty() && self.cluster.unknown.is_empty()
     }
 
-    /// Whether a namespace may have a policy.
+    /// Returns true if a namespace may have a policy.
     pub(crate) fn has_namespaced(&self) -> bool {
         !self.namespaced.is_empty()
     }

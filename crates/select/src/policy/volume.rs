@@ -53,7 +53,7 @@ pub fn volume_type(field: &str) -> Option<&'static str> {
     VOLUME_TYPES.into_iter().find(|name| *name == field)
 }
 
-/// What is known of a volume. What is not known is empty.
+/// The known facts about a volume. Unknown ones are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeFacts {
     /// Its size; none without a persistent volume.
@@ -76,7 +76,7 @@ pub struct VolumeFacts {
     pub claim_access_modes: Vec<String>,
 }
 
-/// What is to be done with a volume.
+/// The action for a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeAction {
     /// It is not saved.
@@ -133,11 +133,11 @@ pub struct VolumeRule<'a> {
     /// Where that document is, such as `ConfigMap velero/policies`; empty when nobody has said it
     /// ([`super::ResourcePolicies::from_source`]).
     pub source: &'a str,
-    /// What it asks for.
+    /// The action that it asks for.
     pub action: &'a VolumeAction,
 }
 
-/// What is done with the volumes that meet some conditions.
+/// A policy for the volumes that meet some conditions.
 #[derive(Clone, Debug)]
 pub(super) struct VolumePolicy {
     /// Its place in its document, from 1.
@@ -180,7 +180,7 @@ impl VolumePolicy {
         VolumeRule { number: self.number, source: &self.source, action: &self.action }
     }
 
-    /// Whether the volume meets all conditions.
+    /// Returns true if the volume meets all conditions.
     pub(super) fn matches(&self, facts: &VolumeFacts) -> bool {
         let of = &self.conditions;
         let any_of = |wanted: &Vec<String>, is: &str| wanted.is_empty() || wanted.iter().any(|one| one == is);
