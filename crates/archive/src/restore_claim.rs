@@ -28,14 +28,15 @@ pub struct RestoreClaim {
 }
 
 impl RestoreClaim {
-    /// Whether it is of a restore of this name in the same cluster and namespace, or of one without a server in the same cluster: a name
-    /// is there once, so that of two such restores the later one has the name. Clusters whose UID could not be read count as one.
+    /// Returns true if it is of a restore of this name in the same cluster and namespace, or of a restore without a
+    /// server in the same cluster: a name is there once, so that of two such restores the later one has the name.
+    /// Clusters whose UID could not be read count as one.
     #[must_use]
     pub fn is_beside(&self, cluster_uid: &str, namespace: &str) -> bool {
         self.cluster_uid == cluster_uid && self.namespace == namespace
     }
 
-    /// Whether it is of this very restore.
+    /// Returns true if it is of this very restore.
     #[must_use]
     pub fn is_of(&self, cluster_uid: &str, restore_uid: &str) -> bool {
         self.cluster_uid == cluster_uid && self.restore_uid == restore_uid

@@ -1,8 +1,8 @@
-//! Why an index is not used.
+//! Reasons not to use an index.
 
 use crate::tar_reader::ReadError;
 
-/// Why an index is not used. Unless the archive is refused, it may still be fine: read it as a stream.
+/// The reason for which an index is not used. Unless the archive is refused, it may still be fine: read it as a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// Not readable, not of this format, or beyond the limit.

@@ -95,13 +95,13 @@ impl Segment {
         self.tar.len() + self.repeated
     }
 
-    /// Whether nothing was added.
+    /// Returns true if nothing was added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tar.is_empty()
     }
 
-    /// Whether the segment has enough bytes to be compressed.
+    /// Returns true if the segment has enough bytes to be compressed.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len() >= SEGMENT_SIZE
@@ -170,7 +170,7 @@ impl Member {
         Self { gzip, tar_length, rows: lines }
     }
 
-    /// How many objects stand in it.
+    /// The number of objects in it.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.rows.len()
