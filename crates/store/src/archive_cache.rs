@@ -1,5 +1,5 @@
-//! What is known of archives that have no index in their bucket, kept on this machine, so that such an archive is read once: their indexes, and
-//! objects that were read.
+//! Keeps on this machine what was read of archives that have no index in their bucket, so that such an archive is read
+//! once: indexes, and objects.
 
 use crate::kept_files::KeptFiles;
 use lifeboat_archive::ReadLimits;
@@ -64,7 +64,7 @@ impl ArchiveCache {
         Self { files: KeptFiles::new(folder, MOST, SUFFIXES) }
     }
 
-    /// What was kept of the object of a row.
+    /// The kept contents for the object of a row.
     pub async fn object(&self, row: &Row) -> Option<Vec<u8>> {
         let (files, name) = (self.files.clone(), object_file(row));
         let (words, content) = spawn_blocking(move || files.read(&name)).await.ok()??;
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_kept_of_an_object_is_read_again_and_of_another_state_of_it_nothing() {
+    async fn a_kept_object_is_read_again_and_another_state_of_it_is_not_found() {
         let folder = tempfile::tempdir().unwrap();
         let cache = ArchiveCache::new(folder.path().to_owned());
         let (size, index) = index();

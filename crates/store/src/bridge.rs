@@ -16,7 +16,7 @@ pub(crate) struct PieceReader {
     current: Bytes,
 }
 
-/// Why there is no outcome of the work.
+/// The reason for which the work has no outcome.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
     /// The stream broke before the work could be done: what the work says of the bytes means nothing.

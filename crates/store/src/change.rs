@@ -90,7 +90,7 @@ impl Store {
         Ok(())
     }
 
-    /// What the folder of a backup has, told from its first entries.
+    /// Looks at the first entries of a backup's folder.
     async fn look_into(&self, name: &str) -> Result<Folder, BucketError> {
         let record = BackupFile::Metadata.key(name);
         let is_record = |entry: &Entry| matches!(entry, Entry::Object(object) if object.key == record);
@@ -110,7 +110,7 @@ impl Store {
         }
     }
 
-    /// Whether there is an object whose key begins with this, beside this one.
+    /// Returns true if there is an object whose key begins with `prefix`, other than the one with the key `beside`.
     pub(crate) async fn holds_other(&self, prefix: &str, beside: &str) -> Result<bool, StoreError> {
         let mut options = ListOptions { prefix: prefix.to_owned(), page_size: 2, ..ListOptions::default() };
         loop {
@@ -196,7 +196,7 @@ impl Store {
     }
 }
 
-/// What the folder of a backup has.
+/// The contents of the folder of a backup.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Folder {
     Empty,
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_record_that_is_changed_while_its_backup_is_deleted_does_not_stay_alone() {
+    async fn a_record_changed_while_its_backup_is_deleted_does_not_stay_alone() {
         // Before the first look, before the record is stored, and before the second look; and never.
         for (at, is_there) in [(1, false), (2, false), (3, false), (4, true)] {
             let bucket = Arc::new(Deleting { at, ..Deleting::default() });
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_record_is_not_deleted_because_a_page_of_the_listing_is_empty_or_short() {
+    async fn a_record_is_not_deleted_because_a_listed_page_is_empty_or_short() {
         let bucket = Arc::new(EmptyPages::default());
         for file in ["velero-backup.json", "z.tar.gz"] {
             bucket.0.put(&format!("backups/a/{file}"), b"{}".to_vec().into(), PutOptions::default()).await.unwrap();

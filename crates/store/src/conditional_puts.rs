@@ -1,6 +1,6 @@
 //! Stores and the conditions on puts.
 
-/// What a store makes of a put that is conditional on the absence of the object.
+/// A store's treatment of a put that is conditional on the absence of the object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConditionalPuts {
     /// It keeps the condition; what it refuses as not implemented is done by reading back.

@@ -1,4 +1,4 @@
-//! What is to be stored as one file: bytes in memory, or such as can be read from elsewhere as often as it takes.
+//! The bytes of a file to be stored: in memory, or in another place from which they can be read any number of times.
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -78,7 +78,7 @@ impl Content {
         Ok(Some(whole.into()))
     }
 
-    /// What it is, before it is stored under a key.
+    /// Computes the size and hash, before the content is stored under a key.
     pub(crate) async fn digest(&self, key: &str) -> Result<FileDigest, BucketError> {
         let mut hasher = Sha256::new();
         let mut pieces = self.pieces(key);

@@ -6,8 +6,8 @@ use lifeboat_bucket::{BucketError, ErrorKind, PutOptions};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a put without a condition may take between the look that found nothing and its end. One that was slower proves nothing,
-/// because another writer may count its own by then.
+/// The longest time that a put without a condition may take between the look that found nothing and its end. A slower
+/// one proves nothing, because another writer may count its own by then.
 const LONGEST: Duration = Duration::from_secs(3);
 /// After what time what was put is read back: whoever has looked before this put has put its own by then, or was too slow.
 pub(crate) const SETTLED: Duration = Duration::from_secs(7);
@@ -69,7 +69,7 @@ pub(crate) mod tests {
     pub(crate) struct Unconditional {
         pub(crate) inner: Memory,
         pub(crate) refuses: bool,
-        /// What each put takes.
+        /// The time that each put takes.
         pub(crate) slow: Duration,
     }
 

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
-/// What a file counts at least: a disk gives it no less.
+/// The least size that a file counts with: a disk gives it no less.
 const LEAST: u64 = 4 << 10;
-/// How the name of a file begins that is being written.
+/// The start of the name of a file that is being written.
 const NEW: &str = ".new-";
 /// After this long a file that is still being written is taken for one whose process has died.
 const WRITING: Duration = Duration::from_secs(3600);
@@ -29,15 +29,16 @@ pub(crate) struct KeptFiles {
     held: Arc<Mutex<Held>>,
 }
 
-/// What the folder holds: it is looked through once.
+/// The files in the folder, which is looked through once.
 #[derive(Debug, Default)]
 struct Held {
     is_known: bool,
     bytes: u64,
     /// Files that this process has not asked for so far, with what each counts.
     idle: BTreeMap<String, u64>,
-    /// Those that were read or written since. They stay: who goes through more than the folder can hold finds a part of it again the next
-    /// time, where each new file in place of the oldest one would leave nothing of what is asked for first.
+    /// Files that this process has read or written since. They stay: a reader of more than the folder can hold then
+    /// finds a part of it again the next time, where each new file in place of the oldest one would leave nothing of
+    /// what is asked for first.
     used: BTreeMap<String, u64>,
 }
 
@@ -47,7 +48,7 @@ impl KeptFiles {
         Self { folder, most, suffixes, held: Arc::default() }
     }
 
-    /// What a file says, and the words on its first line; `None` when it is not there as it was kept.
+    /// The content of a file, and the words on its first line; `None` when it is not there as it was kept.
     pub(crate) fn read(&self, name: &str) -> Option<(String, Vec<u8>)> {
         let mut bytes = std::fs::read(self.folder.join(name)).ok()?;
         self.lock().use_file(name, counted(bytes.len() as u64));

@@ -1,11 +1,11 @@
-//! What it takes to open an archive, and an object in it.
+//! Options for opening an archive, and the head of an object in it.
 
 use crate::StoreError;
 use lifeboat_archive::ReadLimits;
 use lifeboat_object::{DEEPEST, Head, ObjectKey, nesting};
 use std::path::PathBuf;
 
-/// How to open an archive.
+/// Options for opening an archive.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Bounds on the archive.
@@ -17,7 +17,7 @@ pub struct OpenOptions {
     pub ignore_index: bool,
 }
 
-/// What an object in an archive says of itself; an error names the archive and the object.
+/// Reads the head of an object in an archive; an error names the archive and the object.
 pub(crate) fn head(archive: &str, key: &ObjectKey, body: &[u8]) -> Result<Head, StoreError> {
     let refused = |why: String| StoreError::Archive {
         key: archive.to_owned(),

@@ -30,7 +30,7 @@ pub struct RestoreOwner {
     pub keep_replaced_until: Timestamp,
 }
 
-/// What became of the files of a restore that is to go.
+/// The result of deleting the files of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreFiles {
     /// None is left.
@@ -99,7 +99,8 @@ impl Store {
         }
     }
 
-    /// Whether nothing is needed any more of the restore of another cluster that has this claim. One without results may be running.
+    /// Returns true if nothing is needed any more of the restore of another cluster that has this claim. A restore
+    /// without results may be running.
     async fn is_abandoned(&self, name: &str, found: &RestoreClaim, now: Timestamp) -> Result<bool, StoreError> {
         if now.duration_since(found.claimed) < ABANDONED {
             return Ok(false);
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_restore_from_a_bucket_that_is_only_read_runs_without_a_claim_and_can_be_deleted() {
+    async fn a_restore_from_a_read_only_bucket_has_no_claim_and_can_be_deleted() {
         let bucket = Arc::new(Memory::default());
         let read_only: Arc<dyn BlobStore> = Arc::new(ReadOnly(Arc::clone(&bucket)));
         let (writable, store) = (Store::new(Arc::clone(&bucket) as Arc<dyn BlobStore>), Store::new(read_only));
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_restore_without_a_server_takes_its_name_again_where_the_cluster_is_not_known() {
+    async fn a_restore_without_a_server_retakes_its_name_in_an_unknown_cluster() {
         let (_, store) = store();
         store.claim_restore(&owner("", "", "1"), at(1)).await.unwrap();
         store.claim_restore(&owner("", "", "2"), at(1)).await.unwrap();
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_restore_that_is_run_again_keeps_its_files_and_a_later_one_of_its_name_begins_without_them() {
+    async fn a_restore_run_again_keeps_its_files_and_a_later_namesake_has_none() {
         for namespace in ["velero", ""] {
             let (bucket, store) = store();
             let first = owner("c", namespace, "1");
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn originals_of_recreated_objects_outlive_their_restore_for_as_long_as_was_promised() {
+    async fn originals_of_recreated_objects_outlive_their_restore_as_promised() {
         let (bucket, store) = store();
         let restore = owner("c", "velero", "1");
         // Also of an older version, which has claimed nothing.

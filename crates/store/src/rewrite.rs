@@ -21,7 +21,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 /// Compression of what is packed anew.
 const LEVEL: u32 = 1;
 
-/// What changes in a committed backup.
+/// The changes to a committed backup.
 #[derive(Debug)]
 pub struct Rewrite {
     /// Objects that take the place of those of their key and version; the others are added.
@@ -41,7 +41,7 @@ pub struct NewObject {
     pub key: ObjectKey,
     /// The version its JSON is in.
     pub version: String,
-    /// Whether the cluster prefers that version.
+    /// True when the cluster prefers that version.
     pub preferred: bool,
     /// Its JSON, with `apiVersion` and `kind`.
     pub body: Bytes,

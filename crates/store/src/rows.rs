@@ -1,4 +1,4 @@
-//! What is in an archive, as far as its index says it.
+//! The objects of an archive, as its index lists them.
 
 use crate::archive::Archive;
 use crate::archive_cache::ArchiveVersion;
@@ -52,8 +52,9 @@ impl ArchiveRows {
 }
 
 impl Store {
-    /// What is in the archive of a backup. An archive without an index that fits is read as a whole, as [`Store::open_archive`] does, unless
-    /// `cache` has kept its index from the last time; and it is kept there now. A cache that cannot be used changes nothing else.
+    /// The rows of the archive of a backup. An archive without an index that fits is read as a whole, as
+    /// [`Store::open_archive`] does, unless `cache` has kept its index from the last time; and it is kept there now. A
+    /// cache that cannot be used changes nothing else.
     ///
     /// # Errors
     /// As [`Store::open_archive`].

@@ -30,7 +30,7 @@ pub struct Store {
     pub(crate) bucket: Retried,
     /// For one request with all its attempts.
     patience: Duration,
-    /// What it makes of them.
+    /// The bucket's treatment of conditional puts.
     pub(crate) conditional_puts: ConditionalPuts,
 }
 
@@ -336,7 +336,7 @@ mod tests {
         inner: Memory,
         kind: ErrorKind,
         until: Instant,
-        /// Whether it answers all but puts.
+        /// True when it answers all but puts.
         is_read: bool,
         /// Bytes after which each answer ends.
         cut: usize,

@@ -110,7 +110,7 @@ mod tests {
     use lifeboat_bucket::{Memory, PutOptions, collect};
     use std::sync::Arc;
 
-    /// What is stored under `k`, stored again with more behind it.
+    /// Reads the object `k`, stores it again with more bytes behind it, and gives the new object.
     async fn with_more(store: &Store, scratch: &Path, gathered: usize) -> Result<Bytes, StoreError> {
         let before = store.content("k", scratch, gathered).await?.unwrap_or_default();
         let content = before.followed_by(b"more".to_vec().into());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stored_file_that_neither_memory_nor_scratch_space_holds_stays_as_it_is() {
+    async fn a_stored_file_beyond_memory_and_scratch_space_stays_as_it_is() {
         let scratch = tempfile::tempdir().unwrap();
         let missing = scratch.path().join("missing");
         let store = Store::new(Arc::new(Memory::default()));

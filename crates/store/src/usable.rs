@@ -6,9 +6,10 @@ use lifeboat_api::{Backup, BackupPhase};
 /// The backups of a location, sorted by whether they can be read from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsableBackups {
-    /// Those that have contents, by the names of their folders, in the order in which they were begun; one that does not say when counts as the oldest.
+    /// Backups that have contents, by the names of their folders, in the order in which they were begun; a backup
+    /// without a start time counts as the oldest.
     pub oldest_first: Vec<(String, Backup)>,
-    /// How many have not ended, or have failed.
+    /// The number of backups that have not ended, or have failed.
     pub left_out: usize,
     /// Names of those whose record cannot be read, and why.
     pub unreadable: Vec<(String, String)>,

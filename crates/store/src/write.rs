@@ -14,7 +14,7 @@ use lifeboat_archive::tarball::TarballSummary;
 use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, PutOptions};
 use std::collections::BTreeMap;
 
-/// What a writer says of itself and of the backup that it wants to write.
+/// A writer's request for the name of the backup that it wants to write.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     /// Name of the backup.
@@ -32,7 +32,7 @@ pub struct ClaimRequest {
     pub now: Timestamp,
 }
 
-/// What a claim came to.
+/// The result of a claim.
 #[derive(Debug)]
 pub enum ClaimOutcome {
     /// The name is ours: write.
@@ -126,7 +126,7 @@ impl Store {
     }
 }
 
-/// How the names of notes begin that are claims of backups before.
+/// The start of the names of notes that are claims of earlier backups.
 const LEFT: &str = "left-";
 
 fn left_note(uid: &str) -> String {
@@ -479,7 +479,7 @@ mod tests {
         }
     }
 
-    /// What the bucket no longer has as it was stored, and a name that another run has taken.
+    /// Files that the bucket no longer has as they were stored, and a name that another run has taken.
     #[tokio::test]
     async fn what_is_not_there_is_not_committed() {
         let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
