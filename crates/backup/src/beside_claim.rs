@@ -1,7 +1,7 @@
 //! The notes of native snapshots, beside the claim of their backup too.
 //!
-//! The other notes of a backup go with its Backup. What a snapshotter has made cannot be listed, so its notes have to outlive that: whoever
-//! removes the unfinished files of the backup later finds them there.
+//! The other notes of a backup are deleted with its Backup. Snapshots that a snapshotter has made cannot be listed, so
+//! their notes have to outlive it: a process that removes the unfinished files of the backup later finds them there.
 
 use crate::env::Env;
 use async_trait::async_trait;

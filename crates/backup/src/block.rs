@@ -13,7 +13,7 @@ use std::ops::Range;
 pub(crate) struct Blocks {
     /// Block after block.
     members: Vec<u32>,
-    /// Where each block ends among those.
+    /// The end of each block among the members.
     ends: Vec<u32>,
     /// The number of blocks of objects in an order; they are the first.
     listed: usize,
@@ -38,7 +38,7 @@ impl Blocks {
     }
 }
 
-/// By what objects are related beside the facts of each.
+/// Relations between objects, beside the facts of each.
 pub(crate) struct Relations<'a> {
     pub(crate) index: &'a Index,
     pub(crate) bindings: &'a Bindings,

@@ -89,9 +89,9 @@ struct Ways {
 
 /// The way that the objects of one list take.
 enum To {
-    /// To the fast lane.
+    /// The fast lane.
     Spool(Box<Intake>),
-    /// To those that wait for their turn.
+    /// The shelf, for objects that wait for their turn.
     Shelf(StreamSender<Raw>),
 }
 

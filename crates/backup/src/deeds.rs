@@ -26,7 +26,7 @@ pub(crate) struct Deeds {
 pub(crate) struct Wish {
     /// The object that it belongs to; the first one in their order, if there are several.
     pub(crate) parent: ObjectKey,
-    /// Whatever the filters say.
+    /// True when the object must be in the backup whatever the filters say.
     pub(crate) must_include: bool,
 }
 

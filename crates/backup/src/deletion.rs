@@ -187,7 +187,7 @@ impl Calling<'_> {
     }
 }
 
-/// The driver's name of the snapshot that a content stands for.
+/// The driver's name of the snapshot behind a content.
 fn handle(content: &Value) -> &str {
     content["status"]["snapshotHandle"].as_str().unwrap_or_default()
 }

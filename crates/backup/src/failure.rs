@@ -44,7 +44,7 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
     Ok(backup)
 }
 
-/// The native snapshots that are noted. Nothing is deleted here: whoever records a failure is not to wait for a storage.
+/// The native snapshots that are noted. Nothing is deleted here: recording a failure must not wait for a storage.
 async fn native(backup: &Backup, env: &Env) -> Native {
     let metadata = &backup.metadata;
     let left = match noted(&env.operation, |_| true, "").await {

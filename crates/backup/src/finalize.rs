@@ -19,10 +19,10 @@ use lifeboat_volume::csi::{self, Content as SnapshotContent};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
-/// Ends a backup none of whose operations goes on: saves again what they name for that, brings what they have come to into the
-/// results and the log, and stores the record in its last state, which is returned. `record` is what
-/// [`lifeboat_store::Store::backup`] gives; one that is not to be finalized is given back as it is. Of a backup that the user
-/// has cancelled nothing is saved again, which is an error in its results.
+/// Ends a backup whose operations have all ended: saves the objects again that they name for that, brings the results
+/// of the operations into the results and the log, and stores the record in its last state, which is returned. `record`
+/// is what [`lifeboat_store::Store::backup`] gives; one that is not to be finalized is given back as it is. Of a backup
+/// that the user has cancelled nothing is saved again, which is an error in its results.
 ///
 /// It may be cut off anywhere and done again. The backup can be proved ([`lifeboat_store::Store::verify`]) and restored at
 /// every moment. What is saved again is in memory until it is stored.
@@ -148,7 +148,7 @@ impl Before {
         operation.spec.backup_item_action == SNAPSHOT_ACTION && known.any(|volume| is_of(volume, operation))
     }
 
-    /// The files that say what finalizing has come to.
+    /// The files that finalizing changes.
     fn changes(&self, saved: Vec<Entry>, operations: &[BackupOperation], env: &Env) -> Result<Changes, StoreError> {
         let mut resources = self.resources.clone();
         for Entry { resource, namespace, name, .. } in &saved {
@@ -199,7 +199,7 @@ fn is_of(volume: &BackupVolumeInfo, operation: &BackupOperation) -> bool {
     !of_volume.is_empty() && of_volume == operation.spec.operation_id
 }
 
-/// The volume information with what the operations have come to, where they change it (backup.md 4.8).
+/// The volume information with the results of the operations, where they change it (backup.md 4.8).
 fn volumes(
     volumes: Option<Vec<BackupVolumeInfo>>,
     saved: &[Entry],
@@ -238,8 +238,8 @@ fn new_object(entry: Entry) -> NewObject {
     }
 }
 
-/// The objects that operations name to be saved again, each with the object of one of those. Velero does so whatever the
-/// operation has come to.
+/// The objects that operations name to be saved again, each with the object of one of these operations. Velero does so
+/// whatever the result of the operation.
 fn to_be_saved_again<'a>(operations: impl Iterator<Item = &'a BackupOperation>) -> BTreeMap<ObjectKey, ObjectKey> {
     let mut wanted = BTreeMap::new();
     for operation in operations {

@@ -5,7 +5,7 @@ use lifeboat_operation::Journal;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many are remembered.
+/// The most names that are remembered.
 const REMEMBERED: usize = 1000;
 
 /// Names of objects that are being deleted and that nobody makes anew. Objects with an owner are left out: a controller

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 const FAILED: &str = "Error executing hook";
 /// The longest time for which a post hook is tried again while the API server or the node cannot be reached.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Between these attempts.
+/// The pause between these attempts.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The time that a running command still gets when the operation is broken off.
 const GRACE: Duration = Duration::from_secs(30);
@@ -118,7 +118,7 @@ impl Commands {
         quiesced
     }
 
-    /// When hooks that run now, one after the other, have no time left.
+    /// The time at which hooks that run now, one after the other, have no time left.
     fn end_of(&self, hooks: &[Hook]) -> Time {
         let seconds = hooks.iter().map(|hook| hook.timeout.to_std()).sum::<Duration>().as_secs() + 1;
         let now = (self.operation.clock)();
@@ -144,7 +144,7 @@ impl Commands {
         }
     }
 
-    /// Runs the hooks of a pod after its backup, in their order. What goes wrong is in the results. Gives whether nothing is
+    /// Runs the hooks of a pod after its backup, in their order. Errors are in the results. Returns true if nothing is
     /// owed to the pod any more.
     pub(crate) async fn thaw(&self, quiesced: Quiesced, tally: &mut HookTally) -> bool {
         let pod = quiesced.pod.clone();
@@ -299,10 +299,10 @@ impl Commands {
         self.owed.all().await.map_or(true, |(owed, unreadable)| !owed.is_empty() || !unreadable.is_empty())
     }
 
-    /// Runs all hooks that are owed to pods, of this run or of one before it; `attempt_follows` says whether all pods are frozen
-    /// and thawed again afterwards. A command of a run that died may go on and freeze its pod until it has no time left. Then the
-    /// hooks run at once, and once more after that time; where an attempt follows, nothing waits for it, and the pod stays owed.
-    /// Gives whether nothing is owed any more: otherwise it may go better later.
+    /// Runs all hooks that are owed to pods, by this run or by one before it; `attempt_follows` says that all pods are
+    /// frozen and thawed again afterwards. A command of a run that died may go on and freeze its pod until it has no
+    /// time left. Then the hooks run at once, and once more after that time; where an attempt follows, nothing waits
+    /// for it, and the pod stays owed. Returns true if nothing is owed any more; otherwise a later call may succeed.
     pub(crate) async fn pay(&self, attempt_follows: bool) -> bool {
         let (owed, unreadable) = match self.owed.all().await {
             Ok(all) => all,
@@ -412,9 +412,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the hooks that pods are owed by a backup that was cut off and that is not begun again: what its last attempt has frozen
-/// is thawed. What goes wrong is in the journal. Gives whether nothing is owed any more: otherwise it may go better later, and the notes
-/// must stay until then.
+/// Runs the hooks that pods are owed by a backup that was cut off and that is not begun again, so that applications
+/// that its last attempt has frozen are thawed. Errors are in the journal. Returns true if nothing is owed any more;
+/// otherwise a later call may succeed, and the notes must stay until then.
 ///
 /// Eight pods have their turn at once. Each takes as long as its commands, one after the other: the time that the hook of each sets
 /// (half a minute unless it says more, four hours at most), and as long as a request may take and two minutes more where the API

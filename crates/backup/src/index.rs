@@ -18,16 +18,16 @@ pub(crate) struct Record {
     pub(crate) facts: Facts,
 }
 
-/// Where the body of an object is.
+/// The place where the body of an object is kept.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// On the shelf.
+    /// It is on the shelf.
     Shelf(Place),
     /// Nowhere: it is read again.
     Cluster(Box<ObjectKey>),
 }
 
-/// To what an object belongs, as far as Velero's own rules go (backup.md 1.11).
+/// The objects that an object belongs to, as far as Velero's own rules go (backup.md 1.11).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Facts {
     /// A pod.

@@ -1,4 +1,4 @@
-//! Which objects actions look at: those of the action lane. All others go through as bytes.
+//! The action lane: the objects that actions look at. All others go through as bytes.
 
 use crate::actions::service_account::Bindings;
 use crate::actions::{Known, TYPES, built_in};

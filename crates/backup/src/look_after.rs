@@ -121,7 +121,8 @@ impl Asker<'_> {
         Some(answer)
     }
 
-    /// That there is no action of a name. One of CSI snapshots is there again when the cluster serves these again.
+    /// The error for an action that is missing. An action of CSI snapshots is there again when the cluster serves these
+    /// again.
     fn missing(&self, name: &str) -> ActionError {
         match self.known {
             Err(why) if is_of_csi(name) => ActionError::passing(why.clone()),
@@ -136,7 +137,7 @@ impl Asker<'_> {
     }
 }
 
-/// Brings what the operations have come to into the status of a backup. Says whether that changes it.
+/// Brings the results of the operations into the status of a backup. Returns true if that changes it.
 fn settle(status: &mut BackupStatus, operations: &[BackupOperation]) -> bool {
     use BackupPhase as P;
     let before = status.clone();

@@ -1,4 +1,4 @@
-//! From the bytes of a list to objects.
+//! Parses the objects of a list.
 
 use bytes::Bytes;
 use lifeboat_object::{ApiResource, Item, ObjectKey, Severity};

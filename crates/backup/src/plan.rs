@@ -20,7 +20,7 @@ pub(crate) struct Plan {
 pub(crate) struct PlannedList {
     /// The type, in one of its versions.
     pub(crate) resource: Arc<ApiResource>,
-    /// Where it is listed.
+    /// The places where it is listed.
     pub(crate) places: Vec<PlannedPlace>,
     /// Namespaces to list one by one instead when the list of the whole cluster is denied; none for a type of the cluster.
     pub(crate) when_denied: Arc<[String]>,
@@ -28,7 +28,7 @@ pub(crate) struct PlannedList {
     pub(crate) is_looked_at: bool,
 }
 
-/// Where a type is listed, and how.
+/// A place where a type is listed, and the selectors of its lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedPlace {
     /// A namespace, or the whole cluster.
@@ -46,12 +46,12 @@ pub struct Excluded {
     pub reason: &'static str,
 }
 
-/// In which versions objects are saved.
+/// The versions in which objects are saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Versions {
-    /// In the one that the cluster prefers.
+    /// The version that the cluster prefers.
     Preferred,
-    /// In all that it serves.
+    /// All versions that it serves.
     All,
 }
 

@@ -36,7 +36,7 @@ pub struct PreviewedVolume {
     pub name: String,
     /// The name of its PersistentVolume, when it has one.
     pub volume: Option<String>,
-    /// In a few words, such as `CSI snapshot`, or `nothing`.
+    /// The decision in a few words, such as `CSI snapshot`, or `nothing`.
     pub done: String,
     /// The reason: the rule, the annotation, or the default that decided.
     pub reason: String,

@@ -14,7 +14,7 @@ use serde_json::Value;
 /// delete them.
 ///
 /// # Errors
-/// That they are not listed, for people: then nothing may be deleted.
+/// A message for people that they are not listed: then nothing may be deleted.
 pub(crate) async fn keep_repository_snapshots(backup: &Backup, uid: &str, env: &Env) -> Result<(), String> {
     let name = &backup.metadata.name;
     keep(name, uid, env).await.map_err(|e| {

@@ -1,4 +1,4 @@
-//! From what a user asked for to what will be done: defaults and validation (backup.md 1.2).
+//! Fills in defaults and validates what a user asked for (backup.md 1.2).
 
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupPhase, Duration, Features, Time, well_known};

@@ -25,13 +25,13 @@ pub(crate) struct Scope {
     pub(crate) filter: BackupFilter,
     /// All namespaces of the cluster, or those that we may read.
     pub(crate) namespaces: Vec<Namespace>,
-    /// Which objects actions look at.
+    /// The lane of objects that actions look at.
     pub(crate) lane: Lane,
     /// The number of blocks of such objects that have their turn at once.
     pub(crate) workers: usize,
     /// The rules that decide about volumes.
     pub(crate) volume_rules: VolumeRules,
-    /// Which commands run in pods around their backup.
+    /// The commands that run in pods around their backup.
     pub(crate) hooks: BackupHooks,
     /// Runs these; `None` when they are not to be run, as in a preview.
     pub(crate) commands: Option<Commands>,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::io;
 use std::path::Path;
 
-/// Where a body lies on the shelf.
+/// The place of a body on the shelf.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// In memory, by itself: not as a piece of the page that it came in.

@@ -154,9 +154,9 @@ impl Due {
     }
 }
 
-/// Removes the snapshots of a backup that nobody will use, because it did not come to its end: those of CSI drivers, and the native
-/// ones that are noted among its records. Gives whether all are gone whose names are known; what is left is told, and another call finds
-/// those. Whether there is one whose name nobody has heard, only people can find out.
+/// Removes the snapshots of a backup that nobody will use, because it did not come to its end: those of CSI drivers,
+/// and the native ones that are noted among its records. Returns true if all snapshots with a known name are gone;
+/// others are reported, and another call finds them. Only people can find a snapshot whose name was never received.
 pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
     let left = remove_native(env, |_| true).await;
     tell_native(left.as_deref().unwrap_or_default(), &backup.metadata.name, env);
@@ -167,8 +167,8 @@ pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
         && left.is_some_and(|left| left.iter().all(is_unheard))
 }
 
-/// Removes the CSI snapshots of backups before this one that had its name and were never committed, each by its own UID. Gives whether all
-/// are gone; what is left is told, and another call finds it.
+/// Removes the CSI snapshots of backups before this one that had its name and were never committed, each by its own
+/// UID. Returns true if all are gone; others are reported, and another call finds them.
 pub(crate) async fn remove_before(name: &str, env: &Env) -> bool {
     let before = match env.store.backups_before(name).await {
         Ok(before) => before,

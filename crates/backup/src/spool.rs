@@ -50,7 +50,7 @@ pub(crate) fn cost(length: usize) -> usize {
     if length < LARGE { length + BESIDE } else { 3 * length }
 }
 
-/// Where readers put objects. Each reader has one and says its end.
+/// The entrance for objects. Each reader has its own and says its end.
 pub(crate) struct Intake {
     out: Out,
     sender: StreamSender<Batch>,

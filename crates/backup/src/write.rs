@@ -57,7 +57,7 @@ struct Writer<'a> {
     /// Segments and packers that are free for reuse.
     idle: Vec<(Segment, Packer)>,
     packer: Packer,
-    /// Of the type of the last object; the next one is mostly of the same.
+    /// The name of the last object's type; the next object is mostly of the same.
     names: Option<Names>,
     resources: ResourceList,
     counts: BTreeMap<String, u64>,

@@ -86,8 +86,8 @@ pub(crate) fn volume_key(name: &str) -> ObjectKey {
 /// Labels that say where the data of a claim came from.
 const STALE_LABELS: [&str; 3] = [LABEL_RESTORE_NAME, ANNOTATION_BACKUP_MUST_INCLUDE, "velero.io/volume-snapshot-name"];
 
-/// Takes out of a bound claim what ties it to where its data came from (backup.md 2.3 `velero.io/pv`). Works on the
-/// untyped object: Velero loses unknown fields here, we do not. Says whether anything was taken out.
+/// Takes out of a bound claim the fields that tie it to the source of its data (backup.md 2.3 `velero.io/pv`). Works on
+/// the untyped object: Velero loses unknown fields here, we do not. Returns true if anything was taken out.
 fn clean_claim(claim: &mut Value, backup: &str) -> bool {
     let mut changed = false;
     if let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) {

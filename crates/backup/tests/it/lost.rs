@@ -1,4 +1,4 @@
-//! Nothing of CSI snapshots is lost because the cluster does not say all of them for a moment.
+//! No CSI snapshot is lost when the cluster reports an incomplete state for a moment.
 
 use crate::driver::{DRIVER, all_ready, claim, claims, look, request, serve, snapshots, types, waiting};
 use crate::ground::{Ground, NAME};

@@ -19,7 +19,7 @@ fn process(ground: &Ground, cloud: &Cloud, kept: &Kept, steps: usize) -> (Env, A
     (env, trip)
 }
 
-/// Runs a backup in a process that dies after so many steps; gives what it has come to when it came to its end before.
+/// Runs a backup in a process that dies after so many steps; gives the backup and its warnings when it ended before.
 async fn attempt(ground: &Ground, cloud: &Cloud, kept: &Kept, steps: usize) -> Option<(Backup, Vec<String>)> {
     let (env, trip) = process(ground, cloud, kept, steps);
     let request = request();

@@ -25,7 +25,7 @@ pub(crate) enum Mood {
     /// They do what they should.
     #[default]
     Good,
-    /// Nothing looks at the objects of groups: no controller that can.
+    /// No controller looks at the objects of groups.
     NoGroups,
     /// The driver refuses groups.
     Refuses(&'static str),
