@@ -1,4 +1,4 @@
-//! Which VolumeSnapshotClass is taken for a claim (backup.md 3.3). Pure.
+//! Chooses the VolumeSnapshotClass for a claim (backup.md 3.3). Pure.
 
 use lifeboat_api::well_known::{
     ANNOTATION_DEFAULT_VOLUME_SNAPSHOT_CLASS, ANNOTATION_VOLUME_SNAPSHOT_CLASS_PREFIX, LABEL_VOLUME_SNAPSHOT_CLASS,

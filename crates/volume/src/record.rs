@@ -11,7 +11,7 @@ use lifeboat_archive::volume_info::{
 use lifeboat_object::first_names;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which claims, volumes and pods are in the backup.
+/// The claims, volumes and pods that are in the backup.
 #[derive(Clone, Debug, Default)]
 pub struct Saved {
     /// Claims.
@@ -44,9 +44,9 @@ impl Saved {
 /// The outcomes of saving the data of volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reports {
-    /// By claim: of CSI snapshots.
+    /// Outcomes of CSI snapshots, by claim.
     pub of_claims: BTreeMap<ClaimKey, Report>,
-    /// By the name of the PersistentVolume: of native snapshots.
+    /// Outcomes of native snapshots, by the name of the PersistentVolume.
     pub of_volumes: BTreeMap<String, Report>,
 }
 
@@ -75,9 +75,9 @@ pub enum Report {
     NativeSnapshot {
         /// Its record.
         snapshot: Box<NativeSnapshot>,
-        /// When it was begun.
+        /// The time when it was begun.
         begun: Time,
-        /// When the snapshotter had given its name.
+        /// The time when the snapshotter had given its name.
         ended: Time,
     },
     /// A snapshotter was to take a snapshot and failed, which is an error in the results.
@@ -89,7 +89,7 @@ pub enum Report {
     },
     /// No snapshotter knows the volume: it is skipped.
     NotOwned {
-        /// Which were asked.
+        /// The reason, with the snapshotters that were asked.
         why: String,
     },
     /// It failed, which is an error in the results.

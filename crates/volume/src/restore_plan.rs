@@ -48,13 +48,13 @@ pub enum BackupOrigin {
     ThisCluster,
     /// The one of this UID, which may use the storage still.
     OtherCluster(String),
-    /// Not known: a backup of Velero's does not say it.
+    /// It is not known: a backup of Velero's does not tell it.
     #[default]
     Unknown,
 }
 
 impl BackupOrigin {
-    /// By the UIDs of both clusters; each is empty when it is not known.
+    /// Compares the UIDs of both clusters; each is empty when it is not known.
     #[must_use]
     pub fn of(of_backup: &str, here: &str) -> Self {
         match (of_backup, here) {
@@ -161,7 +161,7 @@ pub struct KeptFacts<'a> {
     pub target: &'a str,
     /// The one of its name in the cluster.
     pub here: &'a VolumeHere,
-    /// Of which cluster the backup is.
+    /// The cluster that the backup is of.
     pub origin: &'a BackupOrigin,
     /// The permissions of the user.
     pub allowed: Allowed,

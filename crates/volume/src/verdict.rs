@@ -61,7 +61,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Says whether a snapshot was to be taken and it is known before that it cannot be, which is an error of its claim.
+    /// Returns true if a snapshot was to be taken and it is known before that it cannot be, which is an error of its
+    /// claim.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.way == Way::Skip && matches!(self.why, Why::Group { .. } | Why::NoClass { .. })
@@ -94,7 +95,7 @@ pub enum Way {
         /// The name of the volume in the pod.
         volume: String,
     },
-    /// Nothing is saved of its data.
+    /// None of its data is saved.
     Skip,
 }
 
@@ -131,7 +132,7 @@ pub enum Why {
     Policy {
         /// Its place among the policies for volumes of its document, from 1.
         number: usize,
-        /// Where that document is.
+        /// The place of that document.
         source: String,
         /// The action of the policy.
         action: &'static str,

@@ -121,8 +121,8 @@ fn raise_request(claim: &mut Value, content: &Content) {
     }
 }
 
-/// `velero.io/csi-volumesnapshot-backupper`: what a VolumeSnapshot stands for is noted on it. One that the backup has taken is noted
-/// in the cluster too, and its backup waits until it is ready.
+/// `velero.io/csi-volumesnapshot-backupper`: notes on a VolumeSnapshot the snapshot in the storage behind it. A
+/// snapshot that the backup has taken is noted in the cluster too, and its backup waits until it is ready.
 ///
 /// compat: Velero treats the snapshots that users have taken like its own: it labels their contents, takes them out of the cluster
 /// at the end of the backup, and deletes what lies in the storage with the backup. Here they belong to their users.
@@ -205,8 +205,8 @@ impl SnapshotAction {
         Ok(BackupItemOutput { operation_id, post_operation_items, ..with_content(item, of) })
     }
 
-    /// Notes in the cluster what a snapshot of the backup stands for, and lets its content keep that: from now on nothing is lost when
-    /// somebody deletes the VolumeSnapshot, or its namespace.
+    /// Notes on a VolumeSnapshot in the cluster the snapshot behind it, and lets its content keep that: from now on
+    /// nothing is lost when somebody deletes the VolumeSnapshot, or its namespace.
     async fn note_in_cluster(
         &self,
         snapshot: &ObjectKey,
@@ -236,7 +236,7 @@ fn key(resource: &str, namespace: Option<&str>, name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new(SNAPSHOT_API, resource), namespace, name)
 }
 
-/// A VolumeSnapshot with what it stands for noted on it, and with its class and its content beside it.
+/// A VolumeSnapshot with notes on the snapshot behind it, and with its class and its content beside it.
 fn with_content(mut item: Value, of: &StandsFor) -> BackupItemOutput {
     let class = text(&item, "/spec/volumeSnapshotClassName");
     let class = (!class.is_empty()).then(|| key("volumesnapshotclasses", None, class));
@@ -331,7 +331,7 @@ impl BackupItemAction for SnapshotAction {
 struct SecretAction {
     name: &'static str,
     resource: &'static str,
-    /// With its name, and with its namespace.
+    /// The annotation with its name, and the annotation with its namespace.
     annotations: [&'static str; 2],
 }
 

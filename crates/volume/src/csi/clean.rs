@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// On a content: its driver was asked for the snapshot, and has not answered yet.
+/// Annotation of a content whose driver was asked for the snapshot, and has not answered yet.
 const BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
-/// So long a driver may take for what it was asked before it is asked to delete it all the same.
+/// The longest time that a driver may take to take a snapshot before it is asked to delete it all the same.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// So long a driver may take to begin, after which it is taken for one that does not.
+/// The longest time that a driver may take to begin, after which it is taken for one that does not.
 const BEGUN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// On a content: its VolumeSnapshot goes, and it is to follow. Its driver is not told of a deletion before.
+/// Annotation of a content that is to be deleted with its VolumeSnapshot. Its driver is not told of a deletion before.
 const SNAPSHOT_BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 
-/// Removes a VolumeSnapshot of a backup with its content, and leaves what lies in the storage: the content is told to retain it
-/// first. Done again, it finds less to do. Says whether there was one.
+/// Removes a VolumeSnapshot of a backup with its content, and leaves the snapshot in the storage: the content is told
+/// to retain it first. Done again, it finds less to do. Returns true if there was one.
 ///
 /// # Errors
 /// [`CsiError`]: what is left can be released by another call.
@@ -134,8 +134,8 @@ fn is_kept_for_driver(content: &Value) -> bool {
         .is_some_and(|all| all.iter().any(|one| one == SNAPSHOT_CONTENT_FINALIZER))
 }
 
-/// Removes a content whose VolumeSnapshot is gone; what it stands for goes with it, or stays, as this policy says. One that is gone is no
-/// error.
+/// Removes a content whose VolumeSnapshot is gone; the snapshot behind it is deleted or stays, as this policy says. A
+/// content that is gone is no error.
 pub(crate) async fn remove_content(
     api: SnapshotApi<'_>,
     content: &str,

@@ -13,7 +13,7 @@ pub(crate) enum DeletionPolicy {
 }
 
 impl DeletionPolicy {
-    /// As `spec.deletionPolicy` says it.
+    /// The value of `spec.deletionPolicy`.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Retain => "Retain",

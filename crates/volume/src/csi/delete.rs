@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 
 /// The longest time that a driver may take to delete a snapshot.
 const DELETED: Duration = Duration::from_secs(120);
-/// Between two looks at a content, at first and at most.
+/// The first and the longest pause between two looks at a content.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
 /// The actions, in the order in which they are called, for a backup whose archive has these snapshots. In a cluster that serves no
@@ -40,8 +40,8 @@ pub fn delete_actions(
     vec![Arc::new(ContentAction { cluster: cluster.clone(), types: SnapshotTypes::of(catalog), groups })]
 }
 
-/// `velero.io/csi-volumesnapshotcontent-delete`: tells the driver, by a VolumeSnapshotContent made for that, to delete the snapshot that an
-/// archived one stands for, and waits until it has.
+/// `velero.io/csi-volumesnapshotcontent-delete`: tells the driver, by a VolumeSnapshotContent made for that, to delete
+/// the snapshot of an archived content, and waits until it has.
 ///
 /// compat: Velero deletes the content after two seconds and does not wait for the driver: what that cannot delete is never told.
 struct ContentAction {
@@ -101,7 +101,7 @@ struct Archived<'a> {
 }
 
 impl<'a> Archived<'a> {
-    /// `None` when the backup has not taken it, or it stands for nothing.
+    /// `None` when the backup has not taken it, or there is no snapshot behind it.
     fn of(content: &'a Value, all: &'a ArchivedSnapshots, backup: &'a Backup) -> Option<Self> {
         let handle = text(content, "/status/snapshotHandle");
         let is_ours = all.is_own(content, &backup.metadata.name);
@@ -120,7 +120,8 @@ impl<'a> Archived<'a> {
         temporary_name(&self.backup.metadata.uid, self.driver, self.handle)
     }
 
-    /// A content that stands for the same snapshot, of no VolumeSnapshot. Its annotations name the secrets that the driver needs.
+    /// A content for the same snapshot, without a VolumeSnapshot. Its annotations name the secrets that the driver
+    /// needs.
     fn temporary(&self, types: &SnapshotTypes) -> Value {
         let name = self.temporary_name();
         let annotations = &self.content["metadata"]["annotations"];
@@ -149,7 +150,7 @@ impl<'a> Archived<'a> {
 /// The object in the cluster under the name of an archived content.
 #[derive(Debug, PartialEq, Eq)]
 enum Live {
-    /// Nothing, or what stands for something else.
+    /// There is no such object, or it is of another snapshot.
     Gone,
     /// The content that was archived, and namespace and name of its VolumeSnapshot, if that is there.
     Ours { snapshot: Option<(String, String)> },
@@ -157,7 +158,7 @@ enum Live {
     OfAnother { why: String },
 }
 
-/// On contents of drivers whose csi-snapshotters run on the nodes: the node.
+/// Annotation of contents of drivers whose csi-snapshotters run on the nodes: the node.
 const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
 
 impl ContentAction {

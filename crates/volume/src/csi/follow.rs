@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// The time that one watch lasts.
 const LASTING: Duration = Duration::from_secs(300);
-/// After an error, before it is tried again.
+/// The pause after an error, before it is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The state of a VolumeSnapshot or VolumeGroupSnapshot, as its status tells it.
@@ -103,7 +103,7 @@ pub(crate) struct Source {
 pub(crate) struct Followed {
     states: Mutex<HashMap<(String, String), SnapshotState>>,
     changed: watch::Sender<u64>,
-    /// In which somebody waits for some.
+    /// The namespaces in which somebody waits for objects.
     namespaces: watch::Sender<BTreeSet<String>>,
 }
 

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep};
 /// The longest wait for a group to go: drivers answer to that in their own time, and a group that is not gone then goes
 /// by itself.
 const GONE: Duration = Duration::from_secs(15);
-/// Between two looks, at first and at most.
+/// The first and the longest pause between two looks.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
 /// The number of attempts to change an object that others change meanwhile.
 const TRIES: usize = 5;
@@ -110,7 +110,7 @@ impl Groups<'_> {
         }
     }
 
-    /// Removes a content whose group is gone; what lies in the storage goes with it, or stays, as this policy says.
+    /// Removes a content whose group is gone; the group in the storage is deleted or stays, as this policy says.
     pub(crate) async fn remove_content(&self, content: &Value, policy: DeletionPolicy) -> Result<(), CsiError> {
         let name = text(content, "/metadata/name");
         let mut metadata = json!({"annotations": {GROUP_BEING_DELETED: "yes"}});
@@ -179,7 +179,7 @@ impl Groups<'_> {
         all(works).await
     }
 
-    /// Says whether a group that is being deleted is gone after a while.
+    /// Returns true if a group that is being deleted is gone after a while.
     async fn wait_until_gone(&self, namespace: &str, group: &GroupName) -> Result<bool, CsiError> {
         let deadline = Instant::now() + GONE;
         let [mut pause, longest] = PAUSES;

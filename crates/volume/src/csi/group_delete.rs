@@ -58,7 +58,7 @@ struct ArchivedGroup {
 }
 
 impl ArchivedSnapshots {
-    /// Of a backup whose objects say this UID of it.
+    /// Begins with an empty archive, of a backup with this UID in its objects.
     #[must_use]
     pub fn of(backup_uid: &str) -> Self {
         Self { backup_uid: backup_uid.to_owned(), ..Self::default() }
@@ -218,7 +218,8 @@ impl One<'_> {
             && !Reference::to_group(content).uid.is_empty()
     }
 
-    /// Makes a content that stands for the group, of no VolumeGroupSnapshot, deletes it, and waits until its driver has deleted the group.
+    /// Makes a content for the group, without a VolumeGroupSnapshot, deletes it, and waits until its driver has deleted
+    /// the group.
     async fn delete_by_handle(&self, groups: Groups<'_>) -> Result<(), ActionError> {
         let (cluster, resource, name) = (groups.api.cluster, &groups.groups.contents, self.temporary_name());
         let wanted = Wanted::of(self.temporary(groups).to_string().into());

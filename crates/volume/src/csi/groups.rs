@@ -249,8 +249,9 @@ impl CsiSnapshots {
         Ok(taken.collect())
     }
 
-    /// Lets the content of a group keep what it stands for, once, however many of its members ask for it: from now on nothing is lost when
-    /// somebody deletes the VolumeGroupSnapshot, or its namespace. [`Self::tell_unkept_groups`] tells of an error.
+    /// Sets the content of a group to retain the snapshots behind it, once, however many of its members ask for it:
+    /// from now on nothing is lost when somebody deletes the VolumeGroupSnapshot, or its namespace.
+    /// [`Self::tell_unkept_groups`] tells of an error.
     pub(crate) async fn keep_group(&self, namespace: &str, group: &TakenGroup) {
         let Some(types) = &self.of.types.groups else { return };
         let telling = async {
@@ -262,8 +263,8 @@ impl CsiSnapshots {
         self.kept_groups().tell(&group.content, telling).await;
     }
 
-    /// Tells of the groups that could not be told to keep what they stand for. To be called when all members are saved: each has asked
-    /// for it, as long as none went well.
+    /// Tells of the groups that could not be set to retain their snapshots. To be called when all members are saved:
+    /// each has asked for it, as long as none went well.
     pub fn tell_unkept_groups(&self) {
         for Unkept { namespace, group, why } in self.kept_groups().unkept() {
             let text = format!(

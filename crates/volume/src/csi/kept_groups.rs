@@ -1,10 +1,10 @@
-//! Which groups of a backup are known to keep what they stand for.
+//! Groups of a backup that are set to retain their snapshots in the storage.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
-/// Groups that were to be told to keep what they stand for, by the names of their contents.
+/// Groups that are to be set to retain their snapshots, by the names of their contents.
 #[derive(Debug, Default)]
 pub(super) struct KeptGroups {
     all: Mutex<BTreeMap<String, Arc<KeptGroup>>>,
@@ -17,7 +17,7 @@ struct KeptGroup {
     failure: Mutex<Option<Unkept>>,
 }
 
-/// That a group could not be told.
+/// A group that could not be set so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unkept {
     /// Its namespace.

@@ -16,7 +16,8 @@ use std::collections::HashMap;
 pub(crate) struct Look {
     snapshots: HashMap<(String, String), Bound>,
     contents: HashMap<String, Content>,
-    /// The names of the contents that stay, and keep what they stand for, when their VolumeSnapshots go; by namespace and name of these.
+    /// The names of the contents that stay, and keep their snapshots, when their VolumeSnapshots are deleted; by
+    /// namespace and name of these.
     kept: HashMap<(String, String), String>,
 }
 
@@ -64,7 +65,7 @@ impl Look {
         self.snapshots.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// The name of the content that keeps what a VolumeSnapshot stands for, also when that is gone.
+    /// The name of the content that keeps the snapshot behind a VolumeSnapshot, also when the VolumeSnapshot is gone.
     pub(crate) fn kept_of(&self, namespace: &str, name: &str) -> Option<&str> {
         self.kept.get(&(namespace.to_owned(), name.to_owned())).map(String::as_str)
     }

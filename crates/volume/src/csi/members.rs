@@ -18,9 +18,9 @@ pub(crate) const GROUP_FINALIZER: &str = "groupsnapshot.storage.kubernetes.io/vo
 /// The same of VolumeGroupSnapshotContents, by which the csi-snapshotter does it.
 pub(crate) const GROUP_CONTENT_FINALIZER: &str =
     "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection";
-/// On VolumeGroupSnapshotContents: their VolumeGroupSnapshot goes, and they are to follow.
+/// Annotation of VolumeGroupSnapshotContents that are to be deleted with their VolumeGroupSnapshot.
 pub(crate) const GROUP_BEING_DELETED: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
-/// On VolumeSnapshotContents: the driver's name of the group.
+/// Annotation of VolumeSnapshotContents: the driver's name of the group.
 pub(crate) const HANDLE_OF_GROUP: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
 /// The finalizers of members that mean nothing without their group (backup.md 3.7 step 7).
 const MEMBER_FINALIZERS: [&str; 2] = [

@@ -18,7 +18,7 @@ pub struct Taken {
     pub name: String,
     /// The facts in its VolumeSnapshotContent.
     pub content: Content,
-    /// When its driver says that it was taken.
+    /// The time when it was taken, as its driver says.
     pub at: Option<Time>,
     /// The group that it was taken with, if any.
     pub group: Option<Arc<TakenGroup>>,
@@ -55,7 +55,7 @@ struct All {
     operations: HashMap<ClaimKey, String>,
 }
 
-/// That somebody takes the snapshot of a claim, and will say what came of it.
+/// A promise to take the snapshot of a claim, and to give its outcome.
 #[derive(Debug)]
 pub(super) struct Promise {
     claim: ClaimKey,

@@ -1,4 +1,4 @@
-//! Of which VolumeSnapshot a content is, or of which VolumeGroupSnapshot, as it says itself.
+//! Reads from a content the VolumeSnapshot, or VolumeGroupSnapshot, that it is of.
 
 use super::answer::text;
 use serde_json::Value;

@@ -78,7 +78,7 @@ pub async fn release_all(
     left
 }
 
-/// Removes contents whose VolumeSnapshots are gone, or whose groups, and leaves what they stand for.
+/// Removes contents whose VolumeSnapshots, or groups, are gone, and leaves their snapshots in the storage.
 async fn release_orphans(api: SnapshotApi<'_>, kind: Kind, backup_uid: &str, held: &HeldSnapshots) -> Vec<Left> {
     let is_held = |orphan: &Orphan| match kind {
         Kind::Snapshot => held.contents.contains(orphan.name()),

@@ -240,7 +240,8 @@ impl RestoreItemAction for ClaimAction {
 const UNTAKEN: &str = "its driver had not taken it when the backup was made, so it holds no data; restore from another backup, or without \
                        it (--restore-volumes=false)";
 
-/// `velero.io/csi-volumesnapshot-restorer`: a VolumeSnapshot stands for what is in the storage, instead of asking for a new snapshot.
+/// `velero.io/csi-volumesnapshot-restorer`: binds a VolumeSnapshot to the snapshot in the storage, instead of asking
+/// for a new snapshot.
 ///
 /// compat: also those of users get another name, and their contents the policy Retain.
 struct SnapshotAction;
@@ -390,8 +391,8 @@ impl RestoreItemAction for ContentAction {
     }
 }
 
-/// `lifeboat.io/csi-volumegroupsnapshot-restorer`: a group that was taken is not asked for again. Its members come back by themselves, and what
-/// stands for it is made where that is needed.
+/// `lifeboat.io/csi-volumegroupsnapshot-restorer`: a group that was taken is not asked for again. Its members come back
+/// by themselves, and a content for the group is made where that is needed.
 struct GroupAction;
 
 #[async_trait]

@@ -8,9 +8,9 @@ use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Between two looks at a content that the csi-snapshotter is to look at, at first and at most.
+/// The first and the longest pause between two looks at a content that the csi-snapshotter is to look at.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
-/// Between two looks at a content that its driver is to delete, at first and at most.
+/// The first and the longest pause between two looks at a content that its driver is to delete.
 const PAUSES_OF_DELETION: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
 /// The result of a deletion.
@@ -32,7 +32,7 @@ pub(crate) struct ContentOf<'a> {
     pub(crate) resource: &'a ApiResource,
     /// Its name.
     pub(crate) name: &'a str,
-    /// The field of its status that says what it stands for.
+    /// The field of its status with the handle of that snapshot or group.
     pub(crate) field: &'static str,
     /// The driver's name of that.
     pub(crate) handle: &'a str,
@@ -51,8 +51,8 @@ impl ContentOf<'_> {
 /// A csi-snapshotter asks the driver when it sees a content for the first time, and writes the whole status when that fails. So its
 /// answer is waited for, for so long: there may be none.
 ///
-/// Gives whether the driver has shown that it knows what the content stands for, by when it was made or its size: a csi-snapshotter whose
-/// driver lists no snapshots takes every name for that of one.
+/// Returns true if the driver has shown that it knows the snapshot or group, by its creation time or size: a
+/// csi-snapshotter whose driver lists no snapshots takes every name for that of one.
 ///
 /// # Errors
 /// [`ClusterError`]. A content that is gone is none.
@@ -93,8 +93,8 @@ pub(crate) fn temporary_name(backup_uid: &str, driver: &str, handle: &str) -> St
 
 /// Deletes a content that was made for a snapshot, or for a group of them, and waits until its driver has deleted that, for so long.
 ///
-/// A csi-snapshotter lets a content go without a word to the driver when the status does not say what it stands for, and one that was
-/// slow to answer may take that out of the status again: it is put there until the content is gone.
+/// A csi-snapshotter lets a content go without a word to the driver when the status has no handle, and one that was
+/// slow to answer may take the handle out of the status again: it is put there until the content is gone.
 ///
 /// # Errors
 /// [`ClusterError`].

@@ -32,7 +32,7 @@ use tokio::time::{Instant, sleep};
 
 /// Snapshots of each line that are asked for and not taken yet, at once.
 const AT_ONCE: usize = 256;
-/// Between questions for the content of a snapshot that was taken.
+/// The pause between questions for the content of a snapshot that was taken.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// The backup that the snapshots are taken for.
@@ -178,7 +178,7 @@ impl CsiSnapshots {
         lock(&self.shared.left_groups).insert((namespace.to_owned(), name.to_owned()));
     }
 
-    /// The groups that are told to keep what they stand for.
+    /// The groups that are set to retain their snapshots.
     pub(super) fn kept_groups(&self) -> &KeptGroups {
         &self.shared.kept_groups
     }
@@ -378,7 +378,7 @@ impl Created<'_> {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// That somebody has deleted it.
+    /// The error that somebody has deleted it.
     pub(super) fn gone(&self) -> Waited {
         Waited::Failed(CsiError::Deleted(format!("{} {}", self.what, self.place())))
     }
@@ -417,13 +417,13 @@ impl Turn {
 pub(super) struct BoundTo {
     /// The name of the content.
     pub(super) content: String,
-    /// When its driver says that it was taken.
+    /// The time when it was taken, as its driver says.
     pub(super) at: Option<Time>,
 }
 
 /// The reason for which something was not taken.
 pub(super) enum Waited {
-    /// Not in time; what is said of it.
+    /// It was not taken in time; with the controller's message.
     TimedOut(String),
     /// It is refused for good; what is said of it.
     Refused(String),

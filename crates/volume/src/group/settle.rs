@@ -27,12 +27,12 @@ pub(crate) fn settle_claim(
     }
 }
 
-/// That claims of a group have their snapshots by themselves, and why.
+/// A message that claims of a group have their snapshots by themselves, and why.
 pub(crate) fn fallback_note(names: &[String], why: &str) -> String {
     format!("the snapshots of {} are of different moments: {why} (volumeGroupFallback is single)", first_names(names))
 }
 
-/// That a group takes claims along that nobody wants.
+/// A message that a group takes claims along that nobody wants.
 pub(crate) fn beside_note(value: &str, label: &str, names: &[String]) -> String {
     format!(
         "the group {value} takes volumes of claims along that this backup does not snapshot, because they have the label {label} too: {}; \

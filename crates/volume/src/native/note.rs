@@ -18,11 +18,11 @@ pub(crate) trait Note: Serialize + DeserializeOwned {
     fn rest_of_key(&self) -> String;
 }
 
-/// That an attempt of a backup may have taken a snapshot, or has.
+/// A note that an attempt of a backup may have taken a snapshot, or has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SnapshotNote {
-    /// Which attempt.
+    /// The number of the attempt.
     pub attempt: u32,
     /// The name of the PersistentVolume.
     pub persistent_volume: String,
@@ -50,7 +50,7 @@ impl Note for SnapshotNote {
     }
 }
 
-/// That a restore may have made a volume from a snapshot, or has.
+/// A note that a restore may have made a volume from a snapshot, or has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct VolumeNote {

@@ -189,7 +189,7 @@ pub(crate) async fn delete(
     deleted.await.map_err(|e| format!("{}: {e}", location.called()))
 }
 
-/// That there is no snapshotter of a location.
+/// A message that a location has no snapshotter.
 pub(crate) fn missing(location: &str) -> String {
     format!(
         "there is no snapshotter of the volume snapshot location {location}: make the VolumeSnapshotLocation of that name again, and add \

@@ -34,11 +34,11 @@ const ENDED: &str = "the backup ended before it was taken";
 pub struct NativeBackup {
     /// The backup, with its labels and its UID.
     pub backup: Backup,
-    /// Which attempt at it this is.
+    /// The number of the attempt.
     pub attempt: u32,
 }
 
-/// That a snapshotter says that no call of it can succeed: the backup ends with that.
+/// A snapshotter's message that no call of it can succeed: the backup ends with that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeRefusal {
     /// The snapshotter and its location, for people.
@@ -53,14 +53,14 @@ pub struct NativeRefusal {
 #[derive(Clone)]
 pub struct NativeSnapshots {
     inner: Arc<Inner>,
-    /// Not a part of what the tasks hold: they end with the last of these.
+    /// The tasks, which do not hold this value themselves: they end with its last clone.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
 struct Inner {
     operation: Operation,
     of: NativeBackup,
-    /// In the order in which they are asked.
+    /// The locations, in the order in which they are asked.
     locations: Vec<Location>,
     /// Locations that the backup names and that have no snapshotter.
     missing: Vec<String>,
@@ -202,7 +202,8 @@ impl NativeSnapshots {
         Ok(())
     }
 
-    /// Deletes all snapshots that were taken: the backup does not come to its end. What cannot be is noted still.
+    /// Deletes all snapshots that were taken, because the backup did not come to its end. Snapshots that cannot be
+    /// deleted stay noted.
     pub async fn remove_taken(&self) {
         let works: Vec<BoxFuture<'_, ()>> =
             self.reports().into_keys().map(|volume| self.remove_or_log(volume).boxed()).collect();
@@ -230,7 +231,7 @@ impl NativeSnapshots {
 
 /// The reason for which a volume has no snapshot.
 enum Failure {
-    /// For this reason, for people.
+    /// This reason, for people.
     Because(String),
     /// It is of no location.
     NotOwned(String),

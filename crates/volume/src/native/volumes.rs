@@ -34,7 +34,7 @@ pub struct MadeVolume {
 /// A volume that was not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotMadeVolume {
-    /// For this reason.
+    /// This reason.
     #[error("{0}")]
     Because(String),
     /// The snapshotter says that no call of it can succeed.
@@ -55,7 +55,7 @@ pub enum NotMadeVolume {
 #[derive(Clone, Debug)]
 pub struct NativeVolumes {
     inner: Arc<Inner>,
-    /// Not a part of what the tasks hold: they end with the last of these.
+    /// The tasks, which do not hold this value themselves: they end with its last clone.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
@@ -80,17 +80,17 @@ struct Known {
 /// Tells whether a PersistentVolume uses a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Use {
-    /// None does.
+    /// No PersistentVolume does.
     #[default]
     No,
     /// A PersistentVolume does.
     Yes,
-    /// That cannot be seen.
+    /// It cannot be seen.
     Unknown,
 }
 
 impl NativeVolumes {
-    /// Of a restore that has made none.
+    /// Begins for a restore that has made no volumes.
     #[must_use]
     pub fn new(operation: &Operation, restore_uid: &str, snapshotters: &[LocatedSnapshotter]) -> Self {
         let inner = Inner {
@@ -247,7 +247,7 @@ impl NativeVolumes {
     }
 }
 
-/// That nobody knows whether there is a volume.
+/// A message that it is not known if there is a volume.
 fn unheard_volume(note: &VolumeNote) -> String {
     let VolumeNote { persistent_volume, location, snapshot_id, .. } = note;
     format!(

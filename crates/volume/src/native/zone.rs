@@ -1,4 +1,4 @@
-//! Where a volume is, and what its snapshots are tagged with (plugin-protocol.md 4.6). Pure.
+//! The zone of a volume, and the tags of its snapshots (plugin-protocol.md 4.6). Pure.
 
 use lifeboat_api::Backup;
 use serde_json::Value;
@@ -20,7 +20,7 @@ const KEYS: [&str; 4] = [
     "topology.manila.csi.openstack.org/zone",
     "topology.cinder.csi.openstack.org/zone",
 ];
-/// Between the zones of a regional volume.
+/// Separator between the zones of a regional volume.
 const AND: &str = "__";
 
 /// The zone of a PersistentVolume: what a label says, else what its node affinity requires; empty when neither says anything. The
