@@ -1,4 +1,4 @@
-//! Which hooks a pod has around its backup (backup.md 2.5).
+//! Finds the hooks of a pod around its backup (backup.md 2.5).
 
 use crate::annotation::Annotations;
 use crate::hook::{Hook, HookSource, Moment, effective_timeout, fails_pod};
@@ -27,9 +27,9 @@ struct Entry {
 /// The hooks of one pod, in the order in which they run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodHooks {
-    /// Before the pod is backed up.
+    /// Hooks that run before the pod is backed up.
     pub pre: Vec<Hook>,
-    /// After the pod was backed up.
+    /// Hooks that run after the pod was backed up.
     pub post: Vec<Hook>,
     /// Annotations that could not be understood, for the log.
     pub warnings: Vec<String>,

@@ -17,7 +17,7 @@ pub struct Hook {
     pub name: String,
     /// The origin of the hook.
     pub source: HookSource,
-    /// Which of the hooks of this name and moment it is, from 0.
+    /// The number of the hook among those of its name and moment, from 0.
     pub index: usize,
     /// The container; empty for the first one of the pod.
     pub container: String,
@@ -39,7 +39,7 @@ pub enum HookSource {
     Spec,
 }
 
-/// When a hook runs.
+/// The moment at which a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Moment {
     /// Before the pod is backed up.

@@ -1,4 +1,4 @@
-//! For which pods an entry in the spec of a backup or restore is.
+//! Matches the pods that an entry in the spec of a backup or restore is for.
 
 use lifeboat_api::LabelSelector;
 use lifeboat_select::{IncludesExcludes, Selector};
@@ -12,7 +12,7 @@ pub(crate) struct PodMatcher {
 }
 
 impl PodMatcher {
-    /// Of the entry of this name, with lists of namespaces and a selector.
+    /// Creates the matcher of the entry of this name, with lists of namespaces and a selector.
     ///
     /// # Errors
     /// A message that says what is wrong with the selector.

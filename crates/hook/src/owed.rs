@@ -30,8 +30,8 @@ pub struct OwedHooks {
     pub uid: String,
     /// The commands, in the order in which they run.
     pub post: Vec<Hook>,
-    /// When the commands before them, which may freeze the pod, have ended or have no time left. One whose caller died may run
-    /// until then. `None` in notes of older versions.
+    /// The time when the commands before them, which may freeze the pod, have ended or have no time left. A command
+    /// whose caller died may run until then. `None` in notes of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen_by: Option<Time>,
 }

@@ -63,7 +63,7 @@ impl HookPod {
     /// The container that a hook names, or the first one.
     ///
     /// # Errors
-    /// Which container is not there, or does not run.
+    /// A message that the container is not there, or does not run.
     pub(crate) fn container(&self, named: &str) -> Result<&str, String> {
         let found = if named.is_empty() {
             self.containers.first()

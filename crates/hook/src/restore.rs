@@ -1,4 +1,4 @@
-//! Which hooks a restored pod has (restore.md 3).
+//! Finds the hooks of a restored pod (restore.md 3).
 
 use crate::annotation::Annotations;
 use crate::hook::{Hook, HookSource, effective_timeout, fails_pod};
