@@ -96,7 +96,7 @@ pub enum ConfigMapError {
         flag: &'static str,
         /// Its name.
         name: String,
-        /// Where it should be.
+        /// The namespace where it should be.
         namespace: String,
     },
     /// The server could not read it.
@@ -106,7 +106,7 @@ pub enum ConfigMapError {
         flag: &'static str,
         /// Its name.
         name: String,
-        /// Where it is not of the right form.
+        /// The place in it that is not of the right form.
         why: String,
     },
     /// The cluster could not be asked.
@@ -166,7 +166,7 @@ pub async fn check_config_maps(cluster: &Cluster, installation: &Installation) -
     Ok(())
 }
 
-/// Which keys of a ConfigMap count.
+/// The keys of a ConfigMap that count.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
     /// A single key, of any name: of several, some would have no effect.
@@ -295,7 +295,7 @@ mod tests {
         check_data(&json!({"data": {"kopia": r#"{"cacheLimitMB": 1, "own": "x"}"#}}), REPOSITORY_FORM).unwrap();
     }
 
-    /// As Velero's page of installation has it, and with a key too many.
+    /// The form on Velero's page of installation, and a form with a key too many.
     #[test]
     fn what_would_have_no_effect_is_refused() {
         let nested = json!({"data": {"config.json": r#"{"global": {"keepLatestMaintenanceJobs": 1}}"#}});

@@ -22,7 +22,7 @@ pub struct Left {
     pub name: String,
     /// Its namespace, when it is in one.
     pub namespace: Option<String>,
-    /// In what it differs, each in words.
+    /// The differences, each in words.
     pub differences: Vec<String>,
 }
 
@@ -311,7 +311,7 @@ mod tests {
         );
     }
 
-    /// As Velero's Helm chart writes it.
+    /// The Deployment as Velero's Helm chart writes it.
     #[test]
     fn what_cannot_be_changed_is_told() {
         let wanted = objects(&base()).into_iter().find(|object| object["kind"] == "Deployment").unwrap();

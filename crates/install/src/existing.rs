@@ -11,7 +11,7 @@ use serde_json::Value;
 /// The treatment of an object that is there.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Nothing before the object is sent.
+    /// The object is sent as it is.
     Fine,
     /// Delete it and make it anew: the role that a binding refers to cannot be changed.
     Replace,

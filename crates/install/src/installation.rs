@@ -12,7 +12,7 @@ pub const DIRECTORY_PROVIDER: &str = "lifeboat.io/directory";
 /// Any value makes objects; [`check`](crate::check) tells which ones make an installation that works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
-    /// Where the server runs.
+    /// The namespace of the server.
     pub namespace: String,
     /// The image of the server.
     pub image: String,
@@ -113,7 +113,7 @@ pub struct ServerSettings {
     pub uploader: String,
     /// The time between two maintenances of a repository.
     pub maintenance_frequency: Duration,
-    /// After what time a deletion that has failed is asked for again, of a backup whose time is over.
+    /// The time after which a deletion that has failed is asked for again, of a backup whose time is over.
     pub garbage_collection_frequency: Duration,
     /// The longest time for the file system backups of one backup or restore.
     pub pod_volume_timeout: Duration,

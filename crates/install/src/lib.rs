@@ -7,8 +7,8 @@
 //! Before anything is changed, [`bindings_to_replace`] looks at the objects in the cluster and refuses when one of them stands
 //! in the way. Then [`send`] sends the definitions, [`wait_until_established`] waits for them, [`replace_bindings`] makes those
 //! bindings anew that cannot be changed, [`send`] sends the objects, and [`wait_until_ready`] waits for the server.
-//! [`describe_left`] says which objects were left as they are. [`change_plugins`] adds plugins and removes them. A [`Removal`] takes all
-//! of it out again.
+//! [`describe_left`] describes the objects that were left as they are. [`change_plugins`] adds plugins and removes
+//! them. A [`Removal`] removes the whole installation.
 //!
 //! This room prints nothing: it tells its caller each [`Step`]. Every call may be dropped between two steps, and the
 //! same calls go on from there. Start reading at [`Installation`].

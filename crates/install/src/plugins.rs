@@ -20,7 +20,7 @@ pub enum PluginChange<'a> {
     Add {
         /// The image.
         image: &'a str,
-        /// When it is pulled: `Always`, `IfNotPresent` or `Never`.
+        /// The pull policy: `Always`, `IfNotPresent` or `Never`.
         pull_policy: &'a str,
     },
     /// Remove the first init container of this name or image.

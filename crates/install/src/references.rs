@@ -18,7 +18,7 @@ pub enum ReferenceError {
         name: String,
         /// Its kind.
         kind: String,
-        /// Where it should be, for the sentence.
+        /// The place where it should be, for the sentence.
         place: String,
     },
     /// The cluster could not be asked.

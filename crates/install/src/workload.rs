@@ -24,9 +24,9 @@ const CREDENTIALS: &str = "/credentials";
 /// The volume in which plugins lie, and where the server finds it.
 pub(crate) const PLUGINS: &str = "plugins";
 pub(crate) const PLUGINS_AT: &str = "/plugins";
-/// Where an init container that brings plugins mounts the folder of them.
+/// The folder at which an init container that brings plugins mounts the volume of plugins.
 pub const PLUGINS_TARGET: &str = "/target";
-/// Where clients of the clouds look for credentials.
+/// The variables with which clients of the clouds find credentials.
 const CREDENTIAL_VARIABLES: [&str; 4] = [
     "GOOGLE_APPLICATION_CREDENTIALS",
     "AWS_SHARED_CREDENTIALS_FILE",
