@@ -20,7 +20,7 @@ pub struct BackupFilter {
     types: Types,
     /// Selectors of which an object must match at least one; empty when the backup has no selectors.
     selectors: Vec<Selector>,
-    /// In place of these, for some types and namespaces.
+    /// Filter policies in place of the selectors, for some types and namespaces.
     policies: FilterPolicies,
     ordered: BTreeMap<String, Vec<String>>,
     unresolved: Vec<String>,

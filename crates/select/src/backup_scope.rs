@@ -9,7 +9,7 @@ use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, Head};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which objects a backup would have if it were made now.
+/// The objects that a backup would have if it were made now.
 #[derive(Clone, Debug)]
 pub struct BackupScope {
     filter: BackupFilter,
@@ -46,7 +46,7 @@ impl BackupScope {
         self.doubt
     }
 
-    /// Where it looks for objects that are in namespaces.
+    /// The namespaces in which it looks for namespaced objects.
     #[must_use]
     pub fn places_to_list(&self) -> NamespaceScope {
         self.filter.namespaces().to_list()

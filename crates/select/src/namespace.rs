@@ -1,4 +1,4 @@
-//! Which namespaces a backup includes.
+//! Filters the namespaces of a backup.
 
 use crate::glob::{Globs, has_wildcard};
 use crate::includes::IncludesExcludes;
@@ -23,12 +23,12 @@ impl NamespaceFacts {
     }
 }
 
-/// Where to list the objects of a namespaced type.
+/// The namespaces in which to list the objects of a namespaced type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamespaceScope {
-    /// In all namespaces at once; objects of namespaces that are not included are dropped as they arrive.
+    /// All namespaces at once; objects of namespaces that are not included are dropped as they arrive.
     All,
-    /// In each of these, sorted.
+    /// Each of these, sorted.
     Names(Vec<String>),
 }
 
@@ -96,7 +96,8 @@ impl NamespaceFilter {
         self.unrestricted
     }
 
-    /// Where to list namespaced types: everywhere when all or more than a fifth of the namespaces are included.
+    /// The namespaces in which to list namespaced types: all of them at once when all or more than a fifth are
+    /// included.
     #[must_use]
     pub fn to_list(&self) -> NamespaceScope {
         self.scope.clone()

@@ -1,4 +1,5 @@
-//! Which objects an action is called for (plugin-protocol.md 4.3), or an override of the policy for existing resources is about.
+//! The scope of an action (plugin-protocol.md 4.3), or of an override of the policy for existing resources: a set of
+//! objects.
 
 use crate::{Globs, Selector, SelectorError, parse_selector};
 use lifeboat_object::{Catalog, GroupResource};

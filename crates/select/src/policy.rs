@@ -20,7 +20,7 @@ use lifeboat_object::Catalog;
 use std::sync::Arc;
 use volume::VolumePolicy;
 
-/// For which operation a document is read.
+/// The operation for which a document is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyUse {
     /// A backup.

@@ -23,7 +23,7 @@ pub struct RestoreFilter {
     selector: Option<Selector>,
     /// An object must match one of them, when there are any.
     or_selectors: Vec<Selector>,
-    /// In place of these, for some types and namespaces.
+    /// Filter policies in place of the selectors, for some types and namespaces.
     policies: FilterPolicies,
     warnings: Vec<String>,
 }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 /// A document of rules that a command line reads from a file, in place of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesText {
-    /// Where it was read from, for messages.
+    /// The file it was read from, for messages.
     pub source: String,
     /// The document.
     pub text: String,

@@ -1,4 +1,4 @@
-//! Which types of a cluster a backup can save at all, before any filter.
+//! The types of a cluster that a backup can save at all, before any filter.
 
 use lifeboat_object::ApiResource;
 

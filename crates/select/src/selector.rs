@@ -41,7 +41,7 @@ enum Operator {
     NotIn,
     Exists,
     DoesNotExist,
-    /// Of whole numbers; only in kubectl's syntax.
+    /// An operator on whole numbers; only in kubectl's syntax.
     Above,
     Below,
 }

@@ -14,7 +14,7 @@ pub(crate) struct FilterPolicies {
     warnings: Vec<String>,
 }
 
-/// Which objects of a type.
+/// A filter for the objects of a type.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectFilter {
     /// Selectors of which an object must match at least one; empty for all.
@@ -28,7 +28,7 @@ struct Entries {
     types: BTreeMap<GroupResource, ObjectFilter>,
     /// Filters for kinds that the cluster does not know, in lower case.
     unknown: BTreeMap<String, ObjectFilter>,
-    /// For all types that no other one is for.
+    /// The filter for all types that no other one is for.
     others: Option<ObjectFilter>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// That of a type that the cluster serves; `id` is what it is called.
+    /// The question about a type that the cluster serves; `id` is its group and resource.
     pub(crate) fn of(resource: &'a ApiResource, id: &'a GroupResource) -> Self {
         Self { resource: id, kind: Some(&resource.kind) }
     }

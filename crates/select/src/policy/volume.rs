@@ -47,7 +47,7 @@ const MODES: [&str; 2] = ["Filesystem", "Block"];
 const ACCESS_MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
 const DATA_MOVERS: [&str; 4] = ["", "velero", "velero-fs", "velero-block"];
 
-/// The source of volumes that a field of a volume stands for, such as `emptyDir`; `None` for any other field.
+/// The type of volume source in policies for a field of a volume, such as `emptyDir`; `None` for any other field.
 #[must_use]
 pub fn volume_type(field: &str) -> Option<&'static str> {
     VOLUME_TYPES.into_iter().find(|name| *name == field)
@@ -85,7 +85,7 @@ pub enum VolumeAction {
     FsBackup,
     /// A snapshot is taken.
     Snapshot {
-        /// In which way.
+        /// The way in which it is taken.
         by: SnapshotBy,
         /// The mover of its data; empty for the one of the backup.
         data_mover: String,
@@ -112,7 +112,7 @@ impl VolumeAction {
     }
 }
 
-/// In which way a snapshot is taken.
+/// The way in which a snapshot is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotBy {
     /// By the volume's CSI driver where it has one and CSI is switched on, else by a snapshotter of a plugin: `snapshot`.
@@ -130,7 +130,7 @@ pub enum SnapshotBy {
 pub struct VolumeRule<'a> {
     /// Its place among the policies for volumes of its document, from 1.
     pub number: usize,
-    /// Where that document is, such as `ConfigMap velero/policies`; empty when nobody has said it
+    /// The place of that document, such as `ConfigMap velero/policies`; empty when nobody has said it
     /// ([`super::ResourcePolicies::from_source`]).
     pub source: &'a str,
     /// The action that it asks for.
@@ -149,7 +149,7 @@ pub(super) struct VolumePolicy {
 
 #[derive(Clone, Debug)]
 struct Conditions {
-    /// From and to; zero is open.
+    /// The bounds, from and to; zero is open.
     capacity: Option<(Quantity, Quantity)>,
     storage_class: Vec<String>,
     nfs: Option<Nfs>,
