@@ -12,7 +12,7 @@ use block::Block;
 /// Bytes that are mostly the same as those that stand so far before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Likeness {
-    /// Where these bytes begin.
+    /// The offset at which these bytes begin.
     pub(crate) at: usize,
     /// The number of these bytes.
     pub(crate) length: usize,
@@ -37,7 +37,7 @@ const PLACES: u32 = 14;
 
 /// Compresses one text after the other, in the same memory.
 pub(crate) struct Deflater {
-    /// Where four bytes of this hash stood last, and the time before; plus one.
+    /// The last two offsets of four bytes with this hash, plus one.
     table: Vec<[u32; 2]>,
     block: Block,
 }

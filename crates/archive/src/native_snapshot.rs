@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::{gzip, sidecar};
 
-    /// In the order of the fields of Velero's own type, with what it leaves out.
+    /// A snapshot in the order of the fields of Velero's own type, with what it leaves out.
     const VELERO: &str = concat!(
         r#"[{"spec":{"backupName":"b","backupUID":"u","location":"default","persistentVolumeName":"pv-1","#,
         r#""providerVolumeID":"vol-1","volumeType":"io1","volumeAZ":"eu-central-1a","volumeIOPS":500},"#,

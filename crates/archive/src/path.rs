@@ -11,12 +11,12 @@ pub struct VersionDir {
     pub preferred: bool,
 }
 
-/// Where an object stands in the archive.
+/// The place of an object in the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectPath {
-    /// Which object.
+    /// The object.
     pub key: ObjectKey,
-    /// In which version directory; `None` for the plain path that every reader knows.
+    /// The version directory; `None` for the plain path that every reader knows.
     pub version: Option<VersionDir>,
 }
 

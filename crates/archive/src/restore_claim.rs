@@ -21,9 +21,10 @@ pub struct RestoreClaim {
     /// Namespace of the server that restores; empty when no server does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// When the claim was put.
+    /// The time when the claim was put.
     pub claimed: Timestamp,
-    /// Until when the originals of objects that were recreated or removed stay, also when the restore is deleted.
+    /// The time until which the originals of objects that were recreated or removed stay, also when the restore is
+    /// deleted.
     pub keep_replaced_until: Timestamp,
 }
 

@@ -158,11 +158,11 @@ pub struct Claim {
     /// Namespace of the server that writes; empty when no server does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Which attempt, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// When the claim was put.
+    /// The time when the claim was put.
     pub claimed: Timestamp,
-    /// When the run last showed that it is at work; absent until it has.
+    /// The time when the run last showed that it is at work; absent until it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refreshed: Option<Timestamp>,
 }
@@ -176,7 +176,7 @@ impl Claim {
         known && self.cluster_uid == cluster_uid && self.namespace == namespace
     }
 
-    /// When the run that put the claim is last known to have been at work.
+    /// The time when the run that put the claim is last known to have been at work.
     #[must_use]
     pub fn last_sign(&self) -> Timestamp {
         self.refreshed.map_or(self.claimed, |refreshed| refreshed.max(self.claimed))

@@ -47,7 +47,7 @@ pub enum ReadError {
     Damaged {
         /// The damage.
         what: String,
-        /// Where the header begins.
+        /// The offset at which the header begins.
         at: u64,
     },
     /// A bound was passed.

@@ -34,10 +34,10 @@ pub struct BackupVolumeInfo {
     /// The reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub skipped_reason: String,
-    /// When its saving began.
+    /// The time when its saving began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_timestamp: Option<Time>,
-    /// When that ended.
+    /// The time when its saving ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_timestamp: Option<Time>,
     /// [`SUCCEEDED`] or [`FAILED`]; empty while it is not known.

@@ -125,7 +125,7 @@ fn rows(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
     Ok(())
 }
 
-/// Rows are the same when they stand for the same version of the same object.
+/// The identity of a row: rows for the same version of the same object are equal.
 struct Identity<'a>(&'a Row);
 
 impl<'a> Identity<'a> {

@@ -17,7 +17,7 @@ pub struct TarballSummary {
     pub objects: u64,
 }
 
-/// Where a gzip member stands in the archive.
+/// The place of a gzip member in the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberRange {
     /// Offset in the tar.gz.
@@ -41,7 +41,7 @@ pub struct Row {
     pub name: Box<str>,
     /// True when the version is the preferred one.
     pub preferred: bool,
-    /// Which of the members of the archive it stands in.
+    /// The number of the archive's member that it stands in.
     pub member: u32,
     /// Offset of its first tar header within the member.
     pub offset: u32,

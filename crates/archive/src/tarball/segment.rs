@@ -15,7 +15,7 @@ pub const SEGMENT_SIZE: usize = 1 << 20;
 /// see that the second copy repeats the first. For a smaller body, the headers of two more gzip members cost more.
 pub(super) const COMPRESSED_ONCE: u64 = 32 << 10;
 
-/// Up to about [`SEGMENT_SIZE`] bytes of tar, and what stands in it.
+/// A piece of the tar, up to about [`SEGMENT_SIZE`] bytes, and the rows of its objects.
 #[derive(Debug, Default)]
 pub struct Segment {
     tar: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct Segment {
     rows: RowLines,
 }
 
-/// After the byte `at` of the tar, its bytes `body` come once more.
+/// A repetition: after the byte `at` of the tar, its bytes `body` come once more.
 #[derive(Debug)]
 struct Again {
     body: Range<usize>,
