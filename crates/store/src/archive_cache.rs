@@ -25,7 +25,7 @@ pub struct ArchiveCache {
     files: KeptFiles,
 }
 
-/// Which archive an index is of: one that is written again is another one.
+/// The archive that an index is of: one that is written again is another one.
 #[derive(Clone, Debug)]
 pub(crate) struct ArchiveVersion {
     pub(crate) place: String,
@@ -58,7 +58,7 @@ fn digest(parts: &[&str]) -> String {
 }
 
 impl ArchiveCache {
-    /// In this folder, which is made when something is kept, for its owner alone.
+    /// Creates the cache of this folder, which is made when something is kept, for its owner alone.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Self { files: KeptFiles::new(folder, MOST, SUFFIXES) }

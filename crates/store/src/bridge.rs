@@ -1,4 +1,4 @@
-//! From asynchronous bytes to a synchronous reader on another thread.
+//! Passes asynchronous bytes to a synchronous reader on another thread.
 
 use crate::stream::{StreamReceiver, stream};
 use bytes::{Buf, Bytes};

@@ -10,11 +10,11 @@ use serde_json::Value;
 use std::time::Duration;
 
 impl Store {
-    /// Deletes a backup: its record first, so that it is there whole or not at all, then every other file, and last the
-    /// claim, which says whose files are left of a deletion that was interrupted, and the record once more, because another
-    /// cluster may have stored it over the one that was there meanwhile ([`Store::change_record`]).
+    /// Deletes a backup: its record first, so that it is there whole or not at all; then every other file; and last the
+    /// claim, which tells whose files are left of a deletion that was interrupted. The record is deleted once more,
+    /// because another cluster may have stored it over the one that was there meanwhile ([`Store::change_record`]).
     ///
-    /// Nothing is read but names, and it is no error when there is nothing. Deleting again goes on where an interrupted
+    /// Only names are read, and it is no error when there is nothing. Deleting again goes on where an interrupted
     /// deletion was.
     ///
     /// # Errors
@@ -205,7 +205,7 @@ enum Folder {
     Files,
 }
 
-/// Where all files of a backup lie.
+/// The folder of all files of a backup.
 pub(crate) fn folder(name: &str) -> String {
     format!("{BACKUPS}{name}/")
 }

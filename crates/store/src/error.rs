@@ -17,7 +17,7 @@ pub enum StoreError {
     NoBackup {
         /// Its name.
         name: String,
-        /// Where it was looked for.
+        /// The location where it was looked for.
         place: String,
         /// The missing key.
         key: String,
@@ -57,7 +57,7 @@ pub enum StoreError {
         place: String,
         /// UID in the claim.
         uid: String,
-        /// When it was claimed.
+        /// The time when it was claimed.
         since: String,
     },
     /// The name of a restore is that of one of another cluster or server, whose files lie there.
@@ -74,7 +74,7 @@ pub enum StoreError {
         cluster: String,
         /// UID of the Restore that has it.
         uid: String,
-        /// When it was claimed.
+        /// The time when it was claimed.
         since: String,
     },
     /// Another run has claimed the name while this one wrote.
@@ -153,7 +153,7 @@ pub enum StoreError {
         /// The number of objects that came.
         got: usize,
     },
-    /// Nothing more is read: the operation ends early.
+    /// The operation ends early, and nothing more is read.
     #[error("the reading was stopped, because the operation ends early")]
     Stopped,
     /// A thread that worked for us died.

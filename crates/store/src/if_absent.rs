@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep};
 /// The longest time that a put without a condition may take between the look that found nothing and its end. A slower
 /// one proves nothing, because another writer may count its own by then.
 const LONGEST: Duration = Duration::from_secs(3);
-/// After what time what was put is read back: whoever has looked before this put has put its own by then, or was too slow.
+/// The time after which an object that was put is read back: any writer that looked before this put has put its own
+/// object by then, or was too slow.
 pub(crate) const SETTLED: Duration = Duration::from_secs(7);
 
 impl Store {

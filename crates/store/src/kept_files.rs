@@ -15,7 +15,7 @@ use tempfile::NamedTempFile;
 const LEAST: u64 = 4 << 10;
 /// The start of the name of a file that is being written.
 const NEW: &str = ".new-";
-/// After this long a file that is still being written is taken for one whose process has died.
+/// The age at which a file that is still being written is taken for one whose process has died.
 const WRITING: Duration = Duration::from_secs(3600);
 
 /// The folder. What cannot be read in it counts as absent.
@@ -43,7 +43,7 @@ struct Held {
 }
 
 impl KeptFiles {
-    /// In this folder, which is made when something is kept, for its owner alone.
+    /// Creates the keeper of this folder, which is made when something is kept, for its owner alone.
     pub(crate) fn new(folder: PathBuf, most: u64, suffixes: &'static [&'static str]) -> Self {
         Self { folder, most, suffixes, held: Arc::default() }
     }
@@ -58,8 +58,8 @@ impl KeptFiles {
         (digest == hex::encode(Sha256::digest(&content))).then(|| (words.to_owned(), content))
     }
 
-    /// Keeps a file, behind a line with these words and the digest of the content. Files that this process has not asked for so far go for it,
-    /// in the order of their names; where they are not enough, it is not kept.
+    /// Keeps a file, behind a line with these words and the digest of the content. Files that this process has not
+    /// asked for so far are removed for it, in the order of their names; where these are not enough, it is not kept.
     ///
     /// # Errors
     /// When the folder cannot be used.
@@ -160,7 +160,7 @@ mod tests {
 
     const SUFFIXES: &[&str] = &[".kept"];
 
-    /// With room for so many small files.
+    /// A folder with room for so many small files.
     fn files(folder: &Path, most: u64) -> KeptFiles {
         KeptFiles::new(folder.to_owned(), most * LEAST, SUFFIXES)
     }

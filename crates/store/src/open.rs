@@ -10,8 +10,9 @@ use std::path::PathBuf;
 pub struct OpenOptions {
     /// Bounds on the archive.
     pub limits: ReadLimits,
-    /// Where a copy of an archive may be kept while it is open: of one without index, or in a bucket that reads objects from their
-    /// beginning only. It has no name there, and its room is free again when the archive is dropped, or the process ends in any way.
+    /// The folder in which a copy of an archive may be kept while it is open: of an archive without index, or in a
+    /// bucket that reads objects from their beginning only. The copy has no name there, and its room is free again when
+    /// the archive is dropped, or the process ends in any way.
     pub scratch: PathBuf,
     /// Read the archive as if it had no index.
     pub ignore_index: bool,

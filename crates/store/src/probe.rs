@@ -43,9 +43,9 @@ impl Probed {
 }
 
 impl Store {
-    /// Puts an object twice on condition that there is none, and removes it: four small requests at most. Its key has `id`, which nobody
-    /// else may use at this time: whoever deletes it in between makes of a store that keeps conditions one that ignores them. One that is
-    /// left of before does no harm.
+    /// Puts an object twice on condition that there is none, and removes it: four small requests at most. Its key has
+    /// `id`, which nobody else may use at this time: if another process deletes it in between, a store that keeps
+    /// conditions looks like one that ignores them. An object that is left from an earlier probe does no harm.
     ///
     /// # Errors
     /// [`StoreError::Bucket`], as when nothing may be written there.

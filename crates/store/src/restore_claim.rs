@@ -1,4 +1,5 @@
-//! The files of a restore belong to whoever has claimed its name: two clusters that share a bucket may have a restore of one name.
+//! The claim of a restore on its name, by which its files belong to it: two clusters that share a bucket may have a
+//! restore of one name.
 
 use crate::if_absent::SETTLED;
 use crate::store::AT_ONCE;
@@ -11,8 +12,8 @@ use lifeboat_archive::restore_claim::{RESTORE_CLAIM_FORMAT, RestoreClaim};
 use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};
 use tokio::time::sleep;
 
-/// So old are claim and results of a restore of another cluster when its name may be taken. That of a cluster which lives for one night is free
-/// in the next one.
+/// The age of claim and results at which the name of another cluster's restore may be taken. The name of a cluster that
+/// lives for one night is free in the next one.
 const ABANDONED: SignedDuration = SignedDuration::from_hours(20);
 
 /// A restore, as the owner of files in the bucket.
@@ -26,7 +27,7 @@ pub struct RestoreOwner {
     pub cluster_uid: String,
     /// Namespace of the server that restores; empty when no server does.
     pub namespace: String,
-    /// Until when the originals of objects that it has recreated or removed stay.
+    /// The time until which the originals of objects that it has recreated or removed stay.
     pub keep_replaced_until: Timestamp,
 }
 

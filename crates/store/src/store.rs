@@ -28,7 +28,7 @@ pub(crate) const AT_ONCE: usize = 16;
 pub struct Store {
     /// Tries again what can pass.
     pub(crate) bucket: Retried,
-    /// For one request with all its attempts.
+    /// The time for one request with all its attempts.
     patience: Duration,
     /// The bucket's treatment of conditional puts.
     pub(crate) conditional_puts: ConditionalPuts,
@@ -43,7 +43,7 @@ pub struct BackupSummary {
     pub backup: Result<Box<Backup>, String>,
 }
 
-/// Which backup a record is of.
+/// The part of a record that names its backup.
 #[derive(Deserialize)]
 struct Named {
     #[serde(default)]
@@ -78,7 +78,7 @@ impl Store {
         Self::new(Arc::new(Memory::default()))
     }
 
-    /// Where this is, for people.
+    /// The place of the store, for people.
     #[must_use]
     pub fn describe(&self) -> String {
         self.bucket.describe()
@@ -151,7 +151,8 @@ impl Store {
         self.record_as(name).await
     }
 
-    /// The record of a backup, which names its folder: whoever goes by the name in it has this backup and no other.
+    /// The record of a backup. The name in it must be that of its folder, so that nobody who goes by that name gets
+    /// another backup.
     pub(crate) async fn record_as<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let key = BackupFile::Metadata.key(name);
         let bytes = self.read(&key).await?.ok_or_else(|| StoreError::NoBackup {

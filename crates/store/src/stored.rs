@@ -33,7 +33,7 @@ impl Store {
     /// [`Store::backup_file_content`] of a restore.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Store::backup_file_content`].
     pub async fn restore_file_content(
         &self,
         name: &str,

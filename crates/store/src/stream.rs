@@ -110,7 +110,7 @@ impl<T> StreamReceiver<T> {
     /// [`StreamReceiver::next`] on a thread that may block.
     ///
     /// # Errors
-    /// As there.
+    /// [`Broken`], as [`StreamReceiver::next`].
     pub fn blocking_next(&mut self) -> Result<Option<T>, Broken> {
         let piece = self.pieces.blocking_recv();
         self.or_end(piece)

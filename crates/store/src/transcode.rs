@@ -56,7 +56,7 @@ pub(crate) async fn copied(stream: ByteStream, key: &str, options: &OpenOptions)
     }
 }
 
-/// A file without a name: it holds Secrets, and goes with this process however that ends.
+/// Creates a file without a name: it holds Secrets, and is gone when this process ends in any way.
 fn new_file(options: &OpenOptions) -> Result<File, StoreError> {
     tempfile::tempfile_in(&options.scratch)
         .map_err(|source| StoreError::Scratch { place: options.scratch.display().to_string(), source })

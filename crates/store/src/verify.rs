@@ -31,7 +31,7 @@ pub struct Verification {
 /// A problem of a file or object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyProblem {
-    /// Which file or object.
+    /// The file or object.
     pub what: String,
     /// The problem.
     pub problem: String,

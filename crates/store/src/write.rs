@@ -180,7 +180,7 @@ pub(crate) fn encode_claim(claim: &Claim) -> Result<Vec<u8>, StoreError> {
 }
 
 impl BackupWriter {
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.claim.attempt
@@ -204,8 +204,8 @@ impl BackupWriter {
         Ok(size)
     }
 
-    /// After a file of this size was stored: beside the upload that became the file there may be another, because the
-    /// answer to its beginning was lost and the upload was begun again.
+    /// Ends uploads beside the one that became a file of this size: there may be another, because the answer to its
+    /// beginning was lost and the upload was begun again.
     async fn end_uploads(&self, size: u64) {
         if size >= SMALLEST_UPLOAD
             && let Err(e) = self.store.abort_uploads(&self.name).await
@@ -437,7 +437,7 @@ mod tests {
         }
     }
 
-    /// Whatever the order of their requests.
+    /// The order of their requests does not matter.
     #[tokio::test]
     async fn two_who_take_a_claim_at_once_are_two_attempts_of_which_one_counts() {
         // Each taker makes up to seven requests.
