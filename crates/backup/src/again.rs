@@ -38,8 +38,8 @@ const ROUNDS: usize = 16;
 /// Batches between saving and gathering.
 const WAITING: usize = 4;
 
-/// Reads these objects and saves them, each with the object whose operation names it. What cannot be saved stands in the
-/// journal, and the others go on.
+/// Reads these objects and saves them, each with the object whose operation names it. Objects that cannot be saved are
+/// errors in the journal, and the others go on.
 pub(crate) async fn save_again(
     wanted: BTreeMap<ObjectKey, ObjectKey>,
     record: &Backup,

@@ -23,7 +23,8 @@ const FORGETTING: Duration = Duration::from_secs(30);
 /// Notes that are read, and written, at once.
 const AT_ONCE: usize = 16;
 
-/// The notes of a backup, those of its native snapshots also in its folder in the bucket. `cancel` ends the waiting for that.
+/// The notes of a backup; notes of its native snapshots are kept in its folder in the bucket too. `cancel` ends the
+/// waiting for the bucket.
 #[must_use]
 pub fn noted_beside_claim(
     records: Arc<dyn Records>,
@@ -34,8 +35,8 @@ pub fn noted_beside_claim(
     Arc::new(BesideClaim { records, store: store.clone(), backup: backup.to_owned(), cancel: cancel.clone() })
 }
 
-/// Removes what is noted beside the claim of a backup that has its record now, which tells of its snapshots. What stays does no harm: it
-/// goes with the backup.
+/// Removes the notes beside the claim of a backup that has its record now, which lists its snapshots. Notes that stay
+/// do no harm: they are deleted with the backup.
 pub(crate) async fn forget_beside_claim(backup: &str, env: &Env) {
     let why = match timeout(FORGETTING, forget(&env.store, backup)).await {
         Ok(Ok(())) => return,

@@ -46,7 +46,8 @@ impl Fates {
         Self { all: Mutex::new(All { indexed: vec![None; indexed], outsiders: HashMap::new() }) }
     }
 
-    /// Begins an object; gives its fate when that was done before. One that was left out is begun again when it must be there.
+    /// Begins an object; gives its fate when that was done before. An object that was left out is begun again when it
+    /// must be there.
     pub(crate) fn begin(&self, who: Who, must_include: bool) -> Option<Fate> {
         let mut all = self.lock();
         match all.of(who) {

@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, HashMap};
 /// is what [`lifeboat_store::Store::backup`] gives; one that is not to be finalized is given back as it is. Of a backup
 /// that the user has cancelled nothing is saved again, which is an error in its results.
 ///
-/// It may be cut off anywhere and done again. The backup can be proved ([`lifeboat_store::Store::verify`]) and restored at
-/// every moment. What is saved again is in memory until it is stored.
+/// It may be cut off anywhere and done again. The backup can be proved ([`lifeboat_store::Store::verify`]) and restored
+/// at every moment. Objects that are saved again are in memory until they are stored.
 ///
 /// # Errors
 /// [`FinalizeError`]. Objects that cannot be saved again are errors in the results, and the backup is `PartiallyFailed`.
@@ -88,7 +88,7 @@ fn has_snapshots(operations: &[BackupOperation]) -> bool {
     operations.iter().any(|operation| operation.spec.backup_item_action == SNAPSHOT_ACTION)
 }
 
-/// Brings what is to be stored into the status.
+/// Brings the counts of errors, warnings and added objects into the status.
 fn take_over(status: &mut BackupStatus, change: &Changes) {
     let count = |set: usize| i64::try_from(set).unwrap_or(i64::MAX);
     if let Some(results) = &change.results {
@@ -177,7 +177,7 @@ impl Before {
         Ok(Changes { objects, files, results: told.results, added })
     }
 
-    /// Results and log, with what was told up to now.
+    /// The results and the log, with everything that was reported up to now.
     fn told(&self, env: &Env) -> Result<Changes, StoreError> {
         let closed = env.operation.journal.close();
         let mut results = self.results.clone();

@@ -1,7 +1,8 @@
-//! Runs the hooks of pods around what is saved of them (backup.md 1.13, 2.5), so that no application stays frozen.
+//! Runs the hooks of pods around their backup (backup.md 1.13, 2.5), so that no application stays frozen.
 //!
-//! Commands run as tasks of their own, which outlive the worker that waits for them: when an operation is broken off, what
-//! froze an application has come to its end, or has no time left, before the command that thaws it runs for the last time.
+//! Commands run as tasks of their own, which outlive the worker that waits for them: when an operation is broken off, a
+//! command that froze an application has ended, or has no time left, before the command that thaws it runs for the last
+//! time.
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -70,7 +71,7 @@ impl Commands {
         Self { cluster: cluster.clone(), operation: operation.clone(), owed, shared: Arc::default() }
     }
 
-    /// Runs the hooks of a pod before its backup, in their order. What goes wrong is in the results.
+    /// Runs the hooks of a pod before its backup, in their order. Errors are in the results.
     pub(crate) async fn quiesce(&self, pod: HookPod, hooks: PodHooks, tally: &mut HookTally) -> Quiesced {
         let PodHooks { pre, post, warnings } = hooks;
         let key = pod.key();
@@ -127,8 +128,8 @@ impl Commands {
         Time::new(end.unwrap_or(Timestamp::MAX))
     }
 
-    /// The pod as it is now: it may have been replaced since it was listed, and commands go by its name. One that is not there
-    /// any more has ended.
+    /// Reads the pod as it is now: it may have been replaced since it was listed, and commands are sent by name. A pod
+    /// that is not there any more has ended.
     async fn as_it_is(&self, listed: HookPod, key: &ObjectKey) -> HookPod {
         match self.read(key).await {
             Ok(Some(pod)) => pod,
@@ -257,10 +258,10 @@ impl Commands {
         running.spawn(command);
     }
 
-    /// Ends what an operation leaves that was broken off: waits for the commands that are under way, a while, and runs the
-    /// hooks that are owed. Commands that take longer are waited for as long as they have time, because one may freeze its
-    /// application until then and nothing can end it; the hooks run once more then. It does not ask the notes: they go with
-    /// their owner.
+    /// Ends the hooks of an operation that was broken off: waits a while for the commands that are under way, and runs
+    /// the hooks that are owed. Commands that take longer are waited for as long as they have time, because such a
+    /// command may freeze its application until then and nothing can end it; the hooks run once more then. The notes
+    /// are not read: they are deleted with their owner.
     pub(crate) async fn end(&self) {
         let mut running = std::mem::take(&mut *lock(&self.shared.running));
         let have_ended = timeout(GRACE, async { while running.join_next().await.is_some() {} }).await.is_ok();

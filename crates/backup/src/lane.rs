@@ -59,10 +59,10 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Resolves what the actions apply to against what the cluster serves.
+    /// Resolves the scopes of the actions against the types that the cluster serves.
     ///
     /// # Errors
-    /// When the label selector of one cannot be read: it cannot be known what it must see.
+    /// When the label selector of an action cannot be read: its objects are not known then.
     pub(crate) fn new(catalog: &Catalog, actions: &Actions, csi: Option<CsiSnapshots>) -> Result<Self, BackupError> {
         let own = built_in(&Known { csi: csi.clone(), ..Known::default() });
         let backup_item = own
@@ -87,7 +87,7 @@ impl Lane {
         self.types.contains(&resource.group_resource())
     }
 
-    /// The backup item actions in the order in which they are called, the engine's own with what they go by.
+    /// The backup item actions in the order in which they are called, the engine's own with their context.
     pub(crate) fn backup_item(
         &self,
         bindings: Arc<Bindings>,

@@ -18,7 +18,7 @@ pub(crate) const FETCHING: &str = "fetching related objects";
 /// Rounds in which these objects bring further ones.
 const ROUNDS: usize = 16;
 
-/// Both lanes at their end, so that what comes late can take either.
+/// Both lanes at their end, so that objects that come late can take either.
 pub(crate) struct Late {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,

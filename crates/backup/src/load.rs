@@ -8,7 +8,8 @@ use lifeboat_cluster::{Cluster, ConfigMapError};
 use lifeboat_object::Place;
 use lifeboat_select::{BackupFilter, PolicyUse, ResourcePolicies, RulesText};
 
-/// The policies of a backup, behind them those for the volumes of all backups. What has no effect is a warning.
+/// The policies of a backup, followed by the policies for the volumes of all backups. A policy without effect is a
+/// warning.
 ///
 /// # Errors
 /// [`ValidationErrors`] that say what is wrong with them.

@@ -79,7 +79,7 @@ impl Pass {
         Ok(self)
     }
 
-    /// Takes an object that a list has brought. One that was not asked for may still be asked for.
+    /// Takes an object that a list has brought. An object that was not asked for may still be asked for later.
     fn take_listed(&mut self, item: Item) -> Option<Entry> {
         if let Err(reason) = self.scope.includes_listed(&item) {
             *self.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
@@ -94,8 +94,8 @@ impl Pass {
         self.seen.contains(&key.digest())
     }
 
-    /// The entry to write for an object; `None` when it is out of scope or was saved before. One that must be included is in
-    /// scope unless it is being deleted.
+    /// The entry to write for an object; `None` when it is out of scope or was saved before. An object that must be
+    /// included is in scope unless it is being deleted.
     pub(crate) fn take(&mut self, item: Item, must_include: bool) -> Option<Entry> {
         let entry = self.entry(item, must_include);
         if entry.is_none() {

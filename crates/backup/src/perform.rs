@@ -29,7 +29,7 @@ pub(crate) struct Said {
     pub(crate) skip: bool,
     /// The additional items must be in the backup.
     pub(crate) must_include: bool,
-    /// The object was changed by taking out what was said.
+    /// The object was changed by taking out its instructions.
     pub(crate) is_changed: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn may_speak(body: &[u8]) -> bool {
         .any(|text| memchr::memmem::find(body, text).is_some())
 }
 
-/// Reads what an answered object says to the engine, and takes it out: it is not saved.
+/// Reads the instructions to the engine in an object that an action gave back, and takes them out: they are not saved.
 pub(crate) fn listen(object: &mut Value) -> Said {
     let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
     let Some(annotations) = annotations else { return Said { skip: false, must_include: false, is_changed: false } };

@@ -37,7 +37,7 @@ const PASSING: &str = "processing objects";
 /// The stages between the lists and the archive, running.
 pub(crate) struct Processed {
     pub(crate) entries: StreamReceiver<Entries>,
-    /// Gives what was learned of the objects when their stream ends.
+    /// Gives the facts about the objects when their stream ends.
     pub(crate) learned: oneshot::Receiver<Learned>,
     /// Gives the error of an action that ends the operation.
     pub(crate) refusal: oneshot::Receiver<Refusal>,
@@ -102,7 +102,7 @@ pub(crate) fn process(
     Processed { entries, learned, refusal }
 }
 
-/// Waits for both lanes, and brings in what is known only then.
+/// Waits for both lanes, and brings in the objects that are known only then.
 async fn bring_together(
     passed: oneshot::Receiver<Result<Pass, Stopped>>,
     acted: oneshot::Receiver<Result<Acted, Stopped>>,

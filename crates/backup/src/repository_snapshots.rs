@@ -1,4 +1,5 @@
-//! Keeps the IDs of what a backup of Velero's has in the repositories of movers, before the files go that name it.
+//! Keeps the IDs of a Velero backup's snapshots in the repositories of movers, before the files are deleted that name
+//! them.
 
 use crate::env::Env;
 use lifeboat_api::Backup;
@@ -40,7 +41,8 @@ async fn keep(name: &str, uid: &str, env: &Env) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A list beside the archive. One that is damaged names nothing, now or later: that is told, and the backup can be deleted all the same.
+/// Reads a list beside the archive. A damaged list names nothing, now or later: that is reported, and the backup can be
+/// deleted all the same.
 async fn read<T: DeserializeOwned>(name: &str, file: BackupFile, env: &Env) -> Result<Vec<T>, StoreError> {
     match env.store.backup_file::<Option<Vec<T>>>(name, file).await {
         Ok(list) => Ok(list.flatten().unwrap_or_default()),

@@ -63,9 +63,9 @@ const WAITING: usize = 4;
 
 /// Makes a backup: claims its name, lists the cluster, writes the archive, and commits.
 ///
-/// Objects that fail are in the results and the others go on. Running it again with the same UID takes up what an
-/// interrupted run left, and finds a backup that was committed as it is. One whose actions have begun asynchronous operations
-/// is committed too, and pending: nothing runs for it then.
+/// Objects that fail are in the results and the others go on. Running it again with the same UID continues from where
+/// an interrupted run was, and returns a committed backup unchanged. A backup whose actions have begun asynchronous
+/// operations is committed too, and pending: nothing runs for it then.
 ///
 /// # Errors
 /// [`BackupError`]; then the name stays claimed and nothing else is visible.

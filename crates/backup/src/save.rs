@@ -1,5 +1,5 @@
-//! Saves one object of the action lane: its actions in their order, what they name before it, then the object itself
-//! (backup.md 2.1, 2.2).
+//! Saves one object of the action lane: runs its actions in their order, saves the objects that they name, then the
+//! object itself (backup.md 2.1, 2.2).
 
 use crate::actions::service_account::Digest;
 use crate::deeds::{Deeds, Wish};
@@ -161,7 +161,7 @@ impl Worker {
         &self.desk
     }
 
-    /// Sends what is left, and gives what was learned.
+    /// Sends the remaining entries, and gives the result.
     pub(crate) async fn end(self) -> Result<Acted, Stopped> {
         self.out.end().await?;
         Ok(Acted { desk: self.desk, deeds: self.deeds })
@@ -318,7 +318,7 @@ impl Worker {
         Ok(Made::Entry(if is_changed { Entry::changed(item, object) } else { Entry::as_sent(item) }))
     }
 
-    /// Saves what an action names for an object, before that; the inner error is that of the object.
+    /// Saves the objects that an action names for an object, before that; the inner error is that of the object.
     async fn all_additional(
         &mut self,
         item: &Item,

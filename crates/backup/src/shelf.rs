@@ -1,7 +1,7 @@
 //! Keeps bodies until their turn comes, in any order: some in memory, the others on disk.
 //!
-//! They take nothing of the budget that reading needs: what has no room in the shelf's own part of the memory goes to disk at
-//! once.
+//! They take nothing of the budget that reading needs: bodies without room in the shelf's own part of the memory go to
+//! disk at once.
 
 use crate::scratch::Scratch;
 use bytes::Bytes;
@@ -31,7 +31,7 @@ impl Shelf {
         Self { room, scratch: Scratch::new(folder) }
     }
 
-    /// The folder of what lies on disk, for people.
+    /// The folder of the bodies on disk, for people.
     pub(crate) fn folder(&self) -> &str {
         self.scratch.place()
     }

@@ -1,4 +1,4 @@
-//! Takes in the objects of the action lane until all of them are known: their bodies go on the shelf, what is known of them
+//! Takes in the objects of the action lane until all of them are known: their bodies go on the shelf, facts about them
 //! into the index. It waits for no action and no upload.
 
 use crate::actions::service_account::{Binding, Bindings, Digest};
@@ -112,7 +112,7 @@ impl Shelves {
         }
     }
 
-    /// An object that lies on the shelf. One that cannot be read is told when its turn comes.
+    /// Reads an object from the shelf. A read error is reported in the object's turn.
     pub(crate) async fn read(&self, number: usize) -> Option<Item> {
         let record = self.index.records().get(number)?;
         let Body::Shelf(place) = &record.body else { return None };

@@ -217,7 +217,7 @@ pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&st
     left.is_empty()
 }
 
-/// The same; gives what is left, which is not told yet.
+/// The same; gives the snapshots that are left, which are not reported yet.
 async fn removed_csi(
     backup_uid: &str,
     env: &Env,
@@ -291,8 +291,8 @@ pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeS
     left.filter(|(is_told, _)| *is_told).for_each(|(_, why)| tell_left(&env.operation, &why));
 }
 
-/// Removes the native snapshots that are noted among the records of a backup and `which` selects. Gives what is left, which is not
-/// told yet; `None` when that is not known, which is.
+/// Removes the native snapshots that are noted among the records of a backup and `which` selects. Gives the snapshots
+/// that are left, which are not reported yet; `None` when they are not known, which is reported.
 pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bool) -> Option<Vec<Left>> {
     let (operation, journal) = (&env.operation, &env.operation.journal);
     let removing = remove_noted(operation, &env.actions.volume_snapshotters, &which);

@@ -1,4 +1,4 @@
-//! Lets reading go on when what follows is slow: what the memory budget cannot hold waits on disk.
+//! Lets reading go on when later stages are slow: objects that the memory budget cannot hold wait on disk.
 //!
 //! The API server cuts an answer that is not read for a minute, so reading must not wait for an upload.
 
@@ -57,7 +57,7 @@ pub(crate) struct Intake {
     overflow: StreamSender<Raw>,
 }
 
-/// The budget, and what it takes to make a batch.
+/// The budget, and everything that is needed to make a batch.
 #[derive(Clone)]
 struct Out {
     budget: Arc<Semaphore>,

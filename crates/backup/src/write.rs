@@ -29,7 +29,7 @@ fn died(_: JoinError) -> Broken {
     Broken("compressing the archive")
 }
 
-/// A compressed segment, the memory that its objects took, and what can be used again.
+/// A compressed segment, the memory that its objects took, and the parts that can be used again.
 type Compressed = (Member, Vec<OwnedSemaphorePermit>, Segment, Packer);
 
 /// Runs until the end of the objects is said, sending the bytes of the archive to `upload`. The end of those is for the

@@ -1,4 +1,4 @@
-//! `velero.io/pv`: what belongs to a claim, and what is taken out of it (backup.md 1.11, 2.3).
+//! `velero.io/pv`: names the volume of a claim, and takes fields out of the claim (backup.md 1.11, 2.3).
 
 use crate::actions::read::key;
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use lifeboat_object::{Head, Item, ObjectKey, Text, is_there, view};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A claim and what the volume information says of it.
+/// The facts about a claim: its volume, its phase and its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) namespace: String,
@@ -65,7 +65,7 @@ impl ClaimView {
     }
 }
 
-/// The facts of a claim; one that is shaped otherwise has none.
+/// The facts of a claim; a claim of another shape has none.
 pub(crate) fn claim(item: &Item, group_label: &str) -> Claim {
     let view = view::<ClaimView>(&item.body).unwrap_or_default();
     let Head { namespace, name, labels, .. } = &item.head;

@@ -128,7 +128,7 @@ pub(super) fn case(actions: Vec<Arc<dyn BackupItemAction>>) -> Case {
 }
 
 impl Case {
-    /// Walks over these objects, `type/name` and their annotations. Gives what came of it, and the bodies.
+    /// Walks over these objects, `type/name` and their annotations. Gives the result, and the bodies.
     pub(super) async fn walk(self, objects: &[(&str, Value)]) -> (Seen, BTreeMap<String, String>) {
         let mut tasks = JoinSet::new();
         let mut env = if self.answers.is_empty() {
