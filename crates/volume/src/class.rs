@@ -57,7 +57,7 @@ const NAME_ONE: &str =
     "name one in the annotation velero.io/csi-volumesnapshot-class of the claim, or put the label of that name on one";
 const MAKE_ONE: &str = "make a VolumeSnapshotClass of the driver";
 
-/// The classes of a cluster, and what a backup's annotations say of them.
+/// The classes of a cluster, and those that a backup's annotations name.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotClasses {
     classes: Vec<SnapshotClass>,
@@ -66,7 +66,8 @@ pub struct SnapshotClasses {
 }
 
 impl SnapshotClasses {
-    /// These classes, for a backup with these annotations. One that is there twice, as a list that was interrupted may bring it, is one.
+    /// Creates the set of these classes, for a backup with these annotations. A class that is listed twice, as in a
+    /// list that was interrupted, counts once.
     #[must_use]
     pub fn new(mut classes: Vec<SnapshotClass>, annotations: &BTreeMap<String, String>) -> Self {
         classes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -77,8 +78,8 @@ impl SnapshotClasses {
         Self { classes, of_backup: of_backup.collect() }
     }
 
-    /// The class for a volume of a driver: what the claim names, what the policy names, what the backup names; else the first class
-    /// with the label, the first default one, the only one.
+    /// The class for a volume of a driver: the one that the claim names, the policy names, or the backup names; else
+    /// the first class with the label, the first default one, the only one.
     ///
     /// compat: a name that is not that of a class of the driver does not count.
     ///

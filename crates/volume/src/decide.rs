@@ -7,7 +7,7 @@ use lifeboat_select::{ResourcePolicies, SnapshotBy, VolumeAction, VolumeFacts, V
 /// The rules of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// The policies of the backup, behind them those of all backups.
+    /// The policies of the backup, followed by the policies of all backups.
     pub policies: Option<&'a ResourcePolicies>,
     /// Settings of the backup and the server for all volumes.
     pub flags: &'a Flags,
@@ -57,7 +57,7 @@ pub fn decide(volume: Volume<'_>, rules: Rules<'_>) -> Verdict {
     }
 }
 
-/// A claim without a volume has no data, whatever is said of it.
+/// A claim without a volume has no data, whatever policies and annotations ask for.
 fn without_volume(claim: &Claim, rule: Option<VolumeRule<'_>>) -> Verdict {
     let why = match (&claim.volume, rule) {
         (_, Some(rule)) if *rule.action == VolumeAction::Skip => policy(rule, None),
@@ -165,7 +165,7 @@ impl<'a> Subject<'a> {
         asking.find(|(pod, volume)| pod.is_running && volume.is_mounted).or(first)
     }
 
-    /// Saves the files from within one of these pods, if that can be.
+    /// Saves the files from within one of these pods, if that is possible.
     fn way_by_files(&self, mounts: &[(&Pod, &PodVolume)]) -> Result<Way, Hindrance> {
         if self.facts.volume_type == "hostPath" {
             return Err(Hindrance::HostPath);

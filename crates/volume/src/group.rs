@@ -49,8 +49,8 @@ pub struct GroupRules {
 }
 
 impl GroupRules {
-    /// These classes, or why they are not known, for a backup with these annotations. One that is there twice, as a list that was interrupted
-    /// may bring it, is one.
+    /// Creates the rules from these classes, or from the reason for which they are not known, for a backup with these
+    /// annotations. A class that is listed twice, as in a list that was interrupted, counts once.
     #[must_use]
     pub fn new(classes: Result<Vec<GroupClass>, String>, annotations: &BTreeMap<String, String>) -> Self {
         let of_backup = annotations.iter().filter_map(|(key, class)| {
@@ -65,8 +65,8 @@ impl GroupRules {
         Self { classes, of_backup: of_backup.collect(), outside: Vec::new() }
     }
 
-    /// Adds claims with the label that are not in the backup: their volumes are snapshotted with the group all the same. One that is there
-    /// twice is one too.
+    /// Adds claims with the label that are not in the backup: their volumes are snapshotted with the group all the
+    /// same. A claim that is listed twice counts once.
     #[must_use]
     pub fn with_outside(self, mut outside: Vec<Claim>) -> Self {
         outside.sort_by(|a, b| a.key.cmp(&b.key));
@@ -74,8 +74,8 @@ impl GroupRules {
         Self { outside, ..self }
     }
 
-    /// The class for a group of volumes of one driver: what its claims name, what the backup names; else the one with the label, or
-    /// the only one.
+    /// The class for a group of volumes of one driver: the one that its claims name or the backup names; else the one
+    /// with the label, or the only one.
     ///
     /// Unlike Velero, which takes a name of the first claim unchecked, a class that is not there, or is of another driver, is found
     /// here, and one without the label is taken when there is no other.

@@ -8,7 +8,7 @@ pub enum Line {
     /// The queue of all others.
     #[default]
     Common,
-    /// Pods stand still meanwhile: it does not queue behind those that harm nobody by waiting.
+    /// The queue for pods that stand still meanwhile: they do not wait behind those that harm nobody by waiting.
     Frozen,
 }
 

@@ -1,4 +1,4 @@
-//! The volume information of a backup (backup.md 4.8), from what was decided and what came of it.
+//! Makes the volume information of a backup (backup.md 4.8) from decisions and outcomes.
 
 use crate::facts::{ClaimKey, PersistentVolume};
 use crate::survey::{Decided, Verdicts};
@@ -212,8 +212,8 @@ fn base(decided: &Decided, verdicts: &Verdicts, saved: &Saved) -> BackupVolumeIn
     }
 }
 
-/// The names of the volumes in scope that nothing protects, sorted: as [`Decided::name`] gives them. A claim without a volume has
-/// no data, and what a policy skips is left out on purpose.
+/// The names of the volumes in scope that nothing protects, sorted: as [`Decided::name`] gives them. A claim without a
+/// volume has no data, and a volume that a policy skips is left out on purpose.
 #[must_use]
 pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<String> {
     let is_unprotected = |decided: &&Decided| {

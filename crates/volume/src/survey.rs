@@ -1,4 +1,4 @@
-//! Takes in what is read of pods, claims and volumes, and decides about all of them when all are known.
+//! Collects facts about pods, claims and volumes, and decides about all of them when all are known.
 
 use crate::class::{ClassChoice, SnapshotClasses};
 use crate::decide::{Rules, Volume, decide};
@@ -26,7 +26,7 @@ pub struct Decided {
     pub claim: Option<ClaimKey>,
     /// The name of its PersistentVolume.
     pub volume: Option<String>,
-    /// Namespace and name of the pod, and the name of the volume in the pod, of one that has no claim.
+    /// Namespace and name of the pod, and the name of the volume in the pod, for a volume without a claim.
     pub of_pod: Option<(String, String, String)>,
     /// The decision about it, with the reason.
     pub verdict: Verdict,
@@ -224,8 +224,8 @@ impl Verdicts {
         self.beside_groups.get(&(namespace.to_owned(), value.to_owned())).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Decides which groups can be snapshotted, and with which class. The claims of one that cannot be are not snapshotted, or by
-    /// themselves where the backup allows that. Gives what people must know of groups.
+    /// Decides which groups can be snapshotted, and with which class. The claims of a group that cannot be are not
+    /// snapshotted, or by themselves where the backup allows that. Gives messages for people about groups.
     pub fn settle_groups(&mut self, flags: &Flags, rules: &GroupRules) -> Vec<GroupNote> {
         let mut notes = Vec::new();
         for ((namespace, value), due) in self.groups() {
@@ -283,7 +283,7 @@ impl Verdicts {
         }
     }
 
-    /// Adds what was read and not decided about in time: nothing is saved of its data.
+    /// Adds claims and volumes that were not read in time for the decision: nothing is saved of their data.
     pub fn came_late(&mut self, late: Survey) {
         for (key, claim) in late.claims {
             if self.of_claims.contains_key(&key) {

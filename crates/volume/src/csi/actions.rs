@@ -55,8 +55,8 @@ fn finalizes(backup: &Backup) -> bool {
     matches!(backup.status.phase, Some(BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed))
 }
 
-/// `velero.io/csi-pvc-backupper`: a claim names the snapshot of its volume. One whose snapshot failed is saved all the same, and the
-/// failure is told once, with the volume.
+/// `velero.io/csi-pvc-backupper`: a claim names the snapshot of its volume. A claim whose snapshot failed is saved all
+/// the same, and the failure is reported once, with the volume.
 ///
 /// compat: Velero leaves such a claim out, and the pods that mount it.
 struct ClaimAction {
@@ -153,8 +153,8 @@ impl SnapshotAction {
         Ok(Some(StandsFor { content, group: None }))
     }
 
-    /// A VolumeSnapshot, as the look at all of the backup has seen it, or read alone when that has not. One that is gone is bound still to
-    /// the content that keeps its snapshot.
+    /// A VolumeSnapshot, as the look at all of the backup has seen it, or read alone when it was not seen. A
+    /// VolumeSnapshot that is gone is still bound to the content that keeps its snapshot.
     async fn snapshot(&self, namespace: &str, name: &str) -> Result<Bound, ActionError> {
         let look = self.snapshots.look().await?;
         if let Some(seen) = look.snapshot(namespace, name) {

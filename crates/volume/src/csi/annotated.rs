@@ -1,5 +1,5 @@
-//! VolumeSnapshots whose annotations alone name what is in the storage: those of the CSI plugin of old versions of Velero, whose backups do
-//! not say which content one is bound to.
+//! VolumeSnapshots whose annotations alone name the snapshot in the storage: those of the CSI plugin of old versions of
+//! Velero, whose backups do not say which content a VolumeSnapshot is bound to.
 
 use super::answer::text;
 use super::api::SnapshotApi;

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 const BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
 /// The longest time that a driver may take to take a snapshot before it is asked to delete it all the same.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The longest time that a driver may take to begin, after which it is taken for one that does not.
+/// The longest time that a driver may take to begin; after it the driver is taken to ignore the request.
 const BEGUN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -61,9 +61,9 @@ pub(crate) async fn remove(api: SnapshotApi<'_>, namespace: &str, name: &str) ->
     Ok(())
 }
 
-/// Waits until the driver of a VolumeSnapshot has ended what it was asked for, for 20 s at most, and for two seconds until it begins. The
-/// csi-snapshotter overlooks a deletion that comes before: it hears of it when it looks at all contents again, after a quarter of an
-/// hour.
+/// Waits until the driver of a VolumeSnapshot has ended its work, for 20 s at most, and for two seconds until it
+/// begins. The csi-snapshotter overlooks a deletion that comes before: it hears of it when it looks at all contents
+/// again, after a quarter of an hour.
 ///
 /// # Errors
 /// [`CsiError`]: of the API server.

@@ -1,4 +1,5 @@
-//! Velero's delete item action of CSI snapshots (backup.md 5.2): removes what a backup keeps in the storage.
+//! Velero's delete item action of CSI snapshots (backup.md 5.2): removes the snapshots that a backup keeps in the
+//! storage.
 
 use super::answer::{failed, text};
 use super::api::SnapshotApi;
@@ -27,8 +28,9 @@ const DELETED: Duration = Duration::from_secs(120);
 /// The first and the longest pause between two looks at a content.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
-/// The actions, in the order in which they are called, for a backup whose archive has these snapshots. In a cluster that serves no
-/// snapshots they fail: nothing there can delete them. What is not known to be gone when they have succeeded is added to `unproven`.
+/// The actions, in the order in which they are called, for a backup whose archive has these snapshots. In a cluster
+/// that serves no snapshots they fail: nothing there can delete them. Snapshots that are not known to be gone when they
+/// have succeeded are added to `unproven`.
 #[must_use]
 pub fn delete_actions(
     cluster: &Cluster,

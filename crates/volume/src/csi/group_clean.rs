@@ -1,6 +1,8 @@
-//! Takes the objects of a group of snapshots out of the cluster: all of them or none, because drivers delete groups as a whole.
+//! Takes the objects of a group of snapshots out of the cluster: all of them or none, because drivers delete groups as
+//! a whole.
 //!
-//! As long as a VolumeGroupSnapshot is there, whatever is done to it and its members can be taken up again: it goes last.
+//! As long as a VolumeGroupSnapshot is there, any work on it and its members can be taken up again: so it is deleted
+//! last.
 
 use super::answer::{is_being_deleted, text};
 use super::api::{SnapshotApi, each, selected};
@@ -44,8 +46,8 @@ struct Belongings {
 }
 
 impl Groups<'_> {
-    /// Removes a group with its members and their contents, and leaves what lies in the storage: all contents are told to retain it
-    /// first. Done again, it finds less to do.
+    /// Removes a group with its members and their contents, and leaves the snapshots in the storage: all contents are
+    /// told to retain them first. Done again, it finds less to do.
     pub(crate) async fn release(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
         let Some((_, belongings)) = self.look(namespace, name).await? else { return Ok(()) };
         // Nothing is removed from the cluster before all contents are known to keep what they stand for.
@@ -74,10 +76,11 @@ impl Groups<'_> {
         Ok(())
     }
 
-    /// Removes a group, with it its members, and all of it in the storage, whatever its class says; waits a while until it is gone.
+    /// Removes a group, with it its members, and all of it in the storage, whatever its class says; waits a while until
+    /// it is gone.
     ///
     /// # Errors
-    /// [`CsiError`]; of [`CsiError::Remains`] the driver keeps it, and it goes when that answers.
+    /// [`CsiError`]; after [`CsiError::Remains`] the driver still keeps it, and it is gone once the driver answers.
     pub(crate) async fn remove(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
         let Some((group, Belongings { contents, members })) = self.look(namespace, name).await? else { return Ok(()) };
         self.set_policies(&members, DeletionPolicy::Delete).await?;

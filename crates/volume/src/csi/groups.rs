@@ -72,7 +72,7 @@ impl CsiSnapshots {
         self.spawn(async move { this.take_group(&group, line, promises).await });
     }
 
-    /// Takes the group, or each of its members where the backup allows that, and tells what came of each.
+    /// Takes the group, or each of its members where the backup allows that, and gives the outcome of each.
     async fn take_group(&self, group: &ClaimGroup, line: Line, promises: Vec<Promise>) {
         let why = match self.take_together(group, line).await {
             Ok(taken) => {
@@ -296,8 +296,8 @@ impl CsiSnapshots {
         }
     }
 
-    /// Removes what was begun and failed. Where that fails too, the end of the backup does it, also where its claims have other
-    /// snapshots by then.
+    /// Removes objects that were begun and failed. Where that fails too, the end of the backup does it, also where its
+    /// claims have other snapshots by then.
     async fn give_up_group(&self, types: &GroupTypes, created: Created<'_>) {
         if (self.operation.fence)().is_err() {
             // Who has taken the backup over has taken up what is there.
@@ -364,7 +364,7 @@ struct Matched {
 }
 
 impl ClaimGroup {
-    /// Finds the snapshots of the claims: by what they say that they are of, or by their volume where they say nothing.
+    /// Finds the snapshots of the claims: by the claim that they name, or by their volume where they name none.
     fn matched(&self, all: Vec<Found>) -> Matched {
         let mut out = Matched::default();
         let mut all: Vec<Option<Found>> = all.into_iter().map(Some).collect();

@@ -29,8 +29,8 @@ pub(super) struct Unkept {
 }
 
 impl KeptGroups {
-    /// Tells a group by this work, unless that was done: once, however many of its members ask for it. After a failure the next one that
-    /// asks tries again.
+    /// Does this work for a group, unless that was done: once, however many of its members ask for it. After a failure
+    /// the next member that asks tries again.
     pub(super) async fn tell(&self, content: &str, telling: impl Future<Output = Result<(), Unkept>>) {
         let group = Arc::clone(lock(&self.all).entry(content.to_owned()).or_default());
         if let Err(e) = group.is_told.get_or_try_init(|| telling).await {

@@ -39,7 +39,7 @@ impl Bound {
 }
 
 impl Look {
-    /// Looks at those of a backup.
+    /// Reads the snapshots of a backup.
     pub(crate) async fn take(api: SnapshotApi<'_>, backup: &Backup) -> Result<Self, CsiError> {
         let mut look = Self::default();
         each(api.cluster, selected(&api.types.snapshots, selector(&backup.metadata.uid)), |snapshot| {
@@ -70,7 +70,7 @@ impl Look {
         self.kept.get(&(namespace.to_owned(), name.to_owned())).map(String::as_str)
     }
 
-    /// A content that was seen. One without the label of its backup is not.
+    /// A content that was seen. A content without the label of its backup is not.
     pub(crate) fn content(&self, name: &str) -> Option<&Content> {
         self.contents.get(name)
     }

@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 
 /// The kind of what owns the snapshots of a group.
 const KIND: &str = "VolumeGroupSnapshot";
-/// The finalizer by which the snapshot-controller deletes what is in the storage with a VolumeGroupSnapshot. Ours have it from the
-/// beginning: one that is deleted before the controller has put it on would be gone before the controller sees that, and what the
-/// controller makes of it meanwhile would stay.
+/// The finalizer by which the snapshot-controller deletes the group in the storage with a VolumeGroupSnapshot. Ours
+/// have it from the beginning: a group that is deleted before the controller has put it on would be gone before the
+/// controller sees that, and objects that the controller makes for it meanwhile would stay.
 pub(crate) const GROUP_FINALIZER: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-bound-protection";
 /// The same of VolumeGroupSnapshotContents, by which the csi-snapshotter does it.
 pub(crate) const GROUP_CONTENT_FINALIZER: &str =
@@ -48,7 +48,7 @@ pub(crate) fn owner(snapshot: &Value) -> Option<GroupName> {
     Some(GroupName { name: text("name"), uid: text("uid") })
 }
 
-/// The name of the group that a VolumeSnapshot is of: of the one that owns it, or that its status names.
+/// The name of the group that a VolumeSnapshot is of: the one that owns it, or that its status names.
 pub(crate) fn group_of(snapshot: &Value) -> Option<String> {
     let named = || Some(text(snapshot, "/status/volumeGroupSnapshotName")).filter(|name| !name.is_empty());
     owner(snapshot).map(|owner| owner.name).or_else(|| named().map(str::to_owned))
@@ -62,8 +62,8 @@ pub(crate) fn is_member(snapshot: &Value, group: &GroupName) -> bool {
     }
 }
 
-/// Takes off a VolumeSnapshot what binds it to its group; says whether there was anything. What is saved must not wait for a group
-/// that is in no cluster.
+/// Takes off a VolumeSnapshot the fields that bind it to its group; returns true if there were any. A saved
+/// VolumeSnapshot must not wait for a group that is in no cluster.
 pub(crate) fn leave_group(snapshot: &mut Value) -> bool {
     if group_of(snapshot).is_none() {
         return false;

@@ -61,8 +61,8 @@ impl Orphan {
     }
 }
 
-/// Finds those of a backup that are of this kind; of VolumeSnapshots none that goes already. Calls `step` after each content that was asked
-/// about.
+/// Finds the orphans of this kind of a backup; contents of VolumeSnapshots that are being deleted already are left out.
+/// Calls `step` after each content that was asked about.
 ///
 /// # Errors
 /// [`CsiError`].

@@ -64,7 +64,7 @@ pub(super) struct Promise {
 }
 
 impl Promise {
-    /// Says what came of it.
+    /// Gives the outcome.
     pub(super) fn keep(self, outcome: Outcome) {
         if let Ok(taken) = &outcome {
             let name = (taken.namespace.clone(), taken.name.clone());

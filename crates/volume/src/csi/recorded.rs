@@ -5,9 +5,9 @@ use lifeboat_api::{Backup, label_value};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT};
 use serde_json::{Value, json};
 
-/// The VolumeSnapshotContents of the snapshots that a backup keeps in the storage, each with its claim, as its archive had them but
-/// for what only that knows: the annotations by which a driver is told its secrets, and of a group the snapshots of claims that are not
-/// in the backup. `uid` is what the files of the backup know it by.
+/// The VolumeSnapshotContents of the snapshots that a backup keeps in the storage, each with its claim, as its archive
+/// had them without facts that only the archive has: the annotations by which a driver is told its secrets, and of a
+/// group the snapshots of claims that are not in the backup. `uid` is the UID of the backup in its files.
 #[must_use]
 pub fn recorded_contents(volumes: &[BackupVolumeInfo], backup: &Backup, uid: &str) -> Vec<(String, Value)> {
     let contents = volumes.iter().filter(|volume| volume.backup_method == CSI_SNAPSHOT && !volume.snapshot_data_moved);

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 /// The longest time that an error that can pass may stay while pods stand still.
 pub(crate) const FROZEN_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Codes of drivers that no later try changes: what is asked for is wrong, not possible, or not allowed.
+/// Codes of drivers that no later try changes: the request is wrong, not possible, or not allowed.
 const FINAL_CODES: [&str; 3] = ["InvalidArgument", "Unimplemented", "PermissionDenied"];
 
 /// Returns true if the error that a controller or a driver writes into a status can never pass. They try again all the

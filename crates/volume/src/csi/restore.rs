@@ -320,7 +320,8 @@ impl RestoreItemAction for ClassAction {
     }
 }
 
-/// `velero.io/csi-volumesnapshotcontent-restorer`: a content names what is in the storage, and leaves it there when it goes.
+/// `velero.io/csi-volumesnapshotcontent-restorer`: a content names the snapshot in the storage, and leaves it there
+/// when it is deleted.
 struct ContentAction {
     cluster: Cluster,
     types: Option<SnapshotTypes>,

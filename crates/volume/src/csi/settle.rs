@@ -1,4 +1,5 @@
-//! Lets the status of a content that was made for what is in the storage say what that is, and deletes by one.
+//! Puts the handle of a snapshot or group into the status of a content that was made for it, and deletes by such a
+//! content.
 
 use super::answer::{is_being_deleted, text};
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};

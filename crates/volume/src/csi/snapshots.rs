@@ -106,7 +106,8 @@ impl CsiSnapshots {
         self.operation.journal.item(Severity::Warning, content, message, Some(&error.to_string()));
     }
 
-    /// Begins to take a snapshot of a claim, unless that was done before. `class` is what a policy names, or empty.
+    /// Begins to take a snapshot of a claim, unless that was done before. `class` is the class that a policy names, or
+    /// empty.
     pub fn begin(&self, claim: &Claim, line: Line, driver: &str, class: &str) {
         let Some(promise) = self.promise(&claim.key) else { return };
         let (this, claim, driver, class) = (self.clone(), claim.clone(), driver.to_owned(), class.to_owned());
@@ -225,7 +226,7 @@ impl CsiSnapshots {
         }
     }
 
-    /// Removes what was begun and failed. Where that fails too, the sweep of the backup does it.
+    /// Removes objects that were begun and failed. Where that fails too, the sweep of the backup does it.
     async fn give_up(&self, namespace: &str, name: &str) {
         if (self.operation.fence)().is_err() {
             // Who has taken the backup over has taken up what is there.
@@ -258,8 +259,8 @@ impl CsiSnapshots {
         Arc::clone(followed)
     }
 
-    /// Creates an object, or finds the one that an attempt before has created, and gives its UID. One that is being removed is waited
-    /// for.
+    /// Creates an object, or finds the one that an attempt before has created, and gives its UID. An object that is
+    /// being removed is waited for.
     pub(super) async fn create(&self, wanted: ToCreate<'_>, deadline: Instant) -> Result<String, CsiError> {
         let ToCreate { resource, namespace, name, body, is_it } = wanted;
         let place = || format!("{} {namespace}/{name}", resource.kind);

@@ -1,4 +1,5 @@
-//! Removes what a backup has begun and nobody will use: snapshots of a cancelled one, of one that failed, of an attempt before.
+//! Removes objects that a backup has begun and nobody will use: snapshots of a cancelled or failed backup, or of an
+//! earlier attempt.
 
 use super::answer::text;
 use super::api::{SnapshotApi, each, selected};

@@ -27,7 +27,7 @@ pub struct Unproven {
 }
 
 impl Unproven {
-    /// Takes those that were found so far, each once.
+    /// Takes the snapshots that were found so far, each once.
     #[must_use]
     pub fn take(&self) -> Vec<UnprovenSnapshot> {
         let mut all = std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner));

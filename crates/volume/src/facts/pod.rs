@@ -92,7 +92,7 @@ struct StatusView {
 const ELSEWHERE: [&str; 5] = ["hostPath", "secret", "configMap", "projected", "downwardAPI"];
 
 impl Pod {
-    /// Reads a pod; one that is shaped otherwise has no volumes.
+    /// Reads a pod; a pod of another shape has no volumes.
     #[must_use]
     pub fn of(item: &Item) -> Self {
         let View { metadata, spec, status } = view(&item.body).unwrap_or_default();

@@ -47,7 +47,7 @@ struct MetadataView {
 }
 
 impl PersistentVolume {
-    /// Reads a volume; of one that is shaped otherwise only the name is known.
+    /// Reads a volume; of a volume of another shape only the name is known.
     #[must_use]
     pub fn of(item: &Item) -> Self {
         let View { metadata, spec, status } = view(&item.body).unwrap_or_default();

@@ -3,8 +3,8 @@
 use crate::verdict::{Group, GroupTrouble, Verdict, Way, Why};
 use lifeboat_object::first_names;
 
-/// Brings into what is to be done with a claim whether its group can be snapshotted, with which class: without one it is not snapshotted, or
-/// by itself where the backup allows that.
+/// Applies the decision about its group to a claim: the class with which the group is snapshotted, or that it cannot
+/// be. Then the claim is not snapshotted, or by itself where the backup allows that.
 pub(crate) fn settle_claim(
     verdict: &mut Verdict,
     value: &str,

@@ -24,7 +24,7 @@ pub(crate) struct Location {
     places: Places,
 }
 
-/// A snapshot or volume that was not made, as far as is known.
+/// A snapshot or volume that was not made, as far as it is known.
 #[derive(Debug)]
 pub(crate) struct NotMade {
     pub(crate) error: ActionError,
@@ -55,7 +55,8 @@ impl Location {
         }
     }
 
-    /// Asks it something, again as long as that can help. What it is asked has no effect, or the same one twice.
+    /// Asks the snapshotter something, again as long as that can help. The question has no effect, or the same one
+    /// twice.
     pub(crate) async fn ask<T, F>(
         &self,
         line: Line,

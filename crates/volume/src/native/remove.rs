@@ -1,4 +1,4 @@
-//! Deletes native snapshots: those that a backup has taken and nobody can restore from, and those of a backup that is deleted.
+//! Deletes native snapshots: those that nobody can restore from, and those of a backup that is deleted.
 
 use super::location::Location;
 use super::note::{Notes, SnapshotNote};

@@ -79,8 +79,8 @@ struct Outcome {
 }
 
 impl NativeSnapshots {
-    /// Takes none yet. The locations that the backup names are asked in their order; all of them when it names none. That one of
-    /// these has no snapshotter is an error in the results.
+    /// Begins without snapshots. The locations that the backup names are asked in their order; all of them when it
+    /// names none. A named location without a snapshotter is an error in the results.
     #[must_use]
     pub fn new(operation: &Operation, of: NativeBackup, snapshotters: &[LocatedSnapshotter]) -> Self {
         let (mut locations, mut absent) = (Vec::new(), Vec::new());
@@ -217,8 +217,8 @@ impl NativeSnapshots {
         }
     }
 
-    /// Ends what takes snapshots: waits a while for what is being taken, so that it is known, and begins nothing more. What was taken
-    /// stays until it is removed.
+    /// Ends the tasks that take snapshots: waits a while for snapshots that are being taken, so that their outcome is
+    /// known, and begins nothing more. Snapshots that were taken stay until they are removed.
     pub async fn end(&self) {
         self.inner.stop.cancel();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));

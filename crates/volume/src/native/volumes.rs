@@ -50,8 +50,8 @@ pub enum NotMadeVolume {
     Ended,
 }
 
-/// Makes the volumes of one restore, each once, also when the restore is run again. What is being made runs as tasks, until
-/// [`NativeVolumes::end`] or the last clone is dropped. Clones are the same.
+/// Makes the volumes of one restore, each once, also when the restore is run again. Volumes are made by tasks, until
+/// [`NativeVolumes::end`] or the last clone is dropped. Clones share them.
 #[derive(Clone, Debug)]
 pub struct NativeVolumes {
     inner: Arc<Inner>,
@@ -104,7 +104,7 @@ impl NativeVolumes {
         Self { inner: Arc::new(inner), tasks: Arc::default() }
     }
 
-    /// Takes up what an earlier run of this restore has noted, and warns of each note that cannot be read.
+    /// Takes up the notes of an earlier run of this restore, and warns of each note that cannot be read.
     ///
     /// # Errors
     /// [`RecordsError`]: nothing may be made then, for it may be there already.
@@ -142,10 +142,10 @@ impl NativeVolumes {
         Some(MadeVolume { name: note.name.clone(), volume_id: note.volume_id.clone() })
     }
 
-    /// Makes the volume of a snapshot, for a PersistentVolume that gets this name in the cluster. One that was made before is given
-    /// again, with the name that it was made for.
+    /// Makes the volume of a snapshot, for a PersistentVolume that gets this name in the cluster. A volume that was
+    /// made before is given again, with the name that it was made for.
     ///
-    /// It goes on when the caller is dropped, so that what is made is known.
+    /// It goes on when the caller is dropped, so that the outcome is known.
     ///
     /// # Errors
     /// [`NotMadeVolume`].
@@ -218,8 +218,8 @@ impl NativeVolumes {
         made.map(|known| (known.note.persistent_volume.clone(), known.note.name.clone())).collect()
     }
 
-    /// Ends what makes volumes: waits a while for what is being made, so that it is known, and begins nothing more. Gives, for people,
-    /// what may lie in the storage and nothing uses.
+    /// Ends the tasks that make volumes: waits a while for volumes that are being made, so that their outcome is known,
+    /// and begins nothing more. Gives messages for people about volumes that may lie in the storage and nothing uses.
     pub async fn end(&self) -> Vec<String> {
         self.inner.stop.cancel();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
