@@ -60,7 +60,8 @@ impl<'a> Annotations<'a> {
         parsed
     }
 
-    /// The command that they ask for, with no more time than `most`: who may annotate a pod must not hold backups up for hours.
+    /// The command that they ask for, with no more time than `most`: a user who may annotate a pod must not hold
+    /// backups up for hours.
     pub(crate) fn hook(&mut self, timeout_name: &str, most: Option<Duration>) -> Hook {
         let asked = effective_timeout(self.parsed(timeout_name).unwrap_or(Duration::ZERO));
         let timeout = most.map_or(asked, |most| asked.min(most));

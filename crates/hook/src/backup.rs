@@ -84,7 +84,7 @@ impl BackupHooks {
             || memmem::find(&pod.body, ANNOTATION).is_some()
     }
 
-    /// The hooks of a pod. One of an annotation takes the place of all those of the spec at the same moment.
+    /// The hooks of a pod. A hook of an annotation replaces all hooks of the spec at the same moment.
     #[must_use]
     pub fn of(&self, pod: &HookPod) -> PodHooks {
         let mut warnings = Vec::new();

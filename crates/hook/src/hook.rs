@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The longest time for a command that names no time (backup.md 2.5, restore.md 3.2).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest that a command may take, whatever it names.
+/// The longest time for a command, whatever it names.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
 /// A command that runs in a container of a pod.

@@ -27,7 +27,7 @@ pub struct HookPod {
 }
 
 impl HookPod {
-    /// Reads a pod. What is missing or of another type than Kubernetes says counts as absent.
+    /// Reads a pod. Fields that are missing or of another type than in Kubernetes count as absent.
     #[must_use]
     pub fn of(pod: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

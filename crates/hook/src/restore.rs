@@ -66,8 +66,8 @@ impl RestoreHooks {
         Self { most, ..self }
     }
 
-    /// The commands for a pod as the API server returned it, in the order in which they run, and what of its annotations could
-    /// not be understood. A command of an annotation takes the place of all those of the spec.
+    /// The commands for a pod as the API server returned it, in the order in which they run, and messages about
+    /// annotations that could not be understood. A command of an annotation replaces all commands of the spec.
     #[must_use]
     pub fn commands(&self, pod: &HookPod) -> (Vec<RestoreHook>, Vec<String>) {
         let Some(mut annotations) = Annotations::of_restore(&pod.annotations) else {
@@ -79,8 +79,8 @@ impl RestoreHooks {
         (vec![RestoreHook { hook, wait_timeout, waits_for_ready }], annotations.warnings)
     }
 
-    /// The init containers for a pod as it is about to be created. One of an annotation takes the place of all those of the
-    /// spec.
+    /// The init containers for a pod as it is about to be created. An init container of an annotation replaces all
+    /// those of the spec.
     #[must_use]
     pub fn init_containers(&self, pod: &HookPod) -> Vec<Value> {
         let Some(annotations) = Annotations::of_init(&pod.annotations) else {

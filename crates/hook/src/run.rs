@@ -54,7 +54,7 @@ impl HookError {
     }
 }
 
-/// Runs a hook in its pod, within its own time, and writes what it printed into the log. In a pod that has ended nothing is
+/// Runs a hook in its pod, within its own time, and writes its output into the log. In a pod that has ended nothing is
 /// run, and that is no error (backup.md 2.5). Dropping the future gives the command up; its process may go on.
 ///
 /// # Errors
