@@ -1,4 +1,4 @@
-//! Finds what is wrong with an installation, and what of it this version ignores (cli-and-install.md 3.2). Pure.
+//! Finds the mistakes of an installation, and the options that this version ignores (cli-and-install.md 3.2). Pure.
 
 use crate::installation::{DIRECTORY_PROVIDER, DirectoryVolume, Installation};
 use lifeboat_api::has_feature_without_effect;
@@ -80,10 +80,11 @@ pub enum CheckError {
     },
 }
 
-/// Refuses what cannot be installed. Velero's order, so that the same mistake has the same first message.
+/// Refuses an installation that cannot work. It checks in Velero's order, so that the same mistake has the same first
+/// message.
 ///
 /// # Errors
-/// [`CheckError`]: the first thing that is wrong.
+/// [`CheckError`]: the first mistake.
 pub fn check(installation: &Installation) -> Result<(), CheckError> {
     let settings = &installation.server;
     if !matches!(settings.uploader.as_str(), "kopia" | "velero-block") {

@@ -1,4 +1,4 @@
-//! Says in words how an object in the cluster differs from the one that was asked for. Pure.
+//! Describes how an object in the cluster differs from the one that was asked for. Pure.
 //!
 //! It compares only the fields that were asked for: the API server adds defaults, and an apply leaves alone what other
 //! managers have added. So no difference means that `--apply` would change nothing of weight.
@@ -13,7 +13,7 @@ const MOST: usize = 4;
 /// The differences that a reader looks for first.
 const FIRST: [&str; 3] = ["image", "args", "roleRef.name"];
 
-/// An object that was there and was left as it is, though it is another than the one that was asked for.
+/// An object that was there and was left as it is, though it differs from the one that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Its kind.

@@ -1,8 +1,9 @@
 //! The objects of an installation as values: compared, applied, waited for, removed.
 //!
-//! An [`Installation`] says what a user wants. [`check`] and [`check_config_maps`] refuse one that cannot work. [`objects`] makes
-//! its objects, and [`definitions`] those that are the same for all installations. The objects are Velero's, so that either
-//! program can follow the other in a namespace; docs/compatibility.md names the differences.
+//! An [`Installation`] holds the wishes of a user. [`check`] and [`check_config_maps`] refuse an installation that
+//! cannot work. [`objects`] makes its objects, and [`definitions`] the objects that are the same for all installations.
+//! The objects are Velero's, so that either program can follow the other in a namespace; docs/compatibility.md names
+//! the differences.
 //!
 //! Before anything is changed, [`bindings_to_replace`] looks at the objects in the cluster and refuses when one of them stands
 //! in the way. Then [`send`] sends the definitions, [`wait_until_established`] waits for them, [`replace_bindings`] makes those

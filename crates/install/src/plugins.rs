@@ -36,7 +36,7 @@ pub enum PluginChangeError {
     /// A call to the cluster failed for good.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// No Deployment is one of a server.
+    /// There is no Deployment of a server.
     #[error("Velero deployment does not exist in namespace {0}, run 'install' first")]
     NoServer(String),
     /// No init container is meant.

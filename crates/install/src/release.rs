@@ -100,7 +100,8 @@ fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().any(|one| one == finalizer)
 }
 
-/// The name of a restore whose files nobody has deleted yet; `None` for one that never began, and for what is no restore.
+/// The name of a restore whose files nobody has deleted yet; `None` for a restore that never began, and for objects
+/// that are no restores.
 fn files_of(finalizer: &str, object: &Value) -> Option<String> {
     let has_files = finalizer == FINALIZER_RESTORE && object["status"]["startTimestamp"].is_string();
     (has_files && has_finalizer(object, finalizer)).then(|| name(object).to_owned())

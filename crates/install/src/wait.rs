@@ -70,7 +70,7 @@ pub async fn wait_until_ready(cluster: &Cluster, namespace: &str, clock: &Clock<
     }
 }
 
-/// Says what is missing when the time is over.
+/// The message about the missing part when the time is over.
 fn late(namespace: &str, found: &Value) -> String {
     let seconds = LIMIT.as_secs();
     if found.is_null() {

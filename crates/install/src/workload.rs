@@ -202,7 +202,7 @@ pub(crate) fn plugin_name(image: &str) -> String {
     label_value(&path[..end].replace(['/', '_', '.'], "-"))
 }
 
-/// Velero's rule: only what is surely one tag of a registry's is taken from the node.
+/// Velero's rule for the pull policy: only an image that surely has a tag other than `latest` is taken from the node.
 fn pull_policy(image: &str) -> &'static str {
     match image.split(':').collect::<Vec<_>>()[..] {
         [_, tag] if tag != "latest" => "IfNotPresent",
@@ -238,7 +238,7 @@ fn add_credentials(
     volumes.push(json!({"name": SECRET, "secret": {"secretName": SECRET, "defaultMode": 0o444}}));
 }
 
-/// Processors and memory; what is 0 is left out. Quantities were checked before.
+/// Processors and memory; a quantity of 0 is left out. Quantities were checked before.
 fn resources(asked: &PodResources) -> Value {
     let mut out = Map::new();
     for (name, values) in
@@ -271,7 +271,7 @@ pub(crate) fn empty(name: &str) -> Value {
     json!({"name": name, "emptyDir": {}})
 }
 
-/// An empty folder in memory, so that what lies in it is on no disk.
+/// An empty folder in memory, so that its files are on no disk.
 fn in_memory(name: &str, limit: &str) -> Value {
     json!({"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": limit}})
 }
