@@ -1,4 +1,4 @@
-//! Include and exclude lists: what they match, and which pairs of lists make sense.
+//! Include and exclude lists: their matches, and the pairs of lists that make sense.
 
 use crate::glob::{Globs, validate_wildcards};
 use crate::selector::{is_dns_subdomain, is_dns_word};

@@ -116,8 +116,8 @@ impl ResourcePolicies {
         (Self { volumes, lists, cluster, namespaced }, problems)
     }
 
-    /// Puts the policies for volumes of another document, that of all backups, behind those of this one. Gives a warning for each
-    /// part of the other that does not count for all backups.
+    /// Puts the policies for volumes of another document, that of all backups, behind those of this one. Gives a
+    /// warning for each part of the other that does not apply to all backups.
     pub fn append_global(&mut self, global: &Self) -> Vec<String> {
         self.volumes.extend(global.volumes.iter().cloned());
         let parts = [

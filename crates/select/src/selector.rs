@@ -97,7 +97,7 @@ impl Selector {
         Ok(Self { requirements: requirements.into_iter().collect() })
     }
 
-    /// Parses kubectl's syntax with `<` and `>`: what the API server takes in `labelSelector`.
+    /// Parses kubectl's syntax with `<` and `>`: the syntax of the API server's `labelSelector`.
     ///
     /// # Errors
     /// [`SelectorError::Syntax`].

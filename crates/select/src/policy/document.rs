@@ -52,7 +52,7 @@ pub(super) struct DocumentConditions {
     pub(super) pvc_access_modes: Vec<String>,
 }
 
-/// An NFS volume; what is empty does not matter.
+/// An NFS volume; empty fields match anything.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Nfs {
@@ -60,7 +60,7 @@ pub(super) struct Nfs {
     pub(super) path: String,
 }
 
-/// A CSI volume; what is empty does not matter.
+/// A CSI volume; empty fields match anything.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct Csi {

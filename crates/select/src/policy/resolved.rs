@@ -180,9 +180,9 @@ impl FilterPolicies {
         self.cluster.find(asked)
     }
 
-    /// The filter of objects of a type in a namespace: `None` when the namespace has no policy and the filters of the spec hold,
-    /// `Some(None)` when the policy of the namespace leaves the type out. A policy with the very name comes before those whose
-    /// globs match, of which the first one counts.
+    /// The filter of objects of a type in a namespace: `None` when the namespace has no policy and the filters of the
+    /// spec hold, `Some(None)` when the policy of the namespace leaves the type out. A policy with the exact name takes
+    /// precedence over policies whose globs match; of these the first one counts.
     pub(crate) fn of_namespace(&self, namespace: &str, asked: Asked<'_>) -> Option<Option<&ObjectFilter>> {
         let named = self.namespaced.iter().find(|policy| policy.names.iter().any(|name| name == namespace));
         let policy = named.or_else(|| self.namespaced.iter().find(|policy| policy.globs.matches(namespace)))?;

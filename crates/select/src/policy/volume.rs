@@ -1,4 +1,4 @@
-//! Policies for volumes: which volumes they match, and what they ask for (backup.md 2.8).
+//! Policies for volumes: their conditions and their actions (backup.md 2.8).
 
 use super::document::{Csi, DocumentAction, DocumentConditions, DocumentVolumePolicy, Nfs};
 use super::filter::line;
@@ -92,7 +92,7 @@ pub enum VolumeAction {
         /// The snapshot class; empty for the one that Velero's rules choose.
         snapshot_class: String,
     },
-    /// A plugin knows what is done with it, by these parameters.
+    /// A plugin decides by these parameters.
     Custom(Map<String, Value>),
 }
 
