@@ -9,7 +9,7 @@ mod huffman;
 
 use block::Block;
 
-/// Bytes that are mostly the same as those that stand so far before them.
+/// Bytes that are mostly the same as the bytes at a distance before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Likeness {
     /// The offset at which these bytes begin.

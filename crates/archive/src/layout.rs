@@ -15,15 +15,15 @@ pub const MANIFEST: &str = "lifeboat-manifest.json";
 /// File name of the claim (ours).
 pub const CLAIM: &str = "lifeboat-claim.json";
 
-/// The key of an object that is put to find out what a store makes of conditions, and removed (ours). It lies where Velero keeps a file
-/// of its own. Each probe has an ID.
+/// The key of an object that is put to find out how a store treats conditions, and removed (ours). It lies where Velero
+/// keeps a file of its own. Each probe has an ID.
 #[must_use]
 pub fn probe_key(id: &str) -> String {
     format!("metadata/lifeboat-probe-{id}.json")
 }
 
-/// The key of the list of what was perhaps not deleted with a backup (docs/formats/unproven.md). It lies where Velero keeps a file of
-/// its own, and outlives the backup. The UID tells backups of one name apart.
+/// The key of the list of snapshots that were perhaps not deleted with a backup (docs/formats/unproven.md). It lies
+/// where Velero keeps a file of its own, and outlives the backup. The UID tells backups of one name apart.
 #[must_use]
 pub fn unproven_key(backup: &str, uid: &str) -> String {
     format!("metadata/lifeboat-unproven/{backup}-{uid}.json")

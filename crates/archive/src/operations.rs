@@ -71,7 +71,7 @@ pub struct ResourceIdentifier {
     pub group: String,
     /// Type, such as `pods`.
     pub resource: String,
-    /// Namespace; empty for what has none.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// Name.
     pub name: String,

@@ -8,7 +8,7 @@ pub enum IndexError {
     /// Not readable, not of this format, or beyond the limit.
     #[error("the index cannot be read")]
     Json(#[from] serde_json::Error),
-    /// It says what the archive cannot hold.
+    /// It claims more than the archive can hold.
     #[error("the index is inconsistent: {0}")]
     Inconsistent(String),
     /// An object stands there twice in the same version.

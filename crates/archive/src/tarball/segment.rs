@@ -107,7 +107,7 @@ impl Segment {
         self.len() >= SEGMENT_SIZE
     }
 
-    /// Compresses what was added. The segment is empty afterwards, and keeps its memory for the next objects.
+    /// Compresses the segment. It is empty afterwards, and keeps its memory for the next objects.
     #[must_use]
     pub fn compress(&mut self, packer: &mut Packer) -> Member {
         let (tar_length, rows) = (self.len() as u64, std::mem::take(&mut self.rows));
