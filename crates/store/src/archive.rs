@@ -93,9 +93,9 @@ impl Contents {
 }
 
 impl Store {
-    /// Opens the archive of a backup. With a fitting index nothing is downloaded yet; an archive without one, or
-    /// with one that does not fit, is copied once, streaming, into scratch space. So is every archive in a bucket that reads
-    /// objects only from their beginning: each part of it would take reading all that is before.
+    /// Opens the archive of a backup. With a fitting index nothing is downloaded yet; an archive without a fitting
+    /// index is copied once, streaming, into scratch space. So is every archive in a bucket that reads objects only
+    /// from their beginning: each part of it would take reading all bytes before it.
     ///
     /// # Errors
     /// [`StoreError`]; an archive that is damaged or hostile is refused here when it has no index, and by

@@ -12,14 +12,15 @@ use tokio::task::spawn_blocking;
 
 /// First words of a kept index; another format gets other ones.
 const INDEX: &str = "lifeboat.io/kept-index/v1";
-/// First words of what is kept of an object.
+/// First words of the kept contents for an object.
 const OBJECT: &str = "lifeboat.io/kept-object/v1";
 /// Bytes that all files have together, at most.
 const MOST: u64 = 1 << 30;
 /// The ends of the names of our files.
 const SUFFIXES: &[&str] = &[".index", ".object"];
 
-/// A folder with indexes, and with what somebody wants to keep of objects. What cannot be read in it counts as absent.
+/// A folder with indexes, and with contents that callers keep for objects. Files in it that cannot be read count as
+/// absent.
 #[derive(Clone, Debug)]
 pub struct ArchiveCache {
     files: KeptFiles,
@@ -41,7 +42,8 @@ impl ArchiveVersion {
     }
 }
 
-/// The name of what is kept of the object of a row. It is the same in whichever archives the object has the same bytes.
+/// The name of the file with the kept contents for the object of a row. It is the same for all archives in which the
+/// object has the same bytes.
 fn object_file(row: &Row) -> String {
     let (resource, hash) = (row.resource.to_string(), hex::encode(row.hash));
     format!("{}.object", digest(&[&resource, &row.namespace, &row.name, &row.length.to_string(), &hash]))

@@ -19,7 +19,7 @@ pub(crate) struct PieceReader {
 /// The reason for which the work has no outcome.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
-    /// The stream broke before the work could be done: what the work says of the bytes means nothing.
+    /// The stream broke before the work could be done: the result of the work means nothing.
     Stream(BucketError),
     /// The thread died.
     Thread,

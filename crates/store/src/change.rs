@@ -26,7 +26,7 @@ impl Store {
         self.delete_folder(&folder(name), &[claim, record]).await
     }
 
-    /// Removes what a backup left that was never committed: open uploads, files, and last the claim, so that an
+    /// Removes the files of a backup that was never committed: open uploads, files, and last the claim, so that an
     /// interrupted removal is found again. The caller must know that no writer is at work there.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Store {
         self.delete_those(prefix, |key| last.iter().any(|one| one == key), last).await
     }
 
-    /// Deletes the files of a folder but those that stay, and `last` after the others.
+    /// Deletes the files of a folder except those that stay, and `last` after the others.
     pub(crate) async fn delete_those(
         &self,
         prefix: &str,
@@ -226,7 +226,7 @@ mod tests {
         page.entries.into_iter().filter_map(key).collect()
     }
 
-    /// The permissions of Velero's documentation, and a record of what is deleted.
+    /// A bucket with the permissions of Velero's documentation, and a record of the deleted keys.
     #[derive(Debug, Default)]
     struct Velero {
         inner: Memory,

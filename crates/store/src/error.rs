@@ -60,7 +60,7 @@ pub enum StoreError {
         /// The time when it was claimed.
         since: String,
     },
-    /// The name of a restore is that of one of another cluster or server, whose files lie there.
+    /// The name of a restore is taken by a restore of another cluster or server, whose files lie there.
     #[error(
         "the name {name:?} is taken in {place} by another restore (of cluster {cluster}, restore UID {uid}, since {since}), whose results \
          and log lie there; nothing was restored: choose another name, or give each cluster a prefix of its own in the bucket"

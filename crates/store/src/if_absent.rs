@@ -1,4 +1,5 @@
-//! Puts an object on condition that there is none: by the store itself, and where that cannot do it, by reading back what was put.
+//! Puts an object on condition that there is none: by the store itself, or, where the store cannot do it, by reading
+//! back the object that was put.
 
 use crate::{ConditionalPuts, Store, StoreError};
 use bytes::Bytes;
@@ -21,8 +22,9 @@ impl Store {
         self
     }
 
-    /// Stores a JSON object when there is none under its key. Its bytes have to be those of this writer alone. Where the store cannot
-    /// keep the condition, of writers that come at the same time the last one wins, after some seconds.
+    /// Stores a JSON object when there is none under its key. Its bytes have to be those of this writer alone. Where
+    /// the store cannot keep the condition and several writers come at the same time, the last one wins, after some
+    /// seconds.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] when there is one, or another writer has put one meanwhile.

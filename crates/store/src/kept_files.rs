@@ -1,5 +1,6 @@
-//! Files that are kept on this machine, so that what is in a bucket is read once: a folder that holds no more than it may
-//! as far as a process knows. Each counts what it has found and written itself, so that several at once may hold more together.
+//! Keeps files on this machine, so that an object in a bucket is read once. The folder has a limit as far as a process
+//! knows: each process counts the files that it has found and written itself, so that several at once may hold more
+//! together.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ const NEW: &str = ".new-";
 /// The age at which a file that is still being written is taken for one whose process has died.
 const WRITING: Duration = Duration::from_secs(3600);
 
-/// The folder. What cannot be read in it counts as absent.
+/// The folder. Files in it that cannot be read count as absent.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptFiles {
     folder: PathBuf,
@@ -96,7 +97,8 @@ impl KeptFiles {
 }
 
 impl Held {
-    /// Looks at what the folder holds beside the files that are known to be used, and removes what processes that died were writing.
+    /// Counts the files in the folder beside those that are known to be used, and removes files that dead processes
+    /// were writing.
     fn look_through(&mut self, folder: &Path, suffixes: &[&str]) -> io::Result<()> {
         // The time by the clock that the other files have theirs from.
         let now = new_file(folder)?.as_file().metadata()?.modified()?;

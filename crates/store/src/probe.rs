@@ -1,4 +1,4 @@
-//! Finds out what a store makes of conditional puts.
+//! Finds out how a store treats conditional puts.
 
 use crate::{ConditionalPuts, Store, StoreError};
 use bytes::Bytes;

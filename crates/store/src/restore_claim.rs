@@ -43,10 +43,11 @@ pub enum RestoreFiles {
 }
 
 impl Store {
-    /// Claims the name of a restore before any of its files is written. Files that an earlier restore of the same name, cluster and
-    /// namespace has left go, but for the originals of objects that it has recreated or removed. Files without a claim, of Velero or of
-    /// an older version, are written over. A name that another cluster or namespace has claimed is taken over when nothing of that restore
-    /// is needed any more: the time of its originals is over, or it has none and has ended long ago.
+    /// Claims the name of a restore before any of its files is written. Files that an earlier restore of the same name,
+    /// cluster and namespace has left are deleted, except the originals of objects that it has recreated or removed.
+    /// Files without a claim, of Velero or of an older version, are written over. A name that another cluster or
+    /// namespace has claimed is taken over when nothing of that restore is needed any more: the time of its originals
+    /// is over, or it has none and has ended long ago.
     ///
     /// # Errors
     /// [`StoreError::RestoreNameTaken`] when another cluster or namespace has the name; [`StoreError::Bucket`], of the kind
@@ -132,9 +133,10 @@ impl Store {
         serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })
     }
 
-    /// Deletes the files of a restore as far as they are its own: where nobody has claimed them they are, as those of Velero and of older
-    /// versions have no claim. Those whose claim cannot be read may be anybody's, and stay. Originals of objects stay until the time that
-    /// was promised, with the claim, by which [`Store::sweep_restores`] finds them.
+    /// Deletes the files of a restore as far as they are its own. Files that nobody has claimed are, because files of
+    /// Velero and of older versions have no claim. Files whose claim cannot be read may be anybody's, and stay.
+    /// Originals of objects stay until the promised time, with the claim, by which [`Store::sweep_restores`] finds
+    /// them.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
@@ -180,8 +182,8 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes what is left of restores whose time is over. `is_left` says of a claim whether it is of a restore of the caller's that
-    /// is gone; it is asked of those alone whose time is over. Gives the names.
+    /// Deletes the files that are left of restores whose time is over. `is_left` tells of a claim if it is of a restore
+    /// of the caller's that is gone; it is asked only about restores whose time is over. Gives the names.
     ///
     /// # Errors
     /// [`StoreError::Bucket`] when the restores cannot be listed. A folder that cannot be read or deleted is passed over.
@@ -228,8 +230,8 @@ impl Store {
         self.holds_other(&replaced_prefix(name), "").await
     }
 
-    /// Deletes the files of a restore that nobody has claimed. Where there are none nothing is asked of the store: credentials that may
-    /// only read are refused also the deletion of what is not there.
+    /// Deletes the files of a restore that nobody has claimed. Where there are none, no deletion is sent to the store:
+    /// credentials that may only read are refused even the deletion of absent objects.
     async fn delete_unclaimed(&self, name: &str) -> Result<(), StoreError> {
         let claim = restore_claim_key(name);
         self.delete_those(&restore_folder(name), |key| key == claim, &[]).await

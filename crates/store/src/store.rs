@@ -26,7 +26,7 @@ pub(crate) const AT_ONCE: usize = 16;
 /// A storage location: a bucket, already below its prefix.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// Tries again what can pass.
+    /// The bucket, with retries of errors that can pass.
     pub(crate) bucket: Retried,
     /// The time for one request with all its attempts.
     patience: Duration,
@@ -97,7 +97,8 @@ impl Store {
         names.try_filter_map(|name| async { Ok(name) }).try_collect().await
     }
 
-    /// All backups with their records, in order of their names; one that cannot be read says why.
+    /// All backups with their records, in order of their names; a record that cannot be read has the reason in its
+    /// place.
     ///
     /// # Errors
     /// [`StoreError::Bucket`] when the location cannot be listed.
@@ -179,8 +180,8 @@ impl Store {
         serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })
     }
 
-    /// The UID of the cluster that has made a backup, as its claim says; `None` where nothing says it, as for those of Velero, or the
-    /// claim is damaged.
+    /// The UID of the cluster that has made a backup, from its claim; `None` where there is no claim, as for backups of
+    /// Velero, or the claim is damaged.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
@@ -271,7 +272,7 @@ impl Store {
         Ok(key)
     }
 
-    /// Stores an object; says what was stored.
+    /// Stores an object; gives its size and hash.
     pub(crate) async fn put_content(
         &self,
         key: &str,

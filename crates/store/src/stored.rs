@@ -16,8 +16,8 @@ const GATHERED: usize = 32 << 20;
 const LARGEST: u64 = 4 << 30;
 
 impl Store {
-    /// A file of a backup as it is stored, to be stored again with more behind it; `None` when it is absent. What is more than
-    /// memory should hold waits in scratch space.
+    /// A file of a backup as it is stored, to be stored again with more bytes behind it; `None` when it is absent.
+    /// Bytes beyond the part that memory should hold wait in scratch space.
     ///
     /// # Errors
     /// [`StoreError::Bucket`], [`StoreError::Scratch`].
@@ -82,7 +82,7 @@ struct ScratchCopy {
 }
 
 impl ScratchCopy {
-    /// Puts bytes behind those that are there; the first ones into a file without a name.
+    /// Appends bytes to the copy; the first bytes go into a new file without a name.
     async fn add(copy: Option<Self>, scratch: &Path, bytes: Vec<u8>) -> Result<Self, StoreError> {
         let (place, folder) = (scratch.display().to_string(), scratch.to_owned());
         let write = move || {

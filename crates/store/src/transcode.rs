@@ -35,7 +35,8 @@ pub(crate) async fn transcode(stream: ByteStream, key: &str, options: &OpenOptio
     }
 }
 
-/// Copies an archive as it is; gives its size too. One that is larger packed than it may be unpacked is refused.
+/// Copies an archive as it is; gives its size too. An archive whose packed size is above the limit for unpacked bytes
+/// is refused.
 pub(crate) async fn copied(stream: ByteStream, key: &str, options: &OpenOptions) -> Result<(File, u64), StoreError> {
     let (owned, options) = (key.to_owned(), options.clone());
     let write = move |reader: PieceReader| {

@@ -11,7 +11,7 @@ pub struct UsableBackups {
     pub oldest_first: Vec<(String, Backup)>,
     /// The number of backups that have not ended, or have failed.
     pub left_out: usize,
-    /// Names of those whose record cannot be read, and why.
+    /// Names of backups whose record cannot be read, and why.
     pub unreadable: Vec<(String, String)>,
 }
 
@@ -35,7 +35,7 @@ impl UsableBackups {
 }
 
 impl Store {
-    /// The backups that have something to read, and what is known of the others.
+    /// The backups that have something to read, and counts and names of the others.
     ///
     /// # Errors
     /// [`StoreError::Bucket`] when the location cannot be listed.

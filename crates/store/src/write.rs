@@ -134,8 +134,8 @@ fn left_note(uid: &str) -> String {
 }
 
 impl Store {
-    /// The UIDs of the backups before this one that had claimed its name and were never committed: what they have left in the cluster is
-    /// not known to be gone.
+    /// The UIDs of earlier backups that had claimed the name and were never committed: it is not known that their
+    /// objects in the cluster are gone.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
@@ -153,7 +153,8 @@ impl Store {
     }
 }
 
-/// Numbers that are tried for one attempt: those of runs that died before they had claimed the name are passed over.
+/// The most numbers that are tried for one attempt: numbers of runs that died before they had claimed the name are
+/// skipped.
 const NUMBERS: u32 = 1000;
 
 impl Store {
