@@ -9,18 +9,18 @@ mod huffman;
 
 use block::Block;
 
-/// Bytes that are mostly the same as those that stand so far before them.
+/// Bytes that are mostly the same as the bytes at a distance before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Likeness {
-    /// Where these bytes begin.
+    /// The offset at which these bytes begin.
     pub(crate) at: usize,
-    /// How many there are.
+    /// The number of these bytes.
     pub(crate) length: usize,
-    /// How far before them the bytes stand that they are like.
+    /// The distance from these bytes back to the bytes that they are like.
     pub(crate) distance: usize,
 }
 
-/// How far back a match may be.
+/// The largest distance of a match.
 pub(crate) const WINDOW: usize = 32 << 10;
 /// The longest match, and the shortest that is worth one.
 const LONGEST: usize = 258;
@@ -37,7 +37,7 @@ const PLACES: u32 = 14;
 
 /// Compresses one text after the other, in the same memory.
 pub(crate) struct Deflater {
-    /// Where four bytes of this hash stood last, and the time before; plus one.
+    /// The last two offsets of four bytes with this hash, plus one.
     table: Vec<[u32; 2]>,
     block: Block,
 }
@@ -153,7 +153,7 @@ fn four_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four))
 }
 
-/// How many bytes are the same in both places, before the end and within one match.
+/// The number of bytes that are the same in both places, before the end and within one match.
 fn same(bytes: &[u8], before: usize, at: usize, end: usize) -> usize {
     let most = LONGEST.min(end - at);
     let (one, other) = (&bytes[before..before + most], &bytes[at..at + most]);

@@ -1,16 +1,16 @@
-//! One object as it goes into an archive.
+//! Objects as they go into an archive.
 
 use lifeboat_object::GroupResource;
 use sha2::{Digest, Sha256};
 
-/// One object to be stored, with the bytes that will stand in the archive.
+/// An object to be stored, with the bytes that will stand in the archive.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectEntry<'a> {
     /// Its type.
     pub resource: &'a GroupResource,
     /// The version the bytes are in, such as `v1`.
     pub version: &'a str,
-    /// Whether that is the version the cluster prefers; such objects get the plain path too.
+    /// True when that is the version the cluster prefers; such objects get the plain path too.
     pub preferred: bool,
     /// Its namespace.
     pub namespace: Option<&'a str>,

@@ -4,7 +4,8 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 use std::io;
 
-/// Compact, as in the `*.json.gz` files, without a trailing newline. The writer gets many small pieces.
+/// Writes a value compactly, as in the `*.json.gz` files, without a trailing newline. The writer gets many small
+/// pieces.
 ///
 /// # Errors
 /// When the value cannot be JSON, for example a map whose keys are no strings, and those of the writer.
@@ -12,7 +13,7 @@ pub fn write<T: Serialize + ?Sized>(writer: impl io::Write, value: &T) -> serde_
     value.serialize(&mut serde_json::Serializer::with_formatter(writer, GoFormatter(CompactFormatter)))
 }
 
-/// Indented by two blanks, as `velero-backup.json`, without a trailing newline.
+/// Encodes a value indented by two blanks, as `velero-backup.json`, without a trailing newline.
 ///
 /// # Errors
 /// When the value cannot be JSON, for example a map whose keys are no strings.

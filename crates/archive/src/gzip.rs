@@ -27,7 +27,7 @@ pub fn pack(bytes: &[u8]) -> Vec<u8> {
 /// Compresses what a function writes, piece by piece: the whole text is never in memory.
 ///
 /// # Errors
-/// Those of the function.
+/// The errors of the function.
 pub fn pack_with<E>(write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<Vec<u8>, E> {
     let mut pieces = Pieces::default();
     write(&mut pieces.0)?;
@@ -50,7 +50,7 @@ impl Pieces {
         let _ = self.0.write_all(piece);
     }
 
-    /// What is compressed, as one gzip member.
+    /// Ends the text, and gives it compressed as one gzip member.
     #[must_use]
     pub fn end(self) -> Vec<u8> {
         let packed = self.0.into_inner().map(GzEncoder::finish);

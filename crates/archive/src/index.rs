@@ -29,8 +29,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads the index of an archive that has `archive` bytes. Refuses an index that says what the archive cannot hold, and an
-    /// archive beyond the limits. Reads no more of the index than both allow.
+    /// Reads the index of an archive that has `archive` bytes. Refuses an index that claims more than the archive can
+    /// hold, and an archive beyond the limits. Reads no more of the index than both allow.
     ///
     /// # Errors
     /// [`IndexError`].

@@ -15,15 +15,15 @@ pub const MANIFEST: &str = "lifeboat-manifest.json";
 /// File name of the claim (ours).
 pub const CLAIM: &str = "lifeboat-claim.json";
 
-/// The key of an object that is put to find out what a store makes of conditions, and removed (ours). It lies where Velero keeps a file
-/// of its own. Each probe has an ID.
+/// The key of an object that is put to find out how a store treats conditions, and removed (ours). It lies where Velero
+/// keeps a file of its own. Each probe has an ID.
 #[must_use]
 pub fn probe_key(id: &str) -> String {
     format!("metadata/lifeboat-probe-{id}.json")
 }
 
-/// The key of the list of what was perhaps not deleted with a backup (docs/formats/unproven.md). It lies where Velero keeps a file of
-/// its own, and outlives the backup. The UID tells backups of one name apart.
+/// The key of the list of snapshots that were perhaps not deleted with a backup (docs/formats/unproven.md). It lies
+/// where Velero keeps a file of its own, and outlives the backup. The UID tells backups of one name apart.
 #[must_use]
 pub fn unproven_key(backup: &str, uid: &str) -> String {
     format!("metadata/lifeboat-unproven/{backup}-{uid}.json")
@@ -35,7 +35,7 @@ pub fn attempt_key(name: &str, attempt: u32) -> String {
     format!("{BACKUPS}{name}/lifeboat-claim-{attempt}.json")
 }
 
-/// What the keys of the notes of a backup begin with whose names begin with this.
+/// The prefix of the keys of a backup's notes whose names begin with `prefix`.
 #[must_use]
 pub fn notes_prefix(name: &str, prefix: &str) -> String {
     format!("{BACKUPS}{name}/lifeboat-{prefix}")
@@ -53,7 +53,7 @@ pub fn note_of<'a>(name: &str, key: &'a str) -> Option<&'a str> {
     key.strip_prefix(&*notes_prefix(name, ""))?.strip_suffix(NOTE)
 }
 
-/// How the file names of notes end.
+/// The suffix of the file names of notes.
 const NOTE: &str = ".json";
 
 /// The folder of the lists of snapshots in repositories whose backups were deleted.
@@ -89,7 +89,7 @@ pub enum BackupFile {
     ItemOperations,
     /// Names of the objects by type.
     ResourceList,
-    /// What became of each volume.
+    /// The result for each volume.
     VolumeInfo,
     /// Where each object stands in the archive (ours).
     Index,
@@ -148,7 +148,7 @@ pub enum RestoreFile {
     ResourceList,
     /// The asynchronous operations of items.
     ItemOperations,
-    /// What happened to each volume.
+    /// The result for each volume.
     VolumeInfo,
     /// The plan that a restore was pinned to (docs/formats/plan.md); an addition of Lifeboat.
     Plan,
@@ -183,7 +183,7 @@ pub fn restore_claim_key(name: &str) -> String {
     format!("{RESTORES}{name}/{CLAIM}")
 }
 
-/// What the keys of objects begin with that restore `name` has deleted.
+/// The prefix of the keys of objects that restore `name` has deleted.
 #[must_use]
 pub fn replaced_prefix(name: &str) -> String {
     format!("{RESTORES}{name}/replaced/")

@@ -1,8 +1,9 @@
-//! The formats of what lies in a bucket.
+//! The formats of the objects in a bucket.
 //!
 //! [`layout`] names the keys (backup.md 4.1); [`tarball`] writes the seekable archive of a backup and [`tar_reader`]
-//! reads any, ours or Velero's; [`index`] says where each object stands; [`sidecar`] holds the JSON files beside
-//! it, [`volume_info`] and [`native_snapshot`] what they say of volumes. Every byte that is ours and not Velero's is described in `docs/formats`.
+//! reads any, ours or Velero's; [`index`] tells the place of each object; [`sidecar`] holds the JSON files beside it,
+//! [`volume_info`] and [`native_snapshot`] their records of volumes. Every byte that is ours and not Velero's is
+//! described in `docs/formats`.
 //!
 //! This room is pure: codecs over `std::io`, no runtime, no network, no clock. Archives are untrusted: every size is
 //! capped where it is read ([`ReadLimits`]). Start reading at [`tarball`].

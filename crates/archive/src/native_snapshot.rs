@@ -12,13 +12,13 @@ pub const FAILED: &str = "Failed";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NativeSnapshot {
-    /// What it is of.
+    /// The volume that was snapshotted.
     pub spec: NativeSnapshotSpec,
-    /// What came of it.
+    /// The result.
     pub status: NativeSnapshotStatus,
 }
 
-/// What a snapshot is of.
+/// The volume of a snapshot, and the backup that it was taken for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NativeSnapshotSpec {
@@ -45,7 +45,7 @@ pub struct NativeSnapshotSpec {
     pub volume_iops: Option<i64>,
 }
 
-/// What came of a snapshot.
+/// The result of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NativeSnapshotStatus {
@@ -58,7 +58,7 @@ pub struct NativeSnapshotStatus {
 }
 
 impl NativeSnapshot {
-    /// Whether a volume can be made from it.
+    /// Returns true if a volume can be made from it.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         self.status.phase == COMPLETED && !self.status.provider_snapshot_id.is_empty()
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::{gzip, sidecar};
 
-    /// In the order of the fields of Velero's own type, with what it leaves out.
+    /// A snapshot in the order of the fields of Velero's own type, with what it leaves out.
     const VELERO: &str = concat!(
         r#"[{"spec":{"backupName":"b","backupUID":"u","location":"default","persistentVolumeName":"pv-1","#,
         r#""providerVolumeID":"vol-1","volumeType":"io1","volumeAZ":"eu-central-1a","volumeIOPS":500},"#,

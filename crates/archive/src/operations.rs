@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 /// An operation that an action has begun for an object that was saved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupOperation {
-    /// What it is.
+    /// The operation as it was begun.
     pub spec: BackupOperationSpec,
-    /// How far it is.
+    /// Its progress.
     #[serde(default)]
     pub status: OperationStatus,
 }
 
-/// What an operation of a backup is.
+/// The facts about an operation of a backup that do not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackupOperationSpec {
@@ -38,14 +38,14 @@ pub struct BackupOperationSpec {
 /// An operation that an action has begun for an object that was restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreOperation {
-    /// What it is.
+    /// The operation as it was begun.
     pub spec: RestoreOperationSpec,
-    /// How far it is.
+    /// Its progress.
     #[serde(default)]
     pub status: OperationStatus,
 }
 
-/// What an operation of a restore is.
+/// The facts about an operation of a restore that do not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RestoreOperationSpec {
@@ -71,7 +71,7 @@ pub struct ResourceIdentifier {
     pub group: String,
     /// Type, such as `pods`.
     pub resource: String,
-    /// Namespace; empty for what has none.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// Name.
     pub name: String,

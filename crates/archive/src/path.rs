@@ -7,20 +7,20 @@ use lifeboat_object::{GroupResource, Head, ObjectKey};
 pub struct VersionDir {
     /// The version alone, such as `v1`.
     pub version: String,
-    /// Whether the directory carries the suffix `-preferredversion`.
+    /// True when the directory carries the suffix `-preferredversion`.
     pub preferred: bool,
 }
 
-/// Where an object stands in the archive.
+/// The place of an object in the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectPath {
-    /// Which object.
+    /// The object.
     pub key: ObjectKey,
-    /// In which version directory; `None` for the plain path that every reader knows.
+    /// The version directory; `None` for the plain path that every reader knows.
     pub version: Option<VersionDir>,
 }
 
-/// What a path in the archive is.
+/// The meaning of a path in the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArchivePath {
     /// `metadata/version`.
@@ -31,7 +31,7 @@ pub enum ArchivePath {
     Other,
 }
 
-/// Why a path is refused.
+/// The reason for which a path is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PathError {
     /// The path would leave the directory it is unpacked into (restore.md 2.2).
@@ -42,7 +42,7 @@ pub enum PathError {
     Disagrees {
         /// The path of the entry.
         path: String,
-        /// What the entry holds.
+        /// The object that the entry holds.
         found: String,
     },
 }

@@ -20,7 +20,7 @@ pub struct RepositorySnapshot {
     pub volume_namespace: String,
     /// The backup.
     pub backup: String,
-    /// When the deletion of the backup began.
+    /// The time when the deletion of the backup began.
     pub deleted_at: Timestamp,
 }
 

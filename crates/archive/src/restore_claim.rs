@@ -21,21 +21,23 @@ pub struct RestoreClaim {
     /// Namespace of the server that restores; empty when no server does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// When the claim was put.
+    /// The time when the claim was put.
     pub claimed: Timestamp,
-    /// Until when the originals of objects that were recreated or removed stay, also when the restore is deleted.
+    /// The time until which the originals of objects that were recreated or removed stay, also when the restore is
+    /// deleted.
     pub keep_replaced_until: Timestamp,
 }
 
 impl RestoreClaim {
-    /// Whether it is of a restore of this name in the same cluster and namespace, or of one without a server in the same cluster: a name
-    /// is there once, so that of two such restores the later one has the name. Clusters whose UID could not be read count as one.
+    /// Returns true if it is of a restore of this name in the same cluster and namespace, or of a restore without a
+    /// server in the same cluster: a name is there once, so that of two such restores the later one has the name.
+    /// Clusters whose UID could not be read count as one.
     #[must_use]
     pub fn is_beside(&self, cluster_uid: &str, namespace: &str) -> bool {
         self.cluster_uid == cluster_uid && self.namespace == namespace
     }
 
-    /// Whether it is of this very restore.
+    /// Returns true if it is of this very restore.
     #[must_use]
     pub fn is_of(&self, cluster_uid: &str, restore_uid: &str) -> bool {
         self.cluster_uid == cluster_uid && self.restore_uid == restore_uid

@@ -25,7 +25,7 @@ pub fn decode<T: serde::de::DeserializeOwned>(gzipped: &[u8], limit: u64) -> Res
     Ok(serde_json::from_slice(&gzip::unpack(gzipped, limit)?)?)
 }
 
-/// Why a sidecar cannot be read.
+/// The reason for which a sidecar cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SidecarError {
     /// Not gzip, damaged, or too large.
@@ -66,13 +66,13 @@ impl ResourceList {
         }
     }
 
-    /// How many objects it names.
+    /// The number of objects that it names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.values().map(BTreeSet::len).sum()
     }
 
-    /// Whether it names none.
+    /// Returns true if it names no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -119,14 +119,14 @@ pub struct NextFiles {
 }
 
 impl Manifest {
-    /// Whether a file may be this one: the one that was written, or the one that is taking its place.
+    /// Returns true if a file may be this one: the one that was written, or the one that is taking its place.
     #[must_use]
     pub fn admits(&self, file: &str, found: &FileDigest) -> bool {
         let next = self.next.as_ref().and_then(|next| next.files.get(file));
         self.files.get(file) == Some(found) || next == Some(found)
     }
 
-    /// Whether the archive may hold so many objects of each type.
+    /// Returns true if the archive may hold so many objects of each type.
     #[must_use]
     pub fn admits_counts(&self, found: &BTreeMap<String, u64>) -> bool {
         self.counts == *found || self.next.as_ref().is_some_and(|next| next.counts == *found)
@@ -158,24 +158,25 @@ pub struct Claim {
     /// Namespace of the server that writes; empty when no server does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Which attempt, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// When the claim was put.
+    /// The time when the claim was put.
     pub claimed: Timestamp,
-    /// When the run last showed that it is at work; absent until it has.
+    /// The time when the run last showed that it is at work; absent until it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refreshed: Option<Timestamp>,
 }
 
 impl Claim {
-    /// Whether the server of this namespace of this cluster has put the claim. Of an unknown cluster no server has.
+    /// Returns true if the server of this namespace of this cluster has put the claim. In an unknown cluster no server
+    /// has.
     #[must_use]
     pub fn is_of_server(&self, cluster_uid: &str, namespace: &str) -> bool {
         let known = !cluster_uid.is_empty() && !namespace.is_empty();
         known && self.cluster_uid == cluster_uid && self.namespace == namespace
     }
 
-    /// When the run that put the claim is last known to have been at work.
+    /// The time when the run that put the claim is last known to have been at work.
     #[must_use]
     pub fn last_sign(&self) -> Timestamp {
         self.refreshed.map_or(self.claimed, |refreshed| refreshed.max(self.claimed))

@@ -72,7 +72,7 @@ fn pax_record(key: &str, value: &str) -> Vec<u8> {
     format!("{length} {key}={value}\n").into_bytes()
 }
 
-/// What stands in the header of one file.
+/// The fields of the header of one file.
 struct Header<'a> {
     /// The part of the path before the name, when the name alone cannot hold the path.
     prefix: &'a str,

@@ -33,7 +33,7 @@ impl ReadLimits {
     }
 }
 
-/// Why an archive is refused.
+/// The reason for which an archive is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// Reading or decompressing failed; holds [`TooLarge`] when the total is exceeded.
@@ -45,9 +45,9 @@ pub enum ReadError {
     /// A header is damaged or of a kind that a backup never holds.
     #[error("the archive is damaged at byte {at} of the tar: {what}")]
     Damaged {
-        /// What is wrong.
+        /// The damage.
         what: String,
-        /// Where the header begins.
+        /// The offset at which the header begins.
         at: u64,
     },
     /// A bound was passed.
@@ -63,7 +63,7 @@ pub enum ReadError {
 pub struct TarEntry {
     /// The path as written.
     pub name: String,
-    /// What the path is.
+    /// The meaning of the path.
     pub path: ArchivePath,
     /// Offset of the entry's first header in the tar stream.
     pub offset: u64,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// What happened to one volume of a backup.
+/// The record of one volume of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackupVolumeInfo {
@@ -21,22 +21,23 @@ pub struct BackupVolumeInfo {
     /// Name of the volume.
     #[serde(rename = "pvName", skip_serializing_if = "String::is_empty")]
     pub pv_name: String,
-    /// How its data was saved: [`NATIVE_SNAPSHOT`], [`POD_VOLUME_BACKUP`] or [`CSI_SNAPSHOT`]; empty for skipped volumes.
+    /// The way in which its data was saved: [`NATIVE_SNAPSHOT`], [`POD_VOLUME_BACKUP`] or [`CSI_SNAPSHOT`]; empty for
+    /// skipped volumes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub backup_method: String,
-    /// Whether the data went to a repository.
+    /// True when the data went to a repository.
     pub snapshot_data_moved: bool,
-    /// Whether the snapshot stays in the storage of the cluster.
+    /// True when the snapshot stays in the storage of the cluster.
     pub preserve_local_snapshot: bool,
-    /// Whether nothing of the volume was saved.
+    /// True when nothing of the volume was saved.
     pub skipped: bool,
-    /// Why.
+    /// The reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub skipped_reason: String,
-    /// When its saving began.
+    /// The time when its saving began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_timestamp: Option<Time>,
-    /// When that ended.
+    /// The time when its saving ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_timestamp: Option<Time>,
     /// [`SUCCEEDED`] or [`FAILED`]; empty while it is not known.
@@ -86,7 +87,7 @@ pub struct CsiSnapshotInfo {
     /// The operation that waits until it is ready.
     #[serde(rename = "operationID", skip_serializing_if = "String::is_empty")]
     pub operation_id: String,
-    /// Whether volumes can be made from it; `null` when that is not known.
+    /// True when volumes can be made from it; `null` when that is not known.
     #[serde(rename = "ReadyToUse")]
     pub ready_to_use: Option<bool>,
     /// The driver's name of the group that it was taken with.
@@ -122,7 +123,7 @@ pub struct NativeSnapshotInfo {
 }
 
 impl NativeSnapshotInfo {
-    /// What the record of a snapshot says.
+    /// Makes the information of the record of a snapshot.
     #[must_use]
     pub fn of(spec: &NativeSnapshotSpec, status: &NativeSnapshotStatus) -> Self {
         Self {
@@ -136,7 +137,7 @@ impl NativeSnapshotInfo {
     }
 }
 
-/// What became of one volume of a restore.
+/// The record of one volume of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RestoreVolumeInfo {
@@ -152,7 +153,7 @@ pub struct RestoreVolumeInfo {
     /// `PodVolumeRestore`, [`NATIVE_SNAPSHOT`] or [`CSI_SNAPSHOT`]; empty when no data was restored.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub restore_method: String,
-    /// Whether the data came from a repository.
+    /// True when the data came from a repository.
     pub snapshot_data_moved: bool,
     /// The CSI snapshot that it was made from.
     #[serde(rename = "csiSnapshotInfo", skip_serializing_if = "Option::is_none")]
@@ -160,7 +161,7 @@ pub struct RestoreVolumeInfo {
     /// The native snapshot that it was made from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub native_snapshot_info: Option<NativeSnapshotInfo>,
-    /// What became of it, as the user is told. Velero has no such field.
+    /// The result in words for the user. Velero has no such field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

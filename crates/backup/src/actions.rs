@@ -28,7 +28,7 @@ pub const BUILT_IN_ACTIONS: [&str; 3] = ["velero.io/pod", "velero.io/pv", "veler
 /// The names of what says in Velero which objects are saved together.
 pub const BUILT_IN_BLOCK_ACTIONS: [&str; 3] = ["velero.io/pod", "velero.io/pvc", "velero.io/service-account"];
 
-/// What the actions go by, beside the object.
+/// Context that the built-in actions use, beside the object itself.
 #[derive(Clone, Default)]
 pub(crate) struct Known {
     pub(crate) bindings: Arc<Bindings>,

@@ -29,17 +29,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// What this stage does.
+/// Name of this stage in messages.
 const SAVING_AGAIN: &str = "saving objects again after their operations";
-/// How long all of it may take: an action that hangs must not keep the backup from its end.
+/// The longest time that all of it may take: an action that hangs must not keep the backup from its end.
 const LONGEST: Duration = Duration::from_secs(600);
 /// Rounds in which objects bring further ones.
 const ROUNDS: usize = 16;
 /// Batches between saving and gathering.
 const WAITING: usize = 4;
 
-/// Reads these objects and saves them, each with the object whose operation names it. What cannot be saved stands in the
-/// journal, and the others go on.
+/// Reads these objects and saves them, each with the object whose operation names it. Objects that cannot be saved are
+/// errors in the journal, and the others go on.
 pub(crate) async fn save_again(
     wanted: BTreeMap<ObjectKey, ObjectKey>,
     record: &Backup,
@@ -138,7 +138,7 @@ async fn gather(mut entries: StreamReceiver<Entries>, saved: &mut Vec<Entry>) ->
 struct Again {
     env: Env,
     worker: Worker,
-    /// What is being read, and the object that needs it.
+    /// Objects that are being read, each with the object that needs it.
     asked: BTreeMap<ObjectKey, ObjectKey>,
 }
 

@@ -9,7 +9,7 @@ use lifeboat_action::{ActionError, call, caught};
 use lifeboat_object::{Item, ObjectKey, Severity};
 use std::ops::Range;
 
-/// What actions have named for one object.
+/// The related objects that actions have named for one object.
 pub(crate) struct Named {
     /// Its number in the index.
     pub(crate) number: u32,

@@ -1,7 +1,7 @@
 //! The notes of native snapshots, beside the claim of their backup too.
 //!
-//! The other notes of a backup go with its Backup. What a snapshotter has made cannot be listed, so its notes have to outlive that: whoever
-//! removes the unfinished files of the backup later finds them there.
+//! The other notes of a backup are deleted with its Backup. Snapshots that a snapshotter has made cannot be listed, so
+//! their notes have to outlive it: a process that removes the unfinished files of the backup later finds them there.
 
 use crate::env::Env;
 use async_trait::async_trait;
@@ -16,14 +16,15 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How long the bucket is waited for when the backup was cancelled.
+/// The longest time for which a request to the bucket is waited for when the backup was cancelled.
 const GRACE: Duration = Duration::from_secs(4);
-/// How long it is waited for when the backup has its record.
+/// The longest time for which it is waited for when the backup has its record.
 const FORGETTING: Duration = Duration::from_secs(30);
 /// Notes that are read, and written, at once.
 const AT_ONCE: usize = 16;
 
-/// The notes of a backup, those of its native snapshots also in its folder in the bucket. `cancel` ends the waiting for that.
+/// The notes of a backup; notes of its native snapshots are kept in its folder in the bucket too. `cancel` ends the
+/// waiting for the bucket.
 #[must_use]
 pub fn noted_beside_claim(
     records: Arc<dyn Records>,
@@ -34,8 +35,8 @@ pub fn noted_beside_claim(
     Arc::new(BesideClaim { records, store: store.clone(), backup: backup.to_owned(), cancel: cancel.clone() })
 }
 
-/// Removes what is noted beside the claim of a backup that has its record now, which tells of its snapshots. What stays does no harm: it
-/// goes with the backup.
+/// Removes the notes beside the claim of a backup that has its record now, which lists its snapshots. Notes that stay
+/// do no harm: they are deleted with the backup.
 pub(crate) async fn forget_beside_claim(backup: &str, env: &Env) {
     let why = match timeout(FORGETTING, forget(&env.store, backup)).await {
         Ok(Ok(())) => return,
@@ -61,7 +62,7 @@ struct BesideClaim {
 }
 
 impl BesideClaim {
-    /// What the bucket answers.
+    /// Waits for the bucket's answer, but no longer than [`GRACE`] after a cancellation.
     async fn asked<T>(&self, request: impl Future<Output = Result<T, StoreError>>) -> Result<T, RecordsError> {
         let overdue = async {
             self.cancel.cancelled().await;

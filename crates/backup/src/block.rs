@@ -1,6 +1,7 @@
-//! Which objects of the action lane have their turn together (backup.md 1.11). Pure: from the index to blocks.
+//! Groups objects of the action lane into blocks whose objects are saved together (backup.md 1.11). Pure: from the
+//! index to blocks.
 //!
-//! What must happen before any object of a block is saved, and after all of them, happens once for the block.
+//! Work that comes before any object of a block is saved, and after all of them, happens once for the block.
 
 use crate::actions::service_account::{Bindings, Digest};
 use crate::index::{Facts, Index, Record};
@@ -12,7 +13,7 @@ use std::ops::Range;
 pub(crate) struct Blocks {
     /// Block after block.
     members: Vec<u32>,
-    /// Where each block ends among those.
+    /// The end of each block among the members.
     ends: Vec<u32>,
     /// The number of blocks of objects in an order; they are the first.
     listed: usize,
@@ -37,11 +38,11 @@ impl Blocks {
     }
 }
 
-/// By what objects are related beside the facts of each.
+/// Relations between objects, beside the facts of each.
 pub(crate) struct Relations<'a> {
     pub(crate) index: &'a Index,
     pub(crate) bindings: &'a Bindings,
-    /// What actions of plugins have named, by the number of the object that they were asked about.
+    /// Related objects that actions of plugins have named, by the number of the object that they were asked about.
     pub(crate) named: &'a BTreeMap<u32, Vec<Digest>>,
 }
 
@@ -83,7 +84,7 @@ fn rank(record: &Record) -> u8 {
 struct Maker<'a> {
     relations: &'a Relations<'a>,
     blocks: Blocks,
-    /// Whether an object is in a block.
+    /// True, by number in the index, for objects that are in a block.
     used: Vec<bool>,
     /// The running pods that mount a claim, until one of them led to the others.
     mounts: HashMap<u32, Vec<u32>>,

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 /// Lists in flight: more only make the API server slower.
 const LISTS: usize = 4;
 
-/// What the lists bring.
+/// The objects that the lists bring.
 pub(crate) struct Collected {
     /// Objects that no action looks at.
     pub(crate) batches: StreamReceiver<Batch>,
@@ -89,9 +89,9 @@ struct Ways {
 
 /// The way that the objects of one list take.
 enum To {
-    /// To the fast lane.
+    /// The fast lane.
     Spool(Box<Intake>),
-    /// To those that wait for their turn.
+    /// The shelf, for objects that wait for their turn.
     Shelf(StreamSender<Raw>),
 }
 

@@ -1,4 +1,4 @@
-//! What was learned of the objects of the action lane while they were saved.
+//! Facts that are learned of the objects of the action lane while they are saved.
 
 use crate::pass::{LeftOut, Used};
 use crate::volumes::VolumeDeeds;
@@ -7,7 +7,7 @@ use lifeboat_hook::HookTally;
 use lifeboat_object::ObjectKey;
 use std::collections::BTreeMap;
 
-/// What one worker has learned.
+/// Facts that one worker has learned.
 #[derive(Debug, Default)]
 pub(crate) struct Deeds {
     pub(crate) volumes: VolumeDeeds,
@@ -21,12 +21,12 @@ pub(crate) struct Deeds {
     pub(crate) hooks: HookTally,
 }
 
-/// What is known of an object that an action wants in the backup.
+/// An object that an action wants in the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
     /// The object that it belongs to; the first one in their order, if there are several.
     pub(crate) parent: ObjectKey,
-    /// Whatever the filters say.
+    /// True when the object must be in the backup whatever the filters say.
     pub(crate) must_include: bool,
 }
 

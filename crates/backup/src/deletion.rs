@@ -1,4 +1,5 @@
-//! What goes with a backup that is being deleted: what its actions keep elsewhere (backup.md 5.1 step 1, and 5.2).
+//! Deletes what a backup has outside its files: what its actions keep elsewhere, and its snapshots (backup.md 5.1 step
+//! 1, and 5.2).
 
 use crate::env::Env;
 use crate::lane::Scoped;
@@ -30,16 +31,17 @@ const AT_ONCE: usize = 64;
 /// Errors that are told one by one.
 const MOST_TOLD: usize = 200;
 
-/// Calls the delete item actions, the engine's own first, for the objects of a backup as its archive holds them, then removes the
-/// snapshots of the backup that are still in the cluster: those that an attempt has left; and then deletes its native snapshots. `uid` is what the files of the backup know
-/// it by, which is another one than its own when it was made by another cluster.
+/// Calls the delete item actions, the engine's own first, for the objects of a backup as its archive holds them. Then
+/// removes the snapshots of the backup that an attempt has left in the cluster, and last deletes its native snapshots.
+/// `uid` is the UID in the files of the backup, which is not its own when it was made by another cluster.
 ///
-/// Every object has its turn, whatever comes of the others. It can be cut off anywhere and done again, and must be before the files
-/// are deleted: nothing else knows what lies in the storage. Of a backup whose archive is gone, the CSI snapshots are deleted that its
-/// volume information names.
+/// Every object has its turn, whatever comes of the others. It can be cut off anywhere and done again, and must be done
+/// before the files are deleted: nothing else knows what lies in the storage. For a backup whose archive is gone, the
+/// CSI snapshots that its volume information names are deleted.
 ///
 /// # Errors
-/// What was not removed and why, for people: the files are to stay. At most some hundreds, the last one says how many more there are.
+/// Messages for people about what was not removed and why: the files are to stay then. There are at most some hundreds,
+/// and the last one says how many more there are.
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
     keep_repository_snapshots(backup, uid, env).await.map_err(|e| vec![e])?;
     let mut failed = Failed::default();
@@ -100,7 +102,7 @@ async fn note_unproven(backup: &Backup, uid: &str, all: Vec<UnprovenSnapshot>, e
 /// A call of all actions.
 struct Calling<'a> {
     backup: &'a Backup,
-    /// What the files of the backup know it by.
+    /// The UID of the backup in its files.
     uid: &'a str,
     unproven: &'a Unproven,
     failed: &'a mut Failed,
@@ -185,12 +187,12 @@ impl Calling<'_> {
     }
 }
 
-/// The driver's name of the snapshot that a content stands for.
+/// The driver's name of the snapshot behind a content.
 fn handle(content: &Value) -> &str {
     content["status"]["snapshotHandle"].as_str().unwrap_or_default()
 }
 
-/// What an archive says of its snapshots.
+/// Reads the snapshots of a backup out of its archive.
 async fn snapshots(archive: &Archive, uid: &str) -> Result<ArchivedSnapshots, StoreError> {
     let says = |row: &Row| {
         let is_one = |name: &str| *row.resource == GroupResource::new(SNAPSHOT_API, name);
@@ -209,7 +211,7 @@ async fn snapshots(archive: &Archive, uid: &str) -> Result<ArchivedSnapshots, St
     Ok(snapshots)
 }
 
-/// What the cluster serves, and the types of the archive that it does not serve: an action may be for these too.
+/// The types that the cluster serves, and those of the archive that it does not serve: an action may be for these too.
 fn with_archived_types(served: &Catalog, archive: &Archive) -> Catalog {
     let archived: BTreeSet<_> =
         archive.rows().filter(|row| row.preferred).map(|row| (&row.resource, &row.version)).collect();
@@ -223,7 +225,7 @@ fn with_archived_types(served: &Catalog, archive: &Archive) -> Catalog {
 /// The calls of the actions of one object.
 struct Call<'a> {
     actions: Vec<&'a dyn DeleteItemAction>,
-    /// What the object is called in errors.
+    /// The name of the object in errors.
     key: String,
     /// The object, or why it cannot be read.
     object: Result<Value, String>,
@@ -253,7 +255,7 @@ impl Call<'_> {
     }
 }
 
-/// What was not removed.
+/// Messages about what was not removed, up to a bound.
 #[derive(Default)]
 struct Failed {
     told: Vec<String>,

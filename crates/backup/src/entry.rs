@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// What the results say of an object that failed.
+/// Message in the results about an object that failed.
 pub(crate) const FAILED: &str = "Error backing up item";
 
 /// An object in the form it is written in.
@@ -96,7 +96,7 @@ mod tests {
         })
     }
 
-    /// What the head of an object may have of its type.
+    /// Type fields that the head of an object may have.
     fn of_its_type() -> impl Strategy<Value = &'static str> {
         prop_oneof![
             Just(""),

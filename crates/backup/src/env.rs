@@ -1,4 +1,4 @@
-//! What a backup is given.
+//! The environment of a backup: everything it uses that is not its own.
 
 use lifeboat_action::Actions;
 use lifeboat_cluster::Cluster;
@@ -10,7 +10,7 @@ use lifeboat_store::Store;
 pub struct Env {
     /// The cluster to save.
     pub cluster: Cluster,
-    /// Where to.
+    /// The bucket to save to.
     pub store: Store,
     /// Actions that are not the engine's own, which come before them.
     pub actions: Actions,

@@ -1,4 +1,4 @@
-//! Why a backup did not come to its end.
+//! Errors that end a backup, or keep it from being finalized now.
 
 use crate::request::ValidationErrors;
 use crate::stopped::Refusal;
@@ -38,7 +38,7 @@ pub enum BackupError {
         action: String,
         /// The object that it was called for.
         object: String,
-        /// Why.
+        /// The action's message.
         message: String,
     },
     /// A thread of ours died.
@@ -52,7 +52,7 @@ pub enum BackupError {
     Unaccounted {
         /// Objects that came from the cluster.
         came: u64,
-        /// Those that stand in the archive, were left out, or are errors in the results.
+        /// Objects that stand in the archive, were left out, or are errors in the results.
         settled: u64,
     },
 }
@@ -69,8 +69,8 @@ impl From<Refusal> for BackupError {
     }
 }
 
-/// Why a backup could not be finalized now. It is there as before or with a part of the change, and can be proved and restored;
-/// doing it again goes on.
+/// A reason for which a backup could not be finalized now. The backup is there as before or with a part of the change,
+/// and can be proved and restored; doing it again goes on.
 #[derive(Debug, thiserror::Error)]
 pub enum FinalizeError {
     /// The bucket.
@@ -91,7 +91,7 @@ pub enum FinalizeError {
 }
 
 impl FinalizeError {
-    /// Whether doing it again may help.
+    /// Returns true if doing it again may help.
     #[must_use]
     pub fn can_pass(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! What a backup would do with volumes, found out without looking at anything else.
+//! Explains what a backup would do with volumes, without looking at anything else.
 
 use crate::env::Env;
 use crate::error::BackupError;
@@ -11,14 +11,14 @@ use crate::volumes::refusal;
 use lifeboat_object::Results;
 use std::sync::Arc;
 
-/// What a backup would do with the volumes in its scope.
+/// The decisions of a backup about the volumes in its scope.
 #[derive(Clone, Debug)]
 pub struct Explained {
-    /// One for each volume, in the order of their claims; then those without a claim.
+    /// The volumes in scope, in the order of their claims; then volumes without a claim.
     pub volumes: Vec<PreviewedVolume>,
-    /// Why the backup would be refused for what it asks for some of them.
+    /// The reason for which the backup would be refused, because of what it asks for some of them.
     pub refusal: Option<String>,
-    /// What could not be read, and other warnings and errors.
+    /// Warnings and errors, such as what could not be read.
     pub results: Results,
 }
 

@@ -1,4 +1,4 @@
-//! What is stored of a backup that failed.
+//! Stores the record, log and results of a backup that failed.
 
 use crate::env::Env;
 use crate::error::BackupError;
@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 /// Stores log, results and record of a backup that failed, so that its log can be read and its files can be deleted
 /// like those of any other. Gives the record: `backup` with the counts of its warnings and errors.
 ///
-/// The native snapshots that are noted still are named in its file of them, so that they are deleted with the backup.
+/// The native snapshots that are still noted are named in the backup's file of native snapshots, so that they are
+/// deleted with the backup.
 ///
 /// `backup` is in its last state. The archive of a failed backup never becomes visible; a backup of this UID that is
 /// complete stays as it is, and nothing is stored.
@@ -43,7 +44,7 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
     Ok(backup)
 }
 
-/// The native snapshots that are noted. Nothing is deleted here: whoever records a failure is not to wait for a storage.
+/// The native snapshots that are noted. Nothing is deleted here: recording a failure must not wait for a storage.
 async fn native(backup: &Backup, env: &Env) -> Native {
     let metadata = &backup.metadata;
     let left = match noted(&env.operation, |_| true, "").await {

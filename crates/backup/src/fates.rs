@@ -1,10 +1,10 @@
-//! What became of each object of the action lane: the one thing that the workers of that stage share.
+//! The outcome of each object of the action lane: the only state that the workers of that stage share.
 
 use crate::actions::service_account::Digest;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How the workers tell an object from others.
+/// Identifies an object for the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     /// It has this number in the index.
@@ -13,7 +13,7 @@ pub(crate) enum Who {
     Outsider(Digest),
 }
 
-/// What became of an object.
+/// The outcome of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// A worker has begun it: another one, or this one when the objects that it needs lead back to it.
@@ -41,12 +41,13 @@ struct All {
 }
 
 impl Fates {
-    /// Those of an index of so many objects.
+    /// Creates the fates of an index with so many objects.
     pub(crate) fn new(indexed: usize) -> Self {
         Self { all: Mutex::new(All { indexed: vec![None; indexed], outsiders: HashMap::new() }) }
     }
 
-    /// Begins an object; gives its fate when that was done before. One that was left out is begun again when it must be there.
+    /// Begins an object; gives its fate when that was done before. An object that was left out is begun again when it
+    /// must be there.
     pub(crate) fn begin(&self, who: Who, must_include: bool) -> Option<Fate> {
         let mut all = self.lock();
         match all.of(who) {

@@ -12,7 +12,7 @@ use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Up to this many objects of a type and namespace are read one by one.
+/// The most objects of a type and namespace that are read one by one.
 const ONE_BY_ONE: usize = 32;
 /// Reads in flight.
 const AT_ONCE: usize = 8;
@@ -60,8 +60,8 @@ pub(crate) async fn named(
     Ok(())
 }
 
-/// Lists a type and gives what is wanted, as it arrives. A list that fails is an error in the journal. Says whether the
-/// list came to its end.
+/// Lists a type and gives the wanted objects as they arrive. A list that fails is an error in the journal. Returns true
+/// if the list came to its end.
 pub(crate) async fn pick(
     resource: &Arc<ApiResource>,
     namespace: Option<&str>,

@@ -19,13 +19,13 @@ use lifeboat_volume::csi::{self, Content as SnapshotContent};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
-/// Ends a backup none of whose operations goes on: saves again what they name for that, brings what they have come to into the
-/// results and the log, and stores the record in its last state, which is returned. `record` is what
-/// [`lifeboat_store::Store::backup`] gives; one that is not to be finalized is given back as it is. Of a backup that the user
-/// has cancelled nothing is saved again, which is an error in its results.
+/// Ends a backup whose operations have all ended: saves the objects again that they name for that, brings the results
+/// of the operations into the results and the log, and stores the record in its last state, which is returned. `record`
+/// is what [`lifeboat_store::Store::backup`] gives; one that is not to be finalized is given back as it is. Of a backup
+/// that the user has cancelled nothing is saved again, which is an error in its results.
 ///
-/// It may be cut off anywhere and done again. The backup can be proved ([`lifeboat_store::Store::verify`]) and restored at
-/// every moment. What is saved again is in memory until it is stored.
+/// It may be cut off anywhere and done again. The backup can be proved ([`lifeboat_store::Store::verify`]) and restored
+/// at every moment. Objects that are saved again are in memory until they are stored.
 ///
 /// # Errors
 /// [`FinalizeError`]. Objects that cannot be saved again are errors in the results, and the backup is `PartiallyFailed`.
@@ -83,12 +83,12 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
     Ok(record)
 }
 
-/// Whether some of the operations are of snapshots, whose objects are to leave the cluster.
+/// Returns true if some of the operations are of snapshots, whose objects are to leave the cluster.
 fn has_snapshots(operations: &[BackupOperation]) -> bool {
     operations.iter().any(|operation| operation.spec.backup_item_action == SNAPSHOT_ACTION)
 }
 
-/// Brings what is to be stored into the status.
+/// Brings the counts of errors, warnings and added objects into the status.
 fn take_over(status: &mut BackupStatus, change: &Changes) {
     let count = |set: usize| i64::try_from(set).unwrap_or(i64::MAX);
     if let Some(results) = &change.results {
@@ -112,7 +112,7 @@ async fn store(change: Changes, record: &Backup, env: &Env) -> Result<(), StoreE
     Box::pin(env.store.rewrite(name, change, &open_options(env))).await
 }
 
-/// What is to be stored beside the record.
+/// Files and objects to be stored beside the record.
 #[derive(Default)]
 struct Changes {
     objects: Vec<NewObject>,
@@ -141,13 +141,14 @@ impl Before {
         })
     }
 
-    /// Whether it is stored what a snapshot has come to. Its objects may have left the cluster then.
+    /// Returns true if it is stored how the snapshot of this operation has ended. Its objects may have left the cluster
+    /// then.
     fn knows_the_end_of(&self, operation: &BackupOperation) -> bool {
         let mut known = self.volumes.iter().flatten().filter(|volume| !volume.result.is_empty());
         operation.spec.backup_item_action == SNAPSHOT_ACTION && known.any(|volume| is_of(volume, operation))
     }
 
-    /// The files that say what finalizing has come to.
+    /// The files that finalizing changes.
     fn changes(&self, saved: Vec<Entry>, operations: &[BackupOperation], env: &Env) -> Result<Changes, StoreError> {
         let mut resources = self.resources.clone();
         for Entry { resource, namespace, name, .. } in &saved {
@@ -176,7 +177,7 @@ impl Before {
         Ok(Changes { objects, files, results: told.results, added })
     }
 
-    /// Results and log, with what was told up to now.
+    /// The results and the log, with everything that was reported up to now.
     fn told(&self, env: &Env) -> Result<Changes, StoreError> {
         let closed = env.operation.journal.close();
         let mut results = self.results.clone();
@@ -192,13 +193,13 @@ impl Before {
 /// The action whose operations are snapshots.
 const SNAPSHOT_ACTION: &str = csi::BACKUP_ACTIONS[1];
 
-/// Whether a volume's snapshot is what an operation waits for.
+/// Returns true if the operation waits for the snapshot of this volume.
 fn is_of(volume: &BackupVolumeInfo, operation: &BackupOperation) -> bool {
     let of_volume = volume.csi_snapshot_info.as_ref().map_or("", |snapshot| &snapshot.operation_id);
     !of_volume.is_empty() && of_volume == operation.spec.operation_id
 }
 
-/// The volume information with what the operations have come to, where they change it (backup.md 4.8).
+/// The volume information with the results of the operations, where they change it (backup.md 4.8).
 fn volumes(
     volumes: Option<Vec<BackupVolumeInfo>>,
     saved: &[Entry],
@@ -237,8 +238,8 @@ fn new_object(entry: Entry) -> NewObject {
     }
 }
 
-/// The objects that operations name to be saved again, each with the object of one of those. Velero does so whatever the
-/// operation has come to.
+/// The objects that operations name to be saved again, each with the object of one of these operations. Velero does so
+/// whatever the result of the operation.
 fn to_be_saved_again<'a>(operations: impl Iterator<Item = &'a BackupOperation>) -> BTreeMap<ObjectKey, ObjectKey> {
     let mut wanted = BTreeMap::new();
     for operation in operations {

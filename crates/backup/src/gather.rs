@@ -68,7 +68,8 @@ pub(crate) async fn gather(shelves: &mut Shelves) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// What actions of plugins name and is not known, and for which object. Objects that no action looks at are wished for.
+/// The objects that actions of plugins name and that are not known yet, each with the object that it was named for.
+/// Named objects that no action looks at become wishes.
 async fn asked(new: Range<usize>, shelves: &mut Shelves) -> Result<BTreeMap<ObjectKey, ObjectKey>, Stopped> {
     let scope = Arc::clone(&shelves.scope);
     let mut out = BTreeMap::new();

@@ -5,10 +5,11 @@ use lifeboat_operation::Journal;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many are remembered.
+/// The most names that are remembered.
 const REMEMBERED: usize = 1000;
 
-/// Those that nobody makes anew: what an owner or a controller keeps comes and goes with that, and its end is no news.
+/// Names of objects that are being deleted and that nobody makes anew. Objects with an owner are left out: a controller
+/// makes and deletes them all the time, so that their end is no news.
 #[derive(Debug, Default)]
 pub(crate) struct Going(Mutex<BTreeSet<String>>);
 
@@ -51,7 +52,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn objects_that_were_being_deleted_are_named_once_each_and_without_those_that_an_owner_keeps() {
+    async fn objects_being_deleted_without_an_owner_are_named_once_each() {
         let resource = Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"));
         let item = |number: usize, owner: &str| {
             let metadata = format!(r#""name":"m{number:02}","namespace":"a","ownerReferences":[{owner}]"#);

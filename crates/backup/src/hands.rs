@@ -1,11 +1,11 @@
-//! What a backup does to the cluster, beside reading it.
+//! The parts of a backup that change the cluster; the rest only reads it.
 
 use crate::hook::Commands;
 use lifeboat_volume::csi::CsiSnapshots;
 use lifeboat_volume::native::NativeSnapshots;
 use std::sync::{Arc, OnceLock};
 
-/// What a backup does to the cluster; a preview has none of it. Clones are the same.
+/// The parts of a backup that change the cluster; a preview has none of them. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Hands {
     /// Runs commands in containers.
@@ -30,12 +30,12 @@ impl Hands {
         let _ = self.native.set(snapshots);
     }
 
-    /// What takes CSI snapshots, if any are taken.
+    /// The CSI snapshots of the backup, if any are taken.
     pub(crate) fn snapshots(&self) -> Option<&CsiSnapshots> {
         self.snapshots.get()
     }
 
-    /// What takes native snapshots, if there is a location for them.
+    /// The native snapshots of the backup, if there is a location for them.
     pub(crate) fn native(&self) -> Option<&NativeSnapshots> {
         self.native.get()
     }

@@ -1,7 +1,8 @@
-//! Runs the hooks of pods around what is saved of them (backup.md 1.13, 2.5), so that no application stays frozen.
+//! Runs the hooks of pods around their backup (backup.md 1.13, 2.5), so that no application stays frozen.
 //!
-//! Commands run as tasks of their own, which outlive the worker that waits for them: when an operation is broken off, what
-//! froze an application has come to its end, or has no time left, before the command that thaws it runs for the last time.
+//! Commands run as tasks of their own, which outlive the worker that waits for them: when an operation is broken off, a
+//! command that froze an application has ended, or has no time left, before the command that thaws it runs for the last
+//! time.
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -19,17 +20,18 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How an error of a hook begins in the results.
+/// Start of an error of a hook in the results.
 const FAILED: &str = "Error executing hook";
-/// How long a post hook is tried again while the API server or the node cannot be reached.
+/// The longest time for which a post hook is tried again while the API server or the node cannot be reached.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Between these attempts.
+/// The pause between these attempts.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long a command that is under way may still take when the operation is broken off.
+/// The time that a running command still gets when the operation is broken off.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long a command of a run that died is waited for. A note can be wrong, and the clock of who wrote it.
+/// The longest time for which a command of a run that died is waited for. A note can be wrong, and so can the clock of
+/// its writer.
 const LONGEST_FREEZE: Duration = Duration::from_secs(4 * 3600);
-/// How many pods are thawed at once.
+/// The number of pods that are thawed at once.
 const AT_ONCE: usize = 8;
 
 /// The commands that one operation runs in containers.
@@ -53,13 +55,13 @@ struct Shared {
 pub(crate) struct Quiesced {
     pod: HookPod,
     post: Vec<Hook>,
-    /// Whether a command before the backup may have frozen something: not when certainly none was started.
+    /// True when a command before the backup may have frozen something: false only when certainly none was started.
     may_be_frozen: bool,
-    /// Whether there is none before the backup: then nobody knows what those after it are for.
+    /// True when there is no command before the backup: then nobody knows what the commands after it are for.
     has_only_post: bool,
-    /// Whether the post hooks run once more later, so that now there may be nothing that they thaw.
+    /// True when the post hooks run once more later, so that now there may be nothing that they thaw.
     runs_again: bool,
-    /// Whether the pod must stay out of the backup.
+    /// True when the pod must stay out of the backup.
     pub(crate) is_refused: bool,
 }
 
@@ -69,7 +71,7 @@ impl Commands {
         Self { cluster: cluster.clone(), operation: operation.clone(), owed, shared: Arc::default() }
     }
 
-    /// Runs the hooks of a pod before its backup, in their order. What goes wrong is in the results.
+    /// Runs the hooks of a pod before its backup, in their order. Errors are in the results.
     pub(crate) async fn quiesce(&self, pod: HookPod, hooks: PodHooks, tally: &mut HookTally) -> Quiesced {
         let PodHooks { pre, post, warnings } = hooks;
         let key = pod.key();
@@ -117,7 +119,7 @@ impl Commands {
         quiesced
     }
 
-    /// When hooks that run now, one after the other, have no time left.
+    /// The time at which hooks that run now, one after the other, have no time left.
     fn end_of(&self, hooks: &[Hook]) -> Time {
         let seconds = hooks.iter().map(|hook| hook.timeout.to_std()).sum::<Duration>().as_secs() + 1;
         let now = (self.operation.clock)();
@@ -126,8 +128,8 @@ impl Commands {
         Time::new(end.unwrap_or(Timestamp::MAX))
     }
 
-    /// The pod as it is now: it may have been replaced since it was listed, and commands go by its name. One that is not there
-    /// any more has ended.
+    /// Reads the pod as it is now: it may have been replaced since it was listed, and commands are sent by name. A pod
+    /// that is not there any more has ended.
     async fn as_it_is(&self, listed: HookPod, key: &ObjectKey) -> HookPod {
         match self.read(key).await {
             Ok(Some(pod)) => pod,
@@ -143,7 +145,7 @@ impl Commands {
         }
     }
 
-    /// Runs the hooks of a pod after its backup, in their order. What goes wrong is in the results. Gives whether nothing is
+    /// Runs the hooks of a pod after its backup, in their order. Errors are in the results. Returns true if nothing is
     /// owed to the pod any more.
     pub(crate) async fn thaw(&self, quiesced: Quiesced, tally: &mut HookTally) -> bool {
         let pod = quiesced.pod.clone();
@@ -256,10 +258,10 @@ impl Commands {
         running.spawn(command);
     }
 
-    /// Ends what an operation leaves that was broken off: waits for the commands that are under way, a while, and runs the
-    /// hooks that are owed. Commands that take longer are waited for as long as they have time, because one may freeze its
-    /// application until then and nothing can end it; the hooks run once more then. It does not ask the notes: they go with
-    /// their owner.
+    /// Ends the hooks of an operation that was broken off: waits a while for the commands that are under way, and runs
+    /// the hooks that are owed. Commands that take longer are waited for as long as they have time, because such a
+    /// command may freeze its application until then and nothing can end it; the hooks run once more then. The notes
+    /// are not read: they are deleted with their owner.
     pub(crate) async fn end(&self) {
         let mut running = std::mem::take(&mut *lock(&self.shared.running));
         let have_ended = timeout(GRACE, async { while running.join_next().await.is_some() {} }).await.is_ok();
@@ -293,15 +295,15 @@ impl Commands {
         }
     }
 
-    /// Whether hooks are owed to pods, of this run or of one before it. So it is when that cannot be known.
+    /// Returns true if hooks are owed to pods, by this run or by one before it, and if that cannot be known.
     pub(crate) async fn owes(&self) -> bool {
         self.owed.all().await.map_or(true, |(owed, unreadable)| !owed.is_empty() || !unreadable.is_empty())
     }
 
-    /// Runs all hooks that are owed to pods, of this run or of one before it; `attempt_follows` says whether all pods are frozen
-    /// and thawed again afterwards. A command of a run that died may go on and freeze its pod until it has no time left. Then the
-    /// hooks run at once, and once more after that time; where an attempt follows, nothing waits for it, and the pod stays owed.
-    /// Gives whether nothing is owed any more: otherwise it may go better later.
+    /// Runs all hooks that are owed to pods, by this run or by one before it; `attempt_follows` says that all pods are
+    /// frozen and thawed again afterwards. A command of a run that died may go on and freeze its pod until it has no
+    /// time left. Then the hooks run at once, and once more after that time; where an attempt follows, nothing waits
+    /// for it, and the pod stays owed. Returns true if nothing is owed any more; otherwise a later call may succeed.
     pub(crate) async fn pay(&self, attempt_follows: bool) -> bool {
         let (owed, unreadable) = match self.owed.all().await {
             Ok(all) => all,
@@ -392,7 +394,7 @@ impl Commands {
         self.thaw(owed, &mut HookTally::default()).await
     }
 
-    /// How long it is until then, four hours at the most.
+    /// The time that is left until then, four hours at the most.
     fn time_until(&self, then: Time) -> Duration {
         let left = then.timestamp().duration_since((self.operation.clock)());
         Duration::try_from(left).unwrap_or_default().min(LONGEST_FREEZE)
@@ -411,9 +413,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the hooks that pods are owed by a backup that was cut off and that is not begun again: what its last attempt has frozen
-/// is thawed. What goes wrong is in the journal. Gives whether nothing is owed any more: otherwise it may go better later, and the notes
-/// must stay until then.
+/// Runs the hooks that pods are owed by a backup that was cut off and that is not begun again, so that applications
+/// that its last attempt has frozen are thawed. Errors are in the journal. Returns true if nothing is owed any more;
+/// otherwise a later call may succeed, and the notes must stay until then.
 ///
 /// Eight pods have their turn at once. Each takes as long as its commands, one after the other: the time that the hook of each sets
 /// (half a minute unless it says more, four hours at most), and as long as a request may take and two minutes more where the API
@@ -435,17 +437,17 @@ enum NotDone {
 }
 
 impl NotDone {
-    /// Whether the API server says that the pod is not there.
+    /// Returns true if the API server says that the pod is not there.
     fn says_gone(&self) -> bool {
         matches!(self, Self::Failed(error) if error.says_gone())
     }
 
-    /// Whether the command ran and ended with an exit code other than 0.
+    /// Returns true if the command ran and ended with an exit code other than 0.
     fn ended_badly(&self) -> bool {
         matches!(self, Self::Failed(error) if error.ended_badly())
     }
 
-    /// Whether the command was certainly not started.
+    /// Returns true if the command was certainly not started.
     fn was_not_started(&self) -> bool {
         match self {
             Self::Fenced(_) => true,

@@ -1,4 +1,4 @@
-//! What is known of each object of the action lane while its body waits on the shelf: about 200 bytes.
+//! Facts about each object of the action lane while its body waits on the shelf: about 200 bytes.
 
 use crate::actions::pod::PodView;
 use crate::actions::pv::{claim, volume_key};
@@ -9,7 +9,7 @@ use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, view};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One object.
+/// An object of the lane.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) digest: Digest,
@@ -18,24 +18,24 @@ pub(crate) struct Record {
     pub(crate) facts: Facts,
 }
 
-/// Where the body of an object is.
+/// The place where the body of an object is kept.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// On the shelf.
+    /// It is on the shelf.
     Shelf(Place),
     /// Nowhere: it is read again.
     Cluster(Box<ObjectKey>),
 }
 
-/// To what an object belongs, as far as Velero's own rules go (backup.md 1.11).
+/// The objects that an object belongs to, as far as Velero's own rules go (backup.md 1.11).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Facts {
     /// A pod.
     Pod {
         is_running: bool,
-        /// Whether commands may have to run in it.
+        /// True when commands may have to run in it.
         may_have_hooks: bool,
-        /// Those that it mounts.
+        /// The claims that it mounts.
         claims: Box<[Digest]>,
     },
     /// A claim.
@@ -81,7 +81,7 @@ pub(crate) fn group_digest(namespace: &str, value: &str) -> Digest {
     ObjectKey::new(GroupResource::new("", "groups of claims"), Some(namespace), value).digest()
 }
 
-/// What is known of an object of these types that is not on the shelf.
+/// The reason for which an object of these types is not on the shelf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outside {
     /// The cluster has none.
@@ -121,7 +121,7 @@ impl Index {
         self.outside.get(digest).copied()
     }
 
-    /// Whether it is known of the object what became of it.
+    /// Returns true if the object is on the shelf, or it is known why not.
     pub(crate) fn knows(&self, digest: &Digest) -> bool {
         self.numbers.contains_key(digest) || self.outside.contains_key(digest)
     }

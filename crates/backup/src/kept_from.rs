@@ -7,8 +7,8 @@ use lifeboat_volume::{Decided, Verdict, Verdicts, Way, Why};
 /// Actions of plugins that do something with the volumes of claims, by their names.
 const OF_VOLUMES: [&str; 2] = ["velero.io/csi-pvc-backupper", "velero.io/vsphere-pvc-backupper"];
 
-/// Whether an action is not called for an object, because it is one for the volumes of claims, and a policy says to skip that of
-/// this claim. It does not ask for policies itself.
+/// Returns true if an action is not called for an object: it is an action for the volumes of claims that does not ask
+/// for policies itself, and a policy says to skip the volume of this claim.
 pub(crate) fn is_kept_from(action: &str, item: &Item, verdicts: &Verdicts) -> bool {
     let is_claim = item.resource.group.is_empty() && item.resource.resource == "persistentvolumeclaims";
     if !is_claim || !OF_VOLUMES.contains(&action) {

@@ -1,4 +1,4 @@
-//! Which objects actions look at: those of the action lane. All others go through as bytes.
+//! The action lane: the objects that actions look at. All others go through as bytes.
 
 use crate::actions::service_account::Bindings;
 use crate::actions::{Known, TYPES, built_in};
@@ -27,17 +27,17 @@ impl<A: ?Sized> Scoped<A> {
         Ok(Self { action: Arc::clone(action), scope: resolve(name, scope, catalog)? })
     }
 
-    /// Whether it is called for objects of this type and place, when their labels are in its scope too.
+    /// Returns true if it is called for objects of this type and place, when their labels are in its scope too.
     pub(crate) fn covers(&self, resource: &GroupResource, namespace: Option<&str>) -> bool {
         self.scope.covers(resource, namespace)
     }
 
-    /// Whether it is called for an object of this type.
+    /// Returns true if it is called for an object of this type.
     pub(crate) fn applies(&self, resource: &GroupResource, head: &Head) -> bool {
         self.covers(resource, head.namespace.as_deref()) && self.scope.selects(&head.labels)
     }
 
-    /// Whether it is called for objects of this type in any place.
+    /// Returns true if it is called for objects of this type in any place.
     pub(crate) fn covers_type(&self, resource: &GroupResource) -> bool {
         self.scope.covers_type(resource)
     }
@@ -59,10 +59,10 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Resolves what the actions apply to against what the cluster serves.
+    /// Resolves the scopes of the actions against the types that the cluster serves.
     ///
     /// # Errors
-    /// When the label selector of one cannot be read: it cannot be known what it must see.
+    /// When the label selector of an action cannot be read: its objects are not known then.
     pub(crate) fn new(catalog: &Catalog, actions: &Actions, csi: Option<CsiSnapshots>) -> Result<Self, BackupError> {
         let own = built_in(&Known { csi: csi.clone(), ..Known::default() });
         let backup_item = own
@@ -82,12 +82,12 @@ impl Lane {
         Ok(Self { types, backup_item, item_block, csi })
     }
 
-    /// Whether objects of this type are in the lane.
+    /// Returns true if objects of this type are in the lane.
     pub(crate) fn takes(&self, resource: &ApiResource) -> bool {
         self.types.contains(&resource.group_resource())
     }
 
-    /// The backup item actions in the order in which they are called, the engine's own with what they go by.
+    /// The backup item actions in the order in which they are called, the engine's own with their context.
     pub(crate) fn backup_item(
         &self,
         bindings: Arc<Bindings>,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn built_in_actions_come_before_those_of_csi_snapshots_and_given_ones_last() {
+    async fn built_in_actions_come_first_then_csi_snapshots_then_given_ones() {
         let types = ["volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"];
         let types = types.map(|name| Arc::new(ApiResource::new(SNAPSHOT_API, "v1", name, "Any")));
         let catalog = Catalog::new(types.into(), vec![]);

@@ -13,19 +13,19 @@ use lifeboat_object::{Item, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What this stage does.
+/// Name of this stage in messages.
 pub(crate) const FETCHING: &str = "fetching related objects";
 /// Rounds in which these objects bring further ones.
 const ROUNDS: usize = 16;
 
-/// Both lanes at their end, so that what comes late can take either.
+/// Both lanes at their end, so that objects that come late can take either.
 pub(crate) struct Late {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,
     pub(crate) tally: Arc<Tally>,
     pub(crate) pass: Pass,
     pub(crate) worker: Worker,
-    /// What is being fetched.
+    /// Objects that are being fetched.
     asked: BTreeMap<ObjectKey, Wish>,
 }
 
@@ -72,7 +72,7 @@ impl Late {
         self.wishes().await
     }
 
-    /// What actions have named.
+    /// The objects that actions have named and that are still to be fetched.
     async fn wishes(&mut self) -> Result<(), Stopped> {
         let scope = Arc::clone(&self.scope);
         let is_open = |key: &ObjectKey, wish: &Wish| {

@@ -1,14 +1,15 @@
 //! The backup engine.
 //!
-//! Two doors: [`run`] takes a [`Request`] and an [`Env`], makes the backup, and says what came of it. A backup whose actions have
-//! begun asynchronous operations is pending then: [`look_after_operations`] asks how far they are, and [`finalize`], the second
-//! door, saves again what they name and ends the backup. Inside, the modules are the stages of the walk in its order:
-//! `request`, `scope` (with `lane`), `plan`, `collect` (with `spool` beneath it), `process`, `write`, `seal`; then `look_after`,
-//! `again`, `finalize`. Processing has two lanes: `pass` for objects that no action looks at; for the others `work`,
-//! with `shelve` (`index`, `shelf`), `gather` (`ask`, `fetch`), `block` and `save` (`perform`, `fates`, `deeds`) beneath it. `late`
-//! brings in what is known only when both have ended. A stage is a function from stream to stream and owns its state; only the
-//! workers of one stage share which objects were begun (`fates`). Each stream says its end, and `tally` counts that nothing was
-//! lost between them.
+//! Two entry points: [`run`] takes a [`Request`] and an [`Env`], makes the backup, and gives the result. A backup whose
+//! actions have begun asynchronous operations is pending then: [`look_after_operations`] asks for their progress, and
+//! [`finalize`], the second entry point, saves again the objects that they name and ends the backup. Inside, the
+//! modules are the stages of the walk in its order: `request`, `scope` (with `lane`), `plan`, `collect` (with `spool`
+//! beneath it), `process`, `write`, `seal`; then `look_after`, `again`, `finalize`. Processing has two lanes: `pass`
+//! for objects that no action looks at; for the others `work`, with `shelve` (`index`, `shelf`), `gather` (`ask`,
+//! `fetch`), `block` and `save` (`perform`, `fates`, `deeds`) beneath it. `late` brings in objects that are known only
+//! when both have ended. A stage is a function from stream to stream and owns its state; only the workers of one stage
+//! share which objects were begun (`fates`). Each stream says its end, and `tally` counts that nothing was lost between
+//! them.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 

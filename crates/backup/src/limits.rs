@@ -7,9 +7,10 @@ use lifeboat_operation::Journal;
 const ETCD: usize = 1_572_864;
 /// The most bytes of a request that an API server takes. Objects of types of Kubernetes itself are sent as JSON, and are smaller in etcd.
 const API_SERVER: usize = 3_145_728;
-/// What an object has more when it is restored: two labels, and what the API server notes of who owns them.
+/// Bytes that an object gains when it is restored: two labels, and the API server's notes about their owner (managed
+/// fields).
 const LABELS: usize = 400;
-/// What a request to etcd has beside the object and its key, which is in it three times.
+/// Bytes of a request to etcd beside the object and its key, which is in it three times.
 const REQUEST: usize = 100;
 
 /// Warns of an object that is about as large as a cluster takes.

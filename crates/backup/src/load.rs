@@ -8,10 +8,11 @@ use lifeboat_cluster::{Cluster, ConfigMapError};
 use lifeboat_object::Place;
 use lifeboat_select::{BackupFilter, PolicyUse, ResourcePolicies, RulesText};
 
-/// The policies of a backup, behind them those for the volumes of all backups. What has no effect is a warning.
+/// The policies of a backup, followed by the policies for the volumes of all backups. A policy without effect is a
+/// warning.
 ///
 /// # Errors
-/// What is wrong with them.
+/// [`ValidationErrors`] that say what is wrong with them.
 pub(crate) async fn policies(
     backup: &Backup,
     settings: &Settings,
@@ -65,7 +66,7 @@ async fn own(backup: &Backup, settings: &Settings, env: &Env) -> Result<Option<R
 /// is none.
 ///
 /// # Errors
-/// What is wrong with it: no backup that it counts for would be made.
+/// A message that says what is wrong with it: no backup that it counts for would be made.
 pub async fn check_policies(namespace: &str, name: &str, cluster: &Cluster) -> Result<CheckedPolicies, String> {
     if name.is_empty() {
         return Ok(CheckedPolicies::default());
@@ -74,11 +75,11 @@ pub async fn check_policies(namespace: &str, name: &str, cluster: &Cluster) -> R
     Ok(CheckedPolicies { ask_for_movers: ask_for_movers(&policies) })
 }
 
-/// What resource policies that can be read come to.
+/// The properties of resource policies that can be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckedPolicies {
-    /// Whether a rule asks for a mover of volume data, which this version does not have: a backup that has a volume for which the rule is
-    /// is refused.
+    /// True when a rule asks for a mover of volume data, which this version does not have: a backup that has a volume
+    /// to which the rule applies is refused.
     pub ask_for_movers: bool,
 }
 
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn policies_in_something_else_than_a_config_map_have_no_effect_which_is_a_warning() {
+    async fn policies_outside_a_config_map_have_no_effect_which_is_a_warning() {
         // Nothing is asked of the cluster.
         let env = test_env().await;
         let found = policies(&backup("Secret"), &Settings::default(), &env).await.unwrap();

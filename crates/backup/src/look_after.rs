@@ -20,8 +20,9 @@ use std::sync::Arc;
 /// [`crate::finalize`] can end the backup. `record` is what [`lifeboat_store::Store::backup`] gives; one that does not wait is
 /// given back as it is.
 ///
-/// What has ended is stored before this returns, so that it may be cut off anywhere and done again; the backup can be proved
-/// at every moment. An operation whose action cannot answer is asked again the next time, until its time is over.
+/// The state of operations that have ended is stored before this returns, so that it may be cut off anywhere and done
+/// again; the backup can be proved at every moment. An operation whose action cannot answer is asked again the next
+/// time, until its time is over.
 ///
 /// # Errors
 /// [`StoreError`]: the backup waits as before.
@@ -62,17 +63,18 @@ pub(crate) async fn read(name: &str, env: &Env) -> Result<Vec<BackupOperation>, 
     Ok(env.store.backup_file(name, BackupFile::ItemOperations).await?.unwrap_or_default())
 }
 
-/// How the archive of a committed backup is opened, to be rewritten.
+/// The options with which the archive of a committed backup is opened, to be rewritten.
 pub(crate) fn open_options(env: &Env) -> OpenOptions {
     OpenOptions { limits: ReadLimits::default(), scratch: env.operation.scratch.clone(), ignore_index: false }
 }
 
-/// Whether an action is one of those of CSI snapshots.
+/// Returns true for the actions of CSI snapshots.
 fn is_of_csi(action: &str) -> bool {
     action.starts_with("velero.io/csi-")
 }
 
-/// What the engine's own actions go by that have begun these operations; or why those of CSI snapshots cannot be asked just now.
+/// The context of the engine's own actions that have begun these operations; or the reason for which the actions of CSI
+/// snapshots cannot be asked just now.
 async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Result<Known, String> {
     let is_asked =
         |operation: &BackupOperation| !operation.status.has_ended() && is_of_csi(&operation.spec.backup_item_action);
@@ -86,7 +88,7 @@ async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Re
     }
 }
 
-/// What it takes to ask.
+/// Everything that is needed to ask an action about an operation.
 struct Asker<'a> {
     known: &'a Result<Known, String>,
     record: &'a Backup,
@@ -119,7 +121,8 @@ impl Asker<'_> {
         Some(answer)
     }
 
-    /// That there is no action of a name. One of CSI snapshots is there again when the cluster serves these again.
+    /// The error for an action that is missing. An action of CSI snapshots is there again when the cluster serves these
+    /// again.
     fn missing(&self, name: &str) -> ActionError {
         match self.known {
             Err(why) if is_of_csi(name) => ActionError::passing(why.clone()),
@@ -134,7 +137,7 @@ impl Asker<'_> {
     }
 }
 
-/// Brings what the operations have come to into the status of a backup. Says whether that changes it.
+/// Brings the results of the operations into the status of a backup. Returns true if that changes it.
 fn settle(status: &mut BackupStatus, operations: &[BackupOperation]) -> bool {
     use BackupPhase as P;
     let before = status.clone();

@@ -18,8 +18,8 @@ use lifeboat_volume::{Flags, Verdicts};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Refuses a backup whose volumes need movers, before anything is done ([`refusal`]). What cannot be read on the way is told when
-/// the backup is made.
+/// Refuses a backup whose volumes need movers, before anything is done ([`refusal`]). Read errors on the way are
+/// reported when the backup is made.
 pub(crate) async fn check_movers(wanted: Wanted<'_>, env: &Env) -> Result<(), BackupError> {
     let Wanted { backup, policies, settings } = wanted;
     let flags = Flags::of(&backup.spec, settings.features);
@@ -37,7 +37,7 @@ pub(crate) async fn check_movers(wanted: Wanted<'_>, env: &Env) -> Result<(), Ba
     refusal(verdicts.iter()).map_or(Ok(()), |why| Err(ValidationErrors(vec![why]).into()))
 }
 
-/// Reads the pods, claims and volumes in scope, and decides. What cannot be read is an error in the journal.
+/// Reads the pods, claims and volumes in scope, and decides. Objects that cannot be read are errors in the journal.
 ///
 /// # Errors
 /// [`BackupError::Cancelled`], or a part of it died.

@@ -22,7 +22,7 @@ use lifeboat_volume::csi::{GroupTypes, SnapshotTypes, served_by};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// What is to be saved.
+/// The request for objects: the backup with its policies and settings.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) backup: &'a Backup,
@@ -61,7 +61,7 @@ pub(crate) async fn objects(
     Ok(Objects { plan, processed, kept_out, tally })
 }
 
-/// Reads what the filters ask of the cluster, from fresh discovery. What is odd about it is a warning.
+/// Reads from the cluster the facts that the filters need, from fresh discovery. Oddities are warnings.
 pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) -> Result<Scope, BackupError> {
     let catalog = env.cluster.discover().await?;
     for failure in &catalog.failures {

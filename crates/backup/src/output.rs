@@ -27,12 +27,12 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// One for a stage that does `what`.
+    /// Creates the output of a stage that does `what`.
     pub(crate) fn one(sender: &StreamSender<Entries>, what: &'static str) -> Self {
         Self::within(RESERVE, sender, what)
     }
 
-    /// One with the same reserve for a worker of the stage, of which there are so many.
+    /// Creates an output with the same reserve for a worker of the stage, of which there are so many.
     pub(crate) fn for_worker(&self, of: usize, what: &'static str) -> Self {
         let together = (self.most / of.max(1)).max(LEAST.min(self.most));
         let (sender, reserve) = (self.sender.another(what), Arc::clone(&self.reserve));

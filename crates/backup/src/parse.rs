@@ -1,11 +1,11 @@
-//! From the bytes of a list to objects.
+//! Parses the objects of a list.
 
 use bytes::Bytes;
 use lifeboat_object::{ApiResource, Item, ObjectKey, Severity};
 use lifeboat_operation::Journal;
 use std::sync::Arc;
 
-/// The objects of a list. What is no object is an error in the journal.
+/// The objects of a list. An element that is no object is an error in the journal.
 pub(crate) fn items(resource: &Arc<ApiResource>, bodies: Vec<Bytes>, journal: &Journal) -> Vec<Item> {
     let mut items = Vec::with_capacity(bodies.len());
     for body in bodies {

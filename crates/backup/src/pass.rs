@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// How many objects of each type were left out, by reason.
+/// The number of objects of each type that were left out, by reason.
 pub(crate) type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
 
 /// Namespaces and types of which something is in the backup.
@@ -46,7 +46,7 @@ impl Used {
     }
 }
 
-/// What the fast lane remembers.
+/// The state of the fast lane.
 pub(crate) struct Pass {
     scope: Arc<Scope>,
     operation: Operation,
@@ -79,7 +79,7 @@ impl Pass {
         Ok(self)
     }
 
-    /// Takes an object that a list has brought. One that was not asked for may still be asked for.
+    /// Takes an object that a list has brought. An object that was not asked for may still be asked for later.
     fn take_listed(&mut self, item: Item) -> Option<Entry> {
         if let Err(reason) = self.scope.includes_listed(&item) {
             *self.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
@@ -89,13 +89,13 @@ impl Pass {
         self.take(item, false)
     }
 
-    /// Whether the object went through already.
+    /// Returns true if the object went through already.
     pub(crate) fn has_seen(&self, key: &ObjectKey) -> bool {
         self.seen.contains(&key.digest())
     }
 
-    /// The entry to write for an object; `None` when it is out of scope or was saved before. One that must be included is in
-    /// scope unless it is being deleted.
+    /// The entry to write for an object; `None` when it is out of scope or was saved before. An object that must be
+    /// included is in scope unless it is being deleted.
     pub(crate) fn take(&mut self, item: Item, must_include: bool) -> Option<Entry> {
         let entry = self.entry(item, must_include);
         if entry.is_none() {

@@ -22,26 +22,26 @@ pub(crate) async fn perform(
     .await
 }
 
-/// What the annotations of an answered object say to the engine.
+/// The instructions to the engine in the annotations of an object that an action gave back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     /// Leave the object out.
     pub(crate) skip: bool,
     /// The additional items must be in the backup.
     pub(crate) must_include: bool,
-    /// The object was changed by taking out what was said.
+    /// The object was changed by taking out its instructions.
     pub(crate) is_changed: bool,
 }
 
-/// Whether an object may say anything to the engine ([`listen`]): the annotations of that, or an escaped text that could be
-/// one, stand somewhere in it.
+/// Returns true if an object may have instructions to the engine ([`listen`]): their annotations, or an escaped text
+/// that could be one, stand somewhere in it.
 pub(crate) fn may_speak(body: &[u8]) -> bool {
     [ANNOTATION_BACKUP_MUST_INCLUDE.as_bytes(), ANNOTATION_SKIP_FROM_BACKUP.as_bytes(), br"\u", br"\/"]
         .iter()
         .any(|text| memchr::memmem::find(body, text).is_some())
 }
 
-/// Reads what an answered object says to the engine, and takes it out: it is not saved.
+/// Reads the instructions to the engine in an object that an action gave back, and takes them out: they are not saved.
 pub(crate) fn listen(object: &mut Value) -> Said {
     let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
     let Some(annotations) = annotations else { return Said { skip: false, must_include: false, is_changed: false } };

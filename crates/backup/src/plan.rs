@@ -1,4 +1,4 @@
-//! What will be listed, in which order, and what not and why. Pure.
+//! Plans the lists of a backup: their types and order, and the types that are left out, with the reason. Pure.
 
 use crate::lane::Lane;
 use lifeboat_api::Features;
@@ -9,26 +9,26 @@ use std::sync::Arc;
 /// The lists of a backup, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
-    /// What is listed.
+    /// Types to list.
     pub(crate) lists: Vec<PlannedList>,
-    /// What is not.
+    /// Types that are not listed.
     pub(crate) excluded: Vec<Excluded>,
 }
 
-/// One type to list.
+/// A type to list.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedList {
     /// The type, in one of its versions.
     pub(crate) resource: Arc<ApiResource>,
-    /// Where it is listed.
+    /// The places where it is listed.
     pub(crate) places: Vec<PlannedPlace>,
     /// Namespaces to list one by one instead when the list of the whole cluster is denied; none for a type of the cluster.
     pub(crate) when_denied: Arc<[String]>,
-    /// Whether actions look at the objects.
+    /// True when actions look at the objects.
     pub(crate) is_looked_at: bool,
 }
 
-/// Where a type is listed, and how.
+/// A place where a type is listed, and the selectors of its lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedPlace {
     /// A namespace, or the whole cluster.
@@ -42,16 +42,16 @@ pub(crate) struct PlannedPlace {
 pub struct Excluded {
     /// Which.
     pub resource: GroupResource,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
 }
 
-/// In which versions objects are saved.
+/// The versions in which objects are saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Versions {
-    /// In the one that the cluster prefers.
+    /// The version that the cluster prefers.
     Preferred,
-    /// In all that it serves.
+    /// All versions that it serves.
     All,
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn plan(
     plan
 }
 
-/// Whether this is the same type in a version that can be saved too.
+/// Returns true if this is the same type in a version that can be saved too.
 fn is_another_version(other: &ApiResource, preferred: &ApiResource) -> bool {
     other.group == preferred.group
         && other.resource == preferred.resource
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_type_that_two_groups_serve_the_group_that_the_api_server_names_first_is_saved() {
+    fn a_type_that_two_groups_serve_is_saved_from_the_first_of_the_api_server() {
         let all = ["list", "create", "get", "delete"];
         for (name, [one, other]) in [
             ("deployments", ["extensions", "apps"]),

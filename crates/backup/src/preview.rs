@@ -1,4 +1,4 @@
-//! What a backup would hold, without making it.
+//! Previews a backup: counts what it would hold, without making it.
 
 use crate::env::Env;
 use crate::error::BackupError;
@@ -14,33 +14,33 @@ use lifeboat_volume::Decided;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
-/// What a backup would hold.
+/// The contents of a backup that would be made.
 #[derive(Clone, Debug)]
 pub struct Preview {
     /// The types of which something would be saved.
     pub types: BTreeMap<GroupResource, PreviewedType>,
     /// Types that would not be listed, and why.
     pub excluded: Vec<Excluded>,
-    /// How many listed objects of each type would be left out, by reason.
+    /// The number of listed objects of each type that would be left out, by reason.
     pub left_out: BTreeMap<(GroupResource, &'static str), u64>,
-    /// What would be done with each volume.
+    /// The decision about each volume.
     pub volumes: Vec<PreviewedVolume>,
     /// Warnings and errors found on the way.
     pub results: Results,
 }
 
-/// What would be done with one volume.
+/// The decision about one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviewedVolume {
-    /// What people call it: namespace and name of its claim, else its own name, else `namespace/pod:volume`.
+    /// The volume's name for people: namespace and name of its claim, else its own name, else `namespace/pod:volume`.
     pub name: String,
     /// The name of its PersistentVolume, when it has one.
     pub volume: Option<String>,
-    /// In a few words, such as `CSI snapshot`, or `nothing`.
+    /// The decision in a few words, such as `CSI snapshot`, or `nothing`.
     pub done: String,
-    /// Why: the rule, the annotation, or the default that decided.
+    /// The reason: the rule, the annotation, or the default that decided.
     pub reason: String,
-    /// What would have to change for its data to be saved; `None` when it would be.
+    /// Advice about what would have to change for its data to be saved; `None` when it would be.
     pub advice: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl PreviewedVolume {
     }
 }
 
-/// What would be saved of one type.
+/// The objects of one type that would be saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreviewedType {
     /// Objects.

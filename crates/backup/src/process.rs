@@ -31,23 +31,23 @@ use tokio::task::JoinSet;
 
 /// Batches waiting between processing and writing.
 const WAITING: usize = 8;
-/// What the fast lane does.
+/// Name of the fast lane in messages.
 const PASSING: &str = "processing objects";
 
 /// The stages between the lists and the archive, running.
 pub(crate) struct Processed {
     pub(crate) entries: StreamReceiver<Entries>,
-    /// Gives what was learned of the objects when their stream ends.
+    /// Gives the facts about the objects when their stream ends.
     pub(crate) learned: oneshot::Receiver<Learned>,
     /// Gives the error of an action that ends the operation.
     pub(crate) refusal: oneshot::Receiver<Refusal>,
 }
 
-/// What is known when all objects went through.
+/// Facts that are known when all objects went through.
 #[derive(Debug)]
 pub(crate) struct Learned {
     pub(crate) volumes: Volumes,
-    /// How many objects of each type were found and left out, by reason.
+    /// The number of objects of each type that were found and left out, by reason.
     pub(crate) left_out: LeftOut,
     /// Operations that actions have begun.
     pub(crate) operations: Vec<BackupOperation>,
@@ -102,7 +102,7 @@ pub(crate) fn process(
     Processed { entries, learned, refusal }
 }
 
-/// Waits for both lanes, and brings in what is known only then.
+/// Waits for both lanes, and brings in the objects that are known only then.
 async fn bring_together(
     passed: oneshot::Receiver<Result<Pass, Stopped>>,
     acted: oneshot::Receiver<Result<Acted, Stopped>>,
@@ -133,7 +133,7 @@ fn order(operation: &BackupOperation) -> (Option<Time>, ObjectKey, &str) {
     (operation.status.created, (&spec.resource_identifier).into(), &spec.operation_id)
 }
 
-/// What a lane has come to, or that it died.
+/// Waits for the result of a lane, or for the news that it died.
 async fn end_of<T>(lane: oneshot::Receiver<Result<T, Stopped>>, what: &'static str) -> Result<T, Stopped> {
     lane.await.unwrap_or(Err(Stopped::Broken(Broken(what))))
 }

@@ -1,4 +1,5 @@
-//! Keeps the IDs of what a backup of Velero's has in the repositories of movers, before the files go that name it.
+//! Keeps the IDs of a Velero backup's snapshots in the repositories of movers, before the files are deleted that name
+//! them.
 
 use crate::env::Env;
 use lifeboat_api::Backup;
@@ -14,7 +15,7 @@ use serde_json::Value;
 /// delete them.
 ///
 /// # Errors
-/// That they are not listed, for people: then nothing may be deleted.
+/// A message for people that they are not listed: then nothing may be deleted.
 pub(crate) async fn keep_repository_snapshots(backup: &Backup, uid: &str, env: &Env) -> Result<(), String> {
     let name = &backup.metadata.name;
     keep(name, uid, env).await.map_err(|e| {
@@ -40,7 +41,8 @@ async fn keep(name: &str, uid: &str, env: &Env) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A list beside the archive. One that is damaged names nothing, now or later: that is told, and the backup can be deleted all the same.
+/// Reads a list beside the archive. A damaged list names nothing, now or later: that is reported, and the backup can be
+/// deleted all the same.
 async fn read<T: DeserializeOwned>(name: &str, file: BackupFile, env: &Env) -> Result<Vec<T>, StoreError> {
     match env.store.backup_file::<Option<Vec<T>>>(name, file).await {
         Ok(list) => Ok(list.flatten().unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! From what a user asked for to what will be done: defaults and validation (backup.md 1.2).
+//! Fills in defaults and validates what a user asked for (backup.md 1.2).
 
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupPhase, Duration, Features, Time, well_known};
@@ -13,7 +13,7 @@ use lifeboat_select::{BackupFilter, RulesText};
 pub struct Request {
     /// The resource as the user wrote it, with name, namespace and UID.
     pub backup: Backup,
-    /// What the server or the command line adds.
+    /// Settings that the server or the command line adds.
     pub settings: Settings,
 }
 
@@ -28,28 +28,28 @@ pub struct Settings {
     pub resource_timeout: Duration,
     /// Name of the storage location.
     pub storage_location: String,
-    /// Whether the files of volumes are saved unless a pod opts out, when the backup does not say.
+    /// True when the files of volumes are saved unless a pod opts out, where the backup does not say.
     pub fs_backup_by_default: bool,
-    /// Whether the data of CSI snapshots is moved, when the backup does not say.
+    /// True when the data of CSI snapshots is moved, where the backup does not say.
     pub moves_snapshot_data: bool,
     /// The label of claims that are snapshotted as a group, when the backup names none.
     pub volume_group_label: String,
     /// The most time that commands of annotations of pods may ask for; `None` for as much as those of a spec.
     pub max_hook_timeout: Option<Duration>,
-    /// What is switched on.
+    /// Feature flags.
     pub features: Features,
     /// Compression level of the archive, 1 to 9.
     pub compression: u32,
     /// Bytes of memory for objects that are read and not yet uploaded.
     pub memory_budget: usize,
-    /// How many item blocks are worked on at once: objects that actions look at.
+    /// The number of item blocks (objects that actions look at) that are worked on at once.
     pub item_block_workers: usize,
     /// Resource policies in place of a ConfigMap.
     pub resource_policies: Option<RulesText>,
     /// The ConfigMap, in the namespace of the backup, with the policies for the volumes of all backups; empty for none.
     pub global_volume_policies: String,
-    /// Whether an API server holds the Backup: its name is unique in its namespace then, and what an earlier one of the
-    /// name left in the bucket is written over.
+    /// True when an API server holds the Backup: its name is unique in its namespace then, and files that an earlier
+    /// backup of the name left in the bucket are written over.
     pub served: bool,
     /// Write over the claim of a run that is known to be dead.
     pub take_over: bool,
@@ -90,7 +90,7 @@ impl Default for Settings {
     }
 }
 
-/// Why a backup was refused before anything was done.
+/// The reasons for which a backup was refused before anything was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the backup is not valid: {}", .0.join("; "))]
 pub struct ValidationErrors(pub Vec<String>);

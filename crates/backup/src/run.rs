@@ -29,22 +29,22 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// What came of a backup.
+/// The result of a backup.
 #[derive(Debug)]
 pub struct Outcome {
     /// The resource as stored in the bucket. In its final state, unless it waits for operations ([`Outcome::is_pending`]).
     pub backup: Backup,
     /// Warnings and errors.
     pub results: Results,
-    /// Whether an earlier attempt had done everything already.
+    /// True when an earlier attempt had done everything already.
     pub was_complete: bool,
     /// Bytes of the archive, when this run has written it.
     pub archive_size: Option<u64>,
 }
 
 impl Outcome {
-    /// Whether actions have begun operations for which the backup waits. It can be proved and restored meanwhile;
-    /// [`crate::look_after_operations`] says when they have ended, and [`crate::finalize`] ends it then.
+    /// Returns true if actions have begun operations for which the backup waits. It can be proved and restored
+    /// meanwhile; [`crate::look_after_operations`] says when they have ended, and [`crate::finalize`] ends it then.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         use BackupPhase as P;
@@ -63,9 +63,9 @@ const WAITING: usize = 4;
 
 /// Makes a backup: claims its name, lists the cluster, writes the archive, and commits.
 ///
-/// Objects that fail are in the results and the others go on. Running it again with the same UID takes up what an
-/// interrupted run left, and finds a backup that was committed as it is. One whose actions have begun asynchronous operations
-/// is committed too, and pending: nothing runs for it then.
+/// Objects that fail are in the results and the others go on. Running it again with the same UID continues from where
+/// an interrupted run was, and returns a committed backup unchanged. A backup whose actions have begun asynchronous
+/// operations is committed too, and pending: nothing runs for it then.
 ///
 /// # Errors
 /// [`BackupError`]; then the name stays claimed and nothing else is visible.
@@ -161,12 +161,14 @@ async fn remove_useless(request: &Request, hands: &Hands, env: &Env) {
     }
 }
 
-/// Whether an attempt before this one may have taken snapshots. This one may end before it knows that from the bucket.
+/// Returns true if an attempt before this one may have taken snapshots. This one may end before it knows that from the
+/// bucket.
 fn may_be_again(request: &Request) -> bool {
     request.settings.take_over || request.backup.status.attempt > 1
 }
 
-/// How long a cancelled backup waits for a read or an upload that hangs and does not see the cancellation.
+/// The longest time for which a cancelled backup waits for a read or an upload that hangs and does not see the
+/// cancellation.
 const GRACE: Duration = Duration::from_secs(4);
 
 async fn overdue(env: &Env) {
@@ -289,7 +291,7 @@ pub(crate) async fn claim(backup: &Backup, settings: &Settings, env: &Env) -> Re
     Ok(env.store.claim(&request).await?)
 }
 
-/// What was saved.
+/// The result of the walk over the objects.
 struct Walked {
     written: Written,
     learned: Learned,
@@ -311,7 +313,7 @@ async fn walk(request: &Request, objects: Objects, writer: &BackupWriter, env: &
     Ok(Walked { written, learned, kept_out })
 }
 
-/// What it takes to store an archive.
+/// Everything that is needed to store an archive.
 struct Archive<'a> {
     level: u32,
     writer: &'a BackupWriter,
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_action_that_ends_the_backup_is_named_with_its_object_and_leaves_no_archive() {
+    async fn an_action_that_ends_the_backup_is_named_and_leaves_no_archive() {
         let env = test_env().await;
         let writer = writer(&env).await;
         let archive = Archive { level: 1, writer: &writer, tally: &Tally::default(), env: &env };

@@ -1,5 +1,5 @@
-//! Saves one object of the action lane: its actions in their order, what they name before it, then the object itself
-//! (backup.md 2.1, 2.2).
+//! Saves one object of the action lane: runs its actions in their order, saves the objects that they name, then the
+//! object itself (backup.md 2.1, 2.2).
 
 use crate::actions::service_account::Digest;
 use crate::deeds::{Deeds, Wish};
@@ -29,12 +29,12 @@ use lifeboat_volume::{Verdicts, Way};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// How deep additional items may have additional items; Velero's own are three deep.
+/// The most levels of additional items of additional items; Velero's own are three deep.
 const DEEPEST: usize = 64;
-/// Why an object is left out that its actions do not want.
+/// Reason in the results for leaving out an object that its actions do not want.
 const SKIPPED: &str = "an action leaves it out (annotation velero.io/skip-from-backup)";
 
-/// What all workers of the stage use. Nothing of it changes but the fates.
+/// State that all workers of the stage share. Nothing of it changes but the fates.
 pub(crate) struct Desk {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,
@@ -43,12 +43,12 @@ pub(crate) struct Desk {
     pub(crate) index: Index,
     pub(crate) shelf: Shelf,
     pub(crate) fates: Fates,
-    /// What is done with volumes; nothing when objects are saved again.
+    /// Decisions about volumes; empty when objects are saved again.
     pub(crate) verdicts: Arc<Verdicts>,
     pub(crate) turn: Turn,
 }
 
-/// Whether objects are saved for the backup, or again after operations.
+/// Tells the first saving of objects from saving them again after operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// The backup is being made.
@@ -59,12 +59,12 @@ pub(crate) enum Turn {
 }
 
 impl Desk {
-    /// Whether the object is in the backup, or an error in the results.
+    /// Returns true if the object is in the backup, or an error in the results.
     pub(crate) fn has_seen(&self, key: &ObjectKey) -> bool {
         matches!(self.fates.of(self.who(&key.digest())), Some(Fate::Saved | Fate::Failed))
     }
 
-    /// What an object of the index says, for those that look at it before its turn. What cannot be read is told in its turn.
+    /// Reads an object of the index before its turn. An object that cannot be read is reported in its turn.
     pub(crate) async fn look_at(&self, number: u32) -> Result<Value, String> {
         let record = self.index.record(number).ok_or("it is not in the index")?;
         let body = match &record.body {
@@ -101,7 +101,8 @@ impl Desk {
         item.inspect_err(lost).ok()
     }
 
-    /// What each of these actions names for an object, when all of them see at a glance that they leave it as it is.
+    /// The related objects that each of these actions names, if all of them see at a glance that they leave the object
+    /// as it is.
     fn named_if_unchanged<'a>(
         &self,
         item: &Item,
@@ -116,8 +117,8 @@ impl Desk {
         actions.iter().map(glance).collect()
     }
 
-    /// Whether this object must wait for its own turn, though another one needs it: a claim whose snapshot begins only when the
-    /// hooks of its pods have run, and which has to name the snapshot.
+    /// Returns true if this object must wait for its own turn, though another one needs it: a claim whose snapshot
+    /// begins only when the hooks of its pods have run, and which has to name the snapshot.
     fn waits_for_hooks(&self, key: &ObjectKey) -> bool {
         let (Some(csi), Some(namespace)) = (&self.scope.lane.csi, &key.namespace) else { return false };
         if self.turn != Turn::First || key.resource != GroupResource::new("", "persistentvolumeclaims") {
@@ -133,7 +134,7 @@ impl Desk {
     }
 }
 
-/// What the stage has come to.
+/// The result of the stage.
 pub(crate) struct Acted {
     pub(crate) desk: Arc<Desk>,
     pub(crate) deeds: Deeds,
@@ -151,7 +152,7 @@ impl Worker {
         Self { desk, out, deeds: Deeds::default() }
     }
 
-    /// One that goes on where the stage has ended.
+    /// Creates a worker that goes on where the stage has ended.
     pub(crate) fn taking_over(acted: Acted, out: Output) -> Self {
         Self { desk: acted.desk, out, deeds: acted.deeds }
     }
@@ -160,7 +161,7 @@ impl Worker {
         &self.desk
     }
 
-    /// Sends what is left, and gives what was learned.
+    /// Sends the remaining entries, and gives the result.
     pub(crate) async fn end(self) -> Result<Acted, Stopped> {
         self.out.end().await?;
         Ok(Acted { desk: self.desk, deeds: self.deeds })
@@ -317,7 +318,7 @@ impl Worker {
         Ok(Made::Entry(if is_changed { Entry::changed(item, object) } else { Entry::as_sent(item) }))
     }
 
-    /// Saves what an action names for an object, before that; the inner error is that of the object.
+    /// Saves the objects that an action names for an object, before that; the inner error is that of the object.
     async fn all_additional(
         &mut self,
         item: &Item,
@@ -488,7 +489,7 @@ impl Worker {
     }
 }
 
-/// What an action names for an object.
+/// The related objects that an action names for an object.
 struct Named<'a> {
     action: &'a str,
     keys: Vec<ObjectKey>,
@@ -496,7 +497,7 @@ struct Named<'a> {
     must_include: bool,
 }
 
-/// What became of an object.
+/// The outcome of the actions for an object.
 enum Made {
     /// It is to be written.
     Entry(Entry),

@@ -1,4 +1,4 @@
-//! What the stages of one backup share and never change: the catalog, the filter, the backup itself.
+//! State that the stages of one backup share and never change: the catalog, the filter, the backup itself.
 
 use crate::env::Env;
 use crate::error::BackupError;
@@ -25,13 +25,13 @@ pub(crate) struct Scope {
     pub(crate) filter: BackupFilter,
     /// All namespaces of the cluster, or those that we may read.
     pub(crate) namespaces: Vec<Namespace>,
-    /// Which objects actions look at.
+    /// The lane of objects that actions look at.
     pub(crate) lane: Lane,
-    /// How many blocks of such objects have their turn at once.
+    /// The number of blocks of such objects that have their turn at once.
     pub(crate) workers: usize,
-    /// What decides about volumes.
+    /// The rules that decide about volumes.
     pub(crate) volume_rules: VolumeRules,
-    /// Which commands run in pods around their backup.
+    /// The commands that run in pods around their backup.
     pub(crate) hooks: BackupHooks,
     /// Runs these; `None` when they are not to be run, as in a preview.
     pub(crate) commands: Option<Commands>,
@@ -56,13 +56,13 @@ impl Scope {
         names.filter(|name| !self.backup.spec.excluded_namespaces.contains(name)).collect()
     }
 
-    /// Whether an object that a list has brought is one of those that were asked for; the error says why not.
+    /// Checks that an object from a list is one of those that were asked for; the error says why not.
     pub(crate) fn includes_listed(&self, item: &Item) -> Result<(), &'static str> {
         self.filter.includes_listed(facts(item))
     }
 
-    /// Whether an object goes into the backup; the error says why not. One that an action must have goes in whatever the
-    /// filters say, unless it is being deleted (backup.md 1.12) or is there only because of this backup.
+    /// Checks that an object goes into the backup; the error says why not. An object that an action must have goes in
+    /// whatever the filters say, unless it is being deleted (backup.md 1.12) or is there only because of this backup.
     pub(crate) fn includes(&self, item: &Item, must_include: bool) -> Result<(), &'static str> {
         let (head, uid) = (&item.head, &self.backup.metadata.uid);
         // An attempt before has left them. A VolumeSnapshot comes with the claim whose data it has, as it is then.
@@ -79,7 +79,7 @@ impl Scope {
         included
     }
 
-    /// Whether an object of this type and place can go into the backup at all, so that it is worth reading.
+    /// Returns true if an object of this type and place can go into the backup at all, so that it is worth reading.
     pub(crate) fn can_include(&self, resource: &ApiResource, namespace: Option<&str>) -> bool {
         !self.filter.excludes_additional(resource)
             && self
@@ -93,7 +93,7 @@ impl Scope {
     }
 }
 
-/// What the filter asks of an object.
+/// The facts about an object that the filter reads.
 fn facts(item: &Item) -> ObjectFacts<'_> {
     let head = &item.head;
     let (namespace, name) = (head.namespace.as_deref(), Some(head.name.as_str()));
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_that_an_attempt_before_has_taken_is_saved_only_where_an_action_names_it() {
+    fn a_snapshot_of_an_attempt_before_is_saved_only_where_an_action_names_it() {
         let snapshots = ApiResource::new("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot");
         let mut scope = test_scope(vec![snapshots.clone()], &lifeboat_action::Actions::default());
         Arc::get_mut(&mut scope).unwrap().backup.metadata.uid = "u".to_owned();

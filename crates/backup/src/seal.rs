@@ -33,7 +33,7 @@ pub(crate) struct Unsealed {
 /// Native snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Native {
-    /// Those of the backup.
+    /// Native snapshots of the backup.
     pub(crate) snapshots: Vec<NativeSnapshot>,
     /// Others that are to be deleted with it.
     pub(crate) left: Vec<NativeSnapshot>,

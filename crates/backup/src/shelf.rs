@@ -1,14 +1,14 @@
 //! Keeps bodies until their turn comes, in any order: some in memory, the others on disk.
 //!
-//! They take nothing of the budget that reading needs: what has no room in the shelf's own part of the memory goes to disk at
-//! once.
+//! They take nothing of the budget that reading needs: bodies without room in the shelf's own part of the memory go to
+//! disk at once.
 
 use crate::scratch::Scratch;
 use bytes::Bytes;
 use std::io;
 use std::path::Path;
 
-/// Where a body lies on the shelf.
+/// The place of a body on the shelf.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// In memory, by itself: not as a piece of the page that it came in.
@@ -31,7 +31,7 @@ impl Shelf {
         Self { room, scratch: Scratch::new(folder) }
     }
 
-    /// The folder of what lies on disk, for people.
+    /// The folder of the bodies on disk, for people.
     pub(crate) fn folder(&self) -> &str {
         self.scratch.place()
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_has_no_room_in_memory_lies_on_disk_and_all_comes_back_in_any_order() {
+    async fn bodies_without_room_in_memory_lie_on_disk_and_come_back_in_any_order() {
         let folder = tempfile::tempdir().unwrap();
         let mut shelf = Shelf::new(7, folder.path());
         let bodies = ["aaa", "bbbbb", "c", "dddd", "ee"].map(|text| Bytes::from_static(text.as_bytes()));

@@ -1,4 +1,4 @@
-//! Takes in the objects of the action lane until all of them are known: their bodies go on the shelf, what is known of them
+//! Takes in the objects of the action lane until all of them are known: their bodies go on the shelf, facts about them
 //! into the index. It waits for no action and no upload.
 
 use crate::actions::service_account::{Binding, Bindings, Digest};
@@ -17,7 +17,7 @@ use lifeboat_volume::Survey;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the stage remembers.
+/// State of the stage.
 pub(crate) struct Shelves {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,
@@ -26,13 +26,13 @@ pub(crate) struct Shelves {
     pub(crate) index: Index,
     /// The cluster role bindings among the objects.
     pub(crate) bindings: Bindings,
-    /// What actions of plugins have named, by the number of the object that they were asked about.
+    /// Related objects that actions of plugins have named, by the number of the object that they were asked about.
     pub(crate) named: BTreeMap<u32, Vec<Digest>>,
-    /// What pods, claims and volumes say of volumes.
+    /// Facts about volumes from pods, claims and PersistentVolumes.
     pub(crate) survey: Survey,
-    /// What was left out, what is used, and what is wished for.
+    /// Counts of objects that were left out, types that are used, and wishes.
     pub(crate) deeds: Deeds,
-    /// Whether it was told that the disk cannot be used.
+    /// Set when it was reported that the disk cannot be used.
     told: bool,
 }
 
@@ -112,7 +112,7 @@ impl Shelves {
         }
     }
 
-    /// An object that lies on the shelf. One that cannot be read is told when its turn comes.
+    /// Reads an object from the shelf. A read error is reported in the object's turn.
     pub(crate) async fn read(&self, number: usize) -> Option<Item> {
         let record = self.index.records().get(number)?;
         let Body::Shelf(place) = &record.body else { return None };

@@ -22,12 +22,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long it is waited for the next step in cleaning up what a backup leaves, at its end.
+/// The longest wait for the next step while the snapshots of a backup are cleaned up at its end.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How long CSI snapshots are cleaned up in all, however many there are.
+/// The longest time for which CSI snapshots are cleaned up in all, however many there are.
 const IN_ALL: Duration = Duration::from_secs(900);
 
-/// What takes the CSI snapshots of a backup; `None` when the cluster serves none.
+/// Creates the taker of the CSI snapshots of a backup; `None` when the cluster serves none.
 pub(crate) fn csi_snapshots(backup: &Backup, catalog: &Catalog, env: &Env) -> Option<CsiSnapshots> {
     Some(csi_snapshots_of(backup, SnapshotTypes::of(catalog)?, env))
 }
@@ -37,24 +37,24 @@ pub(crate) fn csi_snapshots_of(backup: &Backup, types: SnapshotTypes, env: &Env)
     CsiSnapshots::new(&env.cluster, &env.operation, CsiBackup { backup: backup.clone(), types })
 }
 
-/// What takes the native snapshots of an attempt at a backup; `None` when there is no location for them.
+/// Creates the taker of the native snapshots of an attempt at a backup; `None` when there is no location for them.
 pub(crate) fn native_snapshots(backup: &Backup, attempt: u32, env: &Env) -> Option<NativeSnapshots> {
     let snapshotters = &env.actions.volume_snapshotters;
     let of = NativeBackup { backup: backup.clone(), attempt };
     (!snapshotters.is_empty()).then(|| NativeSnapshots::new(&env.operation, of, snapshotters))
 }
 
-/// What of a backup snapshots are due of, by numbers in the index.
+/// Claims and volumes of a backup whose snapshots are due, by numbers in the index.
 pub(crate) struct Due {
     csi: Option<CsiSnapshots>,
     native: Option<NativeSnapshots>,
     verdicts: Arc<Verdicts>,
     claims: HashMap<u32, ClaimKey>,
-    /// Those that are snapshotted together, by namespace and value of their label. They have their turn in one block.
+    /// Claims that are snapshotted together, by namespace and value of their label. They have their turn in one block.
     groups: BTreeMap<(String, String), Vec<ClaimKey>>,
     /// The names of PersistentVolumes.
     volumes: HashMap<u32, String>,
-    /// What is still to be read is not read any more when the backup has ended.
+    /// Weak, so that reads which are still to come stop when the backup has ended.
     desk: Weak<Desk>,
 }
 
@@ -84,7 +84,7 @@ impl Due {
         Self { csi, native, verdicts, claims, groups, volumes, desk: Arc::downgrade(desk) }
     }
 
-    /// Whether none are due.
+    /// Returns true if no snapshots are due.
     pub(crate) fn is_empty(&self) -> bool {
         self.claims.is_empty() && self.volumes.is_empty()
     }
@@ -123,7 +123,7 @@ impl Due {
         }
     }
 
-    /// What is to be done with a claim, and its driver.
+    /// The decision about a claim, and its driver.
     fn way(&self, key: &ClaimKey) -> Option<(&Way, &str)> {
         let decided = self.verdicts.of_claim(key)?;
         Some((&decided.verdict.way, self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default()))
@@ -154,9 +154,9 @@ impl Due {
     }
 }
 
-/// Removes the snapshots of a backup that nobody will use, because it did not come to its end: those of CSI drivers, and the native
-/// ones that are noted among its records. Gives whether all are gone whose names are known; what is left is told, and another call finds
-/// those. Whether there is one whose name nobody has heard, only people can find out.
+/// Removes the snapshots of a backup that nobody will use, because it did not come to its end: those of CSI drivers,
+/// and the native ones that are noted among its records. Returns true if all snapshots with a known name are gone;
+/// others are reported, and another call finds them. Only people can find a snapshot whose name was never received.
 pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
     let left = remove_native(env, |_| true).await;
     tell_native(left.as_deref().unwrap_or_default(), &backup.metadata.name, env);
@@ -167,8 +167,8 @@ pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
         && left.is_some_and(|left| left.iter().all(is_unheard))
 }
 
-/// Removes the CSI snapshots of backups before this one that had its name and were never committed, each by its own UID. Gives whether all
-/// are gone; what is left is told, and another call finds it.
+/// Removes the CSI snapshots of backups before this one that had its name and were never committed, each by its own
+/// UID. Returns true if all are gone; others are reported, and another call finds them.
 pub(crate) async fn remove_before(name: &str, env: &Env) -> bool {
     let before = match env.store.backups_before(name).await {
         Ok(before) => before,
@@ -185,8 +185,8 @@ pub(crate) async fn remove_before(name: &str, env: &Env) -> bool {
     all_gone
 }
 
-/// What is to be said of the CSI snapshots of a backup that ends where nobody can see whether its bucket has its record: they stay, for
-/// it may be restored from them. `None` when there are none.
+/// A message about the CSI snapshots of a backup that ends where nobody can see whether its bucket has its record: they
+/// stay, for it may be restored from them. `None` when there are none.
 pub async fn snapshots_that_stay(backup: &Backup, cluster: &Cluster) -> Option<String> {
     let uid = &backup.metadata.uid;
     let found = async {
@@ -217,7 +217,7 @@ pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&st
     left.is_empty()
 }
 
-/// The same; gives what is left, which is not told yet.
+/// The same; gives the snapshots that are left, which are not reported yet.
 async fn removed_csi(
     backup_uid: &str,
     env: &Env,
@@ -237,7 +237,7 @@ async fn removed_csi(
     }
 }
 
-/// What some work comes to; `None` when it makes no step for too long.
+/// Waits for the result of some work; `None` when it makes no step for too long.
 async fn unless_stalled<T>(mut steps: watch::Receiver<u64>, work: impl Future<Output = T>) -> Option<T> {
     tokio::pin!(work);
     loop {
@@ -291,8 +291,8 @@ pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeS
     left.filter(|(is_told, _)| *is_told).for_each(|(_, why)| tell_left(&env.operation, &why));
 }
 
-/// Removes the native snapshots that are noted among the records of a backup and `which` selects. Gives what is left, which is not
-/// told yet; `None` when that is not known, which is.
+/// Removes the native snapshots that are noted among the records of a backup and `which` selects. Gives the snapshots
+/// that are left, which are not reported yet; `None` when they are not known, which is reported.
 pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bool) -> Option<Vec<Left>> {
     let (operation, journal) = (&env.operation, &env.operation.journal);
     let removing = remove_noted(operation, &env.actions.volume_snapshotters, &which);
@@ -319,8 +319,8 @@ pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bo
     }
 }
 
-/// Whether native snapshots are noted among the records of a backup that has ended: who deletes it finds them. So it is when that
-/// cannot be known.
+/// Returns true if native snapshots are noted among the records of a backup that has ended, so that deleting the backup
+/// finds them, and if that cannot be known.
 pub async fn has_noted_snapshots(operation: &Operation) -> bool {
     match noted(operation, |_| true, "").await {
         Ok(Removal { left, unreadable }) => !left.is_empty() || !unreadable.is_empty(),

@@ -1,4 +1,4 @@
-//! Lets reading go on when what follows is slow: what the memory budget cannot hold waits on disk.
+//! Lets reading go on when later stages are slow: objects that the memory budget cannot hold wait on disk.
 //!
 //! The API server cuts an answer that is not read for a minute, so reading must not wait for an upload.
 
@@ -27,7 +27,7 @@ pub(crate) const LEAST: usize = 4 << 20;
 const _: () = assert!(3 * SEGMENT_SIZE + LEAST / 4 <= LEAST, "an open segment leaves room for the next objects");
 /// Batches on their way to disk.
 const OVERFLOWING: usize = 2;
-/// What readers do.
+/// Name of the readers in messages.
 pub(crate) const LISTING: &str = "listing objects";
 
 /// Objects that arrived together, and their share of the memory budget; the share returns when they are uploaded or left out.
@@ -50,14 +50,14 @@ pub(crate) fn cost(length: usize) -> usize {
     if length < LARGE { length + BESIDE } else { 3 * length }
 }
 
-/// Where readers put objects. Each reader has one and says its end.
+/// The entrance for objects. Each reader has its own and says its end.
 pub(crate) struct Intake {
     out: Out,
     sender: StreamSender<Batch>,
     overflow: StreamSender<Raw>,
 }
 
-/// The budget, and what it takes to make a batch.
+/// The budget, and everything that is needed to make a batch.
 #[derive(Clone)]
 struct Out {
     budget: Arc<Semaphore>,
@@ -74,7 +74,7 @@ pub(crate) struct Spool {
     shelf: Shelf,
 }
 
-/// What waits on disk, and the budget that it waits for.
+/// Objects that wait on disk, and the budget that they wait for.
 struct Shelf {
     out: Out,
     disk: Disk,
@@ -93,7 +93,7 @@ pub(crate) fn spool(memory_budget: usize, env: &Env, tally: &Arc<Tally>) -> (Int
 }
 
 impl Intake {
-    /// One for another reader.
+    /// Creates an intake for another reader.
     pub(crate) fn another(&self) -> Self {
         Self { out: self.out.clone(), sender: self.sender.another(LISTING), overflow: self.overflow.another(LISTING) }
     }

@@ -1,9 +1,9 @@
-//! Why a stage of the walk ended before its end.
+//! Reasons for which a stage of the walk ends early.
 
 use lifeboat_object::ObjectKey;
 use lifeboat_store::{Broken, ReceiverGone, StreamSender};
 
-/// Why a stage ended early.
+/// The reason for which a stage ended early.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
     /// The operation is over: the receiver of this stage is gone, and the stage that ended the operation says why.

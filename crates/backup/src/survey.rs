@@ -76,7 +76,7 @@ async fn group_rules(namespaces: BTreeSet<String>, shelves: &Shelves) -> Result<
     Ok(GroupRules::new(classes, &scope.backup.metadata.annotations).with_outside(outside))
 }
 
-/// What is listed as a whole.
+/// A list that is read as a whole.
 struct Listed<'a> {
     resource: &'a Arc<ApiResource>,
     namespace: Option<&'a str>,
@@ -106,7 +106,7 @@ async fn listed(wanted: Listed<'_>, env: &Env) -> Result<Result<Vec<Bytes>, Stri
     }
 }
 
-/// Takes in the pods that are not in the backup and mount its claims: what they ask for counts too.
+/// Takes in the pods that are not in the backup and mount its claims: their annotations count too.
 pub(crate) async fn survey_pods_outside(shelves: &mut Shelves) -> Result<(), Stopped> {
     let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
     let Some(pods) = scope.find("", "pods") else { return Ok(()) };

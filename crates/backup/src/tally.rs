@@ -11,12 +11,12 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// So many objects came from the cluster.
+    /// Counts objects that came from the cluster.
     pub(crate) fn came(&self, objects: usize) {
         self.came.fetch_add(objects as u64, Ordering::Relaxed);
     }
 
-    /// So many objects stand in the archive, were left out with a reason, came twice, or are errors in the results.
+    /// Counts objects that stand in the archive, were left out with a reason, came twice, or are errors in the results.
     pub(crate) fn settled(&self, objects: usize) {
         self.settled.fetch_add(objects as u64, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! What is decided about the volumes of a backup and what becomes of them, between the stages and the room that decides
-//! (design: a volume).
+//! Decisions about the volumes of a backup and their outcomes, between the stages and the room that decides (design: a
+//! volume).
 
 use crate::actions::pv::volume_key;
 use lifeboat_api::Backup;
@@ -16,7 +16,7 @@ use lifeboat_volume::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What decides about volumes.
+/// The rules that decide about volumes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VolumeRules {
     pub(crate) policies: Option<ResourcePolicies>,
@@ -29,13 +29,13 @@ impl VolumeRules {
     }
 }
 
-/// Whether an object says something of volumes.
+/// Returns true if an object says something about volumes.
 fn concerns_volumes(item: &Item) -> bool {
     item.resource.group.is_empty()
         && matches!(item.resource.resource.as_str(), "pods" | "persistentvolumeclaims" | "persistentvolumes")
 }
 
-/// What became of volumes while objects were saved.
+/// Outcomes for volumes while objects were saved.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VolumeDeeds {
     saved: Saved,
@@ -44,7 +44,7 @@ pub(crate) struct VolumeDeeds {
     snapshots: HeldSnapshots,
 }
 
-/// Why nobody could restore from a snapshot that was taken: an object of it is not in the backup.
+/// The reason for which nobody could restore from a snapshot that was taken: an object of it is not in the backup.
 fn lacks(held: &HeldSnapshots, taken: &Taken) -> Option<String> {
     let Taken { namespace, name, content, .. } = taken;
     let is_there = held.snapshots.contains(&(namespace.clone(), name.clone()));
@@ -99,7 +99,7 @@ impl VolumeDeeds {
     }
 }
 
-/// How an error of the data of a claim begins in the results.
+/// Start of an error about the data of a claim in the results.
 const NOT_SAVED: &str = "the data of the claim is not saved";
 
 /// The volumes of a backup when all objects went through.
@@ -110,7 +110,7 @@ pub(crate) struct Volumes {
     reports: Reports,
     /// Namespaces and names of the VolumeSnapshots that were taken, and of their groups.
     snapshots: BTreeSet<(String, String)>,
-    /// Whether a group that no claim goes by any more may be in the cluster.
+    /// True when a group that no claim names any more may be in the cluster.
     may_have_left_groups: bool,
 }
 
@@ -146,12 +146,12 @@ impl Volumes {
         Self { verdicts, saved, reports, snapshots, may_have_left_groups }
     }
 
-    /// Whether this VolumeSnapshot, or VolumeGroupSnapshot, holds the data of a volume of the backup.
+    /// Returns true if this VolumeSnapshot, or VolumeGroupSnapshot, holds the data of a volume of the backup.
     pub(crate) fn has_snapshot(&self, namespace: &str, name: &str) -> bool {
         self.snapshots.contains(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// Whether objects of CSI snapshots may be in the cluster that hold the data of no volume of the backup.
+    /// Returns true if objects of CSI snapshots may be in the cluster that hold the data of no volume of the backup.
     pub(crate) fn may_have_left_snapshots(&self) -> bool {
         self.may_have_left_groups || self.reports.of_claims.values().any(|report| !report.is_saved())
     }
@@ -184,7 +184,7 @@ impl Volumes {
         records(&self.verdicts, &self.saved, &self.reports)
     }
 
-    /// What was decided about the volumes in scope.
+    /// The decisions about the volumes in scope.
     pub(crate) fn decided(&self) -> impl Iterator<Item = &Decided> {
         self.verdicts.iter().filter(|decided| self.saved.has(decided))
     }
@@ -251,18 +251,20 @@ impl Volumes {
     }
 }
 
-/// Whether the rules may ask for a mover of volume data, so that it is worth looking at the volumes before a backup begins.
+/// Returns true if the rules may ask for a mover of volume data, so that it is worth looking at the volumes before a
+/// backup begins.
 pub(crate) fn may_need_movers(policies: Option<&ResourcePolicies>, flags: &Flags) -> bool {
     flags.fs_backup_by_default || flags.moves_data || policies.is_some_and(ask_for_movers)
 }
 
-/// Whether a rule of these policies asks for a mover of volume data.
+/// Returns true if a rule of these policies asks for a mover of volume data.
 pub(crate) fn ask_for_movers(policies: &ResourcePolicies) -> bool {
     policies.volume_rules().any(|rule| matches!(rule.action.name(), "fs-backup" | "snapshot-datamover"))
 }
 
-/// What keeps a backup from beginning: volumes whose data this version cannot move, though the backup, a policy or a default of
-/// the server asks for it. What a pod's annotation alone asks for is an error of that volume instead.
+/// The reason for which a backup may not begin: volumes whose data this version cannot move, though the backup, a
+/// policy or a default of the server asks for it. A mover that only a pod's annotation asks for is an error of that
+/// volume instead.
 pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a Decided>) -> Option<String> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for decided in decided {

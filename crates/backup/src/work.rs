@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 
-/// What this lane does.
+/// Name of this lane in messages.
 pub(crate) const ACTING: &str = "running the actions of objects";
 
 /// Takes in all lists, fetches what belongs to their objects, makes blocks of them, and saves these, some at once.
@@ -128,7 +128,7 @@ async fn take_listed(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Sto
     Ok(worker.end().await?.deeds)
 }
 
-/// Waits for native snapshots. One whose snapshotter says that no call can succeed ends the backup.
+/// Waits for native snapshots. If a snapshotter says that no call can succeed, the backup ends.
 async fn unless_cancelled(
     desk: &Desk,
     waiting: impl Future<Output = Result<(), NativeRefusal>>,
@@ -149,7 +149,7 @@ fn may_have_hooks(block: &[u32], index: &Index) -> bool {
     block.iter().any(may)
 }
 
-/// Waits for all workers. One that died is an error: it is not known what became of its objects.
+/// Waits for all workers. A worker that died is an error: the outcome for its objects is not known.
 async fn all_deeds(mut running: JoinSet<Result<Deeds, Stopped>>, mut deeds: Deeds) -> Result<Deeds, Stopped> {
     while let Some(ended) = running.join_next().await {
         deeds.add(ended.map_err(|_| Broken(ACTING))??);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinError, JoinSet};
 
-/// What was written.
+/// The result of writing the archive.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) summary: TarballSummary,
@@ -29,7 +29,7 @@ fn died(_: JoinError) -> Broken {
     Broken("compressing the archive")
 }
 
-/// A compressed segment, the memory that its objects took, and what can be used again.
+/// A compressed segment, the memory that its objects took, and the parts that can be used again.
 type Compressed = (Member, Vec<OwnedSemaphorePermit>, Segment, Packer);
 
 /// Runs until the end of the objects is said, sending the bytes of the archive to `upload`. The end of those is for the
@@ -54,10 +54,10 @@ struct Writer<'a> {
     budgets: Vec<OwnedSemaphorePermit>,
     assembler: Assembler,
     compressing: JoinSet<Compressed>,
-    /// Those that rest.
+    /// Segments and packers that are free for reuse.
     idle: Vec<(Segment, Packer)>,
     packer: Packer,
-    /// Of the type of the last object; the next one is mostly of the same.
+    /// The name of the last object's type; the next object is mostly of the same.
     names: Option<Names>,
     resources: ResourceList,
     counts: BTreeMap<String, u64>,

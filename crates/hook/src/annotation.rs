@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub(crate) struct Annotations<'a> {
     all: &'a BTreeMap<String, String>,
     prefix: &'static str,
-    /// What could not be understood, for the log.
+    /// Annotations that could not be understood, for the log.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -60,7 +60,8 @@ impl<'a> Annotations<'a> {
         parsed
     }
 
-    /// The command that they ask for, with no more time than `most`: who may annotate a pod must not hold backups up for hours.
+    /// The command that they ask for, with no more time than `most`: a user who may annotate a pod must not hold
+    /// backups up for hours.
     pub(crate) fn hook(&mut self, timeout_name: &str, most: Option<Duration>) -> Hook {
         let asked = effective_timeout(self.parsed(timeout_name).unwrap_or(Duration::ZERO));
         let timeout = most.map_or(asked, |most| asked.min(most));

@@ -1,4 +1,4 @@
-//! Which hooks a pod has around its backup (backup.md 2.5).
+//! Finds the hooks of a pod around its backup (backup.md 2.5).
 
 use crate::annotation::Annotations;
 use crate::hook::{Hook, HookSource, Moment, effective_timeout, fails_pod};
@@ -27,16 +27,16 @@ struct Entry {
 /// The hooks of one pod, in the order in which they run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodHooks {
-    /// Before the pod is backed up.
+    /// Hooks that run before the pod is backed up.
     pub pre: Vec<Hook>,
-    /// After the pod was backed up.
+    /// Hooks that run after the pod was backed up.
     pub post: Vec<Hook>,
-    /// What of the annotations could not be understood, for the log.
+    /// Annotations that could not be understood, for the log.
     pub warnings: Vec<String>,
 }
 
 impl PodHooks {
-    /// Whether there is none.
+    /// Returns true if there is no hook.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pre.is_empty() && self.post.is_empty()
@@ -75,8 +75,8 @@ impl BackupHooks {
         Self { most, ..self }
     }
 
-    /// Whether a pod may have hooks; looks at no more than its head and at the bytes of its body. One that has some is never
-    /// passed over.
+    /// Returns true if a pod may have hooks; looks at no more than its head and at the bytes of its body. A pod that
+    /// has hooks is never passed over.
     #[must_use]
     pub fn may_concern(&self, pod: &Item) -> bool {
         let namespace = pod.head.namespace.as_deref().unwrap_or_default();
@@ -84,7 +84,7 @@ impl BackupHooks {
             || memmem::find(&pod.body, ANNOTATION).is_some()
     }
 
-    /// The hooks of a pod. One of an annotation takes the place of all those of the spec at the same moment.
+    /// The hooks of a pod. A hook of an annotation replaces all hooks of the spec at the same moment.
     #[must_use]
     pub fn of(&self, pod: &HookPod) -> PodHooks {
         let mut warnings = Vec::new();
@@ -129,7 +129,7 @@ fn commands(entry: &BackupResourceHookSpec) -> impl Iterator<Item = &lifeboat_ap
     entry.pre_hooks.iter().chain(&entry.post_hooks).map(|hook| &hook.exec)
 }
 
-/// Whether the lists of types let pods in. An entry without lists is for all types, pods among them.
+/// Returns true if the lists of types let pods in. An entry without lists is for all types, pods among them.
 fn is_for_pods(entry: &BackupResourceHookSpec, catalog: &Catalog) -> bool {
     let resolved = |list: &[String]| -> Vec<String> {
         let name = |entry: &String| catalog.resolve(entry).map(|found| found.group_resource().to_string());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_takes_the_place_of_the_hooks_of_the_spec_at_its_moment_only() {
+    fn an_annotation_replaces_the_hooks_of_the_spec_at_its_moment_only() {
         let hooks = hooks(vec![entry("spec")]);
         let mut pod = pod("shop", &[]);
         pod.annotations = labels(&[("pre.hook.backup.velero.io/command", "own")]);

@@ -1,12 +1,12 @@
-//! One hook.
+//! Hooks: commands that run in containers of pods.
 
 use lifeboat_api::{Duration, HookErrorMode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How long a command may take that names no time (backup.md 2.5, restore.md 3.2).
+/// The longest time for a command that names no time (backup.md 2.5, restore.md 3.2).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest that a command may take, whatever it names.
+/// The longest time for a command, whatever it names.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
 /// A command that runs in a container of a pod.
@@ -15,21 +15,21 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 pub struct Hook {
     /// Its name in the resource; `<from-annotation>` for one of an annotation.
     pub name: String,
-    /// What asks for it.
+    /// The origin of the hook.
     pub source: HookSource,
-    /// Which of the hooks of this name and moment it is, from 0.
+    /// The number of the hook among those of its name and moment, from 0.
     pub index: usize,
     /// The container; empty for the first one of the pod.
     pub container: String,
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// Whether its failure keeps the pod's further hooks from running, and before a backup the pod out of it.
+    /// True when its failure keeps the pod's further hooks from running, and before a backup the pod out of it.
     pub fails_pod: bool,
-    /// How long the command may take: more than zero, and no more than four hours.
+    /// The longest time for the command: more than zero, and no more than four hours.
     pub timeout: Duration,
 }
 
-/// What asks for a hook.
+/// The origin of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HookSource {
@@ -39,7 +39,7 @@ pub enum HookSource {
     Spec,
 }
 
-/// When a hook runs.
+/// The moment at which a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Moment {
     /// Before the pod is backed up.
@@ -68,8 +68,8 @@ pub(crate) fn effective_timeout(asked: Duration) -> Duration {
     if asked <= Duration::ZERO { DEFAULT_TIMEOUT } else { asked.min(LONGEST_TIMEOUT) }
 }
 
-/// Whether a failure counts for the whole pod. compat: an unset mode is `Continue`, although Velero's documentation says
-/// `Fail` (backup.md 7.4).
+/// Returns true if a failure counts for the whole pod. compat: an unset mode is `Continue`, although Velero's
+/// documentation says `Fail` (backup.md 7.4).
 pub(crate) fn fails_pod(mode: Option<&HookErrorMode>) -> bool {
     mode == Some(&HookErrorMode::Fail)
 }

@@ -1,10 +1,10 @@
 //! Hooks: commands that run in containers of pods around their backup and after their restore.
 //!
-//! Which hooks a pod has is decided from its annotations and from the resource that is worked off: [`BackupHooks::of`] around a
-//! backup, [`RestoreHooks::commands`] and [`RestoreHooks::init_containers`] after a restore; all are pure. [`run`] runs one by
-//! the exec subresource, within its deadline, and writes what it printed into the log. [`Owed`] is what keeps applications from
-//! staying frozen: before the first command of a pod that has post hooks, these are written among the operation's records, and a
-//! run again runs them first.
+//! The hooks of a pod are decided from its annotations and from the Backup or Restore that is processed:
+//! [`BackupHooks::of`] around a backup, [`RestoreHooks::commands`] and [`RestoreHooks::init_containers`] after a
+//! restore; all are pure. [`run`] runs a hook by the exec subresource, within its deadline, and writes its output into
+//! the log. [`Owed`] keeps applications from staying frozen: before the first command of a pod that has post hooks,
+//! these are written among the operation's records, and a later attempt runs them first.
 
 mod annotation;
 mod backup;

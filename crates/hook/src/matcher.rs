@@ -1,4 +1,4 @@
-//! For which pods an entry in the spec of a backup or restore is.
+//! Matches the pods that an entry in the spec of a backup or restore is for.
 
 use lifeboat_api::LabelSelector;
 use lifeboat_select::{IncludesExcludes, Selector};
@@ -12,10 +12,10 @@ pub(crate) struct PodMatcher {
 }
 
 impl PodMatcher {
-    /// Of the entry of this name, with lists of namespaces and a selector.
+    /// Creates the matcher of the entry of this name, with lists of namespaces and a selector.
     ///
     /// # Errors
-    /// What is wrong with the selector.
+    /// A message that says what is wrong with the selector.
     pub(crate) fn new(
         entry: &str,
         [included, excluded]: [&[String]; 2],
@@ -26,7 +26,7 @@ impl PodMatcher {
         Ok(Self { namespaces: IncludesExcludes::new(included, excluded), selector })
     }
 
-    /// Whether the entry is for pods of this namespace with these labels.
+    /// Returns true if the entry is for pods of this namespace with these labels.
     pub(crate) fn matches(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
         self.namespaces.includes(namespace) && self.selector.as_ref().is_none_or(|selector| selector.matches(labels))
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the keys of these notes begin with.
+/// The start of the keys of these notes.
 const PREFIX: &str = "hook-";
 
 /// Notes which pods are owed post hooks. A note is written before the first command runs in a pod and removed after the last,
@@ -30,8 +30,8 @@ pub struct OwedHooks {
     pub uid: String,
     /// The commands, in the order in which they run.
     pub post: Vec<Hook>,
-    /// When the commands before them, which may freeze the pod, have ended or have no time left. One whose caller died may run
-    /// until then. `None` in notes of older versions.
+    /// The time when the commands before them, which may freeze the pod, have ended or have no time left. A command
+    /// whose caller died may run until then. `None` in notes of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen_by: Option<Time>,
 }
@@ -98,7 +98,7 @@ mod tests {
     use lifeboat_operation::InMemory;
 
     #[tokio::test]
-    async fn a_pod_is_owed_its_post_hooks_from_before_the_first_command_until_after_the_last() {
+    async fn post_hooks_are_owed_from_before_the_first_command_until_after_the_last() {
         let records: Arc<dyn Records> = Arc::new(InMemory::default());
         let other =
             BTreeMap::from([("checkpoint".to_owned(), Some("{}".into())), ("hook-x".to_owned(), Some("?".into()))]);

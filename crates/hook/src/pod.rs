@@ -1,10 +1,10 @@
-//! What hooks ask of a pod.
+//! The facts about a pod that hooks need.
 
 use lifeboat_object::{GroupResource, ObjectKey, labels, texts};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What hooks ask of a pod.
+/// The facts about a pod that hooks need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookPod {
     /// Its namespace.
@@ -20,14 +20,14 @@ pub struct HookPod {
     /// The containers in which a command can run, in their order: the regular ones, then init containers that go on
     /// running beside them (`restartPolicy: Always`).
     pub containers: Vec<String>,
-    /// Those of them whose process has ended and is never started again.
+    /// Containers among them whose process has ended and is never started again.
     pub ended: Vec<String>,
-    /// Whether it has ended, so that no command can run in it.
+    /// True when it has ended, so that no command can run in it.
     pub is_over: bool,
 }
 
 impl HookPod {
-    /// Reads a pod. What is missing or of another type than Kubernetes says counts as absent.
+    /// Reads a pod. Fields that are missing or of another type than in Kubernetes count as absent.
     #[must_use]
     pub fn of(pod: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -63,7 +63,7 @@ impl HookPod {
     /// The container that a hook names, or the first one.
     ///
     /// # Errors
-    /// Which container is not there, or does not run.
+    /// A message that the container is not there, or does not run.
     pub(crate) fn container(&self, named: &str) -> Result<&str, String> {
         let found = if named.is_empty() {
             self.containers.first()
@@ -87,7 +87,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn commands_run_in_regular_containers_and_in_init_containers_that_go_on_running() {
+    fn commands_run_in_regular_containers_and_in_running_init_containers() {
         let pod = HookPod::of(&json!({
             "metadata": {"namespace": "shop", "name": "db-0", "uid": "u", "labels": {"app": "db"}, "annotations": {"a": "b", "c": 1}},
             "spec": {

@@ -1,4 +1,4 @@
-//! Which hooks a restored pod has (restore.md 3).
+//! Finds the hooks of a restored pod (restore.md 3).
 
 use crate::annotation::Annotations;
 use crate::hook::{Hook, HookSource, effective_timeout, fails_pod};
@@ -28,10 +28,10 @@ struct Entry {
 pub struct RestoreHook {
     /// The command.
     pub hook: Hook,
-    /// How long to wait for the container; `None` for as long as the restore waits for asynchronous operations
+    /// The longest wait for the container; `None` for as long as the restore waits for asynchronous operations
     /// (`itemOperationTimeout`).
     pub wait_timeout: Option<Duration>,
-    /// Whether the container must be ready, not only running.
+    /// True when the container must be ready, not only running.
     pub waits_for_ready: bool,
 }
 
@@ -66,8 +66,8 @@ impl RestoreHooks {
         Self { most, ..self }
     }
 
-    /// The commands for a pod as the API server returned it, in the order in which they run, and what of its annotations could
-    /// not be understood. A command of an annotation takes the place of all those of the spec.
+    /// The commands for a pod as the API server returned it, in the order in which they run, and messages about
+    /// annotations that could not be understood. A command of an annotation replaces all commands of the spec.
     #[must_use]
     pub fn commands(&self, pod: &HookPod) -> (Vec<RestoreHook>, Vec<String>) {
         let Some(mut annotations) = Annotations::of_restore(&pod.annotations) else {
@@ -79,8 +79,8 @@ impl RestoreHooks {
         (vec![RestoreHook { hook, wait_timeout, waits_for_ready }], annotations.warnings)
     }
 
-    /// The init containers for a pod as it is about to be created. One of an annotation takes the place of all those of the
-    /// spec.
+    /// The init containers for a pod as it is about to be created. An init container of an annotation replaces all
+    /// those of the spec.
     #[must_use]
     pub fn init_containers(&self, pod: &HookPod) -> Vec<Value> {
         let Some(annotations) = Annotations::of_init(&pod.annotations) else {
@@ -145,7 +145,7 @@ impl std::str::FromStr for GoBool {
     }
 }
 
-/// What is wrong with an init container of a spec.
+/// Describes the problem of an init container of a spec; `None` when there is none.
 fn container_problem(container: &Value) -> Option<String> {
     let is_text = |name: &str| container[name].as_str().is_some_and(|text| !text.is_empty());
     if !container.is_object() {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_init_container_of_annotations_has_their_name_and_no_command_unless_they_give_one() {
+    fn an_annotated_init_container_has_a_command_only_if_it_is_annotated() {
         let image = ("init.hook.restore.velero.io/container-image", "busybox");
         let name = ("init.hook.restore.velero.io/container-name", "load");
         let command = ("init.hook.restore.velero.io/command", r#"["load", "-v"]"#);

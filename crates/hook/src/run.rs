@@ -17,8 +17,8 @@ pub enum HookError {
 }
 
 impl HookError {
-    /// Whether the command was certainly not started: the API server was not reached, refused it, or did not reach the node, or the pod
-    /// has no place for it.
+    /// Returns true if the command was certainly not started: the API server was not reached, refused it, or did not
+    /// reach the node, or the pod has no place for it.
     #[must_use]
     pub fn was_not_started(&self) -> bool {
         match self {
@@ -34,27 +34,27 @@ impl HookError {
         }
     }
 
-    /// Whether the API server says that the pod is not there.
+    /// Returns true if the API server says that the pod is not there.
     #[must_use]
     pub fn says_gone(&self) -> bool {
         matches!(self, Self::Exec(ExecError::Refused(error)) if error.is_not_found())
     }
 
-    /// Whether the command ran and ended with an exit code other than 0.
+    /// Returns true if the command ran and ended with an exit code other than 0.
     #[must_use]
     pub fn ended_badly(&self) -> bool {
         matches!(self, Self::Exec(ExecError::ExitCode(_)))
     }
 
-    /// Whether the command may not even have been started, because the API server or the node was not to be reached: the same
-    /// call may go well later.
+    /// Returns true if the command may not even have been started, because the API server or the node was not to be
+    /// reached: the same call may go well later.
     #[must_use]
     pub fn can_pass(&self) -> bool {
         matches!(self, Self::Exec(error) if error.can_pass() || error.had_no_node())
     }
 }
 
-/// Runs a hook in its pod, within its own time, and writes what it printed into the log. In a pod that has ended nothing is
+/// Runs a hook in its pod, within its own time, and writes its output into the log. In a pod that has ended nothing is
 /// run, and that is no error (backup.md 2.5). Dropping the future gives the command up; its process may go on.
 ///
 /// # Errors
@@ -91,7 +91,7 @@ pub async fn run(
     Ok(executed.result?)
 }
 
-/// What is shown of what a command printed.
+/// The output of a command as messages show it.
 fn shown(printed: &Printed) -> String {
     match printed.left_out {
         0 => printed.text.clone(),

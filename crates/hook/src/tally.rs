@@ -4,14 +4,14 @@ use crate::hook::{Hook, HookSource, Moment};
 use lifeboat_api::HookStatus;
 use std::collections::BTreeMap;
 
-/// Which hooks of which pods were due, and which of them failed (backup.md 2.5, restore.md 7.3).
+/// The hooks that were due, by pod, and those that failed (backup.md 2.5, restore.md 7.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookTally {
-    /// By hook, whether it failed.
+    /// True, by hook, when it failed.
     hooks: BTreeMap<Key, bool>,
 }
 
-/// What tells hooks apart: pod, source, container, moment, name and index.
+/// Identifies a hook: pod, source, container, moment, name and index.
 type Key = (String, HookSource, String, Moment, String, usize);
 
 fn key(pod: &str, hook: &Hook, moment: Moment) -> Key {

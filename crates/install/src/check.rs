@@ -1,4 +1,4 @@
-//! Finds what is wrong with an installation, and what of it this version ignores (cli-and-install.md 3.2). Pure.
+//! Finds the mistakes of an installation, and the options that this version ignores (cli-and-install.md 3.2). Pure.
 
 use crate::installation::{DIRECTORY_PROVIDER, DirectoryVolume, Installation};
 use lifeboat_api::has_feature_without_effect;
@@ -7,7 +7,7 @@ use lifeboat_object::Quantity;
 /// Providers that need no plugin.
 const BUILT_IN: [&str; 3] = ["aws", "velero.io/aws", DIRECTORY_PROVIDER];
 
-/// Why an installation is refused, in words that name the flags.
+/// The reason for which an installation is refused, in words that name the flags.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
     /// No uploader has this name.
@@ -65,7 +65,7 @@ pub enum CheckError {
         what: &'static str,
         /// `request` or `limit`.
         bound: &'static str,
-        /// What was given.
+        /// The text that was given.
         text: String,
     },
     /// A pod asks for more than it may use.
@@ -73,17 +73,18 @@ pub enum CheckError {
     MoreThanLimit {
         /// The pod and the resource, such as `velero-pod-cpu`.
         what: &'static str,
-        /// What it asks for.
+        /// The amount that it asks for.
         request: String,
-        /// What it may use.
+        /// The amount that it may use.
         limit: String,
     },
 }
 
-/// Refuses what cannot be installed. Velero's order, so that the same mistake has the same first message.
+/// Refuses an installation that cannot work. It checks in Velero's order, so that the same mistake has the same first
+/// message.
 ///
 /// # Errors
-/// [`CheckError`]: the first thing that is wrong.
+/// [`CheckError`]: the first mistake.
 pub fn check(installation: &Installation) -> Result<(), CheckError> {
     let settings = &installation.server;
     if !matches!(settings.uploader.as_str(), "kopia" | "velero-block") {
@@ -188,7 +189,7 @@ fn check_resources(installation: &Installation) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// What an installation asks for and this version ignores, one line each.
+/// The options of an installation that this version ignores, one line each.
 #[must_use]
 pub fn not_there_yet(installation: &Installation) -> Vec<String> {
     let mut out = Vec::new();
@@ -250,7 +251,7 @@ mod tests {
         Installation { provider: "aws".into(), bucket: "b".into(), no_secret: true, ..Installation::default() }
     }
 
-    /// One that makes no location.
+    /// An installation that makes no location.
     fn bare() -> Installation {
         Installation { storage_location: false, snapshot_location: false, no_secret: true, ..Installation::default() }
     }

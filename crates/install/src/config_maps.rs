@@ -86,27 +86,27 @@ const MAINTENANCE: Shape = Shape::Object(&[
 ]);
 const REPOSITORY: Shape = Shape::Map(&Shape::Any);
 
-/// Why a ConfigMap that an installation names cannot be used.
+/// The reason for which a ConfigMap that an installation names cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigMapError {
     /// There is no such ConfigMap.
     #[error("{flag} {name}: there is no such ConfigMap in the namespace {namespace}; make it first")]
     Missing {
-        /// What names it.
+        /// The flag that names it.
         flag: &'static str,
         /// Its name.
         name: String,
-        /// Where it should be.
+        /// The namespace where it should be.
         namespace: String,
     },
     /// The server could not read it.
     #[error("{flag} {name}: {why}")]
     Unreadable {
-        /// What names it.
+        /// The flag that names it.
         flag: &'static str,
         /// Its name.
         name: String,
-        /// Where it is not of the right form.
+        /// The place in it that is not of the right form.
         why: String,
     },
     /// The cluster could not be asked.
@@ -132,7 +132,7 @@ struct Named<'a> {
     form: Form,
 }
 
-/// What the data of a ConfigMap must be.
+/// The form that the data of a ConfigMap must have.
 #[derive(Clone, Copy)]
 struct Form {
     keys: Keys,
@@ -143,7 +143,8 @@ const NODE_AGENT_FORM: Form = Form { keys: Keys::One, values: &NODE_AGENT };
 const MAINTENANCE_FORM: Form = Form { keys: Keys::Repositories, values: &MAINTENANCE };
 const REPOSITORY_FORM: Form = Form { keys: Keys::Uploaders, values: &REPOSITORY };
 
-/// Whether an installation names ConfigMaps, so that there is something for [`check_config_maps`] to ask the cluster.
+/// Returns true if an installation names ConfigMaps, so that there is something for [`check_config_maps`] to ask the
+/// cluster.
 #[must_use]
 pub fn names_config_maps(installation: &Installation) -> bool {
     !named(installation).is_empty()
@@ -165,14 +166,14 @@ pub async fn check_config_maps(cluster: &Cluster, installation: &Installation) -
     Ok(())
 }
 
-/// Which keys of a ConfigMap count.
+/// The keys of a ConfigMap that count.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
-    /// One, of any name: of several, some would have no effect.
+    /// A single key, of any name: of several, some would have no effect.
     One,
     /// `global`, and one for each repository: NAMESPACE-LOCATION-UPLOADER.
     Repositories,
-    /// One for each program that moves data.
+    /// A key for each program that moves data.
     Uploaders,
 }
 
@@ -188,7 +189,7 @@ impl Keys {
         }
     }
 
-    /// What is wrong with the keys, so that some of what they hold would have no effect.
+    /// Refuses keys of which some would have no effect, with the reason.
     fn check(self, data: &Map<String, Value>) -> Result<(), String> {
         let names: Vec<&str> = data.keys().map(String::as_str).collect();
         if matches!(self, Self::One) && names.len() > 1 {
@@ -294,7 +295,7 @@ mod tests {
         check_data(&json!({"data": {"kopia": r#"{"cacheLimitMB": 1, "own": "x"}"#}}), REPOSITORY_FORM).unwrap();
     }
 
-    /// As Velero's page of installation has it, and with a key too many.
+    /// The form on Velero's page of installation, and a form with a key too many.
     #[test]
     fn what_would_have_no_effect_is_refused() {
         let nested = json!({"data": {"config.json": r#"{"global": {"keepLatestMaintenanceJobs": 1}}"#}});

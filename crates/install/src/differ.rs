@@ -1,4 +1,4 @@
-//! Says in words how an object in the cluster differs from the one that was asked for. Pure.
+//! Describes how an object in the cluster differs from the one that was asked for. Pure.
 //!
 //! It compares only the fields that were asked for: the API server adds defaults, and an apply leaves alone what other
 //! managers have added. So no difference means that `--apply` would change nothing of weight.
@@ -13,7 +13,7 @@ const MOST: usize = 4;
 /// The differences that a reader looks for first.
 const FIRST: [&str; 3] = ["image", "args", "roleRef.name"];
 
-/// An object that was there and was left as it is, though it is another than the one that was asked for.
+/// An object that was there and was left as it is, though it differs from the one that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Its kind.
@@ -22,7 +22,7 @@ pub struct Left {
     pub name: String,
     /// Its namespace, when it is in one.
     pub namespace: Option<String>,
-    /// In what it differs, each in words.
+    /// The differences, each in words.
     pub differences: Vec<String>,
 }
 
@@ -58,12 +58,13 @@ pub fn describe_left(program: &str, all: &[Left]) -> Vec<String> {
     out
 }
 
-/// Whether the selector is among the differences, by which a workload finds its pods: the API server refuses to change it.
+/// Returns true if the differences touch the selector by which a workload finds its pods: the API server refuses to
+/// change it.
 fn is_fixed(differences: &[String]) -> bool {
     differences.iter().any(|difference| difference.trim_start_matches("no ").starts_with("selector."))
 }
 
-/// Why an object cannot become the one that is asked for, even by an apply.
+/// The reason for which an object cannot become the one that is asked for, even by an apply.
 pub(crate) fn fixed(found: &Value, wanted: &Value) -> Option<String> {
     let selector = |object: &Value| serde_json::json!({"spec": {"selector": object["spec"]["selector"]}});
     let differences =
@@ -145,7 +146,7 @@ impl Walk {
     }
 }
 
-/// Whether it asks for nothing.
+/// Returns true if it asks for nothing.
 fn is_empty(wanted: &Value) -> bool {
     match wanted {
         Value::Null => true,
@@ -197,7 +198,7 @@ mod tests {
     use serde_json::json;
     use std::collections::BTreeMap;
 
-    /// What the second installation finds of the first one.
+    /// The differences that a second installation finds to the first one.
     fn left(there: &Installation, asked: &Installation) -> Vec<Left> {
         let there = objects(there);
         let same = |a: &Value, b: &Value| a["kind"] == b["kind"] && a["metadata"]["name"] == b["metadata"]["name"];
@@ -310,7 +311,7 @@ mod tests {
         );
     }
 
-    /// As Velero's Helm chart writes it.
+    /// The Deployment as Velero's Helm chart writes it.
     #[test]
     fn what_cannot_be_changed_is_told() {
         let wanted = objects(&base()).into_iter().find(|object| object["kind"] == "Deployment").unwrap();

@@ -1,4 +1,5 @@
-//! Finds other namespaces that hold an installation, or objects of its types: a removal leaves what they need.
+//! Finds other namespaces that hold an installation, or objects of its types: a removal leaves the objects that they
+//! need.
 
 use crate::kinds::{definitions, deployments};
 use crate::names::component_selector;

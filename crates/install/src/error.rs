@@ -1,9 +1,10 @@
-//! Why an installation or a removal stopped.
+//! Errors that stop an installation or a removal.
 
 use lifeboat_cluster::ClusterError;
 use std::io;
 
-/// Why an installation stopped. What was sent before stays, and the same calls go on from there.
+/// The reason for which an installation stopped. Objects that were sent before stay, and the same calls go on from
+/// there.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// A call to the cluster failed for good.
@@ -26,7 +27,7 @@ pub enum InstallError {
     WithoutRights {
         /// Its kind and name.
         binding: String,
-        /// Why there is no new one.
+        /// The reason for which there is no new one.
         #[source]
         cause: Box<InstallError>,
     },
@@ -35,9 +36,9 @@ pub enum InstallError {
     NotServed {
         /// Its name.
         definition: String,
-        /// How long it was waited for.
+        /// The time that it was waited for.
         seconds: u64,
-        /// What the API server says of it, as JSON.
+        /// Its conditions in the API server, as JSON.
         conditions: String,
     },
     /// The server's pods were not ready in time. Says what is missing, and where to find out more.
@@ -45,7 +46,8 @@ pub enum InstallError {
     NotReady(String),
 }
 
-/// Why a removal stopped. What was deleted before is gone, and another removal goes on from there.
+/// The reason for which a removal stopped. Objects that were deleted before are gone, and another removal goes on from
+/// there.
 #[derive(Debug, thiserror::Error)]
 pub enum RemovalError {
     /// A call to the cluster failed for good.

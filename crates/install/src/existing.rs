@@ -8,10 +8,10 @@ use crate::single::found;
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
 
-/// What is to be done about an object that is there.
+/// The treatment of an object that is there.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Nothing before the object is sent.
+    /// The object is sent as it is.
     Fine,
     /// Delete it and make it anew: the role that a binding refers to cannot be changed.
     Replace,

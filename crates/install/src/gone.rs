@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a deleted object may take to be gone.
+/// The longest time that a deleted object may take to be gone.
 const DELETION_LIMIT: Duration = Duration::from_secs(300);
 
 /// Waits until there is no such object.

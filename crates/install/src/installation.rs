@@ -12,21 +12,21 @@ pub const DIRECTORY_PROVIDER: &str = "lifeboat.io/directory";
 /// Any value makes objects; [`check`](crate::check) tells which ones make an installation that works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
-    /// Where the server runs.
+    /// The namespace of the server.
     pub namespace: String,
     /// The image of the server.
     pub image: String,
     /// The credentials for the provider, which a Secret holds; `None` for no Secret.
     pub secret: Option<Credentials>,
-    /// Whether there is no Secret on purpose, because the server gets its credentials in another way.
+    /// True when there is no Secret on purpose, because the server gets its credentials in another way.
     pub no_secret: bool,
     /// The provider of the storage of backups and of the snapshots of volumes; empty for none.
     pub provider: String,
-    /// Whether a storage location named `default` is made.
+    /// True when a storage location named `default` is made.
     pub storage_location: bool,
     /// The bucket of the storage location; empty for none.
     pub bucket: String,
-    /// What all keys in the bucket begin with.
+    /// The prefix of all keys in the bucket.
     pub prefix: Option<String>,
     /// Certificates (PEM) to trust when speaking to the storage.
     pub authority: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ pub struct Installation {
     pub storage_config: BTreeMap<String, String>,
     /// The volume that holds the buckets, for an installation without object storage; `None` with one.
     pub directory: Option<DirectoryVolume>,
-    /// Whether a location for snapshots of volumes named `default` is made.
+    /// True when a location for snapshots of volumes named `default` is made.
     pub snapshot_location: bool,
     /// Settings of the snapshot location.
     pub snapshot_config: BTreeMap<String, String>,
@@ -48,25 +48,25 @@ pub struct Installation {
     pub service_account_annotations: BTreeMap<String, String>,
     /// A service account that is there already and has all rights; when it is given, none is made.
     pub service_account: Option<String>,
-    /// Whether the server gets only the rights that backups and restores of objects need, instead of all rights.
+    /// True when the server gets only the rights that backups and restores of objects need, instead of all rights.
     pub least_privilege: bool,
     /// Servers to run, of which one leads.
     pub replicas: u32,
-    /// What the server's pod asks for.
+    /// Resources for the server's pod.
     pub server_resources: PodResources,
     /// The priority class of the server's pod.
     pub server_priority_class: Option<String>,
     /// Settings that the server gets with its command line.
     pub server: ServerSettings,
-    /// Whether a node agent on Linux nodes is wanted.
+    /// True when a node agent on Linux nodes is wanted.
     pub node_agent: bool,
-    /// Whether a node agent on Windows nodes is wanted.
+    /// True when a node agent on Windows nodes is wanted.
     pub node_agent_windows: bool,
-    /// What the node agent's pods ask for.
+    /// Resources for the node agent's pods.
     pub node_agent_resources: PodResources,
     /// A ConfigMap with settings of the node agent.
     pub node_agent_config_map: Option<String>,
-    /// Whether the server looks more often whether a snapshot is ready.
+    /// True when the server polls more often at first until a snapshot is ready.
     pub frequent_snapshot_polling: bool,
 }
 
@@ -84,7 +84,7 @@ pub enum DirectoryVolume {
     },
 }
 
-/// What a file with credentials holds. It is not shown when an installation is printed for debugging.
+/// The contents of a file with credentials. They are not shown when an installation is printed for debugging.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials(pub Vec<u8>);
 
@@ -99,23 +99,23 @@ impl fmt::Debug for Credentials {
 pub struct ServerSettings {
     /// Features, separated by commas.
     pub features: String,
-    /// Whether the server only restores.
+    /// True when the server only restores.
     pub restore_only: bool,
-    /// Whether volumes are backed up by their files when a backup does not say.
+    /// True when volumes are backed up by their files unless a backup says otherwise.
     pub volumes_by_files: bool,
-    /// Whether the data of snapshots is moved when a backup does not say.
+    /// True when the data of snapshots is moved unless a backup says otherwise.
     pub move_snapshot_data: bool,
     /// Velero's switch for its informer cache. The server accepts it and has no such cache.
     pub no_informer_cache: bool,
-    /// Whether a run that is due when a schedule is seen first is left out, for schedules that do not say.
+    /// True when a run that is due when a schedule is seen first is left out, unless the schedule says otherwise.
     pub schedules_wait: bool,
     /// The program that moves the files of volumes.
     pub uploader: String,
-    /// How often repositories are maintained.
+    /// The time between two maintenances of a repository.
     pub maintenance_frequency: Duration,
-    /// After what time a deletion that has failed is asked for again, of a backup whose time is over.
+    /// The time after which a deletion that has failed is asked for again, of a backup whose time is over.
     pub garbage_collection_frequency: Duration,
-    /// How long file system backups of one backup or restore may take.
+    /// The longest time for the file system backups of one backup or restore.
     pub pod_volume_timeout: Duration,
     /// Obsolete settings of maintenance jobs.
     pub maintenance_jobs: MaintenanceJobs,
@@ -131,7 +131,7 @@ pub struct ServerSettings {
     pub concurrent_backups: u32,
 }
 
-/// What a pod asks for: quantities of Kubernetes, with `0` for no bound.
+/// Resources for a pod: quantities of Kubernetes, with `0` for no bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodResources {
     /// Processors that it asks for.
@@ -197,8 +197,8 @@ impl Default for Installation {
 }
 
 impl Installation {
-    /// Whether the namespace is held to the restricted profile of pods. It is not when a node agent is asked for, which needs
-    /// more: that of Velero may be there already, and its pods are left alone.
+    /// Returns true if the namespace is held to the restricted profile of pods. It is not when a node agent is asked
+    /// for, which needs more: that of Velero may be there already, and its pods are left alone.
     pub(crate) fn is_restricted(&self) -> bool {
         self.least_privilege && !self.node_agent && !self.node_agent_windows
     }

@@ -1,14 +1,15 @@
 //! The objects of an installation as values: compared, applied, waited for, removed.
 //!
-//! An [`Installation`] says what a user wants. [`check`] and [`check_config_maps`] refuse one that cannot work. [`objects`] makes
-//! its objects, and [`definitions`] those that are the same for all installations. The objects are Velero's, so that either
-//! program can follow the other in a namespace; docs/compatibility.md names the differences.
+//! An [`Installation`] holds the wishes of a user. [`check`] and [`check_config_maps`] refuse an installation that
+//! cannot work. [`objects`] makes its objects, and [`definitions`] the objects that are the same for all installations.
+//! The objects are Velero's, so that either program can follow the other in a namespace; docs/compatibility.md names
+//! the differences.
 //!
 //! Before anything is changed, [`bindings_to_replace`] looks at the objects in the cluster and refuses when one of them stands
 //! in the way. Then [`send`] sends the definitions, [`wait_until_established`] waits for them, [`replace_bindings`] makes those
 //! bindings anew that cannot be changed, [`send`] sends the objects, and [`wait_until_ready`] waits for the server.
-//! [`describe_left`] says which objects were left as they are. [`change_plugins`] adds plugins and removes them. A [`Removal`] takes all
-//! of it out again.
+//! [`describe_left`] describes the objects that were left as they are. [`change_plugins`] adds plugins and removes
+//! them. A [`Removal`] removes the whole installation.
 //!
 //! This room prints nothing: it tells its caller each [`Step`]. Every call may be dropped between two steps, and the
 //! same calls go on from there. Start reading at [`Installation`].

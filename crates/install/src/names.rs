@@ -23,7 +23,7 @@ pub(crate) fn component_selector() -> String {
     format!("{LABEL_COMPONENT}={COMPONENT}")
 }
 
-/// Whether an object has the label that every object of an installation has.
+/// Returns true if an object has the label that every object of an installation has.
 pub(crate) fn is_component(object: &Value) -> bool {
     object["metadata"]["labels"][LABEL_COMPONENT] == COMPONENT
 }

@@ -1,4 +1,4 @@
-//! What an installation consists of, in the order in which it is sent (cli-and-install.md 3.3). Pure.
+//! The objects of an installation, in the order in which they are sent (cli-and-install.md 3.3). Pure.
 
 use crate::installation::{Credentials, Installation};
 use crate::names::{SECRET, SECRET_KEY, metadata};
@@ -51,13 +51,13 @@ pub fn objects(installation: &Installation) -> Vec<Value> {
     out
 }
 
-/// One `v1` List of all of these objects, as `kubectl apply` takes it.
+/// Puts these objects into a `v1` List, as `kubectl apply` takes it.
 #[must_use]
 pub fn list(objects: Vec<Value>) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": objects})
 }
 
-/// Whether an object holds its namespace to the restricted profile.
+/// Returns true if an object holds its namespace to the restricted profile.
 pub(crate) fn is_restricting(object: &Value) -> bool {
     object["kind"] == "Namespace" && object["metadata"]["labels"][ENFORCED] == RESTRICTED
 }
@@ -99,7 +99,7 @@ fn custom_resource(installation: &Installation, kind: &str, spec: &Value) -> Val
     json!({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
 }
 
-/// Whether a type is ours, so that it is served only some time after its definition was created.
+/// Returns true for objects of our own types, which are served only some time after their definition was created.
 pub(crate) fn is_custom(object: &Value) -> bool {
     object["apiVersion"].as_str().is_some_and(|version| version.starts_with(GROUP))
 }

@@ -8,19 +8,19 @@ use lifeboat_cluster::{Cluster, ClusterError, ListRequest, MergePatch};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// How often a change is tried when others write the Deployment too.
+/// The number of attempts at a change when others write the Deployment too.
 const ATTEMPTS: usize = 8;
 /// The container of the server.
 const SERVER: &str = "velero";
 
-/// What to do with the plugins of a server.
+/// A change to the plugins of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PluginChange<'a> {
     /// Add an init container of this image.
     Add {
         /// The image.
         image: &'a str,
-        /// When it is pulled: `Always`, `IfNotPresent` or `Never`.
+        /// The pull policy: `Always`, `IfNotPresent` or `Never`.
         pull_policy: &'a str,
     },
     /// Remove the first init container of this name or image.
@@ -30,19 +30,19 @@ pub enum PluginChange<'a> {
     },
 }
 
-/// Why the plugins of a server are not changed.
+/// The reason for which the plugins of a server are not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginChangeError {
     /// A call to the cluster failed for good.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// No Deployment is one of a server.
+    /// There is no Deployment of a server.
     #[error("Velero deployment does not exist in namespace {0}, run 'install' first")]
     NoServer(String),
     /// No init container is meant.
     #[error("init container {which} not found in Velero server deployment; it has {there}", there = listed(there))]
     NoContainer {
-        /// What was asked for.
+        /// The name or image that was asked for.
         which: String,
         /// Names and images of those that are there.
         there: Vec<String>,
@@ -83,7 +83,7 @@ pub async fn change_plugins(
     Err(PluginChangeError::Busy(name, ATTEMPTS))
 }
 
-/// Whether a namespace has a Deployment of Lifeboat's or Velero's server, by its label.
+/// Returns true if a namespace has a Deployment of Lifeboat's or Velero's server, by its label.
 ///
 /// # Errors
 /// [`ClusterError`].
@@ -143,7 +143,7 @@ fn patch(deployment: &Value, change: PluginChange<'_>) -> Result<Value, PluginCh
     Ok(json!({"metadata": {"resourceVersion": revision}, "spec": {"template": {"spec": spec}}}))
 }
 
-/// What changes of a pod that gets a plugin: the folder of plugins, where it has none, and the container.
+/// The patch of a pod that gets a plugin: the folder of plugins, where it has none, and the container.
 fn added(pod: &Value, image: &str, pull_policy: &str) -> Value {
     let mut plugin = json!({
         "name": plugin_name(image), "image": image, "imagePullPolicy": pull_policy,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_the_folder_of_plugins_gets_it_and_the_plugin_the_rights_of_the_server() {
+    fn a_server_gets_a_missing_plugins_folder_and_the_plugin_its_rights() {
         let restricted = json!({"runAsNonRoot": true});
         let pod = json!({"containers": [{"name": "sidecar"}, {"name": "velero", "securityContext": restricted}]});
         let mounts = json!([{"name": "plugins", "mountPath": "/plugins"}]);

@@ -52,7 +52,7 @@ pub(crate) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Whether a condition is true.
+/// Returns true if a condition of an object is true.
 pub(crate) fn has_condition(object: &Value, kind: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|condition| condition["type"] == kind && condition["status"] == "True")

@@ -6,19 +6,19 @@ use crate::read::get;
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 
-/// Why an object that an installation names cannot be used.
+/// The reason for which an object that an installation names cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ReferenceError {
     /// There is no such object.
     #[error("{flag} {name}: there is no such {kind}{place}; make it first")]
     Missing {
-        /// What names it.
+        /// The flag that names it.
         flag: &'static str,
         /// Its name.
         name: String,
         /// Its kind.
         kind: String,
-        /// Where it should be, for the sentence.
+        /// The place where it should be, for the sentence.
         place: String,
     },
     /// The cluster could not be asked.

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a server may take to remove the finalizers of restores and data movements.
+/// The longest time that a server may take to remove the finalizers of restores and data movements.
 const RELEASE_LIMIT: Duration = Duration::from_secs(60);
 
-/// How often an object is read again that somebody else changes.
+/// The number of attempts to change an object that somebody else changes.
 const MOST_CONFLICTS: usize = 5;
 
 /// Deletes restores and data movements, waits until a server has removed their finalizers, and removes those that are left.
@@ -85,7 +85,7 @@ async fn held_kinds(cluster: &Cluster) -> Result<Vec<(ApiResource, &'static str)
     Ok(kinds)
 }
 
-/// Whether a namespace has an object that a finalizer of a server holds.
+/// Returns true if a namespace has an object that a finalizer of a server holds.
 pub(crate) async fn is_held(cluster: &Cluster, namespace: &str) -> Result<bool, ClusterError> {
     for (resource, finalizer) in held_kinds(cluster).await? {
         let found = list(cluster, &resource, Some(namespace), "").await?;
@@ -100,7 +100,8 @@ fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().any(|one| one == finalizer)
 }
 
-/// The name of a restore whose files nobody has deleted yet; `None` for one that never began, and for what is no restore.
+/// The name of a restore whose files nobody has deleted yet; `None` for a restore that never began, and for objects
+/// that are no restores.
 fn files_of(finalizer: &str, object: &Value) -> Option<String> {
     let has_files = finalizer == FINALIZER_RESTORE && object["status"]["startTimestamp"].is_string();
     (has_files && has_finalizer(object, finalizer)).then(|| name(object).to_owned())
@@ -132,7 +133,7 @@ async fn free(
     Ok(())
 }
 
-/// Whether there is a server that could remove finalizers: a pod of the Deployment, or a holder of the Lease.
+/// Returns true if there is a server that could remove finalizers: a pod of the Deployment, or a holder of the Lease.
 async fn server_runs(cluster: &Cluster, namespace: &str, clock: &Clock<'_>) -> Result<bool, ClusterError> {
     let deployment = get(cluster, &deployments(), Some(namespace), DEPLOYMENT).await?.unwrap_or_default();
     if deployment["status"]["readyReplicas"].as_u64().is_some_and(|ready| ready > 0) {
@@ -144,7 +145,7 @@ async fn server_runs(cluster: &Cluster, namespace: &str, clock: &Clock<'_>) -> R
     Ok(is_kept(&lease, now))
 }
 
-/// Whether the holder of a Lease has renewed it lately.
+/// Returns true if the holder of a Lease has renewed it lately.
 fn is_kept(lease: &Value, now: Timestamp) -> bool {
     let spec = &lease["spec"];
     let held = spec["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty());

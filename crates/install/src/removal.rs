@@ -53,7 +53,7 @@ impl<'a> Removal<'a> {
         Ok(Self { cluster, namespace, state, others })
     }
 
-    /// What a user must know before confirming the removal, one line each.
+    /// Warnings for the user before the removal is confirmed, one line each.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let context = self.cluster.context().map_or_else(String::new, |context| format!(", context {context}"));

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The manager of applied fields. It is Velero's, so that each program can take over the other's installation.
 const FIELD_MANAGER: &str = "velero-cli";
 
-/// How an object of an installation is addressed: its type, its namespace, its name.
+/// The address of an object of an installation: its type, its namespace, its name.
 pub(crate) fn address(object: &Value) -> Result<(ApiResource, Option<&str>, &str), InstallError> {
     let text = |value: &Value| value.as_str().map(str::to_owned).unwrap_or_default();
     let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));

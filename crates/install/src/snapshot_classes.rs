@@ -7,8 +7,8 @@ use lifeboat_object::{GroupResource, first_names};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The warning of CSI drivers whose snapshots the server will not take: `None` when it takes them, or restores only, and when
-/// there are none, as far as the cluster says.
+/// The warning about CSI drivers whose snapshots the server will not take: `None` when it takes them, or restores only,
+/// and when there are none as far as the cluster can be read.
 pub async fn unused_snapshot_classes(cluster: &Cluster, installation: &Installation) -> Option<String> {
     if Features::parse(&installation.server.features).csi || installation.server.restore_only {
         return None;

@@ -1,4 +1,4 @@
-//! Decides whether an installation may be removed, and what the user must be warned of. Pure.
+//! Decides if an installation may be removed, and makes the warnings for the user. Pure.
 
 use crate::names::{DEPLOYMENT, is_component};
 use lifeboat_api::well_known::LABEL_COMPONENT;
@@ -14,11 +14,11 @@ pub(crate) enum State {
     Own,
     /// It was not made by an installer, and other applications may be in it.
     Shared,
-    /// It is being deleted already, and what is left of an installation may hold it.
+    /// It is being deleted already, and objects that are left of an installation may hold it.
     Ending,
 }
 
-/// A namespace and what of an installation is in it.
+/// A namespace and the parts of an installation in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found<'a> {
     /// Its name.
@@ -30,7 +30,7 @@ pub(crate) struct Found<'a> {
     pub(crate) installed: bool,
 }
 
-/// Whether an object is being deleted.
+/// Returns true if an object is being deleted.
 pub(crate) fn is_ending(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
@@ -59,7 +59,7 @@ pub(crate) fn state(
     }
 }
 
-/// What a user must know before confirming the removal. `cluster` describes the cluster.
+/// Warnings for the user before the removal is confirmed. `cluster` describes the cluster.
 pub(crate) fn warning(cluster: &str, namespace: &str, state: State, others: &BTreeSet<String>) -> Vec<String> {
     let mut out = match state {
         State::Gone => {

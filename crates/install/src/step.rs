@@ -17,7 +17,7 @@ pub enum Step<'a> {
         kind: &'a str,
         /// Its name.
         name: &'a str,
-        /// Whether it changes the object that is there already.
+        /// True when it changes the object that is there already.
         apply: bool,
     },
     /// An object was sent.
@@ -26,7 +26,7 @@ pub enum Step<'a> {
         kind: &'a str,
         /// Its name.
         name: &'a str,
-        /// What became of it.
+        /// The outcome.
         outcome: Outcome,
     },
     /// A binding is about to be deleted and made anew.
@@ -59,7 +59,7 @@ pub enum Step<'a> {
     DefinitionsStay(&'a BTreeSet<String>),
 }
 
-/// What became of an object that was sent.
+/// The outcome for an object that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// There was no such object, and it was created.

@@ -12,13 +12,13 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long definitions may take to be served.
+/// The longest time that definitions may take to be served.
 pub(crate) const DEFINITIONS_LIMIT: Duration = Duration::from_secs(60);
-/// How long the server's pods may take to be ready.
+/// The longest time that the server's pods may take to be ready.
 const LIMIT: Duration = Duration::from_secs(180);
-/// How long the pods must have been available: a pod that has just started may still fail.
+/// The time for which the pods must have been available: a pod that has just started may still fail.
 const SETTLED: SignedDuration = SignedDuration::from_secs(10);
-/// How often in a row the pods must be seen ready.
+/// The number of times in a row that the pods must be seen ready.
 const LOOKS: u32 = 5;
 
 /// Waits until the API server serves all of these definitions, a minute at most. It only reads, and may be dropped at any
@@ -70,7 +70,7 @@ pub async fn wait_until_ready(cluster: &Cluster, namespace: &str, clock: &Clock<
     }
 }
 
-/// Says what is missing when the time is over.
+/// The message about the missing part when the time is over.
 fn late(namespace: &str, found: &Value) -> String {
     let seconds = LIMIT.as_secs();
     if found.is_null() {
@@ -85,7 +85,7 @@ fn late(namespace: &str, found: &Value) -> String {
     )
 }
 
-/// Whether all pods are those that are asked for, and have been available for long enough.
+/// Returns true if all pods are those that are asked for, and have been available for long enough.
 fn is_ready(deployment: &Value, now: Timestamp) -> bool {
     let conditions = deployment["status"]["conditions"].as_array().into_iter().flatten();
     let since = conditions
@@ -95,7 +95,7 @@ fn is_ready(deployment: &Value, now: Timestamp) -> bool {
     settled && has_condition(deployment, "Available") && unfinished(deployment).is_none()
 }
 
-/// What is missing until the rollout is through, by the rules of `kubectl rollout status`; `None` when it is.
+/// The part of the rollout that is missing, by the rules of `kubectl rollout status`; `None` when it is through.
 fn unfinished(deployment: &Value) -> Option<String> {
     let (spec, status) = (&deployment["spec"], &deployment["status"]);
     let number = |name: &str| status[name].as_u64().unwrap_or(0);

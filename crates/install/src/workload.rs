@@ -24,9 +24,9 @@ const CREDENTIALS: &str = "/credentials";
 /// The volume in which plugins lie, and where the server finds it.
 pub(crate) const PLUGINS: &str = "plugins";
 pub(crate) const PLUGINS_AT: &str = "/plugins";
-/// Where an init container that brings plugins mounts the folder of them.
+/// The folder at which an init container that brings plugins mounts the volume of plugins.
 pub const PLUGINS_TARGET: &str = "/target";
-/// Where clients of the clouds look for credentials.
+/// The variables with which clients of the clouds find credentials.
 const CREDENTIAL_VARIABLES: [&str; 4] = [
     "GOOGLE_APPLICATION_CREDENTIALS",
     "AWS_SHARED_CREDENTIALS_FILE",
@@ -202,7 +202,7 @@ pub(crate) fn plugin_name(image: &str) -> String {
     label_value(&path[..end].replace(['/', '_', '.'], "-"))
 }
 
-/// Velero's rule: only what is surely one tag of a registry's is taken from the node.
+/// Velero's rule for the pull policy: only an image that surely has a tag other than `latest` is taken from the node.
 fn pull_policy(image: &str) -> &'static str {
     match image.split(':').collect::<Vec<_>>()[..] {
         [_, tag] if tag != "latest" => "IfNotPresent",
@@ -238,7 +238,7 @@ fn add_credentials(
     volumes.push(json!({"name": SECRET, "secret": {"secretName": SECRET, "defaultMode": 0o444}}));
 }
 
-/// Processors and memory; what is 0 is left out. Quantities were checked before.
+/// Processors and memory; a quantity of 0 is left out. Quantities were checked before.
 fn resources(asked: &PodResources) -> Value {
     let mut out = Map::new();
     for (name, values) in
@@ -271,7 +271,7 @@ pub(crate) fn empty(name: &str) -> Value {
     json!({"name": name, "emptyDir": {}})
 }
 
-/// An empty folder in memory, so that what lies in it is on no disk.
+/// An empty folder in memory, so that its files are on no disk.
 fn in_memory(name: &str, limit: &str) -> Value {
     json!({"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": limit}})
 }
@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(container["ports"], json!([{"containerPort": 8085, "name": "metrics"}]));
     }
 
-    /// What the server writes: what memory cannot hold into its scratch folder, and credentials, which reach no disk.
+    /// The server writes data that memory cannot hold into its scratch folder, and credentials, which reach no disk.
     #[test]
     fn the_server_writes_into_its_volumes_and_nowhere_else() {
         let installation = Installation { secret: Some(Credentials(Vec::new())), ..Installation::default() };

@@ -380,7 +380,7 @@ mod tests {
     use lifeboat_volume::csi::RESTORE_ACTIONS;
 
     #[tokio::test]
-    async fn built_in_actions_come_before_those_of_csi_snapshots_and_given_ones_last() {
+    async fn built_in_actions_come_first_then_csi_snapshots_then_given_ones() {
         let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
         let Ground { request, env, .. } = &Ground::new(&[config_map("a")], &action).await;
         let walk = Walk::begin(request, &prepare(request).unwrap(), env).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a backup includes.
+//! The filters of a backup: they decide which objects it includes.
 
 use crate::glob::Globs;
 use crate::includes::IncludesExcludes;
@@ -18,9 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct BackupFilter {
     namespaces: NamespaceFilter,
     types: Types,
-    /// One of these must match an object; empty when the backup has no selectors.
+    /// Selectors of which an object must match at least one; empty when the backup has no selectors.
     selectors: Vec<Selector>,
-    /// In place of these, for some types and namespaces.
+    /// Filter policies in place of the selectors, for some types and namespaces.
     policies: FilterPolicies,
     ordered: BTreeMap<String, Vec<String>>,
     unresolved: Vec<String>,
@@ -28,7 +28,7 @@ pub struct BackupFilter {
     warnings: Vec<String>,
 }
 
-/// What a filter asks of an object.
+/// The facts about an object that a filter reads.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectFacts<'a> {
     /// Its type.
@@ -44,7 +44,7 @@ pub struct ObjectFacts<'a> {
 /// The two families of type filters, of which a backup uses one (backup.md 1.7).
 #[derive(Clone, Debug)]
 enum Types {
-    /// One pair of lists for both scopes.
+    /// A single pair of lists for both scopes.
     Old { lists: IncludesExcludes, cluster: Option<bool> },
     /// A pair of lists for each scope.
     Scoped {
@@ -56,7 +56,7 @@ enum Types {
 }
 
 impl BackupFilter {
-    /// Why these policies cannot be used by a backup that has these lists of types (backup.md 2.8.1).
+    /// The reason for which these policies cannot be used by a backup that has these lists of types (backup.md 2.8.1).
     #[must_use]
     pub fn conflict(spec: &BackupSpec, policies: &ResourcePolicies) -> Option<String> {
         let with = match (policies.lists().is_some(), policies.has_filters()) {
@@ -127,10 +127,10 @@ impl BackupFilter {
         &self.namespaces
     }
 
-    /// Whether all objects of a type that discovery found are listed (backup.md 1.7, "collect this type?").
+    /// Checks that all objects of a type that discovery found are listed (backup.md 1.7, "collect this type?").
     ///
     /// # Errors
-    /// Why not, for the plan.
+    /// The reason why not, for the plan.
     pub fn collects(&self, resource: &ApiResource) -> Result<(), &'static str> {
         let id = resource.group_resource();
         let name = id.to_string();
@@ -167,9 +167,9 @@ impl BackupFilter {
         }
     }
 
-    /// Whether an object of this type stays out even when an action or another object asks for it (backup.md 1.7,
-    /// "exclude as additional item?"). A type that discovery does not know stays out too; there is no [`ApiResource`]
-    /// of it to ask with.
+    /// Returns true if an object of this type stays out even when an action or another object asks for it (backup.md
+    /// 1.7, "exclude as additional item?"). A type that discovery does not know stays out too; there is no
+    /// [`ApiResource`] of it to ask with.
     #[must_use]
     pub fn excludes_additional(&self, resource: &ApiResource) -> bool {
         let name = resource.group_resource().to_string();
@@ -212,12 +212,14 @@ impl BackupFilter {
         }
     }
 
-    /// Whether the selectors of the backup, which filter policies may replace, let in objects with these labels.
+    /// Returns true if the selectors of the backup, which filter policies may replace, let in objects with these
+    /// labels.
     pub(crate) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         matches_any(&self.selectors, labels)
     }
 
-    /// Whether the lists of a type bring whatever there is of it in the namespaces of the backup, but for single names.
+    /// Returns true if the lists of a type bring whatever there is of it in the namespaces of the backup, but for
+    /// single names.
     #[must_use]
     pub fn lists_all_of(&self, resource: &ApiResource) -> bool {
         let has_policy = if resource.namespaced {
@@ -229,17 +231,18 @@ impl BackupFilter {
         self.selectors.is_empty() && !has_policy && self.collects(resource).is_ok()
     }
 
-    /// Whether lists may leave out namespaced objects of a type that is collected.
+    /// Returns true if lists may leave out namespaced objects of a type that is collected.
     #[must_use]
     pub fn selects_namespaced(&self) -> bool {
         !self.selectors.is_empty() || self.policies.has_namespaced()
     }
 
-    /// Whether an object that a list has brought is one that was asked for: the whole cluster may have been listed at once though
-    /// its namespaces have different policies. One that was not can still come as a related or additional object.
+    /// Checks that an object from a list is one that was asked for: the whole cluster may have been listed at once
+    /// though its namespaces have different policies. An object that was not asked for can still come as a related or
+    /// additional object.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn includes_listed(&self, object: ObjectFacts<'_>) -> Result<(), &'static str> {
         let Some(namespace) = object.namespace.filter(|_| self.policies.has_namespaced()) else { return Ok(()) };
         let id = object.resource.group_resource();
@@ -253,11 +256,11 @@ impl BackupFilter {
         }
     }
 
-    /// Whether an object goes into the backup, be it listed, related or additional (backup.md 1.12). Label selectors do not
-    /// count: they apply to lists only.
+    /// Checks that an object goes into the backup, be it listed, related or additional (backup.md 1.12). Label
+    /// selectors do not count: they apply to lists only.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn includes_item(&self, object: ObjectFacts<'_>, deleting: bool) -> Result<(), &'static str> {
         let ObjectFacts { resource, namespace, name, labels } = object;
         if is_kept_out(labels) {
@@ -281,7 +284,7 @@ impl BackupFilter {
         if deleting { Err("it is being deleted") } else { Ok(()) }
     }
 
-    /// Whether the policies let an object of this name in.
+    /// Returns true if the policies let an object of this name in.
     fn has_name(&self, resource: &ApiResource, namespace: Option<&str>, name: &str) -> bool {
         if self.policies.is_empty() {
             return true;
@@ -296,8 +299,8 @@ impl BackupFilter {
         filter.is_none_or(|filter| filter.has_name(name))
     }
 
-    /// Whether the Namespace object itself goes into the backup, provided that its type is collected (backup.md 1.10).
-    /// `has_collected_objects` says that a collected object lives in it.
+    /// Returns true if the Namespace object itself goes into the backup, provided that its type is collected (backup.md
+    /// 1.10). `has_collected_objects` says that a collected object lives in it.
     #[must_use]
     pub fn tracks_namespace(&self, facts: &NamespaceFacts, has_collected_objects: bool) -> bool {
         let included = self.namespaces.includes(&facts.name);
@@ -324,7 +327,7 @@ impl BackupFilter {
         &self.unresolved
     }
 
-    /// What in the policies has no effect. The user should be told.
+    /// Warnings for the user about parts of the policies that have no effect.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -383,7 +386,7 @@ fn add_lists(includes: &mut Vec<String>, excludes: &mut Vec<String>, (included, 
     }
 }
 
-/// Whether a backup uses the lists that are for both scopes.
+/// Returns true if a backup uses the lists that are for both scopes.
 pub(crate) fn uses_old_family(spec: &BackupSpec) -> bool {
     !spec.included_resources.is_empty()
         || !spec.excluded_resources.is_empty()

@@ -1,5 +1,5 @@
-//! What a finished backup has looked for by itself, as far as its record says it. Beside that it holds what its objects need, and not all that
-//! there is of such types. Pure.
+//! Finds out from the record of a finished backup which objects it has looked for by itself. Beside these it holds
+//! objects that they need, which are not all objects of such types. Pure.
 
 use crate::backup::{BackupFilter, ObjectFacts};
 use crate::kept_out::is_kept_out;
@@ -9,14 +9,14 @@ use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, Head};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which objects a backup would have if it were made now.
+/// The objects that a backup would have if it were made now.
 #[derive(Clone, Debug)]
 pub struct BackupScope {
     filter: BackupFilter,
     doubt: Option<Doubt>,
 }
 
-/// Why a backup may lack an object that it has looked for.
+/// The reason for which a backup may lack an object that it has looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
     /// Its resource policies, which the record does not hold, may have left out any.
@@ -40,22 +40,22 @@ impl BackupScope {
         Ok(Self { filter, doubt })
     }
 
-    /// Why it may lack what it has looked for; the weightier reason when there are two.
+    /// The reason for which it may lack objects that it has looked for; the weightier one when there are two.
     #[must_use]
     pub fn doubt(&self) -> Option<Doubt> {
         self.doubt
     }
 
-    /// Where it looks for objects that are in namespaces.
+    /// The namespaces in which it looks for namespaced objects.
     #[must_use]
     pub fn places_to_list(&self) -> NamespaceScope {
         self.filter.namespaces().to_list()
     }
 
-    /// Whether it looks for objects of a type.
+    /// Checks that it looks for objects of a type.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn collects(&self, resource: &ApiResource) -> Result<(), &'static str> {
         self.filter.collects(resource)
     }
@@ -66,25 +66,25 @@ impl BackupScope {
         self.filter.unresolved()
     }
 
-    /// Whether it looks into a place: a namespace, or none for objects of the cluster as a whole.
+    /// Returns true if it looks into a namespace, or, with none, for objects of the cluster as a whole.
     #[must_use]
     pub fn includes_place(&self, namespace: Option<&str>) -> bool {
         namespace.is_none_or(|name| self.filter.namespaces().includes(name))
     }
 
-    /// Whether it looks for objects with these labels.
+    /// Returns true if it looks for objects with these labels.
     #[must_use]
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         self.filter.selects(labels)
     }
 
-    /// Whether it looks for objects with these labels in a place.
+    /// Returns true if it looks for objects with these labels in a namespace, or, with none, in the cluster as a whole.
     #[must_use]
     pub fn takes(&self, namespace: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
         self.includes_place(namespace) && self.selects(labels)
     }
 
-    /// Whether it would have an object of a type that it collects.
+    /// Returns true if it would have an object of a type that it collects.
     #[must_use]
     pub fn would_have(&self, resource: &ApiResource, head: &Head) -> bool {
         let object = ObjectFacts {
@@ -96,8 +96,8 @@ impl BackupScope {
         self.filter.includes_item(object, head.deleting).is_ok() && self.selects(&head.labels)
     }
 
-    /// Whether it would have the Namespace itself, provided that the type is collected. `filled` are the namespaces in which there are
-    /// objects that it would have.
+    /// Returns true if it would have the Namespace itself, provided that the type is collected. `filled` are the
+    /// namespaces in which there are objects that it would have.
     #[must_use]
     pub fn would_have_namespace(&self, namespace: &NamespaceFacts, filled: &BTreeSet<String>) -> bool {
         !is_kept_out(&namespace.labels) && self.filter.tracks_namespace(namespace, filled.contains(&namespace.name))

@@ -35,25 +35,26 @@ impl Globs {
         globs
     }
 
-    /// Whether any of the globs matches the whole of `s`.
+    /// Returns true if any of the globs matches the whole of `s`.
     #[must_use]
     pub fn matches(&self, s: &str) -> bool {
         self.texts.contains(s) || self.globs.iter().any(|g| g.matches(s))
     }
 
-    /// Whether there were no patterns. Globs that do not compile count: a list of them is not empty, it matches nothing.
+    /// Returns true if there were no patterns. Globs that do not compile count: a list of them is not empty, it matches
+    /// nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.given
     }
 }
 
-/// Whether a text is a glob, or a plain name.
+/// Returns true if a text is a glob, not a plain name.
 pub(crate) fn is_glob(pattern: &str) -> bool {
     Glob::compile(pattern).is_ok()
 }
 
-/// Whether a namespace pattern has to be expanded: it contains `*`, `?` or `[`.
+/// Returns true if a namespace pattern has to be expanded: it contains `*`, `?` or `[`.
 #[must_use]
 pub fn has_wildcard(pattern: &str) -> bool {
     pattern.contains(['*', '?', '['])
@@ -92,20 +93,20 @@ impl TypeGlob {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message that says what is wrong with it.
     pub fn new(pattern: &str) -> Result<Self, String> {
         let glob = Glob::compile_with(pattern, Some('.')).map_err(|Malformed| format!("{pattern:?} is no glob"))?;
         Ok(Self(glob))
     }
 
-    /// Whether it matches the whole of a type, such as `pods` or `deployments.apps`.
+    /// Returns true if it matches the whole of a type, such as `pods` or `deployments.apps`.
     #[must_use]
     pub fn matches(&self, group_resource: &str) -> bool {
         self.0.matches(group_resource)
     }
 }
 
-/// One glob: the program of an automaton. A step falls through to the next unless it says otherwise.
+/// A compiled glob: the program of an automaton. A step falls through to the next unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Glob {
     program: Vec<Step>,

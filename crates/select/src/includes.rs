@@ -1,4 +1,4 @@
-//! Include and exclude lists: what they match, and which pairs of lists make sense.
+//! Include and exclude lists: their matches, and the pairs of lists that make sense.
 
 use crate::glob::{Globs, validate_wildcards};
 use crate::selector::{is_dns_subdomain, is_dns_word};
@@ -28,13 +28,14 @@ impl IncludesExcludes {
         }
     }
 
-    /// Whether `s` is in: no exclude matches it, and the includes are empty, contain `*` or one of them matches it.
+    /// Returns true if `s` is in: no exclude matches it, and the includes are empty, contain `*` or one of them matches
+    /// it.
     #[must_use]
     pub fn includes(&self, s: &str) -> bool {
         !self.excludes(s) && (self.everything_included || self.includes.matches(s))
     }
 
-    /// Whether the lists leave nothing out: no exclude, and no include but `*`.
+    /// Returns true if the lists leave nothing out: no exclude, and no include but `*`.
     #[must_use]
     pub fn includes_everything(&self) -> bool {
         self.unrestricted
@@ -44,13 +45,13 @@ impl IncludesExcludes {
         self.excludes.matches(s)
     }
 
-    /// Whether `s` is named by an include, `*` among them; an empty list names nothing.
+    /// Returns true if `s` is named by an include, `*` among them; an empty list names nothing.
     pub(crate) fn names(&self, s: &str) -> bool {
         !self.includes.is_empty() && self.includes(s)
     }
 }
 
-/// What is wrong with a pair of lists: both scopes in one list, or namespaces of a restore (backup.md 1.2).
+/// The problems of a pair of lists: both scopes in one list, or namespaces of a restore (backup.md 1.2).
 #[must_use]
 pub fn validate_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
     let (includes, excludes) = (sorted(includes), sorted(excludes));
@@ -65,7 +66,7 @@ pub fn validate_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a pair of lists of one scope (backup.md 1.2).
+/// The problems of a pair of lists of one scope (backup.md 1.2).
 #[must_use]
 pub(crate) fn validate_scoped_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
     let (includes, excludes) = (sorted(includes), sorted(excludes));
@@ -83,7 +84,7 @@ pub(crate) fn validate_scoped_lists(includes: &[String], excludes: &[String]) ->
     problems
 }
 
-/// What is wrong with the namespace lists of a backup: the lists, then each name and pattern (backup.md 1.2).
+/// The problems of the namespace lists of a backup: the lists, then each name and pattern (backup.md 1.2).
 #[must_use]
 pub(crate) fn validate_namespace_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
     let mut problems = validate_lists(includes, excludes);

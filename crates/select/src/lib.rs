@@ -1,4 +1,4 @@
-//! Decides what is in scope of a backup or restore. Pure.
+//! Decides which objects are in scope of a backup or restore. Pure.
 //!
 //! The engines ask [`BackupFilter`] and [`RestoreFilter`] about types, namespaces and objects. Both are made of globs with
 //! Velero's semantics, label selectors, and include and exclude lists. Start reading at [`BackupFilter`].

@@ -1,18 +1,18 @@
-//! Which namespaces a backup includes.
+//! Filters the namespaces of a backup.
 
 use crate::glob::{Globs, has_wildcard};
 use crate::includes::IncludesExcludes;
 use crate::kept_out::is_kept_out;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the filter has to know of a namespace of the cluster.
+/// The facts about a namespace of the cluster that the filter reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceFacts {
     /// Its name.
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Whether its phase is `Active`.
+    /// True when its phase is `Active`.
     pub active: bool,
 }
 
@@ -23,12 +23,12 @@ impl NamespaceFacts {
     }
 }
 
-/// Where to list the objects of a namespaced type.
+/// The namespaces in which to list the objects of a namespaced type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamespaceScope {
-    /// In all namespaces at once; objects of namespaces that are not included are dropped as they arrive.
+    /// All namespaces at once; objects of namespaces that are not included are dropped as they arrive.
     All,
-    /// In each of these, sorted.
+    /// Each of these, sorted.
     Names(Vec<String>),
 }
 
@@ -83,19 +83,21 @@ impl NamespaceFilter {
         filter
     }
 
-    /// Whether objects of this namespace are in scope.
+    /// Returns true if objects of this namespace are in scope.
     #[must_use]
     pub fn includes(&self, name: &str) -> bool {
         !self.matched_nothing && self.lists.includes(name)
     }
 
-    /// Whether the user did not restrict the namespaces. Namespaces that are excluded by their label do not count.
+    /// Returns true if the user did not restrict the namespaces. Namespaces that are excluded by their label do not
+    /// count.
     #[must_use]
     pub fn includes_everything(&self) -> bool {
         self.unrestricted
     }
 
-    /// Where to list namespaced types: everywhere when all or more than a fifth of the namespaces are included.
+    /// The namespaces in which to list namespaced types: all of them at once when all or more than a fifth are
+    /// included.
     #[must_use]
     pub fn to_list(&self) -> NamespaceScope {
         self.scope.clone()
@@ -107,7 +109,7 @@ impl NamespaceFilter {
         &self.missing
     }
 
-    /// Whether patterns were given, none matched and no plain name was given beside them.
+    /// Returns true if patterns were given, none matched and no plain name was given beside them.
     #[must_use]
     pub fn matched_nothing(&self) -> bool {
         self.matched_nothing

@@ -1,4 +1,5 @@
-//! Which objects an action is called for (plugin-protocol.md 4.3), or an override of the policy for existing resources is about.
+//! The scope of an action (plugin-protocol.md 4.3), or of an override of the policy for existing resources: a set of
+//! objects.
 
 use crate::{Globs, Selector, SelectorError, parse_selector};
 use lifeboat_object::{Catalog, GroupResource};
@@ -57,14 +58,14 @@ impl ObjectScope {
         })
     }
 
-    /// Whether objects of this type are in the scope in any place.
+    /// Returns true if objects of this type are in the scope in any place.
     #[must_use]
     pub fn covers_type(&self, resource: &GroupResource) -> bool {
         (self.every_type || self.included.contains(resource)) && !self.excluded.contains(resource)
     }
 
-    /// Whether objects of this type are in the scope here, whatever their labels. One that is limited to namespaces has no
-    /// cluster-scoped objects.
+    /// Returns true if objects of this type are in the scope here, whatever their labels. A scope that is limited to
+    /// namespaces has no cluster-scoped objects.
     #[must_use]
     pub fn covers(&self, resource: &GroupResource, namespace: Option<&str>) -> bool {
         self.covers_type(resource)
@@ -77,7 +78,7 @@ impl ObjectScope {
             }
     }
 
-    /// Whether an object with these labels is in the scope, when its type and place are.
+    /// Returns true if an object with these labels is in the scope, when its type and place are.
     #[must_use]
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         self.selector.matches(labels)

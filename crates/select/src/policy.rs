@@ -20,7 +20,7 @@ use lifeboat_object::Catalog;
 use std::sync::Arc;
 use volume::VolumePolicy;
 
-/// For which operation a document is read.
+/// The operation for which a document is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyUse {
     /// A backup.
@@ -29,7 +29,7 @@ pub enum PolicyUse {
     Restore,
 }
 
-/// Why there are no policies in a text. Line and path stand in it.
+/// The reason for which a text is no policies, with line and path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// It cannot be decoded.
@@ -41,7 +41,7 @@ pub enum PolicyError {
 }
 
 impl PolicyError {
-    /// What is said of the document of this source, in Velero's words for the operation.
+    /// The message about the document of this source, in Velero's words for the operation.
     #[must_use]
     pub fn told(&self, source: &str, operation: PolicyUse) -> String {
         let what = match self {
@@ -116,8 +116,8 @@ impl ResourcePolicies {
         (Self { volumes, lists, cluster, namespaced }, problems)
     }
 
-    /// Puts the policies for volumes of another document, that of all backups, behind those of this one. Gives a warning for each
-    /// part of the other that does not count for all backups.
+    /// Puts the policies for volumes of another document, that of all backups, behind those of this one. Gives a
+    /// warning for each part of the other that does not apply to all backups.
     pub fn append_global(&mut self, global: &Self) -> Vec<String> {
         self.volumes.extend(global.volumes.iter().cloned());
         let parts = [
@@ -150,7 +150,7 @@ impl ResourcePolicies {
         self.volumes.iter().map(VolumePolicy::rule)
     }
 
-    /// Whether there are policies for volumes.
+    /// Returns true if there are policies for volumes.
     #[must_use]
     pub fn has_volume_policies(&self) -> bool {
         !self.volumes.is_empty()
@@ -167,7 +167,7 @@ impl ResourcePolicies {
         )
     }
 
-    /// Whether there are filters of objects, for namespaces or for the cluster.
+    /// Returns true if there are filters of objects, for namespaces or for the cluster.
     pub(crate) fn has_filters(&self) -> bool {
         !self.cluster.is_empty() || !self.namespaced.is_empty()
     }

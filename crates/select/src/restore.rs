@@ -1,4 +1,4 @@
-//! What a restore includes.
+//! The filters of a restore: they decide which objects it includes.
 
 use crate::glob::{Globs, has_wildcard, validate_wildcards};
 use crate::includes::{IncludesExcludes, validate_lists};
@@ -23,12 +23,12 @@ pub struct RestoreFilter {
     selector: Option<Selector>,
     /// An object must match one of them, when there are any.
     or_selectors: Vec<Selector>,
-    /// In place of these, for some types and namespaces.
+    /// Filter policies in place of the selectors, for some types and namespaces.
     policies: FilterPolicies,
     warnings: Vec<String>,
 }
 
-/// What a filter asks of an object of the backup.
+/// The facts about an object of the backup that a filter reads.
 #[derive(Clone, Copy, Debug)]
 pub struct RestoredFacts<'a> {
     /// Its type.
@@ -140,24 +140,24 @@ impl RestoreFilter {
         })
     }
 
-    /// Whether a type is restored (restore.md 2.6 step 1).
+    /// Returns true if a type is restored (restore.md 2.6 step 1).
     #[must_use]
     pub(crate) fn includes_resource(&self, resource: &GroupResource) -> bool {
         is_must_have(resource) || self.types.includes(&resource.to_string())
     }
 
-    /// Whether a namespace of the backup is in scope.
+    /// Returns true if a namespace of the backup is in scope.
     #[must_use]
     pub(crate) fn includes_namespace(&self, name: &str) -> bool {
         !self.no_namespace && self.namespaces.includes(name)
     }
 
-    /// Whether an object of the backup is restored (restore.md 2.6 steps 1, 2 and 5). `namespace` is the one in the
+    /// Checks that an object of the backup is restored (restore.md 2.6 steps 1, 2 and 5). `namespace` is the one in the
     /// backup, before any mapping, and absent for cluster-scoped objects; for an object of type `namespaces` it is the
     /// object's name.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn includes_item(&self, object: RestoredFacts<'_>) -> Result<(), &'static str> {
         let RestoredFacts { resource, namespace, .. } = object;
         if !self.includes_resource(resource) {
@@ -188,7 +188,8 @@ impl RestoreFilter {
         self.selects(object, is_namespace)
     }
 
-    /// Whether the filter of a policy, or else the selectors of the spec, let an object in (restore.md 2.6 steps 3 to 5).
+    /// Checks that the filter of a policy, or else the selectors of the spec, let an object in (restore.md 2.6 steps 3
+    /// to 5).
     fn selects(&self, object: RestoredFacts<'_>, is_namespace: bool) -> Result<(), &'static str> {
         let RestoredFacts { resource, kind, namespace, name, labels } = object;
         let asked = Asked { resource, kind };
@@ -209,7 +210,7 @@ impl RestoreFilter {
         }
     }
 
-    /// Whether the selectors of the spec let labels in, or, as long as these are not known, any labels.
+    /// Returns true if the selectors of the spec let labels in, or, as long as these are not known, any labels.
     fn may_match(&self, labels: Option<&BTreeMap<String, String>>) -> bool {
         match labels {
             Some(labels) => {
@@ -219,9 +220,9 @@ impl RestoreFilter {
         }
     }
 
-    /// Whether an object is restored that an action or another object asks for (restore.md 2.8 step 1). Selectors do not
-    /// count, and cluster-scoped objects come along even when only some namespaces are restored. `namespace` is
-    /// meant as in [`RestoreFilter::includes_item`].
+    /// Returns true if an object is restored that an action or another object asks for (restore.md 2.8 step 1).
+    /// Selectors do not count, and cluster-scoped objects come along even when only some namespaces are restored.
+    /// `namespace` has the same meaning as in [`RestoreFilter::includes_item`].
     #[must_use]
     pub fn includes_additional(&self, resource: &GroupResource, namespace: Option<&str>) -> bool {
         let cluster_scoped = namespace.is_none() || resource.is_namespaces();
@@ -230,13 +231,13 @@ impl RestoreFilter {
             && (is_must_have(resource) || namespace.is_none_or(|n| self.includes_namespace(n)))
     }
 
-    /// Whether objects of a type get their status back, unless an object's annotation says otherwise.
+    /// Returns true if objects of a type get their status back, unless an object's annotation says otherwise.
     #[must_use]
     pub fn restores_status(&self, resource: &GroupResource) -> bool {
         self.status.as_ref().is_some_and(|lists| lists.includes(&resource.to_string()))
     }
 
-    /// Whether the restore says of a type that its objects do not get their status back.
+    /// Returns true if the restore says of a type that its objects do not get their status back.
     #[must_use]
     pub fn leaves_status_out(&self, resource: &GroupResource) -> bool {
         self.status.as_ref().is_some_and(|lists| lists.excludes(&resource.to_string()))

@@ -5,9 +5,9 @@ use std::fmt::Display;
 /// A document of rules that a command line reads from a file, in place of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesText {
-    /// Where it was read from, for messages.
+    /// The file it was read from, for messages.
     pub source: String,
-    /// What it holds.
+    /// The document.
     pub text: String,
 }
 
@@ -15,7 +15,7 @@ impl RulesText {
     /// The most bytes of a document: a ConfigMap holds no more.
     pub const MOST_BYTES: usize = 1 << 20;
 
-    /// What the decoder says of a document, in one line: behind that it shows the text around the place.
+    /// The first line of a decoder's message about a document: the lines behind it show the text around the error.
     #[must_use]
     pub fn yaml_error(error: &impl Display) -> String {
         let told = error.to_string();

@@ -1,8 +1,8 @@
-//! Which types of a cluster a backup can save at all, before any filter.
+//! The types of a cluster that a backup can save at all, before any filter.
 
 use lifeboat_object::ApiResource;
 
-/// The verbs that a type must have: what cannot be created again is no use in a backup.
+/// The verbs that a type must have: an object that cannot be created again is no use in a backup.
 const VERBS: [&str; 4] = ["list", "create", "get", "delete"];
 
 /// Types that two groups serve; only the first one met is saved (backup.md 1.9).
@@ -14,7 +14,7 @@ const COHABITING: [(&str, [&str; 2]); 5] = [
     ("events", ["", "events.k8s.io"]),
 ];
 
-/// Whether the API server lists, gets, creates and deletes objects of this type.
+/// Returns true if the API server lists, gets, creates and deletes objects of this type.
 #[must_use]
 pub fn can_be_saved(resource: &ApiResource) -> bool {
     VERBS.iter().all(|verb| resource.can(verb))

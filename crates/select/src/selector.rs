@@ -41,7 +41,7 @@ enum Operator {
     NotIn,
     Exists,
     DoesNotExist,
-    /// Of whole numbers; only in kubectl's syntax.
+    /// An operator on whole numbers; only in kubectl's syntax.
     Above,
     Below,
 }
@@ -97,7 +97,7 @@ impl Selector {
         Ok(Self { requirements: requirements.into_iter().collect() })
     }
 
-    /// Parses kubectl's syntax with `<` and `>`: what the API server takes in `labelSelector`.
+    /// Parses kubectl's syntax with `<` and `>`: the syntax of the API server's `labelSelector`.
     ///
     /// # Errors
     /// [`SelectorError::Syntax`].
@@ -107,20 +107,20 @@ impl Selector {
         Ok(Self { requirements: sorted.into_iter().collect() })
     }
 
-    /// Whether there are no requirements.
+    /// Returns true if there are no requirements.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether no labels can match, because a label has to be there and must not.
+    /// Returns true if no labels can match, because a label has to be there and must not.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         let has = |key: &str, operator| self.requirements.iter().any(|r| r.key == key && r.operator == operator);
         self.requirements.iter().any(|r| r.operator == Operator::Exists && has(&r.key, Operator::DoesNotExist))
     }
 
-    /// Whether labels match; a selector without requirements matches everything.
+    /// Returns true if labels match; a selector without requirements matches everything.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|r| {
@@ -246,7 +246,7 @@ pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_word)
 }
 
-/// What a DNS label consists of, whatever its length.
+/// Returns true for a text that is made like a DNS label, whatever its length.
 pub(crate) fn is_dns_word(text: &str) -> bool {
     let bytes = text.as_bytes();
     let plain = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -277,7 +277,7 @@ fn tokens(text: &str) -> Vec<&str> {
 struct Parser<'a> {
     tokens: Vec<&'a str>,
     at: usize,
-    /// Whether `<` and `>` are operators.
+    /// True when `<` and `>` are operators.
     takes_bounds: bool,
 }
 
@@ -373,7 +373,7 @@ fn found(token: &str, expected: &str) -> String {
     format!("found '{token}', expected: {expected}")
 }
 
-/// Whether one of several selectors matches. None at all let everything in.
+/// Returns true if at least one of several selectors matches, and if there are none.
 #[must_use]
 pub fn matches_any(selectors: &[Selector], labels: &BTreeMap<String, String>) -> bool {
     selectors.is_empty() || selectors.iter().any(|selector| selector.matches(labels))

@@ -1,4 +1,4 @@
-//! Lists of types: what a person wrote, resolved to the types of a cluster.
+//! Resolves the lists of types that a person wrote to the types of a cluster.
 
 use crate::includes::IncludesExcludes;
 use lifeboat_object::{ApiResource, Catalog};
@@ -8,7 +8,7 @@ use lifeboat_object::{ApiResource, Catalog};
 pub(crate) const SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
 pub(crate) const SNAPSHOT_CONTENTS: &str = "volumesnapshotcontents.snapshot.storage.k8s.io";
 
-/// Resolves entries of lists, and remembers those that the user should be told of.
+/// Resolves entries of lists, and remembers entries that the user should be told of.
 pub(crate) struct Resolver<'a> {
     catalog: &'a Catalog,
     /// Entries that are neither patterns nor known to discovery.

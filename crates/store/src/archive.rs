@@ -43,7 +43,7 @@ enum Source {
     Scratch(File),
 }
 
-/// One object read.
+/// An object that was read.
 #[derive(Clone, Debug)]
 pub struct ArchiveItem {
     /// Its number among [`Archive::rows`].
@@ -93,9 +93,9 @@ impl Contents {
 }
 
 impl Store {
-    /// Opens the archive of a backup. With a fitting index nothing is downloaded yet; an archive without one, or
-    /// with one that does not fit, is copied once, streaming, into scratch space. So is every archive in a bucket that reads
-    /// objects only from their beginning: each part of it would take reading all that is before.
+    /// Opens the archive of a backup. With a fitting index nothing is downloaded yet; an archive without a fitting
+    /// index is copied once, streaming, into scratch space. So is every archive in a bucket that reads objects only
+    /// from their beginning: each part of it would take reading all bytes before it.
     ///
     /// # Errors
     /// [`StoreError`]; an archive that is damaged or hostile is refused here when it has no index, and by
@@ -219,7 +219,7 @@ impl Archive {
         self.index.tarball.size
     }
 
-    /// One of [`Archive::rows`].
+    /// The row of this number in [`Archive::rows`].
     #[must_use]
     pub fn row(&self, number: usize) -> Option<&Row> {
         self.index.row(number)
@@ -289,7 +289,7 @@ impl Archive {
         self.index.row(row).and_then(|r| self.index.members.get(r.member as usize)).copied().unwrap_or(NOWHERE)
     }
 
-    /// How many of the rows to fetch at once, and which bytes that takes.
+    /// The number of rows to fetch at once, and the range of bytes that they take.
     fn next_fetch(&self, rows: &[usize]) -> (usize, Range<u64>) {
         let first = self.member_of(rows[0]);
         let mut range = first.offset..first.offset + first.length;

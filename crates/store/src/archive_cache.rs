@@ -1,5 +1,5 @@
-//! What is known of archives that have no index in their bucket, kept on this machine, so that such an archive is read once: their indexes, and
-//! objects that were read.
+//! Keeps on this machine what was read of archives that have no index in their bucket, so that such an archive is read
+//! once: indexes, and objects.
 
 use crate::kept_files::KeptFiles;
 use lifeboat_archive::ReadLimits;
@@ -12,20 +12,21 @@ use tokio::task::spawn_blocking;
 
 /// First words of a kept index; another format gets other ones.
 const INDEX: &str = "lifeboat.io/kept-index/v1";
-/// First words of what is kept of an object.
+/// First words of the kept contents for an object.
 const OBJECT: &str = "lifeboat.io/kept-object/v1";
 /// Bytes that all files have together, at most.
 const MOST: u64 = 1 << 30;
 /// The ends of the names of our files.
 const SUFFIXES: &[&str] = &[".index", ".object"];
 
-/// A folder with indexes, and with what somebody wants to keep of objects. What cannot be read in it counts as absent.
+/// A folder with indexes, and with contents that callers keep for objects. Files in it that cannot be read count as
+/// absent.
 #[derive(Clone, Debug)]
 pub struct ArchiveCache {
     files: KeptFiles,
 }
 
-/// Which archive an index is of: one that is written again is another one.
+/// The archive that an index is of: one that is written again is another one.
 #[derive(Clone, Debug)]
 pub(crate) struct ArchiveVersion {
     pub(crate) place: String,
@@ -41,7 +42,8 @@ impl ArchiveVersion {
     }
 }
 
-/// The name of what is kept of the object of a row. It is the same in whichever archives the object has the same bytes.
+/// The name of the file with the kept contents for the object of a row. It is the same for all archives in which the
+/// object has the same bytes.
 fn object_file(row: &Row) -> String {
     let (resource, hash) = (row.resource.to_string(), hex::encode(row.hash));
     format!("{}.object", digest(&[&resource, &row.namespace, &row.name, &row.length.to_string(), &hash]))
@@ -58,13 +60,13 @@ fn digest(parts: &[&str]) -> String {
 }
 
 impl ArchiveCache {
-    /// In this folder, which is made when something is kept, for its owner alone.
+    /// Creates the cache of this folder, which is made when something is kept, for its owner alone.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Self { files: KeptFiles::new(folder, MOST, SUFFIXES) }
     }
 
-    /// What was kept of the object of a row.
+    /// The kept contents for the object of a row.
     pub async fn object(&self, row: &Row) -> Option<Vec<u8>> {
         let (files, name) = (self.files.clone(), object_file(row));
         let (words, content) = spawn_blocking(move || files.read(&name)).await.ok()??;
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_kept_of_an_object_is_read_again_and_of_another_state_of_it_nothing() {
+    async fn a_kept_object_is_read_again_and_another_state_of_it_is_not_found() {
         let folder = tempfile::tempdir().unwrap();
         let cache = ArchiveCache::new(folder.path().to_owned());
         let (size, index) = index();

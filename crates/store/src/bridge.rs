@@ -1,4 +1,4 @@
-//! From asynchronous bytes to a synchronous reader on another thread.
+//! Passes asynchronous bytes to a synchronous reader on another thread.
 
 use crate::stream::{StreamReceiver, stream};
 use bytes::{Buf, Bytes};
@@ -16,10 +16,10 @@ pub(crate) struct PieceReader {
     current: Bytes,
 }
 
-/// Why there is no outcome of the work.
+/// The reason for which the work has no outcome.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
-    /// The stream broke before the work could be done: what the work says of the bytes means nothing.
+    /// The stream broke before the work could be done: the result of the work means nothing.
     Stream(BucketError),
     /// The thread died.
     Thread,

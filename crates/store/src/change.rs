@@ -10,11 +10,11 @@ use serde_json::Value;
 use std::time::Duration;
 
 impl Store {
-    /// Deletes a backup: its record first, so that it is there whole or not at all, then every other file, and last the
-    /// claim, which says whose files are left of a deletion that was interrupted, and the record once more, because another
-    /// cluster may have stored it over the one that was there meanwhile ([`Store::change_record`]).
+    /// Deletes a backup: its record first, so that it is there whole or not at all; then every other file; and last the
+    /// claim, which tells whose files are left of a deletion that was interrupted. The record is deleted once more,
+    /// because another cluster may have stored it over the one that was there meanwhile ([`Store::change_record`]).
     ///
-    /// Nothing is read but names, and it is no error when there is nothing. Deleting again goes on where an interrupted
+    /// Only names are read, and it is no error when there is nothing. Deleting again goes on where an interrupted
     /// deletion was.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ impl Store {
         self.delete_folder(&folder(name), &[claim, record]).await
     }
 
-    /// Removes what a backup left that was never committed: open uploads, files, and last the claim, so that an
+    /// Removes the files of a backup that was never committed: open uploads, files, and last the claim, so that an
     /// interrupted removal is found again. The caller must know that no writer is at work there.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Store {
         Ok(())
     }
 
-    /// What the folder of a backup has, told from its first entries.
+    /// Looks at the first entries of a backup's folder.
     async fn look_into(&self, name: &str) -> Result<Folder, BucketError> {
         let record = BackupFile::Metadata.key(name);
         let is_record = |entry: &Entry| matches!(entry, Entry::Object(object) if object.key == record);
@@ -110,7 +110,7 @@ impl Store {
         }
     }
 
-    /// Whether there is an object whose key begins with this, beside this one.
+    /// Returns true if there is an object whose key begins with `prefix`, other than the one with the key `beside`.
     pub(crate) async fn holds_other(&self, prefix: &str, beside: &str) -> Result<bool, StoreError> {
         let mut options = ListOptions { prefix: prefix.to_owned(), page_size: 2, ..ListOptions::default() };
         loop {
@@ -163,7 +163,7 @@ impl Store {
         self.delete_those(prefix, |key| last.iter().any(|one| one == key), last).await
     }
 
-    /// Deletes the files of a folder but those that stay, and `last` after the others.
+    /// Deletes the files of a folder except those that stay, and `last` after the others.
     pub(crate) async fn delete_those(
         &self,
         prefix: &str,
@@ -196,7 +196,7 @@ impl Store {
     }
 }
 
-/// What the folder of a backup has.
+/// The contents of the folder of a backup.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Folder {
     Empty,
@@ -205,7 +205,7 @@ enum Folder {
     Files,
 }
 
-/// Where all files of a backup lie.
+/// The folder of all files of a backup.
 pub(crate) fn folder(name: &str) -> String {
     format!("{BACKUPS}{name}/")
 }
@@ -226,7 +226,7 @@ mod tests {
         page.entries.into_iter().filter_map(key).collect()
     }
 
-    /// The permissions of Velero's documentation, and a record of what is deleted.
+    /// A bucket with the permissions of Velero's documentation, and a record of the deleted keys.
     #[derive(Debug, Default)]
     struct Velero {
         inner: Memory,
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_record_that_is_changed_while_its_backup_is_deleted_does_not_stay_alone() {
+    async fn a_record_changed_while_its_backup_is_deleted_does_not_stay_alone() {
         // Before the first look, before the record is stored, and before the second look; and never.
         for (at, is_there) in [(1, false), (2, false), (3, false), (4, true)] {
             let bucket = Arc::new(Deleting { at, ..Deleting::default() });
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_record_is_not_deleted_because_a_page_of_the_listing_is_empty_or_short() {
+    async fn a_record_is_not_deleted_because_a_listed_page_is_empty_or_short() {
         let bucket = Arc::new(EmptyPages::default());
         for file in ["velero-backup.json", "z.tar.gz"] {
             bucket.0.put(&format!("backups/a/{file}"), b"{}".to_vec().into(), PutOptions::default()).await.unwrap();

@@ -1,9 +1,9 @@
 //! Stores and the conditions on puts.
 
-/// What a store makes of a put that is conditional on the absence of the object.
+/// A store's treatment of a put that is conditional on the absence of the object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConditionalPuts {
-    /// It keeps the condition; what it refuses as not implemented is done by reading back.
+    /// It keeps the condition; puts that it refuses as not implemented are done by reading back.
     #[default]
     Kept,
     /// It stores the object whether there is one or not.

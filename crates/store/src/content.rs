@@ -1,4 +1,4 @@
-//! What is to be stored as one file: bytes in memory, or such as can be read from elsewhere as often as it takes.
+//! The bytes of a file to be stored: in memory, or in another place from which they can be read any number of times.
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 
 /// Bytes that are read at once.
 pub(crate) const PIECE: usize = 1 << 20;
-/// Up to so many bytes are put as a whole: a bucket tries these again itself, and asks each time whether it still may.
+/// The most bytes that are put as a whole: a bucket tries these again itself, and asks each time whether it still may.
 const WHOLE: u64 = 4 << 20;
 
 /// The bytes of a file that is to be stored. They can be read again, so that storing them can be tried again
@@ -33,8 +33,9 @@ enum Part {
 type ReadAt = Arc<dyn Fn(u64, usize) -> io::Result<Bytes> + Send + Sync>;
 
 impl Content {
-    /// So many bytes that a function reads: it is asked for at most so many (never more than there are, and at most 1 MiB) from
-    /// this one on, and gives at least one. It may wait for a disk. What it gives must not change.
+    /// Creates content of so many bytes that a function reads: it is asked for at most so many (never more than there
+    /// are, and at most 1 MiB) from this offset on, and gives at least one. It may wait for a disk. The bytes that it
+    /// gives must not change.
     #[must_use]
     pub fn read_by(length: u64, read: impl Fn(u64, usize) -> io::Result<Bytes> + Send + Sync + 'static) -> Self {
         Self(vec![Part::Elsewhere { length, read: Arc::new(read) }])
@@ -78,7 +79,7 @@ impl Content {
         Ok(Some(whole.into()))
     }
 
-    /// What it is, before it is stored under a key.
+    /// Computes the size and hash, before the content is stored under a key.
     pub(crate) async fn digest(&self, key: &str) -> Result<FileDigest, BucketError> {
         let mut hasher = Sha256::new();
         let mut pieces = self.pieces(key);

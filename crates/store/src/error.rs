@@ -17,7 +17,7 @@ pub enum StoreError {
     NoBackup {
         /// Its name.
         name: String,
-        /// Where it was looked for.
+        /// The location where it was looked for.
         place: String,
         /// The missing key.
         key: String,
@@ -57,10 +57,10 @@ pub enum StoreError {
         place: String,
         /// UID in the claim.
         uid: String,
-        /// When it was claimed.
+        /// The time when it was claimed.
         since: String,
     },
-    /// The name of a restore is that of one of another cluster or server, whose files lie there.
+    /// The name of a restore is taken by a restore of another cluster or server, whose files lie there.
     #[error(
         "the name {name:?} is taken in {place} by another restore (of cluster {cluster}, restore UID {uid}, since {since}), whose results \
          and log lie there; nothing was restored: choose another name, or give each cluster a prefix of its own in the bucket"
@@ -74,7 +74,7 @@ pub enum StoreError {
         cluster: String,
         /// UID of the Restore that has it.
         uid: String,
-        /// When it was claimed.
+        /// The time when it was claimed.
         since: String,
     },
     /// Another run has claimed the name while this one wrote.
@@ -90,7 +90,7 @@ pub enum StoreError {
     Altered {
         /// Its key.
         key: String,
-        /// What is there.
+        /// The difference.
         problem: String,
     },
     /// A file of the backup cannot be read.
@@ -98,7 +98,7 @@ pub enum StoreError {
     Sidecar {
         /// Its key.
         key: String,
-        /// Why.
+        /// The reason.
         source: SidecarError,
     },
     /// The archive is damaged or refused.
@@ -106,7 +106,7 @@ pub enum StoreError {
     Archive {
         /// Its key.
         key: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: ReadError,
     },
@@ -115,7 +115,7 @@ pub enum StoreError {
     Disagrees {
         /// Its key.
         key: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: PathError,
     },
@@ -124,7 +124,7 @@ pub enum StoreError {
     Index {
         /// Its key.
         key: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: IndexError,
     },
@@ -133,7 +133,7 @@ pub enum StoreError {
     Scratch {
         /// Where.
         place: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
@@ -148,12 +148,12 @@ pub enum StoreError {
     Missing {
         /// Its key.
         key: String,
-        /// How many were asked for.
+        /// The number of objects that were asked for.
         asked: usize,
-        /// How many came.
+        /// The number of objects that came.
         got: usize,
     },
-    /// Nothing more is read: the operation ends early.
+    /// The operation ends early, and nothing more is read.
     #[error("the reading was stopped, because the operation ends early")]
     Stopped,
     /// A thread that worked for us died.
@@ -162,7 +162,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What was encoded of a thing that is to be stored, or the error that names the thing.
+    /// Gives the JSON of a value that is to be stored, or an error that names the value.
     ///
     /// # Errors
     /// [`StoreError::Encode`].
@@ -170,20 +170,21 @@ impl StoreError {
         bytes.map_err(|e| Self::Encode(what, e))
     }
 
-    /// Whether what is stored is at fault: no later attempt reads it better.
+    /// Returns true if the stored bytes are at fault: no later attempt reads them better.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         !matches!(self, Self::Bucket(_) | Self::Scratch { .. } | Self::Stopped | Self::Worker(_))
     }
 
-    /// Whether the bucket may give it later by itself: it did not answer, or had no time, for as long as it was tried.
+    /// Returns true if the bucket may give it later by itself: it did not answer, or had no time, for as long as it was
+    /// tried.
     #[must_use]
     pub fn can_pass(&self) -> bool {
         matches!(self, Self::Bucket(e) if e.is_retryable())
     }
 
-    /// Whether the bucket does not do it, however often it is asked: credentials that may only read, a file system that is read-only or
-    /// full.
+    /// Returns true if the bucket does not do it, however often it is asked: credentials that may only read, a file
+    /// system that is read-only or full.
     #[must_use]
     pub fn is_refused_for_good(&self) -> bool {
         let is_final =

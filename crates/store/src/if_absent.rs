@@ -1,4 +1,5 @@
-//! Puts an object on condition that there is none: by the store itself, and where that cannot do it, by reading back what was put.
+//! Puts an object on condition that there is none: by the store itself, or, where the store cannot do it, by reading
+//! back the object that was put.
 
 use crate::{ConditionalPuts, Store, StoreError};
 use bytes::Bytes;
@@ -6,10 +7,11 @@ use lifeboat_bucket::{BucketError, ErrorKind, PutOptions};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a put without a condition may take between the look that found nothing and its end. One that was slower proves nothing,
-/// because another writer may count its own by then.
+/// The longest time that a put without a condition may take between the look that found nothing and its end. A slower
+/// one proves nothing, because another writer may count its own by then.
 const LONGEST: Duration = Duration::from_secs(3);
-/// After what time what was put is read back: whoever has looked before this put has put its own by then, or was too slow.
+/// The time after which an object that was put is read back: any writer that looked before this put has put its own
+/// object by then, or was too slow.
 pub(crate) const SETTLED: Duration = Duration::from_secs(7);
 
 impl Store {
@@ -20,8 +22,9 @@ impl Store {
         self
     }
 
-    /// Stores a JSON object when there is none under its key. Its bytes have to be those of this writer alone. Where the store cannot
-    /// keep the condition, of writers that come at the same time the last one wins, after some seconds.
+    /// Stores a JSON object when there is none under its key. Its bytes have to be those of this writer alone. Where
+    /// the store cannot keep the condition and several writers come at the same time, the last one wins, after some
+    /// seconds.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] when there is one, or another writer has put one meanwhile.
@@ -69,7 +72,7 @@ pub(crate) mod tests {
     pub(crate) struct Unconditional {
         pub(crate) inner: Memory,
         pub(crate) refuses: bool,
-        /// What each put takes.
+        /// The time that each put takes.
         pub(crate) slow: Duration,
     }
 

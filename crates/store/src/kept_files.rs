@@ -1,5 +1,6 @@
-//! Files that are kept on this machine, so that what is in a bucket is read once: a folder that holds no more than it may
-//! as far as a process knows. Each counts what it has found and written itself, so that several at once may hold more together.
+//! Keeps files on this machine, so that an object in a bucket is read once. The folder has a limit as far as a process
+//! knows: each process counts the files that it has found and written itself, so that several at once may hold more
+//! together.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -11,14 +12,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
-/// What a file counts at least: a disk gives it no less.
+/// The least size that a file counts with: a disk gives it no less.
 const LEAST: u64 = 4 << 10;
-/// How the name of a file begins that is being written.
+/// The start of the name of a file that is being written.
 const NEW: &str = ".new-";
-/// After this long a file that is still being written is taken for one whose process has died.
+/// The age at which a file that is still being written is taken for one whose process has died.
 const WRITING: Duration = Duration::from_secs(3600);
 
-/// The folder. What cannot be read in it counts as absent.
+/// The folder. Files in it that cannot be read count as absent.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptFiles {
     folder: PathBuf,
@@ -29,25 +30,26 @@ pub(crate) struct KeptFiles {
     held: Arc<Mutex<Held>>,
 }
 
-/// What the folder holds: it is looked through once.
+/// The files in the folder, which is looked through once.
 #[derive(Debug, Default)]
 struct Held {
     is_known: bool,
     bytes: u64,
     /// Files that this process has not asked for so far, with what each counts.
     idle: BTreeMap<String, u64>,
-    /// Those that were read or written since. They stay: who goes through more than the folder can hold finds a part of it again the next
-    /// time, where each new file in place of the oldest one would leave nothing of what is asked for first.
+    /// Files that this process has read or written since. They stay: a reader of more than the folder can hold then
+    /// finds a part of it again the next time, where each new file in place of the oldest one would leave nothing of
+    /// what is asked for first.
     used: BTreeMap<String, u64>,
 }
 
 impl KeptFiles {
-    /// In this folder, which is made when something is kept, for its owner alone.
+    /// Creates the keeper of this folder, which is made when something is kept, for its owner alone.
     pub(crate) fn new(folder: PathBuf, most: u64, suffixes: &'static [&'static str]) -> Self {
         Self { folder, most, suffixes, held: Arc::default() }
     }
 
-    /// What a file says, and the words on its first line; `None` when it is not there as it was kept.
+    /// The content of a file, and the words on its first line; `None` when it is not there as it was kept.
     pub(crate) fn read(&self, name: &str) -> Option<(String, Vec<u8>)> {
         let mut bytes = std::fs::read(self.folder.join(name)).ok()?;
         self.lock().use_file(name, counted(bytes.len() as u64));
@@ -57,8 +59,8 @@ impl KeptFiles {
         (digest == hex::encode(Sha256::digest(&content))).then(|| (words.to_owned(), content))
     }
 
-    /// Keeps a file, behind a line with these words and the digest of the content. Files that this process has not asked for so far go for it,
-    /// in the order of their names; where they are not enough, it is not kept.
+    /// Keeps a file, behind a line with these words and the digest of the content. Files that this process has not
+    /// asked for so far are removed for it, in the order of their names; where these are not enough, it is not kept.
     ///
     /// # Errors
     /// When the folder cannot be used.
@@ -95,7 +97,8 @@ impl KeptFiles {
 }
 
 impl Held {
-    /// Looks at what the folder holds beside the files that are known to be used, and removes what processes that died were writing.
+    /// Counts the files in the folder beside those that are known to be used, and removes files that dead processes
+    /// were writing.
     fn look_through(&mut self, folder: &Path, suffixes: &[&str]) -> io::Result<()> {
         // The time by the clock that the other files have theirs from.
         let now = new_file(folder)?.as_file().metadata()?.modified()?;
@@ -159,7 +162,7 @@ mod tests {
 
     const SUFFIXES: &[&str] = &[".kept"];
 
-    /// With room for so many small files.
+    /// A folder with room for so many small files.
     fn files(folder: &Path, most: u64) -> KeptFiles {
         KeptFiles::new(folder.to_owned(), most * LEAST, SUFFIXES)
     }

@@ -1,6 +1,7 @@
-//! Notes beside the claim of a backup that is being written: what has to outlive all that its cluster knows of it.
+//! Notes beside the claim of a backup that is being written. They outlive all that its cluster knows of it.
 //!
-//! They are files of the backup like any other: whoever deletes it, or sweeps what was never committed, deletes them too.
+//! They are files of the backup like any other, and are deleted with it, or with the files of a backup that was never
+//! committed.
 
 use crate::{Store, StoreError};
 use bytes::Bytes;

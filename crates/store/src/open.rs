@@ -1,23 +1,24 @@
-//! What it takes to open an archive, and an object in it.
+//! Options for opening an archive, and the head of an object in it.
 
 use crate::StoreError;
 use lifeboat_archive::ReadLimits;
 use lifeboat_object::{DEEPEST, Head, ObjectKey, nesting};
 use std::path::PathBuf;
 
-/// How to open an archive.
+/// Options for opening an archive.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Bounds on the archive.
     pub limits: ReadLimits,
-    /// Where a copy of an archive may be kept while it is open: of one without index, or in a bucket that reads objects from their
-    /// beginning only. It has no name there, and its room is free again when the archive is dropped, or the process ends in any way.
+    /// The folder in which a copy of an archive may be kept while it is open: of an archive without index, or in a
+    /// bucket that reads objects from their beginning only. The copy has no name there, and its room is free again when
+    /// the archive is dropped, or the process ends in any way.
     pub scratch: PathBuf,
     /// Read the archive as if it had no index.
     pub ignore_index: bool,
 }
 
-/// What an object in an archive says of itself; an error names the archive and the object.
+/// Reads the head of an object in an archive; an error names the archive and the object.
 pub(crate) fn head(archive: &str, key: &ObjectKey, body: &[u8]) -> Result<Head, StoreError> {
     let refused = |why: String| StoreError::Archive {
         key: archive.to_owned(),

@@ -1,11 +1,11 @@
-//! Finds out what a store makes of conditional puts.
+//! Finds out how a store treats conditional puts.
 
 use crate::{ConditionalPuts, Store, StoreError};
 use bytes::Bytes;
 use lifeboat_archive::layout::probe_key;
 use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};
 
-/// What a store was found to make of puts that are conditional on the absence of an object.
+/// The observed treatment by a store of puts that are conditional on the absence of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probed {
     /// It keeps the condition.
@@ -17,7 +17,7 @@ pub enum Probed {
 }
 
 impl Probed {
-    /// How objects are put there.
+    /// The way in which objects are put there.
     #[must_use]
     pub fn puts(self) -> ConditionalPuts {
         match self {
@@ -26,7 +26,7 @@ impl Probed {
         }
     }
 
-    /// What is to be said of the store, for people; `None` for one that is as it should be.
+    /// A warning for people about the store; `None` for a store that keeps the condition.
     #[must_use]
     pub fn warning(self) -> Option<String> {
         let what = match self {
@@ -43,9 +43,9 @@ impl Probed {
 }
 
 impl Store {
-    /// Puts an object twice on condition that there is none, and removes it: four small requests at most. Its key has `id`, which nobody
-    /// else may use at this time: whoever deletes it in between makes of a store that keeps conditions one that ignores them. One that is
-    /// left of before does no harm.
+    /// Puts an object twice on condition that there is none, and removes it: four small requests at most. Its key has
+    /// `id`, which nobody else may use at this time: if another process deletes it in between, a store that keeps
+    /// conditions looks like one that ignores them. An object that is left from an earlier probe does no harm.
     ///
     /// # Errors
     /// [`StoreError::Bucket`], as when nothing may be written there.
@@ -76,7 +76,7 @@ mod tests {
     use jiff::Timestamp;
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_keeps_no_conditions_is_found_and_backups_are_claimed_there_all_the_same() {
+    async fn a_store_without_conditions_is_found_and_backups_are_claimed_there() {
         for (store, expected) in [
             (Store::in_memory(), Probed::Kept),
             (unconditional(true), Probed::Refused),

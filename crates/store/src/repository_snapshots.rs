@@ -6,8 +6,8 @@ use lifeboat_archive::repository_snapshot::RepositorySnapshot;
 use lifeboat_bucket::PutOptions;
 
 impl Store {
-    /// Adds these to the list of the backup with this name and UID, so that whoever can delete them finds them when its files are gone. A
-    /// deletion that was cut off may have listed some before, and deleted the files that name them.
+    /// Adds these to the list of the backup with this name and UID, so that they can be found and deleted when its
+    /// files are gone. A deletion that was cut off may have listed some before, and deleted the files that name them.
     ///
     /// # Errors
     /// [`StoreError::Sidecar`], [`StoreError::Bucket`].

@@ -1,4 +1,5 @@
-//! The files of a restore belong to whoever has claimed its name: two clusters that share a bucket may have a restore of one name.
+//! The claim of a restore on its name, by which its files belong to it: two clusters that share a bucket may have a
+//! restore of one name.
 
 use crate::if_absent::SETTLED;
 use crate::store::AT_ONCE;
@@ -11,8 +12,8 @@ use lifeboat_archive::restore_claim::{RESTORE_CLAIM_FORMAT, RestoreClaim};
 use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};
 use tokio::time::sleep;
 
-/// So old are claim and results of a restore of another cluster when its name may be taken. That of a cluster which lives for one night is free
-/// in the next one.
+/// The age of claim and results at which the name of another cluster's restore may be taken. The name of a cluster that
+/// lives for one night is free in the next one.
 const ABANDONED: SignedDuration = SignedDuration::from_hours(20);
 
 /// A restore, as the owner of files in the bucket.
@@ -26,11 +27,11 @@ pub struct RestoreOwner {
     pub cluster_uid: String,
     /// Namespace of the server that restores; empty when no server does.
     pub namespace: String,
-    /// Until when the originals of objects that it has recreated or removed stay.
+    /// The time until which the originals of objects that it has recreated or removed stay.
     pub keep_replaced_until: Timestamp,
 }
 
-/// What became of the files of a restore that is to go.
+/// The result of deleting the files of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreFiles {
     /// None is left.
@@ -42,10 +43,11 @@ pub enum RestoreFiles {
 }
 
 impl Store {
-    /// Claims the name of a restore before any of its files is written. Files that an earlier restore of the same name, cluster and
-    /// namespace has left go, but for the originals of objects that it has recreated or removed. Files without a claim, of Velero or of
-    /// an older version, are written over. A name that another cluster or namespace has claimed is taken over when nothing of that restore
-    /// is needed any more: the time of its originals is over, or it has none and has ended long ago.
+    /// Claims the name of a restore before any of its files is written. Files that an earlier restore of the same name,
+    /// cluster and namespace has left are deleted, except the originals of objects that it has recreated or removed.
+    /// Files without a claim, of Velero or of an older version, are written over. A name that another cluster or
+    /// namespace has claimed is taken over when nothing of that restore is needed any more: the time of its originals
+    /// is over, or it has none and has ended long ago.
     ///
     /// # Errors
     /// [`StoreError::RestoreNameTaken`] when another cluster or namespace has the name; [`StoreError::Bucket`], of the kind
@@ -99,7 +101,8 @@ impl Store {
         }
     }
 
-    /// Whether nothing is needed any more of the restore of another cluster that has this claim. One without results may be running.
+    /// Returns true if nothing is needed any more of the restore of another cluster that has this claim. A restore
+    /// without results may be running.
     async fn is_abandoned(&self, name: &str, found: &RestoreClaim, now: Timestamp) -> Result<bool, StoreError> {
         if now.duration_since(found.claimed) < ABANDONED {
             return Ok(false);
@@ -130,9 +133,10 @@ impl Store {
         serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })
     }
 
-    /// Deletes the files of a restore as far as they are its own: where nobody has claimed them they are, as those of Velero and of older
-    /// versions have no claim. Those whose claim cannot be read may be anybody's, and stay. Originals of objects stay until the time that
-    /// was promised, with the claim, by which [`Store::sweep_restores`] finds them.
+    /// Deletes the files of a restore as far as they are its own. Files that nobody has claimed are, because files of
+    /// Velero and of older versions have no claim. Files whose claim cannot be read may be anybody's, and stay.
+    /// Originals of objects stay until the promised time, with the claim, by which [`Store::sweep_restores`] finds
+    /// them.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
@@ -178,8 +182,8 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes what is left of restores whose time is over. `is_left` says of a claim whether it is of a restore of the caller's that
-    /// is gone; it is asked of those alone whose time is over. Gives the names.
+    /// Deletes the files that are left of restores whose time is over. `is_left` tells of a claim if it is of a restore
+    /// of the caller's that is gone; it is asked only about restores whose time is over. Gives the names.
     ///
     /// # Errors
     /// [`StoreError::Bucket`] when the restores cannot be listed. A folder that cannot be read or deleted is passed over.
@@ -226,8 +230,8 @@ impl Store {
         self.holds_other(&replaced_prefix(name), "").await
     }
 
-    /// Deletes the files of a restore that nobody has claimed. Where there are none nothing is asked of the store: credentials that may
-    /// only read are refused also the deletion of what is not there.
+    /// Deletes the files of a restore that nobody has claimed. Where there are none, no deletion is sent to the store:
+    /// credentials that may only read are refused even the deletion of absent objects.
     async fn delete_unclaimed(&self, name: &str) -> Result<(), StoreError> {
         let claim = restore_claim_key(name);
         self.delete_those(&restore_folder(name), |key| key == claim, &[]).await
@@ -357,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_restore_from_a_bucket_that_is_only_read_runs_without_a_claim_and_can_be_deleted() {
+    async fn a_restore_from_a_read_only_bucket_has_no_claim_and_can_be_deleted() {
         let bucket = Arc::new(Memory::default());
         let read_only: Arc<dyn BlobStore> = Arc::new(ReadOnly(Arc::clone(&bucket)));
         let (writable, store) = (Store::new(Arc::clone(&bucket) as Arc<dyn BlobStore>), Store::new(read_only));
@@ -405,7 +409,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_restore_without_a_server_takes_its_name_again_where_the_cluster_is_not_known() {
+    async fn a_restore_without_a_server_retakes_its_name_in_an_unknown_cluster() {
         let (_, store) = store();
         store.claim_restore(&owner("", "", "1"), at(1)).await.unwrap();
         store.claim_restore(&owner("", "", "2"), at(1)).await.unwrap();
@@ -427,7 +431,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_restore_that_is_run_again_keeps_its_files_and_a_later_one_of_its_name_begins_without_them() {
+    async fn a_restore_run_again_keeps_its_files_and_a_later_namesake_has_none() {
         for namespace in ["velero", ""] {
             let (bucket, store) = store();
             let first = owner("c", namespace, "1");
@@ -445,7 +449,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn originals_of_recreated_objects_outlive_their_restore_for_as_long_as_was_promised() {
+    async fn originals_of_recreated_objects_outlive_their_restore_as_promised() {
         let (bucket, store) = store();
         let restore = owner("c", "velero", "1");
         // Also of an older version, which has claimed nothing.

@@ -18,10 +18,10 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 use tokio::task::{JoinSet, spawn_blocking};
 
-/// Compression of what is packed anew.
+/// Compression of members that are packed anew.
 const LEVEL: u32 = 1;
 
-/// What changes in a committed backup.
+/// The changes to a committed backup.
 #[derive(Debug)]
 pub struct Rewrite {
     /// Objects that take the place of those of their key and version; the others are added.
@@ -41,7 +41,7 @@ pub struct NewObject {
     pub key: ObjectKey,
     /// The version its JSON is in.
     pub version: String,
-    /// Whether the cluster prefers that version.
+    /// True when the cluster prefers that version.
     pub preferred: bool,
     /// Its JSON, with `apiVersion` and `kind`.
     pub body: Bytes,
@@ -63,8 +63,8 @@ impl Store {
     /// A backup without a manifest (Velero's) is rewritten in the same order, but cannot be proved before or after.
     ///
     /// # Errors
-    /// [`StoreError`]: [`StoreError::Altered`] when a file is neither what was stored nor what a rewriting was to store, before
-    /// anything is changed.
+    /// [`StoreError`]: [`StoreError::Altered`] when a file is neither the one that was stored nor the one that a
+    /// rewriting was to store, before anything is changed.
     pub async fn rewrite(&self, name: &str, change: Rewrite, options: &OpenOptions) -> Result<(), StoreError> {
         let manifest = self.manifest(name, &change.record.metadata.uid).await?;
         // Of a rewriting that was cut off while the archive went up.
@@ -126,7 +126,7 @@ impl Store {
         Ok(Some(manifest))
     }
 
-    /// Puts the manifest that says what is there, and what will be.
+    /// Puts the manifest that lists the present files and the next ones.
     async fn announce(&self, name: &str, mut manifest: Manifest, next: NextFiles) -> Result<Manifest, StoreError> {
         // A rewriting that was cut off has left some files old and some new, also such that this one leaves as they are.
         let of_before = manifest.next.iter().flat_map(|before| before.files.keys().cloned());

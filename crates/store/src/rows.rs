@@ -1,4 +1,4 @@
-//! What is in an archive, as far as its index says it.
+//! The objects of an archive, as its index lists them.
 
 use crate::archive::Archive;
 use crate::archive_cache::ArchiveVersion;
@@ -13,13 +13,13 @@ use tokio::task::spawn_blocking;
 pub struct ArchiveRows {
     name: String,
     known: Known,
-    /// Where what is read of the archive is kept.
+    /// The cache for what is read of the archive.
     cache: Option<ArchiveCache>,
 }
 
 #[derive(Debug)]
 enum Known {
-    /// From an index that was kept. The rows say nothing of where the objects stand in a copy that is made now.
+    /// The rows of an index that was kept. They do not tell where the objects stand in a copy that is made now.
     Kept(Index),
     Open(Archive),
 }
@@ -33,13 +33,14 @@ impl ArchiveRows {
         }
     }
 
-    /// Where to keep what is read of the archive; none where reading it again is no matter: where it has an index.
+    /// The cache for what is read of the archive; `None` for an archive that has an index, which is cheap to read
+    /// again.
     #[must_use]
     pub fn cache(&self) -> Option<&ArchiveCache> {
         self.cache.as_ref()
     }
 
-    /// The archive, to read objects. One that has no index is copied for that.
+    /// Opens the archive, to read objects. An archive that has no index is copied for that.
     ///
     /// # Errors
     /// As [`Store::open_archive`].
@@ -52,8 +53,9 @@ impl ArchiveRows {
 }
 
 impl Store {
-    /// What is in the archive of a backup. An archive without an index that fits is read as a whole, as [`Store::open_archive`] does, unless
-    /// `cache` has kept its index from the last time; and it is kept there now. A cache that cannot be used changes nothing else.
+    /// The rows of the archive of a backup. An archive without an index that fits is read as a whole, as
+    /// [`Store::open_archive`] does, unless `cache` has kept its index from the last time; and it is kept there now. A
+    /// cache that cannot be used changes nothing else.
     ///
     /// # Errors
     /// As [`Store::open_archive`].

@@ -26,11 +26,11 @@ pub(crate) const AT_ONCE: usize = 16;
 /// A storage location: a bucket, already below its prefix.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// Tries again what can pass.
+    /// The bucket, with retries of errors that can pass.
     pub(crate) bucket: Retried,
-    /// For one request with all its attempts.
+    /// The time for one request with all its attempts.
     patience: Duration,
-    /// What it makes of them.
+    /// The bucket's treatment of conditional puts.
     pub(crate) conditional_puts: ConditionalPuts,
 }
 
@@ -43,7 +43,7 @@ pub struct BackupSummary {
     pub backup: Result<Box<Backup>, String>,
 }
 
-/// Which backup a record is of.
+/// The part of a record that names its backup.
 #[derive(Deserialize)]
 struct Named {
     #[serde(default)]
@@ -78,7 +78,7 @@ impl Store {
         Self::new(Arc::new(Memory::default()))
     }
 
-    /// Where this is, for people.
+    /// The place of the store, for people.
     #[must_use]
     pub fn describe(&self) -> String {
         self.bucket.describe()
@@ -97,7 +97,8 @@ impl Store {
         names.try_filter_map(|name| async { Ok(name) }).try_collect().await
     }
 
-    /// All backups with their records, in order of their names; one that cannot be read says why.
+    /// All backups with their records, in order of their names; a record that cannot be read has the reason in its
+    /// place.
     ///
     /// # Errors
     /// [`StoreError::Bucket`] when the location cannot be listed.
@@ -151,7 +152,8 @@ impl Store {
         self.record_as(name).await
     }
 
-    /// The record of a backup, which names its folder: whoever goes by the name in it has this backup and no other.
+    /// The record of a backup. The name in it must be that of its folder, so that nobody who goes by that name gets
+    /// another backup.
     pub(crate) async fn record_as<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let key = BackupFile::Metadata.key(name);
         let bytes = self.read(&key).await?.ok_or_else(|| StoreError::NoBackup {
@@ -178,8 +180,8 @@ impl Store {
         serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })
     }
 
-    /// The UID of the cluster that has made a backup, as its claim says; `None` where nothing says it, as for those of Velero, or the
-    /// claim is damaged.
+    /// The UID of the cluster that has made a backup, from its claim; `None` where there is no claim, as for backups of
+    /// Velero, or the claim is damaged.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
@@ -270,7 +272,7 @@ impl Store {
         Ok(key)
     }
 
-    /// Stores an object; says what was stored.
+    /// Stores an object; gives its size and hash.
     pub(crate) async fn put_content(
         &self,
         key: &str,
@@ -336,7 +338,7 @@ mod tests {
         inner: Memory,
         kind: ErrorKind,
         until: Instant,
-        /// Whether it answers all but puts.
+        /// True when it answers all but puts.
         is_read: bool,
         /// Bytes after which each answer ends.
         cut: usize,

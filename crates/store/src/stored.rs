@@ -16,8 +16,8 @@ const GATHERED: usize = 32 << 20;
 const LARGEST: u64 = 4 << 30;
 
 impl Store {
-    /// A file of a backup as it is stored, to be stored again with more behind it; `None` when it is absent. What is more than
-    /// memory should hold waits in scratch space.
+    /// A file of a backup as it is stored, to be stored again with more bytes behind it; `None` when it is absent.
+    /// Bytes beyond the part that memory should hold wait in scratch space.
     ///
     /// # Errors
     /// [`StoreError::Bucket`], [`StoreError::Scratch`].
@@ -33,7 +33,7 @@ impl Store {
     /// [`Store::backup_file_content`] of a restore.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Store::backup_file_content`].
     pub async fn restore_file_content(
         &self,
         name: &str,
@@ -82,7 +82,7 @@ struct ScratchCopy {
 }
 
 impl ScratchCopy {
-    /// Puts bytes behind those that are there; the first ones into a file without a name.
+    /// Appends bytes to the copy; the first bytes go into a new file without a name.
     async fn add(copy: Option<Self>, scratch: &Path, bytes: Vec<u8>) -> Result<Self, StoreError> {
         let (place, folder) = (scratch.display().to_string(), scratch.to_owned());
         let write = move || {
@@ -110,7 +110,7 @@ mod tests {
     use lifeboat_bucket::{Memory, PutOptions, collect};
     use std::sync::Arc;
 
-    /// What is stored under `k`, stored again with more behind it.
+    /// Reads the object `k`, stores it again with more bytes behind it, and gives the new object.
     async fn with_more(store: &Store, scratch: &Path, gathered: usize) -> Result<Bytes, StoreError> {
         let before = store.content("k", scratch, gathered).await?.unwrap_or_default();
         let content = before.followed_by(b"more".to_vec().into());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stored_file_that_neither_memory_nor_scratch_space_holds_stays_as_it_is() {
+    async fn a_stored_file_beyond_memory_and_scratch_space_stays_as_it_is() {
         let scratch = tempfile::tempdir().unwrap();
         let missing = scratch.path().join("missing");
         let store = Store::new(Arc::new(Memory::default()));

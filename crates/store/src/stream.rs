@@ -35,7 +35,7 @@ pub struct StreamSender<T> {
 }
 
 impl<T> StreamSender<T> {
-    /// One more sender, for a stage that does `what`.
+    /// Creates one more sender, for a stage that does `what`.
     #[must_use]
     pub fn another(&self, what: &'static str) -> Self {
         Self { pieces: self.pieces.clone(), broken: Arc::clone(&self.broken), what, ended: false }
@@ -63,7 +63,7 @@ impl<T> StreamSender<T> {
         self.pieces.try_reserve().ok()
     }
 
-    /// Whether the receiver is gone.
+    /// Returns true if the receiver is gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.pieces.is_closed()
@@ -110,7 +110,7 @@ impl<T> StreamReceiver<T> {
     /// [`StreamReceiver::next`] on a thread that may block.
     ///
     /// # Errors
-    /// As there.
+    /// [`Broken`], as [`StreamReceiver::next`].
     pub fn blocking_next(&mut self) -> Result<Option<T>, Broken> {
         let piece = self.pieces.blocking_recv();
         self.or_end(piece)

@@ -35,7 +35,8 @@ pub(crate) async fn transcode(stream: ByteStream, key: &str, options: &OpenOptio
     }
 }
 
-/// Copies an archive as it is; gives its size too. One that is larger packed than it may be unpacked is refused.
+/// Copies an archive as it is; gives its size too. An archive whose packed size is above the limit for unpacked bytes
+/// is refused.
 pub(crate) async fn copied(stream: ByteStream, key: &str, options: &OpenOptions) -> Result<(File, u64), StoreError> {
     let (owned, options) = (key.to_owned(), options.clone());
     let write = move |reader: PieceReader| {
@@ -56,7 +57,7 @@ pub(crate) async fn copied(stream: ByteStream, key: &str, options: &OpenOptions)
     }
 }
 
-/// A file without a name: it holds Secrets, and goes with this process however that ends.
+/// Creates a file without a name: it holds Secrets, and is gone when this process ends in any way.
 fn new_file(options: &OpenOptions) -> Result<File, StoreError> {
     tempfile::tempfile_in(&options.scratch)
         .map_err(|source| StoreError::Scratch { place: options.scratch.display().to_string(), source })

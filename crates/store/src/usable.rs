@@ -6,11 +6,12 @@ use lifeboat_api::{Backup, BackupPhase};
 /// The backups of a location, sorted by whether they can be read from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsableBackups {
-    /// Those that have contents, by the names of their folders, in the order in which they were begun; one that does not say when counts as the oldest.
+    /// Backups that have contents, by the names of their folders, in the order in which they were begun; a backup
+    /// without a start time counts as the oldest.
     pub oldest_first: Vec<(String, Backup)>,
-    /// How many have not ended, or have failed.
+    /// The number of backups that have not ended, or have failed.
     pub left_out: usize,
-    /// Names of those whose record cannot be read, and why.
+    /// Names of backups whose record cannot be read, and why.
     pub unreadable: Vec<(String, String)>,
 }
 
@@ -34,7 +35,7 @@ impl UsableBackups {
 }
 
 impl Store {
-    /// The backups that have something to read, and what is known of the others.
+    /// The backups that have something to read, and counts and names of the others.
     ///
     /// # Errors
     /// [`StoreError::Bucket`] when the location cannot be listed.

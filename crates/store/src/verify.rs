@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
     /// Files that were read and compared.
@@ -22,22 +22,22 @@ pub struct Verification {
     pub bytes: u64,
     /// Objects that were read and compared.
     pub objects: u64,
-    /// Whether there is a manifest to compare with; without one (Velero's backups) only the archive is read.
+    /// True when there is a manifest to compare with; without one (Velero's backups) only the archive is read.
     pub has_manifest: bool,
-    /// What is wrong; empty when the backup is proved.
+    /// Problems; empty when the backup is proved.
     pub problems: Vec<VerifyProblem>,
 }
 
-/// One thing that is wrong.
+/// A problem of a file or object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyProblem {
-    /// Which file or object.
+    /// The file or object.
     pub what: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
-/// How often a backup is read again that is rewritten while it is read.
+/// The number of times that a backup is read again that is rewritten while it is read.
 const READINGS: usize = 3;
 
 impl Store {

@@ -14,7 +14,7 @@ use lifeboat_archive::tarball::TarballSummary;
 use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, PutOptions};
 use std::collections::BTreeMap;
 
-/// What a writer says of itself and of the backup that it wants to write.
+/// A writer's request for the name of the backup that it wants to write.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     /// Name of the backup.
@@ -32,7 +32,7 @@ pub struct ClaimRequest {
     pub now: Timestamp,
 }
 
-/// What a claim came to.
+/// The result of a claim.
 #[derive(Debug)]
 pub enum ClaimOutcome {
     /// The name is ours: write.
@@ -126,7 +126,7 @@ impl Store {
     }
 }
 
-/// How the names of notes begin that are claims of backups before.
+/// The start of the names of notes that are claims of earlier backups.
 const LEFT: &str = "left-";
 
 fn left_note(uid: &str) -> String {
@@ -134,8 +134,8 @@ fn left_note(uid: &str) -> String {
 }
 
 impl Store {
-    /// The UIDs of the backups before this one that had claimed its name and were never committed: what they have left in the cluster is
-    /// not known to be gone.
+    /// The UIDs of earlier backups that had claimed the name and were never committed: it is not known that their
+    /// objects in the cluster are gone.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
@@ -153,7 +153,8 @@ impl Store {
     }
 }
 
-/// Numbers that are tried for one attempt: those of runs that died before they had claimed the name are passed over.
+/// The most numbers that are tried for one attempt: numbers of runs that died before they had claimed the name are
+/// skipped.
 const NUMBERS: u32 = 1000;
 
 impl Store {
@@ -180,7 +181,7 @@ pub(crate) fn encode_claim(claim: &Claim) -> Result<Vec<u8>, StoreError> {
 }
 
 impl BackupWriter {
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.claim.attempt
@@ -204,8 +205,8 @@ impl BackupWriter {
         Ok(size)
     }
 
-    /// After a file of this size was stored: beside the upload that became the file there may be another, because the
-    /// answer to its beginning was lost and the upload was begun again.
+    /// Ends uploads beside the one that became a file of this size: there may be another, because the answer to its
+    /// beginning was lost and the upload was begun again.
     async fn end_uploads(&self, size: u64) {
         if size >= SMALLEST_UPLOAD
             && let Err(e) = self.store.abort_uploads(&self.name).await
@@ -437,7 +438,7 @@ mod tests {
         }
     }
 
-    /// Whatever the order of their requests.
+    /// The order of their requests does not matter.
     #[tokio::test]
     async fn two_who_take_a_claim_at_once_are_two_attempts_of_which_one_counts() {
         // Each taker makes up to seven requests.
@@ -479,7 +480,7 @@ mod tests {
         }
     }
 
-    /// What the bucket no longer has as it was stored, and a name that another run has taken.
+    /// Files that the bucket no longer has as they were stored, and a name that another run has taken.
     #[tokio::test]
     async fn what_is_not_there_is_not_committed() {
         let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());

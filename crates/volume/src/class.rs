@@ -1,4 +1,4 @@
-//! Which VolumeSnapshotClass is taken for a claim (backup.md 3.3). Pure.
+//! Chooses the VolumeSnapshotClass for a claim (backup.md 3.3). Pure.
 
 use lifeboat_api::well_known::{
     ANNOTATION_DEFAULT_VOLUME_SNAPSHOT_CLASS, ANNOTATION_VOLUME_SNAPSHOT_CLASS_PREFIX, LABEL_VOLUME_SNAPSHOT_CLASS,
@@ -13,9 +13,9 @@ pub struct SnapshotClass {
     pub name: String,
     /// Its driver.
     pub driver: String,
-    /// Whether it has the label that chooses it.
+    /// True when it has the label that chooses it.
     pub is_labelled: bool,
-    /// Whether it has the annotation of default classes.
+    /// True when it has the annotation of default classes.
     pub is_default: bool,
 }
 
@@ -35,7 +35,7 @@ impl SnapshotClass {
     }
 }
 
-/// What people have said of the class for one claim; empty where they have not.
+/// The class names that people gave for one claim; empty where they gave none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassChoice<'a> {
     /// The annotation of the claim.
@@ -44,12 +44,12 @@ pub struct ClassChoice<'a> {
     pub of_policy: &'a str,
 }
 
-/// Why no class is chosen.
+/// The reason for which no class is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassTrouble {
-    /// Why, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub why: String,
-    /// What would have to change.
+    /// The change that would help.
     pub advice: &'static str,
 }
 
@@ -57,7 +57,7 @@ const NAME_ONE: &str =
     "name one in the annotation velero.io/csi-volumesnapshot-class of the claim, or put the label of that name on one";
 const MAKE_ONE: &str = "make a VolumeSnapshotClass of the driver";
 
-/// The classes of a cluster, and what a backup's annotations say of them.
+/// The classes of a cluster, and those that a backup's annotations name.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotClasses {
     classes: Vec<SnapshotClass>,
@@ -66,7 +66,8 @@ pub struct SnapshotClasses {
 }
 
 impl SnapshotClasses {
-    /// These classes, for a backup with these annotations. One that is there twice, as a list that was interrupted may bring it, is one.
+    /// Creates the set of these classes, for a backup with these annotations. A class that is listed twice, as in a
+    /// list that was interrupted, counts once.
     #[must_use]
     pub fn new(mut classes: Vec<SnapshotClass>, annotations: &BTreeMap<String, String>) -> Self {
         classes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -77,13 +78,13 @@ impl SnapshotClasses {
         Self { classes, of_backup: of_backup.collect() }
     }
 
-    /// The class for a volume of a driver: what the claim names, what the policy names, what the backup names; else the first class
-    /// with the label, the first default one, the only one.
+    /// The class for a volume of a driver: the one that the claim names, the policy names, or the backup names; else
+    /// the first class with the label, the first default one, the only one.
     ///
     /// compat: a name that is not that of a class of the driver does not count.
     ///
     /// # Errors
-    /// Why none is chosen.
+    /// [`ClassTrouble`] with the reason when none is chosen.
     pub fn choose(&self, driver: &str, choice: ClassChoice<'_>) -> Result<&SnapshotClass, ClassTrouble> {
         let trouble = |why: String, advice| Err(ClassTrouble { why, advice });
         let of_backup = self.of_backup.get(&driver.to_lowercase()).map_or("", String::as_str);

@@ -1,10 +1,11 @@
-//! Snapshots by CSI drivers (backup.md 3): taken of claims, told of, cleaned up.
+//! Snapshots by CSI drivers (backup.md 3): taking them of claims, reporting them, cleaning them up.
 //!
-//! [`CsiSnapshots`] takes those of one backup, as many at once as are asked for; their names follow from the backup and the claim,
-//! so that an attempt after a crash finds what the one before it has begun. Claims of a group are taken together, and stay together:
-//! drivers delete a group as a whole only. [`SnapshotClasses`] chooses the class; [`release_all`] and [`remove_all`] take the objects
-//! out of the cluster, without and with what lies in the storage. [`restore_actions`] make claims from them again; [`delete_actions`]
-//! delete them with their backup.
+//! [`CsiSnapshots`] takes the snapshots of one backup, as many at once as are asked for; their names follow from the
+//! backup and the claim, so that an attempt after a crash finds those that the one before it has begun. Claims of a
+//! group are taken together, and stay together: drivers delete a group as a whole only. [`SnapshotClasses`] chooses the
+//! class. [`release_all`] takes the objects out of the cluster and leaves the snapshots in the storage; [`remove_all`]
+//! deletes these too. [`restore_actions`] make claims from snapshots again; [`delete_actions`] delete snapshots with
+//! their backup.
 
 mod actions;
 mod annotated;

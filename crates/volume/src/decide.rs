@@ -4,12 +4,12 @@ use crate::facts::{Claim, PersistentVolume, Pod, PodVolume};
 use crate::verdict::{Flags, Group, Hindrance, Verdict, Way, Why};
 use lifeboat_select::{ResourcePolicies, SnapshotBy, VolumeAction, VolumeFacts, VolumeRule};
 
-/// What decides.
+/// The rules of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// The policies of the backup, behind them those of all backups.
+    /// The policies of the backup, followed by the policies of all backups.
     pub policies: Option<&'a ResourcePolicies>,
-    /// What the backup and the server say of all volumes.
+    /// Settings of the backup and the server for all volumes.
     pub flags: &'a Flags,
 }
 
@@ -36,13 +36,14 @@ pub enum Volume<'a> {
     OfPod(&'a Pod, &'a PodVolume),
 }
 
-/// Says what is done with a volume, and why. The first that applies decides: a policy whose conditions it meets, a pod that asks
-/// for its files by annotation, the default for files, the default for snapshots.
+/// Decides about a volume, and gives the reason. The first rule that applies decides: a policy whose conditions it
+/// meets, a pod that asks for its files by annotation, the default for files, the default for snapshots.
 ///
-/// Whether the claims of a group can be snapshotted together is not decided here, but by [`crate::Verdicts::settle_groups`].
+/// It is not decided here if the claims of a group can be snapshotted together, but by
+/// [`crate::Verdicts::settle_groups`].
 ///
-/// Unlike Velero, which asks a policy without its claim about a PersistentVolume, and with it about the claim, a volume with its
-/// claim is one thing here.
+/// Unlike Velero, which asks a policy without its claim about a PersistentVolume, and with it about the claim, a volume
+/// with its claim is one thing here.
 #[must_use]
 pub fn decide(volume: Volume<'_>, rules: Rules<'_>) -> Verdict {
     let subject = Subject::of(volume);
@@ -56,7 +57,7 @@ pub fn decide(volume: Volume<'_>, rules: Rules<'_>) -> Verdict {
     }
 }
 
-/// A claim without a volume has no data, whatever is said of it.
+/// A claim without a volume has no data, whatever policies and annotations ask for.
 fn without_volume(claim: &Claim, rule: Option<VolumeRule<'_>>) -> Verdict {
     let why = match (&claim.volume, rule) {
         (_, Some(rule)) if *rule.action == VolumeAction::Skip => policy(rule, None),
@@ -73,7 +74,7 @@ fn policy(rule: VolumeRule<'_>, hindrance: Option<Hindrance>) -> Why {
     Why::Policy { number: rule.number, source: rule.source.to_owned(), action, hindrance }
 }
 
-/// What is asked of a volume, whatever it is.
+/// The facts about a volume that the decision needs, whatever its kind.
 struct Subject<'a> {
     facts: VolumeFacts,
     persistent: Option<&'a PersistentVolume>,
@@ -164,7 +165,7 @@ impl<'a> Subject<'a> {
         asking.find(|(pod, volume)| pod.is_running && volume.is_mounted).or(first)
     }
 
-    /// Saves the files from within one of these pods, if that can be.
+    /// Saves the files from within one of these pods, if that is possible.
     fn way_by_files(&self, mounts: &[(&Pod, &PodVolume)]) -> Result<Way, Hindrance> {
         if self.facts.volume_type == "hostPath" {
             return Err(Hindrance::HostPath);

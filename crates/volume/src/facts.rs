@@ -1,4 +1,5 @@
-//! What is read of pods, claims and volumes to decide about volumes. Fields of another shape than the API's count as absent.
+//! Facts about pods, claims and volumes that decide about volumes. Fields of another shape than the API's count as
+//! absent.
 
 mod claim;
 mod pod;

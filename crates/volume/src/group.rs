@@ -20,7 +20,7 @@ pub struct GroupClass {
     pub name: String,
     /// Its driver.
     pub driver: String,
-    /// Whether it has the label that chooses it.
+    /// True when it has the label that chooses it.
     pub is_labelled: bool,
 }
 
@@ -37,20 +37,20 @@ impl GroupClass {
     }
 }
 
-/// What decides about groups, beside the claims of the backup.
+/// Rules that decide about groups, beside the claims of the backup.
 #[derive(Clone, Debug)]
 pub struct GroupRules {
     /// The classes of the cluster; why they are not known otherwise.
     classes: Result<Vec<GroupClass>, String>,
-    /// What the annotations of the backup say: class by driver.
+    /// The classes that annotations of the backup name, by driver.
     of_backup: BTreeMap<String, String>,
     /// Claims with the label that are not in the backup.
     pub(crate) outside: Vec<Claim>,
 }
 
 impl GroupRules {
-    /// These classes, or why they are not known, for a backup with these annotations. One that is there twice, as a list that was interrupted
-    /// may bring it, is one.
+    /// Creates the rules from these classes, or from the reason for which they are not known, for a backup with these
+    /// annotations. A class that is listed twice, as in a list that was interrupted, counts once.
     #[must_use]
     pub fn new(classes: Result<Vec<GroupClass>, String>, annotations: &BTreeMap<String, String>) -> Self {
         let of_backup = annotations.iter().filter_map(|(key, class)| {
@@ -65,8 +65,8 @@ impl GroupRules {
         Self { classes, of_backup: of_backup.collect(), outside: Vec::new() }
     }
 
-    /// Adds claims with the label that are not in the backup: their volumes are snapshotted with the group all the same. One that is there
-    /// twice is one too.
+    /// Adds claims with the label that are not in the backup: their volumes are snapshotted with the group all the
+    /// same. A claim that is listed twice counts once.
     #[must_use]
     pub fn with_outside(self, mut outside: Vec<Claim>) -> Self {
         outside.sort_by(|a, b| a.key.cmp(&b.key));
@@ -74,8 +74,8 @@ impl GroupRules {
         Self { outside, ..self }
     }
 
-    /// The class for a group of volumes of one driver: what its claims name, what the backup names; else the one with the label, or
-    /// the only one.
+    /// The class for a group of volumes of one driver: the one that its claims name or the backup names; else the one
+    /// with the label, or the only one.
     ///
     /// Unlike Velero, which takes a name of the first claim unchecked, a class that is not there, or is of another driver, is found
     /// here, and one without the label is taken when there is no other.
@@ -144,11 +144,12 @@ const NAME_ONE: &str = "name a class of the driver in the annotation velero.io/c
      label velero.io/csi-volumegroupsnapshot-class=true on one";
 const MAKE_ONE: &str = "make a VolumeGroupSnapshotClass of the driver";
 
-/// The class with which a group is snapshotted. `due` are the claims whose snapshots are wanted, `others` all others of their namespace
-/// with the label: the snapshot-controller selects by the label alone, and refuses the whole group for one of them.
+/// The class with which a group is snapshotted. `due` are the claims whose snapshots are wanted, `others` all others of
+/// their namespace with the label: the snapshot-controller selects by the label alone, and refuses the whole group for
+/// one of them.
 ///
 /// # Errors
-/// Why it cannot be.
+/// [`GroupTrouble`] with the reason when it cannot be snapshotted.
 pub(crate) fn class_of(
     due: &[Member<'_>],
     others: &[Member<'_>],

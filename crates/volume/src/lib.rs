@@ -1,9 +1,10 @@
-//! What happens to each volume of a backup, and what is recorded of it (design: one verdict with one reason for each volume).
+//! Decides about each volume of a backup, takes its snapshot, and records the result (design: one verdict with one
+//! reason for each volume).
 //!
-//! A [`Survey`] takes in what is read of pods, claims and volumes ([`facts`]); [`decide()`] says of each volume what is done with
-//! it, and why: a pure function, the same for a backup, its dry run and `volume explain`. Of claims that are to be snapshotted
-//! together, [`Verdicts::settle_groups`] says then whether they can be. What came of it is a [`Report`], and
-//! [`records`] makes the volume information of a backup from verdicts and reports, never from guesses.
+//! A [`Survey`] collects facts about pods, claims and volumes ([`facts`]). [`decide()`] gives the verdict on each
+//! volume with its reason: a pure function, the same for a backup, its dry run and `volume explain`. For claims that
+//! are to be snapshotted together, [`Verdicts::settle_groups`] then decides if they can be. The outcome is a
+//! [`Report`], and [`records`] makes the volume information of a backup from verdicts and reports, never from guesses.
 //!
 //! A restore has its own decision, [`plan_kept`]: how a volume comes back whose data lies on its own storage.
 //!

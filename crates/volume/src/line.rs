@@ -2,13 +2,13 @@
 
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
-/// In which line the snapshot of a volume waits for its place.
+/// The queue in which the snapshot of a volume waits for its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Line {
-    /// With the others.
+    /// The queue of all others.
     #[default]
     Common,
-    /// Pods stand still meanwhile: it does not queue behind those that harm nobody by waiting.
+    /// The queue for pods that stand still meanwhile: they do not wait behind those that harm nobody by waiting.
     Frozen,
 }
 

@@ -1,9 +1,10 @@
-//! Native snapshots: those that plugins take by the API of a storage (backup.md 2.6, plugin-protocol.md 4.6).
+//! Native snapshots, which plugins take by the API of a storage (backup.md 2.6, plugin-protocol.md 4.6).
 //!
-//! [`NativeSnapshots`] takes those of one backup, some at once; [`NativeVolumes`] makes volumes of them for one restore. Nothing can be
-//! listed by their protocol, so what is about to be made is noted first, among the records of the operation, and its name as soon
-//! as it is known: a run again finds what the one before it has made. [`remove_noted`] deletes what a backup has taken that nobody
-//! can restore from, [`delete_recorded`] what belongs to a backup that is deleted.
+//! [`NativeSnapshots`] takes the snapshots of one backup, some at once; [`NativeVolumes`] makes volumes of them for one
+//! restore. Nothing can be listed by their protocol, so each snapshot or volume is noted before it is made, among the
+//! records of the operation, and its name as soon as it is known: a later attempt finds what an earlier one has made.
+//! [`remove_noted`] deletes snapshots that a backup has taken and nobody can restore from, [`delete_recorded`] the
+//! snapshots of a backup that is deleted.
 
 mod location;
 mod note;

@@ -10,7 +10,7 @@ const SNAPSHOT: &str = "volumeSnapshot";
 const CSI: &str = "csiSnapshot";
 
 impl Verdict {
-    /// What is done, in a few words, such as `CSI snapshot`.
+    /// The decision in a few words, such as `CSI snapshot`.
     #[must_use]
     pub fn done(&self) -> String {
         match &self.way {
@@ -32,7 +32,7 @@ impl Verdict {
         }
     }
 
-    /// Why, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     #[must_use]
     pub fn reason(&self) -> String {
         if let Why::Group { because, value, trouble } = &self.why {
@@ -74,7 +74,7 @@ impl Verdict {
         format!("{approach}: {};", self.reason())
     }
 
-    /// What would have to change for the data to be saved; `None` when it is.
+    /// The change that would have the data saved; `None` when it is.
     #[must_use]
     pub fn advice(&self) -> Option<String> {
         if self.way != Way::Skip {

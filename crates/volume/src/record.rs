@@ -1,4 +1,4 @@
-//! The volume information of a backup (backup.md 4.8), from what was decided and what came of it.
+//! Makes the volume information of a backup (backup.md 4.8) from decisions and outcomes.
 
 use crate::facts::{ClaimKey, PersistentVolume};
 use crate::survey::{Decided, Verdicts};
@@ -11,7 +11,7 @@ use lifeboat_archive::volume_info::{
 use lifeboat_object::first_names;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which claims, volumes and pods are in the backup.
+/// The claims, volumes and pods that are in the backup.
 #[derive(Clone, Debug, Default)]
 pub struct Saved {
     /// Claims.
@@ -30,7 +30,7 @@ impl Saved {
         self.pods.extend(other.pods);
     }
 
-    /// Whether a volume is in scope: its claim, itself, or its pod is in the backup.
+    /// Returns true if a volume is in scope: its claim, itself, or its pod is in the backup.
     #[must_use]
     pub fn has(&self, decided: &Decided) -> bool {
         let has_pod =
@@ -41,17 +41,17 @@ impl Saved {
     }
 }
 
-/// What came of saving the data of volumes.
+/// The outcomes of saving the data of volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reports {
-    /// By claim: of CSI snapshots.
+    /// Outcomes of CSI snapshots, by claim.
     pub of_claims: BTreeMap<ClaimKey, Report>,
-    /// By the name of the PersistentVolume: of native snapshots.
+    /// Outcomes of native snapshots, by the name of the PersistentVolume.
     pub of_volumes: BTreeMap<String, Report>,
 }
 
 impl Reports {
-    /// What came of a volume; `None` when nothing was begun.
+    /// The outcome for a volume; `None` when nothing was begun.
     #[must_use]
     pub fn of(&self, decided: &Decided) -> Option<&Report> {
         match &decided.verdict.way {
@@ -61,52 +61,52 @@ impl Reports {
     }
 }
 
-/// What came of saving the data of a volume.
+/// The outcome of saving the data of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// The CSI driver has taken a snapshot.
     CsiSnapshot {
         /// When.
         taken: Option<Time>,
-        /// What is known of it.
+        /// The facts about it for the volume information.
         info: CsiSnapshotInfo,
     },
     /// A snapshotter has taken a snapshot.
     NativeSnapshot {
         /// Its record.
         snapshot: Box<NativeSnapshot>,
-        /// When it was begun.
+        /// The time when it was begun.
         begun: Time,
-        /// When the snapshotter had given its name.
+        /// The time when the snapshotter had given its name.
         ended: Time,
     },
     /// A snapshotter was to take a snapshot and failed, which is an error in the results.
     NativeFailed {
         /// Its record.
         snapshot: Box<NativeSnapshot>,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// No snapshotter knows the volume: it is skipped.
     NotOwned {
-        /// Which were asked.
+        /// The reason, with the snapshotters that were asked.
         why: String,
     },
     /// It failed, which is an error in the results.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl Report {
-    /// Whether the data is safe.
+    /// Returns true if the data is safe.
     #[must_use]
     pub fn is_saved(&self) -> bool {
         matches!(self, Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. })
     }
 
-    /// Why it failed, which is an error in the results; `None` when it did not.
+    /// The reason of the failure, which is an error in the results; `None` when it did not fail.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match self {
@@ -116,11 +116,11 @@ impl Report {
     }
 }
 
-/// Why the data of a volume is not saved whose verdict needs a mover.
+/// The reason for which the data of a volume is not saved whose verdict needs a mover.
 const NO_MOVER: &str = "and this version of Lifeboat has no mover of volume data";
 
-/// One record for each volume in scope: skipped ones, then native snapshots, then those of CSI drivers, each in the order of
-/// [`Verdicts::iter`].
+/// The records of the volumes in scope: skipped ones, then native snapshots, then those of CSI drivers, each in the
+/// order of [`Verdicts::iter`].
 #[must_use]
 pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<BackupVolumeInfo> {
     let (mut skipped, mut native, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
@@ -212,8 +212,8 @@ fn base(decided: &Decided, verdicts: &Verdicts, saved: &Saved) -> BackupVolumeIn
     }
 }
 
-/// The names of the volumes in scope that nothing protects, sorted: as [`Decided::name`] gives them. A claim without a volume has
-/// no data, and what a policy skips is left out on purpose.
+/// The names of the volumes in scope that nothing protects, sorted: as [`Decided::name`] gives them. A claim without a
+/// volume has no data, and a volume that a policy skips is left out on purpose.
 #[must_use]
 pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<String> {
     let is_unprotected = |decided: &&Decided| {
@@ -228,7 +228,7 @@ pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec
     names
 }
 
-/// What a person must know of the volumes that nothing protects, in one line; `None` when there are none.
+/// A warning in one line about the volumes that nothing protects; `None` when there are none.
 #[must_use]
 pub fn unprotected_warning(names: &[String]) -> Option<String> {
     let (count, s, their) = match names.len() {

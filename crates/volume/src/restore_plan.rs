@@ -1,6 +1,6 @@
-//! Decides how a PersistentVolume whose data lies on its own storage comes back: from what the backup says of it, what the cluster
-//! has, and what the user allows (design: the restore's own decision about a volume). Pure; a restore acts on it, and its preview
-//! shows it.
+//! Decides how a PersistentVolume whose data lies on its own storage comes back: from the facts in the backup, the
+//! state of the cluster, and the permissions of the user (design: the restore's own decision about a volume). Pure; a
+//! restore acts on it, and its preview shows it.
 
 use crate::facts::ClaimKey;
 use serde_json::{Value, json};
@@ -46,15 +46,15 @@ impl KeptVolume {
 pub enum BackupOrigin {
     /// The one into which is restored.
     ThisCluster,
-    /// The one of this UID, which may use the storage still.
+    /// The cluster of this UID, which may use the storage still.
     OtherCluster(String),
-    /// Not known: a backup of Velero's does not say it.
+    /// It is not known: a backup of Velero's does not tell it.
     #[default]
     Unknown,
 }
 
 impl BackupOrigin {
-    /// By the UIDs of both clusters; each is empty when it is not known.
+    /// Compares the UIDs of both clusters; each is empty when it is not known.
     #[must_use]
     pub fn of(of_backup: &str, here: &str) -> Self {
         match (of_backup, here) {
@@ -85,7 +85,7 @@ pub enum VolumeHere {
     Free,
     /// This claim has it, or it is reserved for it.
     Claimed(ClaimOfVolume),
-    /// This claim had it, and is gone; the volume stays, with what it holds.
+    /// This claim had it, and is gone; the volume stays, with its data.
     Released {
         /// The claim.
         by: ClaimOfVolume,
@@ -159,9 +159,9 @@ pub struct KeptFacts<'a> {
     pub volume: &'a KeptVolume,
     /// The namespace that its claim goes to.
     pub target: &'a str,
-    /// The one of its name in the cluster.
+    /// The volume of its name in the cluster.
     pub here: &'a VolumeHere,
-    /// Of which cluster the backup is.
+    /// The cluster that the backup is of.
     pub origin: &'a BackupOrigin,
     /// The permissions of the user.
     pub allowed: Allowed,
@@ -204,7 +204,7 @@ pub fn plan_kept(facts: KeptFacts<'_>) -> KeptPlan {
     }
 }
 
-/// The same for one that was released by this claim.
+/// The same for a volume that was released by this claim.
 fn released(facts: KeptFacts<'_>, by: &ClaimOfVolume, version: &str) -> KeptPlan {
     let KeptFacts { volume, target, allowed, .. } = facts;
     let name = &volume.name;

@@ -1,4 +1,4 @@
-//! Takes in what is read of pods, claims and volumes, and decides about all of them when all are known.
+//! Collects facts about pods, claims and volumes, and decides about all of them when all are known.
 
 use crate::class::{ClassChoice, SnapshotClasses};
 use crate::decide::{Rules, Volume, decide};
@@ -9,10 +9,10 @@ use lifeboat_object::Item;
 use lifeboat_select::ResourcePolicies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What was read. About 600 bytes for a claim with its volume; of pods only those with volumes that count.
+/// Facts that were read. About 600 bytes for a claim with its volume; of pods only those with volumes that count.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Whether volumes of pods count that have no claim, and for which no annotation asks.
+    /// True when volumes of pods count that have no claim, and for which no annotation asks.
     counts_all_of_pods: bool,
     pods: Vec<Pod>,
     claims: BTreeMap<ClaimKey, Claim>,
@@ -26,14 +26,14 @@ pub struct Decided {
     pub claim: Option<ClaimKey>,
     /// The name of its PersistentVolume.
     pub volume: Option<String>,
-    /// Namespace and name of the pod, and the name of the volume in the pod, of one that has no claim.
+    /// Namespace and name of the pod, and the name of the volume in the pod, for a volume without a claim.
     pub of_pod: Option<(String, String, String)>,
-    /// What is done with it, and why.
+    /// The decision about it, with the reason.
     pub verdict: Verdict,
 }
 
 impl Decided {
-    /// What people call it: its claim, else its volume, else its pod and its name there.
+    /// Its name for people: its claim, else its volume, else its pod and its name there.
     #[must_use]
     pub fn name(&self) -> String {
         match (&self.claim, &self.volume, &self.of_pod) {
@@ -45,7 +45,8 @@ impl Decided {
     }
 }
 
-/// One verdict for each volume, in the order of their claims; then those without a claim by name, then those of pods.
+/// The verdicts on all volumes, in the order of their claims; then on volumes without a claim by name, then on volumes
+/// of pods.
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
     survey: Survey,
@@ -63,7 +64,7 @@ pub struct Verdicts {
 pub struct GroupNote {
     /// Its namespace.
     pub namespace: String,
-    /// What.
+    /// The message.
     pub text: String,
 }
 
@@ -181,19 +182,19 @@ impl Verdicts {
         self.all.iter()
     }
 
-    /// What was decided about the volume of a claim.
+    /// The decision about the volume of a claim.
     #[must_use]
     pub fn of_claim(&self, claim: &ClaimKey) -> Option<&Decided> {
         self.all.get(*self.of_claims.get(claim)?)
     }
 
-    /// What was decided about a PersistentVolume.
+    /// The decision about a PersistentVolume.
     #[must_use]
     pub fn of_volume(&self, name: &str) -> Option<&Decided> {
         self.all.get(*self.of_volumes.get(name)?)
     }
 
-    /// Whether it was decided about volumes of a pod that have no claim.
+    /// Returns true if volumes of a pod that have no claim were decided about.
     #[must_use]
     pub fn has_volumes_of_pod(&self, namespace: &str, name: &str) -> bool {
         !self.pods.is_empty() && self.pods.contains(&(namespace.to_owned(), name.to_owned()))
@@ -223,8 +224,8 @@ impl Verdicts {
         self.beside_groups.get(&(namespace.to_owned(), value.to_owned())).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Decides which groups can be snapshotted, and with which class. The claims of one that cannot be are not snapshotted, or by
-    /// themselves where the backup allows that. Gives what people must know of groups.
+    /// Decides which groups can be snapshotted, and with which class. The claims of a group that cannot be are not
+    /// snapshotted, or by themselves where the backup allows that. Gives messages for people about groups.
     pub fn settle_groups(&mut self, flags: &Flags, rules: &GroupRules) -> Vec<GroupNote> {
         let mut notes = Vec::new();
         for ((namespace, value), due) in self.groups() {
@@ -255,7 +256,7 @@ impl Verdicts {
         notes
     }
 
-    /// Whether single claims are to be snapshotted by CSI drivers.
+    /// Returns true if single claims are to be snapshotted by CSI drivers.
     #[must_use]
     pub fn has_single_snapshots(&self) -> bool {
         self.all.iter().any(|decided| matches!(decided.verdict.way, Way::CsiSnapshot { group: None, .. }))
@@ -282,7 +283,7 @@ impl Verdicts {
         }
     }
 
-    /// Adds what was read and not decided about in time: nothing is saved of its data.
+    /// Adds claims and volumes that were not read in time for the decision: nothing is saved of their data.
     pub fn came_late(&mut self, late: Survey) {
         for (key, claim) in late.claims {
             if self.of_claims.contains_key(&key) {
@@ -310,13 +311,13 @@ impl Verdicts {
         }
     }
 
-    /// What was read of a claim.
+    /// The facts about a claim.
     #[must_use]
     pub fn claim(&self, key: &ClaimKey) -> Option<&Claim> {
         self.survey.claims.get(key)
     }
 
-    /// What was read of a PersistentVolume.
+    /// The facts about a PersistentVolume.
     #[must_use]
     pub fn volume(&self, name: &str) -> Option<&PersistentVolume> {
         self.survey.volumes.get(name)

@@ -1,38 +1,38 @@
-//! What is done with a volume, and why.
+//! Verdicts on volumes, with their reasons.
 
 use crate::class::ClassTrouble;
 use lifeboat_api::{BackupSpec, Features, VolumeGroupFallback};
 
-/// What the backup and the server say of all volumes.
+/// The settings of the backup and the server for all volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// Whether volumes are snapshotted that nothing else is said of: `spec.snapshotVolumes` is not false.
+    /// True when volumes are snapshotted unless something else decides: `spec.snapshotVolumes` is not false.
     pub snapshots: bool,
-    /// Whether the data of CSI snapshots is moved: `spec.snapshotMoveData`.
+    /// True when the data of CSI snapshots is moved: `spec.snapshotMoveData`.
     pub moves_data: bool,
-    /// What moves it: `spec.datamover`; empty for the one that is built in.
+    /// The mover of the data: `spec.datamover`; empty for the built-in one.
     pub data_mover: String,
-    /// Whether files are saved from within the node unless a pod opts out: `spec.defaultVolumesToFsBackup`.
+    /// True when files are saved from within the node unless a pod opts out: `spec.defaultVolumesToFsBackup`.
     pub fs_backup_by_default: bool,
-    /// Whether CSI drivers take snapshots: the feature `EnableCSI`.
+    /// True when CSI drivers take snapshots: the feature `EnableCSI`.
     pub csi: bool,
-    /// Whether the cluster serves VolumeSnapshots.
+    /// True when the cluster serves VolumeSnapshots.
     pub serves_snapshots: bool,
-    /// Whether plugins can take snapshots: there is a volume snapshot location.
+    /// True when plugins can take snapshots: there is a volume snapshot location.
     pub native: bool,
-    /// Whether claims are saved at all; where they are not, no pod can ask for the files of one.
+    /// True when claims are saved at all; where they are not, no pod can ask for the files of one.
     pub saves_claims: bool,
     /// The label whose value joins claims that are snapshotted together: `spec.volumeGroupSnapshotLabelKey`; empty for none.
     pub group_label: String,
-    /// Whether the cluster serves VolumeGroupSnapshots.
+    /// True when the cluster serves VolumeGroupSnapshots.
     pub serves_groups: bool,
-    /// Whether claims that cannot be snapshotted together have snapshots by themselves: `spec.volumeGroupFallback`.
+    /// True when claims that cannot be snapshotted together have snapshots by themselves: `spec.volumeGroupFallback`.
     pub falls_back: bool,
 }
 
 impl Flags {
-    /// What a backup says whose defaults are filled in, on a server with these features. `serves_snapshots`, `native`,
-    /// `saves_claims` and `serves_groups` are not known from these.
+    /// The flags of a backup whose defaults are filled in, on a server with these features. `serves_snapshots`,
+    /// `native`, `saves_claims` and `serves_groups` are not known from these.
     #[must_use]
     pub fn of(spec: &BackupSpec, features: Features) -> Self {
         Self {
@@ -51,24 +51,25 @@ impl Flags {
     }
 }
 
-/// What is done with a volume, and the one reason for it.
+/// The decision about a volume, and the one reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is done.
+    /// The decision.
     pub way: Way,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
 impl Verdict {
-    /// Says whether a snapshot was to be taken and it is known before that it cannot be, which is an error of its claim.
+    /// Returns true if a snapshot was to be taken and it is known before that it cannot be, which is an error of its
+    /// claim.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.way == Way::Skip && matches!(self.why, Why::Group { .. } | Why::NoClass { .. })
     }
 }
 
-/// What is done with a volume.
+/// The way in which the data of a volume is saved, if at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
     /// A plugin takes a snapshot by the provider's API.
@@ -94,7 +95,7 @@ pub enum Way {
         /// The name of the volume in the pod.
         volume: String,
     },
-    /// Nothing is saved of its data.
+    /// None of its data is saved.
     Skip,
 }
 
@@ -107,54 +108,54 @@ pub struct Group {
     pub class: String,
 }
 
-/// Why claims cannot be snapshotted together.
+/// The reason for which claims cannot be snapshotted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTrouble {
-    /// Why, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub why: String,
-    /// What would have to change.
+    /// The change that would help.
     pub advice: &'static str,
 }
 
 impl Way {
-    /// Whether a mover is needed for it.
+    /// Returns true if it needs a mover.
     #[must_use]
     pub fn needs_mover(&self) -> bool {
         matches!(self, Self::MovedCsiSnapshot { .. } | Self::FsBackup { .. })
     }
 }
 
-/// Why this is done with a volume.
+/// The reason for a decision about a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// A policy says so.
     Policy {
         /// Its place among the policies for volumes of its document, from 1.
         number: usize,
-        /// Where that document is.
+        /// The place of that document.
         source: String,
-        /// What it says.
+        /// The action of the policy.
         action: &'static str,
-        /// Why what it says cannot be done.
+        /// The reason for which the action cannot be done.
         hindrance: Option<Hindrance>,
     },
     /// The annotation of a pod lists it.
     Annotation {
         /// The pod.
         pod: String,
-        /// Why its files cannot be saved.
+        /// The reason for which its files cannot be saved.
         hindrance: Option<Hindrance>,
     },
     /// Files are saved by default, and this pod mounts it and does not opt out.
     FsBackupByDefault {
         /// The pod.
         pod: String,
-        /// Why its files cannot be saved.
+        /// The reason for which its files cannot be saved.
         hindrance: Option<Hindrance>,
     },
     /// Snapshots are taken of all volumes that nothing else is said of.
     SnapshotByDefault {
-        /// Why none can be taken.
+        /// The reason for which none can be taken.
         hindrance: Option<Hindrance>,
     },
     /// The backup wants no snapshots, and no pod asks for its files.
@@ -175,25 +176,25 @@ pub enum Why {
     },
     /// It should be snapshotted, and no class is chosen for its driver.
     NoClass {
-        /// Why it should be snapshotted.
+        /// The reason to snapshot it.
         because: Box<Why>,
         /// The CSI driver.
         driver: String,
-        /// Why none is chosen.
+        /// The reason for which none is chosen.
         trouble: ClassTrouble,
     },
     /// It should be snapshotted with others, and cannot be: it is not at all, or by itself where the backup allows that.
     Group {
-        /// Why it should be snapshotted.
+        /// The reason to snapshot it.
         because: Box<Why>,
-        /// What its group is called.
+        /// The name of its group.
         value: String,
-        /// Why the group cannot be snapshotted.
+        /// The reason for which the group cannot be snapshotted.
         trouble: GroupTrouble,
     },
 }
 
-/// Why what should be done with a volume cannot be.
+/// The reason for which a volume's data cannot be saved in the way that was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hindrance {
     /// It is of a CSI driver, and the feature `EnableCSI` is off.

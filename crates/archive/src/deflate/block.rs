@@ -93,7 +93,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// One for so many tokens.
+    /// Creates a block for so many tokens.
     pub(super) fn new(most: usize) -> Self {
         let mut length_symbols = [0; 256];
         for (symbol, (_, first)) in LENGTHS.iter().enumerate() {

@@ -56,7 +56,8 @@ fn depths(leaves: &[(u32, usize)]) -> Vec<u8> {
     depths
 }
 
-/// Shortens what is too long, and lengthens others until there is room for all. The first leaves are the rarest.
+/// Shortens lengths that are too long, and lengthens others until there is room for all. The first leaves are the
+/// rarest.
 fn limit(depths: &mut [u8], longest: u8) {
     let room = 1_u64 << longest;
     let takes = |length: u8| room >> length;

@@ -19,7 +19,7 @@ const FRAME: u64 = 64 << 10;
 const SLACK: u64 = 64 << 10;
 const HEADER: u64 = BLOCK as u64;
 
-/// What is known before a byte of the index is read.
+/// Bounds that are known before a byte of the index is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// The limits of the archive.
@@ -125,7 +125,7 @@ fn rows(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
     Ok(())
 }
 
-/// Rows are the same when they stand for the same version of the same object.
+/// The identity of a row: rows for the same version of the same object are equal.
 struct Identity<'a>(&'a Row);
 
 impl<'a> Identity<'a> {

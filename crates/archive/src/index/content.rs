@@ -1,4 +1,4 @@
-//! What an index says: of its archive, of the members of that, and of each object.
+//! The contents of an index: facts about its archive, the members of that, and each object.
 
 use lifeboat_object::{GroupResource, ObjectKey};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct TarballSummary {
     pub objects: u64,
 }
 
-/// Where a gzip member stands in the archive.
+/// The place of a gzip member in the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberRange {
     /// Offset in the tar.gz.
@@ -28,7 +28,7 @@ pub struct MemberRange {
     pub tar_length: u64,
 }
 
-/// One object of a loaded index; type, namespace and version names are shared between rows.
+/// An object of a loaded index; type, namespace and version names are shared between rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its type.
@@ -39,9 +39,9 @@ pub struct Row {
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Box<str>,
-    /// Whether the version is the preferred one.
+    /// True when the version is the preferred one.
     pub preferred: bool,
-    /// Which of the members of the archive it stands in.
+    /// The number of the archive's member that it stands in.
     pub member: u32,
     /// Offset of its first tar header within the member.
     pub offset: u32,

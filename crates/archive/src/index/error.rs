@@ -1,14 +1,14 @@
-//! Why an index is not used.
+//! Reasons not to use an index.
 
 use crate::tar_reader::ReadError;
 
-/// Why an index is not used. Unless the archive is refused, it may still be fine: read it as a stream.
+/// The reason for which an index is not used. Unless the archive is refused, it may still be fine: read it as a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// Not readable, not of this format, or beyond the limit.
     #[error("the index cannot be read")]
     Json(#[from] serde_json::Error),
-    /// It says what the archive cannot hold.
+    /// It claims more than the archive can hold.
     #[error("the index is inconsistent: {0}")]
     Inconsistent(String),
     /// An object stands there twice in the same version.

@@ -11,7 +11,7 @@ use std::io::Write;
 #[derive(Debug, Default)]
 pub(crate) struct RowLines {
     text: Vec<u8>,
-    /// Where the numbers go.
+    /// The offsets at which the numbers go.
     gaps: Vec<usize>,
 }
 

@@ -15,7 +15,7 @@ pub const SEGMENT_SIZE: usize = 1 << 20;
 /// see that the second copy repeats the first. For a smaller body, the headers of two more gzip members cost more.
 pub(super) const COMPRESSED_ONCE: u64 = 32 << 10;
 
-/// Up to about [`SEGMENT_SIZE`] bytes of tar, and what stands in it.
+/// A piece of the tar, up to about [`SEGMENT_SIZE`] bytes, and the rows of its objects.
 #[derive(Debug, Default)]
 pub struct Segment {
     tar: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct Segment {
     rows: RowLines,
 }
 
-/// After the byte `at` of the tar, its bytes `body` come once more.
+/// A repetition: after the byte `at` of the tar, its bytes `body` come once more.
 #[derive(Debug)]
 struct Again {
     body: Range<usize>,
@@ -95,19 +95,19 @@ impl Segment {
         self.tar.len() + self.repeated
     }
 
-    /// Whether nothing was added.
+    /// Returns true if nothing was added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tar.is_empty()
     }
 
-    /// Whether the segment has enough bytes to be compressed.
+    /// Returns true if the segment has enough bytes to be compressed.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len() >= SEGMENT_SIZE
     }
 
-    /// Compresses what was added. The segment is empty afterwards, and keeps its memory for the next objects.
+    /// Compresses the segment. It is empty afterwards, and keeps its memory for the next objects.
     #[must_use]
     pub fn compress(&mut self, packer: &mut Packer) -> Member {
         let (tar_length, rows) = (self.len() as u64, std::mem::take(&mut self.rows));
@@ -170,7 +170,7 @@ impl Member {
         Self { gzip, tar_length, rows: lines }
     }
 
-    /// How many objects stand in it.
+    /// The number of objects in it.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.rows.len()

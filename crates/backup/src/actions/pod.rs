@@ -7,7 +7,7 @@ use lifeboat_api::Backup;
 use lifeboat_object::{Head, Item, ObjectKey, Text, view};
 use serde::Deserialize;
 
-/// What is read of a pod.
+/// The fields of a pod that backups read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodView {
@@ -73,14 +73,14 @@ impl PodView {
         })
     }
 
-    /// Whether it runs: it has a node and the phase Running, and is not being deleted, which its head says.
+    /// True for a pod that runs: it has a node and the phase Running, and is not being deleted, which its head says.
     pub(crate) fn is_running(&self, head: &Head) -> bool {
         !head.deleting
             && self.spec.as_ref().is_some_and(|spec| !spec.node_name.0.is_empty())
             && self.status.as_ref().is_some_and(|status| status.phase.0 == "Running")
     }
 
-    /// What it needs: its claims, and its priority class.
+    /// The keys of the objects that the pod needs: its claims, and its priority class.
     pub(crate) fn needs(&self, namespace: &str) -> Vec<ObjectKey> {
         let mut out: Vec<ObjectKey> =
             self.claims().map(|name| key("", "persistentvolumeclaims", Some(namespace), name)).collect();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_runs_that_has_a_node_and_the_phase_running_and_is_not_being_deleted() {
+    fn a_pod_runs_with_a_node_and_the_phase_running_unless_being_deleted() {
         let pod = |node: Value, phase: &str, deleted: Value| json!({"metadata": {"name": "p", "deletionTimestamp": deleted}, "spec": {"nodeName": node}, "status": {"phase": phase}});
         for (pod, expected) in [
             (pod(json!("n"), "Running", Value::Null), true),

@@ -1,4 +1,4 @@
-//! `velero.io/pv`: what belongs to a claim, and what is taken out of it (backup.md 1.11, 2.3).
+//! `velero.io/pv`: names the volume of a claim, and takes fields out of the claim (backup.md 1.11, 2.3).
 
 use crate::actions::read::key;
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use lifeboat_object::{Head, Item, ObjectKey, Text, is_there, view};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A claim and what the volume information says of it.
+/// The facts about a claim: its volume, its phase and its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) namespace: String,
@@ -22,7 +22,7 @@ pub(crate) struct Claim {
     pub(crate) group: Option<String>,
 }
 
-/// What is read of a claim.
+/// The fields of a claim that backups read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ClaimView {
@@ -59,13 +59,13 @@ impl ClaimView {
         (self.phase() == "Bound" && !volume.is_empty()).then_some(volume)
     }
 
-    /// Whether [`clean_claim`] may find something in its spec.
+    /// True when [`clean_claim`] may find something in its spec.
     fn may_have_ties(&self) -> bool {
         self.spec.as_ref().is_some_and(|spec| spec.data_source || spec.data_source_ref || spec.selector)
     }
 }
 
-/// The facts of a claim; one that is shaped otherwise has none.
+/// The facts of a claim; a claim of another shape has none.
 pub(crate) fn claim(item: &Item, group_label: &str) -> Claim {
     let view = view::<ClaimView>(&item.body).unwrap_or_default();
     let Head { namespace, name, labels, .. } = &item.head;
@@ -86,8 +86,8 @@ pub(crate) fn volume_key(name: &str) -> ObjectKey {
 /// Labels that say where the data of a claim came from.
 const STALE_LABELS: [&str; 3] = [LABEL_RESTORE_NAME, ANNOTATION_BACKUP_MUST_INCLUDE, "velero.io/volume-snapshot-name"];
 
-/// Takes out of a bound claim what ties it to where its data came from (backup.md 2.3 `velero.io/pv`). Works on the
-/// untyped object: Velero loses unknown fields here, we do not. Says whether anything was taken out.
+/// Takes out of a bound claim the fields that tie it to the source of its data (backup.md 2.3 `velero.io/pv`). Works on
+/// the untyped object: Velero loses unknown fields here, we do not. Returns true if anything was taken out.
 fn clean_claim(claim: &mut Value, backup: &str) -> bool {
     let mut changed = false;
     if let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_loses_the_labels_that_say_where_its_data_came_from_and_keeps_all_others() {
+    fn a_claim_loses_only_the_labels_that_name_the_source_of_its_data() {
         for (label, value, stays) in [
             ("velero.io/restore-name", "r", false),
             ("backup.velero.io/must-include-additional-items", "true", false),

@@ -1,4 +1,4 @@
-//! What the built-in actions read of an object.
+//! Views of objects: the fields that the built-in actions read.
 
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;

@@ -17,7 +17,8 @@ pub(crate) fn account(namespace: &str, name: &str) -> Digest {
     key("", "serviceaccounts", Some(namespace), name).digest()
 }
 
-/// What is asked of a cluster role binding when it is known which service accounts were saved. Its object is not kept.
+/// A cluster role binding reduced to what is needed once it is known which service accounts were saved. Its object is
+/// not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
     /// Its service accounts.
@@ -36,7 +37,7 @@ impl Binding {
         (!accounts.is_empty()).then_some(Self { accounts, name, role })
     }
 
-    /// Whether one of its service accounts is like this.
+    /// Returns true if `is_ours` holds for one of its service accounts.
     pub(crate) fn binds(&self, is_ours: impl Fn(&Digest) -> bool) -> bool {
         self.accounts.iter().any(is_ours)
     }

@@ -1,4 +1,4 @@
-//! What is noted of pods, and what becomes of notes.
+//! Notes about pods that are owed hooks, and their use after a crash.
 
 use super::*;
 use crate::env::{Env, test_env_of};
@@ -38,7 +38,7 @@ impl Ground {
         Commands::new(&self.env.cluster, &self.env.operation)
     }
 
-    /// What another process does a minute later, when no command has time left.
+    /// The operation of another process a minute later, when no command has time left.
     fn later(&self) -> Operation {
         let clock = Arc::clone(&self.env.operation.clock);
         let later = move || clock() + SignedDuration::from_mins(1);
@@ -149,7 +149,7 @@ async fn a_pod_that_cannot_be_read_is_not_taken_for_gone() {
 }
 
 #[tokio::test]
-async fn a_command_whose_caller_died_may_freeze_its_pod_until_it_has_no_time_left() {
+async fn a_command_of_a_dead_caller_may_freeze_its_pod_until_its_time_is_over() {
     let ground = Ground::start().await;
     ground.sandbox.apply(vec![pod("u")]).await.unwrap();
     let (of_pod, hooks) = hooks(&pod("u"));

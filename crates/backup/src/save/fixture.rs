@@ -83,7 +83,7 @@ pub(super) fn object(name: &str, annotations: Value) -> Value {
     json!({"metadata": {"name": name, "namespace": "a", "annotations": annotations}, "spec": {"n": 1.50}})
 }
 
-/// What the API server answers to a read of one object.
+/// The answer of the API server to a read of one object.
 pub(super) fn read(kind: &str, name: &str, labels: Value) -> (u16, String) {
     let metadata = json!({"name": name, "namespace": "a", "labels": labels});
     (200, json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": metadata}).to_string())
@@ -93,7 +93,7 @@ pub(super) fn status(code: u16) -> (u16, String) {
     (code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}).to_string())
 }
 
-/// What came of a walk.
+/// The result of a walk.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Seen {
     /// Entries of the archive in their order, without the namespace.
@@ -102,7 +102,7 @@ pub(super) struct Seen {
     pub(super) warnings: Vec<String>,
     pub(super) left_out: Vec<String>,
     pub(super) operations: Vec<BackupOperation>,
-    /// Why the walk did not come to its end.
+    /// The reason for which the walk did not come to its end.
     pub(super) refusal: Option<String>,
 }
 
@@ -128,7 +128,7 @@ pub(super) fn case(actions: Vec<Arc<dyn BackupItemAction>>) -> Case {
 }
 
 impl Case {
-    /// Walks over these objects, `type/name` and their annotations. Gives what came of it, and the bodies.
+    /// Walks over these objects, `type/name` and their annotations. Gives the result, and the bodies.
     pub(super) async fn walk(self, objects: &[(&str, Value)]) -> (Seen, BTreeMap<String, String>) {
         let mut tasks = JoinSet::new();
         let mut env = if self.answers.is_empty() {

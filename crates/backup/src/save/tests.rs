@@ -1,4 +1,4 @@
-//! What engine and actions say to each other, from the lists to the entries of the archive.
+//! The exchange between engine and actions, from the lists to the entries of the archive.
 
 use super::fixture::{Answered, Case, Seen, case, failed, key, list, name, not_found, object, read, scripted, status};
 use async_trait::async_trait;
@@ -63,7 +63,7 @@ async fn an_error_of_an_action_is_that_of_its_kind() {
 }
 
 #[tokio::test]
-async fn an_action_changes_an_object_and_the_next_one_sees_that_though_it_is_chosen_by_what_was_sent() {
+async fn an_action_sees_earlier_changes_but_is_chosen_by_the_listed_object() {
     let first = scripted(&["things.example.com"], |mut object, _| {
         object["metadata"]["labels"] = json!({"quiet": "yes"});
         Ok(BackupItemOutput::changed(object))
@@ -120,7 +120,7 @@ fn names_others() -> Arc<dyn BackupItemAction> {
 }
 
 #[tokio::test]
-async fn additional_items_come_before_the_object_and_their_failure_is_its_failure() {
+async fn additional_items_come_before_their_object_which_fails_with_them() {
     let plain = || json!({});
     let names = |names: &str| json!({"names": names});
     let child_failed = |id: &str| format!("{}, which test/scripted saves with it, failed", key(id));

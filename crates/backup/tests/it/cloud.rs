@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// What becomes of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Fate {
     /// It does what it should.
@@ -85,7 +85,7 @@ impl Cloud {
         std::mem::take(&mut self.state.lock().unwrap().calls)
     }
 
-    /// How many calls ran at once at most.
+    /// The most calls that ran at once.
     pub(crate) fn most_at_once(&self) -> usize {
         self.state.lock().unwrap().most
     }

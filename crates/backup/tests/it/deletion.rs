@@ -1,4 +1,4 @@
-//! What goes with a backup that is being deleted.
+//! Deletion of what a backup has outside its files.
 
 use crate::ground::{Ground, NAME, Scripted};
 use async_trait::async_trait;
@@ -149,7 +149,7 @@ async fn objects_of_types_that_the_cluster_does_not_serve_have_their_turn() {
 }
 
 #[tokio::test]
-async fn the_ids_of_what_lies_in_repositories_outlive_the_backup_that_is_deleted() {
+async fn ids_of_repository_snapshots_outlive_the_deleted_backup() {
     let ground = Ground::start(&["a"], Vec::new()).await;
     let backup = made(&ground).await;
     let store = ground.store();

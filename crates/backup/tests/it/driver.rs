@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 pub(crate) const DRIVER: &str = "disk.example.com";
-/// What the snapshot controller puts on a content that is bound.
+/// Finalizer that the snapshot controller puts on a content that is bound.
 pub(crate) const FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
 
 /// A cluster that serves snapshots, with this many claims that are bound to volumes of a driver.

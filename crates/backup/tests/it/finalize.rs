@@ -235,7 +235,7 @@ async fn what_cannot_be_saved_again_is_an_error_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn an_operation_that_fails_makes_the_backup_partially_failed_and_the_others_are_waited_for() {
+async fn a_failed_operation_fails_the_backup_partially_and_others_are_awaited() {
     let failing = Scripted::new(
         |item| {
             let operation_id = if name(&item).len() == 1 { name(&item) } else { "" }.to_owned();
@@ -272,7 +272,7 @@ async fn an_operation_that_fails_makes_the_backup_partially_failed_and_the_other
 }
 
 #[tokio::test]
-async fn operations_that_take_too_long_or_belong_to_a_cancelled_backup_are_told_to_end() {
+async fn overdue_operations_and_those_of_a_cancelled_backup_are_told_to_end() {
     for (is_cancelled, why) in [(true, "cancelled on request"), (false, "Asynchronous action timed out")] {
         let endless = Scripted::new(jobs_execute, |_, _| Ok(OperationProgress::default()));
         let ground = Ground::start(&["job", "result"], vec![endless.clone()]).await;

@@ -96,7 +96,7 @@ impl Ground {
         Store::new(Arc::clone(&self.bucket))
     }
 
-    /// What an operation on this bucket is given.
+    /// The environment of an operation on this bucket.
     pub(crate) fn env(&self, store: Store) -> Env {
         let now = Arc::clone(&self.now);
         let clock = Arc::new(move || Timestamp::UNIX_EPOCH + SignedDuration::from_secs(*now.lock().unwrap()));
@@ -116,7 +116,7 @@ impl Ground {
         Request { backup, settings: Settings::default() }
     }
 
-    /// What the bucket says of the content of each ConfigMap.
+    /// The content of each ConfigMap in the bucket.
     pub(crate) async fn saved(&self) -> BTreeMap<String, String> {
         let archive = self.store().open_archive(NAME, &open()).await.unwrap();
         let mut tasks = JoinSet::new();
@@ -153,14 +153,14 @@ pub(crate) fn texts(all: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 type Answer = Result<BackupItemOutput, ActionError>;
 type Progress = Result<OperationProgress, ActionError>;
-/// What an action says of an operation of which it was asked so often before.
+/// Gives the action's answer about an operation, by its ID and the number of questions before.
 type Told = Box<dyn Fn(&str, usize) -> Progress + Send + Sync>;
 
 /// An action for ConfigMaps that answers as it is told.
 pub(crate) struct Scripted {
     pub(crate) execute: Box<dyn Fn(Value) -> Answer + Send + Sync>,
     pub(crate) progress: Told,
-    /// How often it was asked of each operation.
+    /// The number of questions about each operation.
     pub(crate) asked: Mutex<BTreeMap<String, usize>>,
     /// The operations that it was told to end.
     pub(crate) cancelled: Mutex<Vec<String>>,

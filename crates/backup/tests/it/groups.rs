@@ -101,7 +101,7 @@ async fn a_group_that_fails_is_taken_one_by_one_where_the_user_allows_it() {
 
 /// The group is of no claim then, and no report says that anything failed.
 #[tokio::test]
-async fn a_group_that_was_given_up_goes_at_the_end_where_its_claims_have_snapshots_of_their_own() {
+async fn a_group_given_up_for_single_snapshots_is_removed_at_the_end() {
     let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "InternalError", "code": 500,
         "message": "Internal error occurred: failed calling webhook \"guard\": context deadline exceeded"});
     let unheard = Fault::AnswerAfter { status: 500, body: body.to_string() };
@@ -229,7 +229,7 @@ async fn a_group_is_deleted_also_when_the_first_try_fails_in_passing() {
 }
 
 #[tokio::test]
-async fn snapshots_of_a_backup_whose_archive_is_gone_are_deleted_by_its_volume_information() {
+async fn snapshots_without_an_archive_are_deleted_by_the_volume_information() {
     let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db"), ("c", "")], &["v1"]).await;
     made(&ground, &request()).await;
     let backup = ended(&ground).await;
@@ -302,7 +302,7 @@ fn again() -> Request {
 const STEPS: [Step; 4] = [Step::Group, Step::Content, Step::Taken, Step::Member];
 
 #[tokio::test]
-async fn an_attempt_after_a_crash_takes_up_the_group_wherever_the_one_before_was() {
+async fn an_attempt_after_a_crash_takes_up_the_group_at_any_step() {
     for step in STEPS {
         let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db")], &["v1"]).await;
         crash_at(step, &request(), &ground, &snapshotter).await;
@@ -317,7 +317,7 @@ async fn an_attempt_after_a_crash_takes_up_the_group_wherever_the_one_before_was
 }
 
 #[tokio::test]
-async fn an_attempt_that_finds_other_claims_takes_another_group_and_removes_the_first() {
+async fn an_attempt_with_other_claims_takes_a_new_group_and_removes_the_first() {
     let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db"), ("c", "later")], &["v1"]).await;
     crash_at(Step::Taken, &request(), &ground, &snapshotter).await;
     ground.put(claim("c", "db", true)).await;

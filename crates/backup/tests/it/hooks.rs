@@ -12,7 +12,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What the containers of a test have done.
+/// Log of the commands that ran in the containers of a test.
 #[derive(Clone, Default)]
 struct Done(Arc<Mutex<Vec<String>>>);
 
@@ -108,7 +108,7 @@ async fn commands_run_around_the_backup_of_their_pod_and_are_counted() {
 }
 
 #[tokio::test]
-async fn a_hook_that_fails_keeps_its_pod_out_if_it_says_so_and_the_pod_is_thawed_whatever_it_says() {
+async fn a_failed_hook_keeps_its_pod_out_if_it_says_so_and_always_thaws_it() {
     for (on_error, fails, expected, failed) in [
         ("Fail", "freeze", &["b"][..], 1),
         ("Continue", "freeze", &["a", "b"], 1),
@@ -140,7 +140,7 @@ fn of_spec(pre: &[&str], post: &[&str], fails: &str) -> lifeboat_api::BackupHook
 }
 
 #[tokio::test]
-async fn after_a_hook_that_fails_its_pod_no_further_one_runs_but_those_that_thaw_though_they_count_as_attempted() {
+async fn after_a_hook_fails_its_pod_only_thawing_hooks_run_and_all_count() {
     for (pre, fails, expected, pods) in [
         // What comes after the backup may thaw what the failed one has frozen.
         (&["freeze", "flush"][..], "freeze", &["freeze", "thaw", "tell"][..], &["b"][..]),

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 #[tokio::test]
-async fn the_snapshots_of_a_namespace_that_is_deleted_while_its_backup_waits_stay_in_the_storage() {
+async fn snapshots_stay_when_their_namespace_is_deleted_while_the_backup_waits() {
     let (ground, snapshotter, backup) = waiting().await;
     namespace_is_deleted(&ground).await;
     assert_eq!(
@@ -42,7 +42,7 @@ async fn the_snapshots_of_a_namespace_that_is_deleted_while_its_backup_waits_sta
 }
 
 #[tokio::test]
-async fn a_backup_that_is_deleted_while_it_waits_takes_the_snapshots_of_a_deleted_namespace_along() {
+async fn a_deleted_waiting_backup_deletes_snapshots_of_a_deleted_namespace_too() {
     let (ground, snapshotter, backup) = waiting().await;
     namespace_is_deleted(&ground).await;
     assert_eq!(Box::pin(run_delete_actions(&backup, "u", &ground.env(ground.store()))).await, Ok(()));
@@ -50,7 +50,7 @@ async fn a_backup_that_is_deleted_while_it_waits_takes_the_snapshots_of_a_delete
 }
 
 #[tokio::test]
-async fn snapshots_that_are_kept_for_a_backup_that_is_given_up_are_removed_with_and_without_their_namespace() {
+async fn kept_snapshots_of_a_backup_given_up_go_with_or_without_their_namespace() {
     for is_deleted in [false, true] {
         let (ground, snapshotter, backup) = waiting().await;
         if is_deleted {
@@ -84,7 +84,7 @@ async fn a_snapshot_that_somebody_deletes_just_now_is_removed_with_its_content()
 }
 
 #[tokio::test]
-async fn the_policy_of_its_class_is_noted_of_a_snapshot_also_by_an_attempt_that_finds_it_kept() {
+async fn an_attempt_that_finds_a_snapshot_kept_notes_the_policy_of_its_class() {
     let (ground, _snapshotter) = ground(&[("c", "")], &["v1"]).await;
     // The first time it is asked for its handle; the second time it is to be saved, and was told to keep the snapshot.
     ground.proxy.script(vec![Rule::new("GET", "*/volumesnapshotcontents/*", Nth::Only(2), Fault::Hang)]);
@@ -110,7 +110,7 @@ async fn the_policy_of_its_class_is_noted_of_a_snapshot_also_by_an_attempt_that_
 }
 
 #[tokio::test]
-async fn a_group_that_could_not_be_told_to_keep_its_snapshots_is_told_by_its_next_member() {
+async fn a_group_that_was_not_told_to_keep_snapshots_is_told_by_its_next_member() {
     let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "InternalError", "code": 500,
         "message": "Internal error occurred: failed calling webhook \"guard\": no endpoints available"});
     for (nth, policy, told) in [(Nth::Only(1), "Retain", 0), (Nth::Every, "Delete", 1)] {

@@ -1,4 +1,4 @@
-//! Nothing of CSI snapshots is lost because the cluster does not say all of them for a moment.
+//! No CSI snapshot is lost when the cluster reports an incomplete state for a moment.
 
 use crate::driver::{DRIVER, all_ready, claim, claims, look, request, serve, snapshots, types, waiting};
 use crate::ground::{Ground, NAME};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// What a discovery finds while the API server does not know its definitions.
+/// The answer to a discovery while the API server does not know its definitions.
 fn names_nothing(nth: Nth) -> Rule {
     let body = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": []});
     let headers = vec![("content-type", "application/json".to_owned())];
@@ -41,7 +41,7 @@ async fn left(ground: &Ground) -> usize {
 }
 
 #[tokio::test]
-async fn a_backup_waits_as_long_as_the_cluster_does_not_name_the_types_of_its_snapshots() {
+async fn a_backup_waits_while_the_cluster_does_not_name_its_snapshot_types() {
     let ground = claims(1).await;
     let record = waiting(&ground).await;
     all_ready(&ground).await;
@@ -135,7 +135,7 @@ async fn a_snapshot_whose_objects_are_not_both_in_the_backup_is_none() {
 }
 
 #[tokio::test]
-async fn all_snapshots_of_a_backup_are_followed_by_one_watch_in_however_many_namespaces_they_are() {
+async fn one_watch_follows_the_snapshots_of_a_backup_in_all_namespaces() {
     let (watch, list) = ("*/volumesnapshots?watch=true*", "/apis/snapshot.storage.k8s.io/v1/volumesnapshots*");
     let second = Rule::new("GET", watch, Nth::From(2), refused(403, "Forbidden"));
     // A user who may look into single namespaces only follows each.
@@ -175,7 +175,7 @@ async fn without_archive(ground: &Ground) {
 }
 
 #[tokio::test]
-async fn a_snapshot_of_a_backup_without_an_archive_that_cannot_be_deleted_is_named() {
+async fn without_an_archive_a_snapshot_that_cannot_be_deleted_is_named() {
     let ground = Ground::start(&[], Vec::new()).await;
     without_archive(&ground).await;
     let errors = run_delete_actions(&request().backup, "u", &ground.env(ground.store())).await.unwrap_err();
@@ -185,7 +185,7 @@ async fn a_snapshot_of_a_backup_without_an_archive_that_cannot_be_deleted_is_nam
 }
 
 #[tokio::test]
-async fn what_a_slow_controller_takes_out_of_a_content_that_is_to_be_deleted_is_put_there_again() {
+async fn what_a_slow_controller_removes_from_a_content_to_delete_is_put_back() {
     let ground = claims(0).await;
     without_archive(&ground).await;
     let cluster = ground.cluster().await;

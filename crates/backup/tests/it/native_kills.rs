@@ -10,7 +10,7 @@ use lifeboat_bucket::Memory;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a process is given that dies after so many steps.
+/// The environment of a process that dies after so many steps.
 fn process(ground: &Ground, cloud: &Cloud, kept: &Kept, steps: usize) -> (Env, Arc<Trip>) {
     let trip = Arc::new(Trip::after(steps));
     cloud.count_steps(&trip);
@@ -19,7 +19,7 @@ fn process(ground: &Ground, cloud: &Cloud, kept: &Kept, steps: usize) -> (Env, A
     (env, trip)
 }
 
-/// Runs a backup in a process that dies after so many steps; gives what it has come to when it came to its end before.
+/// Runs a backup in a process that dies after so many steps; gives the backup and its warnings when it ended before.
 async fn attempt(ground: &Ground, cloud: &Cloud, kept: &Kept, steps: usize) -> Option<(Backup, Vec<String>)> {
     let (env, trip) = process(ground, cloud, kept, steps);
     let request = request();
@@ -142,7 +142,7 @@ async fn whenever_a_backup_dies_that_is_given_up_nothing_is_lost() {
 
 /// Its Backup is deleted while no server runs, and all notes in the cluster with it: what is left is the bucket.
 #[tokio::test]
-async fn whenever_a_backup_dies_whose_notes_are_gone_what_lies_beside_its_claim_tells_of_its_snapshots() {
+async fn without_notes_a_dead_backup_is_cleaned_by_the_file_beside_its_claim() {
     let (mut ground, _) = ground(&DISKS).await;
     let mut deleted = 0;
     for steps in 0..MANY {
@@ -169,7 +169,7 @@ async fn whenever_a_backup_dies_whose_notes_are_gone_what_lies_beside_its_claim_
 
 /// The same, and somebody makes another backup of that name.
 #[tokio::test]
-async fn a_backup_that_takes_up_the_name_of_one_that_is_gone_deletes_its_snapshots() {
+async fn a_backup_with_the_name_of_a_vanished_one_deletes_its_snapshots() {
     let (mut ground, _) = ground(&DISKS).await;
     for steps in 0..MANY {
         ground.bucket = Arc::new(Memory::default());
@@ -202,9 +202,9 @@ async fn a_backup_that_takes_up_the_name_of_one_that_is_gone_deletes_its_snapsho
     }
 }
 
-/// What cannot be deleted at the next attempt either is deleted with the backup.
+/// A snapshot that the next attempt cannot delete either is deleted with the backup.
 #[tokio::test]
-async fn a_snapshot_of_an_attempt_before_that_stays_goes_with_the_backup() {
+async fn a_snapshot_that_an_attempt_cannot_delete_is_deleted_with_the_backup() {
     use crate::cloud::Fate;
     use lifeboat_action::ActionError;
     let (ground, cloud) = ground(&DISKS[..1]).await;

@@ -42,7 +42,7 @@ async fn policies(ground: &Ground, resource: &str) -> BTreeMap<String, Value> {
 
 /// An attempt before has saved a claim that is gone, and has given a group up that its driver has not deleted yet.
 #[tokio::test]
-async fn what_a_backup_does_not_hold_stays_until_the_backup_is_deleted_and_is_not_kept_then() {
+async fn snapshots_that_a_backup_does_not_hold_stay_until_it_is_deleted() {
     let (ground, snapshotter, backup) = waiting().await;
     let group = ground.list(GROUPS).await;
     let given_up = format!("{}-0123456789", name_of(&group[0]).rsplit_once('-').unwrap().0);
@@ -72,7 +72,7 @@ async fn what_a_backup_does_not_hold_stays_until_the_backup_is_deleted_and_is_no
 }
 
 #[tokio::test]
-async fn the_content_of_what_was_taken_anew_is_removed_though_what_has_its_name_is_kept() {
+async fn the_replaced_content_is_removed_though_a_snapshot_of_its_name_is_kept() {
     let (ground, snapshotter, _) = waiting().await;
     let (snapshots, groups) = (ground.list(SNAPSHOTS).await, ground.list(GROUPS).await);
     let single = snapshots.iter().find(|snapshot| snapshot["metadata"]["ownerReferences"].is_null()).unwrap();

@@ -46,7 +46,7 @@ fn messages(outcome: &Outcome) -> [Vec<String>; 2] {
 }
 
 #[tokio::test]
-async fn the_selector_of_a_backup_does_not_keep_out_what_belongs_to_what_it_selects() {
+async fn the_selector_keeps_out_nothing_that_belongs_to_selected_objects() {
     let ground = Ground::start(&[], Vec::new()).await;
     let group = "velero.io/volume-group";
     for object in [

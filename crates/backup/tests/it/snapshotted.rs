@@ -91,7 +91,7 @@ pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool)
     panic!("it did not come to {what}");
 }
 
-/// How many objects of snapshots of each type are in the cluster.
+/// The number of objects of snapshots of each type in the cluster.
 pub(crate) async fn objects(ground: &Ground) -> BTreeMap<&'static str, usize> {
     let mut out = BTreeMap::new();
     for resource in [SNAPSHOTS, CONTENTS, GROUPS, GROUP_CONTENTS] {

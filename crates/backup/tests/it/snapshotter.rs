@@ -19,13 +19,13 @@ const BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protect
 const CONTENT: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
 const DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 
-/// What the driver and the controllers do.
+/// The behaviour of the driver and the controllers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mood {
-    /// What they should.
+    /// They do what they should.
     #[default]
     Good,
-    /// Nothing looks at the objects of groups: no controller that can.
+    /// No controller looks at the objects of groups.
     NoGroups,
     /// The driver refuses groups.
     Refuses(&'static str),
@@ -35,7 +35,7 @@ pub(crate) enum Mood {
     Halts(Step),
 }
 
-/// How far a group has come.
+/// The progress of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// It is there.
@@ -44,16 +44,16 @@ pub(crate) enum Step {
     Content,
     /// The driver has taken it.
     Taken,
-    /// One of its members is there.
+    /// A member of the group is there.
     Member,
 }
 
-/// What is in the storage: snapshots, and groups with theirs.
+/// The contents of the storage: snapshots, and groups with theirs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Storage {
     pub(crate) snapshots: BTreeSet<String>,
     pub(crate) groups: BTreeMap<String, BTreeSet<String>>,
-    /// How many groups were ever taken.
+    /// The number of groups that were ever taken.
     pub(crate) taken: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the filters of a backup say to its objects.
+//! The decisions of a backup's filters about objects.
 
 use super::*;
 use crate::{list, namespace::NamespaceScope, types::test_catalog};
@@ -253,7 +253,7 @@ fn namespace_objects_are_tracked() {
     }
 }
 
-/// Those of pods in the whole cluster.
+/// The queries for pods in the whole cluster.
 fn queries(filter: &BackupFilter) -> Vec<String> {
     filter.queries(test_catalog().resolve("pods").unwrap(), None)
 }

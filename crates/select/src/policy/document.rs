@@ -52,7 +52,7 @@ pub(super) struct DocumentConditions {
     pub(super) pvc_access_modes: Vec<String>,
 }
 
-/// An NFS volume; what is empty does not matter.
+/// An NFS volume; empty fields match anything.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Nfs {
@@ -60,7 +60,7 @@ pub(super) struct Nfs {
     pub(super) path: String,
 }
 
-/// A CSI volume; what is empty does not matter.
+/// A CSI volume; empty fields match anything.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct Csi {
@@ -145,7 +145,7 @@ impl<'de> Deserialize<'de> for StrictSelector {
 /// Reads a label selector of a document of rules, where an unknown field is an error; for `deserialize_with`.
 ///
 /// # Errors
-/// What the deserializer has for a value of another shape.
+/// The deserializer's error about a value of another shape.
 pub fn label_selector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LabelSelector>, D::Error> {
     Ok(Option::<SelectorFields>::deserialize(deserializer)?.map(LabelSelector::from))
 }

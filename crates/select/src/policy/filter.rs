@@ -1,4 +1,5 @@
-//! Which objects of which types are saved or restored: the filters as they are written, checked. Types are not resolved yet.
+//! The filters of objects as they are written, checked: which objects of which types are saved or restored. Types are
+//! not resolved yet.
 
 use super::document::{DocumentClusterPolicy, DocumentFilter, DocumentNamespacePolicy, StrictSelector};
 use crate::glob::{is_glob, validate_wildcards};
@@ -19,12 +20,12 @@ pub(crate) struct NamespaceFilters {
     pub(crate) filters: Vec<KindFilter>,
 }
 
-/// Which objects of some types.
+/// A filter for the objects of some kinds.
 #[derive(Clone, Debug)]
 pub(crate) struct KindFilter {
-    /// As they are written; empty for all types that no other filter names.
+    /// Kinds as they are written; empty for all types that no other filter names.
     pub(crate) kinds: Vec<String>,
-    /// One of these must match; empty for all.
+    /// Selectors of which at least one must match; empty for all.
     pub(crate) selectors: Vec<Selector>,
     pub(crate) names: Vec<String>,
     pub(crate) excluded_names: Vec<String>,
@@ -154,7 +155,7 @@ fn tell_doubled(at: &str, filters: &[KindFilter], line: &str, problems: &mut Vec
     }
 }
 
-/// Where a part of the document begins, for people.
+/// The line at which a part of the document begins, for people.
 pub(super) fn line<T>(part: &Spanned<T>) -> String {
     format!(" (line {})", part.referenced.line())
 }

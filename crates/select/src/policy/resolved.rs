@@ -14,10 +14,10 @@ pub(crate) struct FilterPolicies {
     warnings: Vec<String>,
 }
 
-/// Which objects of a type.
+/// A filter for the objects of a type.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectFilter {
-    /// One of these must match an object; empty for all.
+    /// Selectors of which an object must match at least one; empty for all.
     pub(crate) selectors: Vec<Selector>,
     names: Globs,
     excluded_names: Globs,
@@ -26,9 +26,9 @@ pub(crate) struct ObjectFilter {
 #[derive(Clone, Debug, Default)]
 struct Entries {
     types: BTreeMap<GroupResource, ObjectFilter>,
-    /// Those of kinds that the cluster does not know, in lower case.
+    /// Filters for kinds that the cluster does not know, in lower case.
     unknown: BTreeMap<String, ObjectFilter>,
-    /// For all types that no other one is for.
+    /// The filter for all types that no other one is for.
     others: Option<ObjectFilter>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// That of a type that the cluster serves; `id` is what it is called.
+    /// The question about a type that the cluster serves; `id` is its group and resource.
     pub(crate) fn of(resource: &'a ApiResource, id: &'a GroupResource) -> Self {
         Self { resource: id, kind: Some(&resource.kind) }
     }
@@ -63,12 +63,12 @@ impl ObjectFilter {
         }
     }
 
-    /// Whether an object of this name is meant; exclusion wins.
+    /// Returns true if the filter selects objects of this name; exclusion wins.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         (self.names.is_empty() || self.names.matches(name)) && !self.excluded_names.matches(name)
     }
 
-    /// Whether an object with these labels is meant.
+    /// Returns true if the filter selects objects with these labels.
     pub(crate) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         matches_any(&self.selectors, labels)
     }
@@ -154,7 +154,7 @@ impl FilterPolicies {
         Ok(Self { cluster, namespaced, warnings })
     }
 
-    /// What the user should be told of: kinds that are not known, or of the other scope.
+    /// Warnings for the user: kinds that are not known, or of the other scope.
     pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -165,12 +165,12 @@ impl FilterPolicies {
         all.flat_map(|entries| entries.types.keys())
     }
 
-    /// Whether there are no filters at all.
+    /// Returns true if there are no filters at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.namespaced.is_empty() && self.cluster.types.is_empty() && self.cluster.unknown.is_empty()
     }
 
-    /// Whether a namespace may have a policy.
+    /// Returns true if a namespace may have a policy.
     pub(crate) fn has_namespaced(&self) -> bool {
         !self.namespaced.is_empty()
     }
@@ -180,9 +180,9 @@ impl FilterPolicies {
         self.cluster.find(asked)
     }
 
-    /// The filter of objects of a type in a namespace: `None` when the namespace has no policy and the filters of the spec hold,
-    /// `Some(None)` when the policy of the namespace leaves the type out. A policy with the very name comes before those whose
-    /// globs match, of which the first one counts.
+    /// The filter of objects of a type in a namespace: `None` when the namespace has no policy and the filters of the
+    /// spec hold, `Some(None)` when the policy of the namespace leaves the type out. A policy with the exact name takes
+    /// precedence over policies whose globs match; of these the first one counts.
     pub(crate) fn of_namespace(&self, namespace: &str, asked: Asked<'_>) -> Option<Option<&ObjectFilter>> {
         let named = self.namespaced.iter().find(|policy| policy.names.iter().any(|name| name == namespace));
         let policy = named.or_else(|| self.namespaced.iter().find(|policy| policy.globs.matches(namespace)))?;

@@ -1,4 +1,4 @@
-//! What documents of policies say, what they refuse, and which objects and volumes they mean.
+//! Parsing of policy documents, their errors, and the objects and volumes that they select.
 
 use super::*;
 use crate::types::test_catalog;
@@ -416,7 +416,7 @@ fn a_backup_lists_by_the_policy_of_the_place() {
 }
 
 #[test]
-fn a_cluster_scoped_kind_in_the_policy_of_a_namespace_matches_nothing_which_is_a_warning() {
+fn a_cluster_scoped_kind_in_a_namespace_policy_is_a_warning() {
     let text = "version: v1
 namespacedFilterPolicies: [{namespaces: [app1], resourceFilters: [{kinds: [persistentvolumes], names: [a]}]}]";
     let (catalog, existing) = (test_catalog(), namespaces(&["app1", "other"]));

@@ -1,4 +1,4 @@
-//! Policies for volumes: which volumes they match, and what they ask for (backup.md 2.8).
+//! Policies for volumes: their conditions and their actions (backup.md 2.8).
 
 use super::document::{Csi, DocumentAction, DocumentConditions, DocumentVolumePolicy, Nfs};
 use super::filter::line;
@@ -47,13 +47,13 @@ const MODES: [&str; 2] = ["Filesystem", "Block"];
 const ACCESS_MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
 const DATA_MOVERS: [&str; 4] = ["", "velero", "velero-fs", "velero-block"];
 
-/// The source of volumes that a field of a volume stands for, such as `emptyDir`; `None` for any other field.
+/// The type of volume source in policies for a field of a volume, such as `emptyDir`; `None` for any other field.
 #[must_use]
 pub fn volume_type(field: &str) -> Option<&'static str> {
     VOLUME_TYPES.into_iter().find(|name| *name == field)
 }
 
-/// What is known of a volume. What is not known is empty.
+/// The known facts about a volume. Unknown ones are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeFacts {
     /// Its size; none without a persistent volume.
@@ -76,7 +76,7 @@ pub struct VolumeFacts {
     pub claim_access_modes: Vec<String>,
 }
 
-/// What is to be done with a volume.
+/// The action for a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeAction {
     /// It is not saved.
@@ -85,14 +85,14 @@ pub enum VolumeAction {
     FsBackup,
     /// A snapshot is taken.
     Snapshot {
-        /// In which way.
+        /// The way in which it is taken.
         by: SnapshotBy,
         /// The mover of its data; empty for the one of the backup.
         data_mover: String,
         /// The snapshot class; empty for the one that Velero's rules choose.
         snapshot_class: String,
     },
-    /// A plugin knows what is done with it, by these parameters.
+    /// A plugin decides by these parameters.
     Custom(Map<String, Value>),
 }
 
@@ -112,7 +112,7 @@ impl VolumeAction {
     }
 }
 
-/// In which way a snapshot is taken.
+/// The way in which a snapshot is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotBy {
     /// By the volume's CSI driver where it has one and CSI is switched on, else by a snapshotter of a plugin: `snapshot`.
@@ -130,14 +130,14 @@ pub enum SnapshotBy {
 pub struct VolumeRule<'a> {
     /// Its place among the policies for volumes of its document, from 1.
     pub number: usize,
-    /// Where that document is, such as `ConfigMap velero/policies`; empty when nobody has said it
+    /// The place of that document, such as `ConfigMap velero/policies`; empty when nobody has said it
     /// ([`super::ResourcePolicies::from_source`]).
     pub source: &'a str,
-    /// What it asks for.
+    /// The action that it asks for.
     pub action: &'a VolumeAction,
 }
 
-/// What is done with the volumes that meet some conditions.
+/// A policy for the volumes that meet some conditions.
 #[derive(Clone, Debug)]
 pub(super) struct VolumePolicy {
     /// Its place in its document, from 1.
@@ -149,7 +149,7 @@ pub(super) struct VolumePolicy {
 
 #[derive(Clone, Debug)]
 struct Conditions {
-    /// From and to; zero is open.
+    /// The bounds, from and to; zero is open.
     capacity: Option<(Quantity, Quantity)>,
     storage_class: Vec<String>,
     nfs: Option<Nfs>,
@@ -180,7 +180,7 @@ impl VolumePolicy {
         VolumeRule { number: self.number, source: &self.source, action: &self.action }
     }
 
-    /// Whether the volume meets all conditions.
+    /// Returns true if the volume meets all conditions.
     pub(super) fn matches(&self, facts: &VolumeFacts) -> bool {
         let of = &self.conditions;
         let any_of = |wanted: &Vec<String>, is: &str| wanted.is_empty() || wanted.iter().any(|one| one == is);

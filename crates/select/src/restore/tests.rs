@@ -272,7 +272,7 @@ fn status_is_restored_for_what_was_asked() {
 }
 
 #[test]
-fn a_policy_for_types_that_are_not_restored_is_told_with_the_list_that_decides() {
+fn a_policy_for_types_not_restored_is_told_with_the_deciding_list() {
     let text = "version: v1
 namespacedFilterPolicies: [{namespaces: [app1], resourceFilters: [{kinds: [pods]}, {kinds: [widgets]}, {kinds: [configmaps]}]}]";
     let policies = ResourcePolicies::parse(text, PolicyUse::Restore).unwrap();

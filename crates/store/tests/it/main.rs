@@ -276,7 +276,7 @@ async fn an_archive_whose_maker_died_is_never_visible() {
     assert_eq!(store.backup_names().await.unwrap(), [""; 0], "a claim is no backup");
 }
 
-/// What an archive is refused for, or how many objects are read from it.
+/// The number of objects that are read from an archive, or the error that refuses it.
 async fn outcome(store: &Store, options: &OpenOptions) -> Result<usize, String> {
     let read = async { read(&store.open_archive(NAME, options).await?).await };
     read.await.map(|names| names.len()).map_err(|e| lifeboat_object::chain(&e))

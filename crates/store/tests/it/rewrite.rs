@@ -42,7 +42,7 @@ fn change(note: &str) -> Rewrite {
     }
 }
 
-/// What `data.x` of each object is.
+/// The value of `data.x` of each object.
 async fn data(store: &Store, ignore_index: bool) -> BTreeMap<String, String> {
     let archive = store.open_archive(NAME, &options(ignore_index)).await.unwrap();
     let mut tasks = JoinSet::new();

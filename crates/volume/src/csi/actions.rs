@@ -55,8 +55,8 @@ fn finalizes(backup: &Backup) -> bool {
     matches!(backup.status.phase, Some(BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed))
 }
 
-/// `velero.io/csi-pvc-backupper`: a claim names the snapshot of its volume. One whose snapshot failed is saved all the same, and the
-/// failure is told once, with the volume.
+/// `velero.io/csi-pvc-backupper`: a claim names the snapshot of its volume. A claim whose snapshot failed is saved all
+/// the same, and the failure is reported once, with the volume.
 ///
 /// compat: Velero leaves such a claim out, and the pods that mount it.
 struct ClaimAction {
@@ -121,8 +121,8 @@ fn raise_request(claim: &mut Value, content: &Content) {
     }
 }
 
-/// `velero.io/csi-volumesnapshot-backupper`: what a VolumeSnapshot stands for is noted on it. One that the backup has taken is noted
-/// in the cluster too, and its backup waits until it is ready.
+/// `velero.io/csi-volumesnapshot-backupper`: notes on a VolumeSnapshot the snapshot in the storage behind it. A
+/// snapshot that the backup has taken is noted in the cluster too, and its backup waits until it is ready.
 ///
 /// compat: Velero treats the snapshots that users have taken like its own: it labels their contents, takes them out of the cluster
 /// at the end of the backup, and deletes what lies in the storage with the backup. Here they belong to their users.
@@ -131,7 +131,8 @@ struct SnapshotAction {
 }
 
 impl SnapshotAction {
-    /// What it stands for; read from the cluster where this process has not taken it. `None` while it is bound to no content.
+    /// The snapshot behind a VolumeSnapshot; read from the cluster where this process has not taken it. `None` while it
+    /// is bound to no content.
     async fn stands_for(&self, snapshot: &Value) -> Result<Option<StandsFor>, ActionError> {
         if let Some(taken) =
             self.snapshots.named(text(snapshot, "/metadata/namespace"), text(snapshot, "/metadata/name"))
@@ -152,8 +153,8 @@ impl SnapshotAction {
         Ok(Some(StandsFor { content, group: None }))
     }
 
-    /// A VolumeSnapshot, as the look at all of the backup has seen it, or read alone when that has not. One that is gone is bound still to
-    /// the content that keeps its snapshot.
+    /// A VolumeSnapshot, as the look at all of the backup has seen it, or read alone when it was not seen. A
+    /// VolumeSnapshot that is gone is still bound to the content that keeps its snapshot.
     async fn snapshot(&self, namespace: &str, name: &str) -> Result<Bound, ActionError> {
         let look = self.snapshots.look().await?;
         if let Some(seen) = look.snapshot(namespace, name) {
@@ -204,8 +205,8 @@ impl SnapshotAction {
         Ok(BackupItemOutput { operation_id, post_operation_items, ..with_content(item, of) })
     }
 
-    /// Notes in the cluster what a snapshot of the backup stands for, and lets its content keep that: from now on nothing is lost when
-    /// somebody deletes the VolumeSnapshot, or its namespace.
+    /// Notes on a VolumeSnapshot in the cluster the snapshot behind it, and lets its content keep that: from now on
+    /// nothing is lost when somebody deletes the VolumeSnapshot, or its namespace.
     async fn note_in_cluster(
         &self,
         snapshot: &ObjectKey,
@@ -235,7 +236,7 @@ fn key(resource: &str, namespace: Option<&str>, name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new(SNAPSHOT_API, resource), namespace, name)
 }
 
-/// A VolumeSnapshot with what it stands for noted on it, and with its class and its content beside it.
+/// A VolumeSnapshot with notes on the snapshot behind it, and with its class and its content beside it.
 fn with_content(mut item: Value, of: &StandsFor) -> BackupItemOutput {
     let class = text(&item, "/spec/volumeSnapshotClassName");
     let class = (!class.is_empty()).then(|| key("volumesnapshotclasses", None, class));
@@ -245,7 +246,7 @@ fn with_content(mut item: Value, of: &StandsFor) -> BackupItemOutput {
     BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) }
 }
 
-/// What a VolumeSnapshot stands for.
+/// The snapshot in the storage behind a VolumeSnapshot.
 struct StandsFor {
     content: Content,
     /// The group that it was taken with by this backup.
@@ -253,7 +254,7 @@ struct StandsFor {
 }
 
 impl StandsFor {
-    /// What is noted of it on the VolumeSnapshot.
+    /// The annotations that note it on the VolumeSnapshot.
     fn notes(&self) -> Vec<(&'static str, String)> {
         let Self { content, group } = self;
         let mut notes = vec![(ANNOTATION_VSC_DELETION_POLICY, content.deletion_policy.clone())];
@@ -330,7 +331,7 @@ impl BackupItemAction for SnapshotAction {
 struct SecretAction {
     name: &'static str,
     resource: &'static str,
-    /// With its name, and with its namespace.
+    /// The annotation with its name, and the annotation with its namespace.
     annotations: [&'static str; 2],
 }
 

@@ -1,5 +1,5 @@
-//! VolumeSnapshots whose annotations alone name what is in the storage: those of the CSI plugin of old versions of Velero, whose backups do
-//! not say which content one is bound to.
+//! VolumeSnapshots whose annotations alone name the snapshot in the storage: those of the CSI plugin of old versions of
+//! Velero, whose backups do not say which content a VolumeSnapshot is bound to.
 
 use super::answer::text;
 use super::api::SnapshotApi;
@@ -16,7 +16,7 @@ fn annotation<'a>(snapshot: &'a Value, key: &str) -> &'a str {
     snapshot["metadata"]["annotations"][key].as_str().unwrap_or_default()
 }
 
-/// Says whether a VolumeSnapshot of a backup is one of which nothing but its annotations says what it stands for.
+/// Returns true if only the annotations of a VolumeSnapshot of a backup name the snapshot behind it.
 pub(super) fn is_named_by_annotations(snapshot: &Value) -> bool {
     let names = [ANNOTATION_VOLUME_SNAPSHOT_HANDLE, ANNOTATION_CSI_DRIVER_NAME];
     text(snapshot, "/status/boundVolumeSnapshotContentName").is_empty()
@@ -43,8 +43,8 @@ fn content_of(snapshot: &Value, restore: &Restore, class: Option<&str>, types: &
     content
 }
 
-/// Makes the content of a VolumeSnapshot of the backup of which only its annotations say what it stands for, unless it is there; of others
-/// nothing.
+/// Makes the content of a VolumeSnapshot of the backup when only its annotations name the snapshot behind it, unless it
+/// is there; does nothing for others.
 ///
 /// # Errors
 /// [`CsiError`].
@@ -78,7 +78,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_snapshot_of_an_old_backup_comes_back_by_the_handle_in_its_annotations() {
+    fn a_snapshot_of_an_old_backup_is_restored_by_its_annotated_handle() {
         let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(SNAPSHOT_API, "v1", resource, kind));
         let types = SnapshotTypes {
             snapshots: of("volumesnapshots", "VolumeSnapshot"),

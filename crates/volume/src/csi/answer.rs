@@ -1,4 +1,4 @@
-//! What the API server answers, as the actions of snapshots take it.
+//! Reads answers of the API server for the actions of snapshots.
 
 use super::error::CsiError;
 use lifeboat_action::ActionError;
@@ -9,12 +9,12 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether an object is being deleted: it stays as long as it has finalizers.
+/// Returns true if an object is being deleted: it stays as long as it has finalizers.
 pub(crate) fn is_being_deleted(object: &Value) -> bool {
     !text(object, "/metadata/deletionTimestamp").is_empty()
 }
 
-/// What a request that failed means for the object of an action: whether the action is called again.
+/// Turns the error of a request into the error of an action, which tells whether the action is called again.
 pub(crate) fn failed(error: impl Into<CsiError>) -> ActionError {
     let error = error.into();
     match &error {

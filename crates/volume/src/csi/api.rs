@@ -1,4 +1,4 @@
-//! How the objects of snapshots are read, listed and changed.
+//! Reads, lists and changes the objects of snapshots.
 
 use super::content::DeletionPolicy;
 use super::error::CsiError;
@@ -36,7 +36,7 @@ impl SnapshotApi<'_> {
         Ok(classes)
     }
 
-    /// Sets the deletion policy of a content of this type, and gives the content. One that is gone is no error.
+    /// Sets the deletion policy of a content of this type, and gives the content. A content that is gone is no error.
     pub(crate) async fn set_policy(
         self,
         resource: &ApiResource,
@@ -46,7 +46,7 @@ impl SnapshotApi<'_> {
         self.patch_content(resource, content, json!({"spec": {"deletionPolicy": policy.as_str()}})).await
     }
 
-    /// Patches a content of this type, and gives it. One that is gone is no error.
+    /// Patches a content of this type, and gives it. A content that is gone is no error.
     pub(crate) async fn patch_content(
         self,
         resource: &ApiResource,
@@ -61,11 +61,11 @@ impl SnapshotApi<'_> {
     }
 }
 
-/// Gives each object of a list to `take`, also of a cluster that serves no single snapshots. A list that was interrupted may bring one
-/// twice.
+/// Gives each object of a list to `take`, also of a cluster that serves no single snapshots. A list that was
+/// interrupted may bring an object twice.
 ///
 /// # Errors
-/// [`CsiError`], also when one object cannot be read: what is done with all of them must not overlook it.
+/// [`CsiError`], also when one object cannot be read: work on all of them must not overlook it.
 pub(crate) async fn each(cluster: &Cluster, request: ListRequest, mut take: impl FnMut(Value)) -> Result<(), CsiError> {
     let resource = Arc::clone(&request.resource);
     let mut list = cluster.list(request);

@@ -3,18 +3,19 @@
 use futures::StreamExt;
 use futures::future::BoxFuture;
 
-/// How many at once.
+/// The number of works at once.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// What these come to, in any order. Their type is named, since the compiler does not see otherwise that they can be sent.
+/// Runs these works, some at once, and gives their results in any order. Their type is named, since the compiler does
+/// not see otherwise that they can be sent.
 pub(crate) async fn some_at_once<T>(works: Vec<BoxFuture<'_, T>>) -> Vec<T> {
     futures::stream::iter(works).buffer_unordered(AT_ONCE).collect().await
 }
 
-/// The same of what can fail; the rest is left when one has failed.
+/// The same for works that can fail; the rest is left when one has failed.
 ///
 /// # Errors
-/// Why it has.
+/// The first error.
 pub(crate) async fn all_or_none<T, E>(works: Vec<BoxFuture<'_, Result<T, E>>>) -> Result<Vec<T>, E> {
     let mut works = futures::stream::iter(works).buffer_unordered(AT_ONCE);
     let mut out = Vec::new();

@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// On a content: its driver was asked for the snapshot, and has not answered yet.
+/// Annotation of a content whose driver was asked for the snapshot, and has not answered yet.
 const BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
-/// So long a driver may take for what it was asked before it is asked to delete it all the same.
+/// The longest time that a driver may take to take a snapshot before it is asked to delete it all the same.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// So long a driver may take to begin, after which it is taken for one that does not.
+/// The longest time that a driver may take to begin; after it the driver is taken to ignore the request.
 const BEGUN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// On a content: its VolumeSnapshot goes, and it is to follow. Its driver is not told of a deletion before.
+/// Annotation of a content that is to be deleted with its VolumeSnapshot. Its driver is not told of a deletion before.
 const SNAPSHOT_BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 
-/// Removes a VolumeSnapshot of a backup with its content, and leaves what lies in the storage: the content is told to retain it
-/// first. Done again, it finds less to do. Says whether there was one.
+/// Removes a VolumeSnapshot of a backup with its content, and leaves the snapshot in the storage: the content is told
+/// to retain it first. Done again, it finds less to do. Returns true if there was one.
 ///
 /// # Errors
 /// [`CsiError`]: what is left can be released by another call.
@@ -61,9 +61,9 @@ pub(crate) async fn remove(api: SnapshotApi<'_>, namespace: &str, name: &str) ->
     Ok(())
 }
 
-/// Waits until the driver of a VolumeSnapshot has ended what it was asked for, for 20 s at most, and for two seconds until it begins. The
-/// csi-snapshotter overlooks a deletion that comes before: it hears of it when it looks at all contents again, after a quarter of an
-/// hour.
+/// Waits until the driver of a VolumeSnapshot has ended its work, for 20 s at most, and for two seconds until it
+/// begins. The csi-snapshotter overlooks a deletion that comes before: it hears of it when it looks at all contents
+/// again, after a quarter of an hour.
 ///
 /// # Errors
 /// [`CsiError`]: of the API server.
@@ -85,7 +85,7 @@ pub(crate) async fn until_ended(api: SnapshotApi<'_>, namespace: &str, name: &st
     }
 }
 
-/// How long the driver of a content is waited for.
+/// The longest wait for the driver of a content.
 fn patience(content: &Value) -> Duration {
     let has = |pointer: &str| content.pointer(pointer).is_some_and(|value| !value.is_null());
     match content["metadata"]["annotations"].get(BEING_CREATED) {
@@ -127,15 +127,15 @@ pub(crate) fn content_of(snapshot: &Value) -> Option<&str> {
     Some(text(snapshot, "/status/boundVolumeSnapshotContentName")).filter(|name| !name.is_empty())
 }
 
-/// Whether a content stays until its driver has deleted what it stands for.
+/// Returns true for a content that stays until its driver has deleted the snapshot behind it.
 fn is_kept_for_driver(content: &Value) -> bool {
     content["metadata"]["finalizers"]
         .as_array()
         .is_some_and(|all| all.iter().any(|one| one == SNAPSHOT_CONTENT_FINALIZER))
 }
 
-/// Removes a content whose VolumeSnapshot is gone; what it stands for goes with it, or stays, as this policy says. One that is gone is no
-/// error.
+/// Removes a content whose VolumeSnapshot is gone; the snapshot behind it is deleted or stays, as this policy says. A
+/// content that is gone is no error.
 pub(crate) async fn remove_content(
     api: SnapshotApi<'_>,
     content: &str,

@@ -1,9 +1,9 @@
-//! What a VolumeSnapshotContent says of a snapshot, and what becomes of that.
+//! The snapshot that a VolumeSnapshotContent describes, and its deletion policy.
 
 use super::answer::text;
 use serde_json::Value;
 
-/// What becomes of what a content stands for, in the storage, when the content is deleted.
+/// The policy for the snapshot in the storage when its content is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeletionPolicy {
     /// It stays.
@@ -13,7 +13,7 @@ pub(crate) enum DeletionPolicy {
 }
 
 impl DeletionPolicy {
-    /// As `spec.deletionPolicy` says it.
+    /// The value of `spec.deletionPolicy`.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Retain => "Retain",
@@ -35,9 +35,9 @@ pub struct Content {
     pub handle: String,
     /// Bytes of a volume that is made from it; 0 when the driver does not say.
     pub restore_size: i64,
-    /// Whether volumes can be made from it; `None` when that is not said.
+    /// True when volumes can be made from it; `None` when the driver does not say.
     pub is_ready: Option<bool>,
-    /// What its driver last failed with; empty for nothing.
+    /// The last error of its driver; empty for none.
     pub error: String,
     /// The driver's name of the group that it was taken with; empty for none.
     pub group_handle: String,

@@ -1,4 +1,5 @@
-//! Velero's delete item action of CSI snapshots (backup.md 5.2): removes what a backup keeps in the storage.
+//! Velero's delete item action of CSI snapshots (backup.md 5.2): removes the snapshots that a backup keeps in the
+//! storage.
 
 use super::answer::{failed, text};
 use super::api::SnapshotApi;
@@ -22,13 +23,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a driver may take to delete a snapshot.
+/// The longest time that a driver may take to delete a snapshot.
 const DELETED: Duration = Duration::from_secs(120);
-/// Between two looks at a content, at first and at most.
+/// The first and the longest pause between two looks at a content.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
-/// The actions, in the order in which they are called, for a backup whose archive has these snapshots. In a cluster that serves no
-/// snapshots they fail: nothing there can delete them. What is not known to be gone when they have succeeded is added to `unproven`.
+/// The actions, in the order in which they are called, for a backup whose archive has these snapshots. In a cluster
+/// that serves no snapshots they fail: nothing there can delete them. Snapshots that are not known to be gone when they
+/// have succeeded are added to `unproven`.
 #[must_use]
 pub fn delete_actions(
     cluster: &Cluster,
@@ -40,8 +42,8 @@ pub fn delete_actions(
     vec![Arc::new(ContentAction { cluster: cluster.clone(), types: SnapshotTypes::of(catalog), groups })]
 }
 
-/// `velero.io/csi-volumesnapshotcontent-delete`: tells the driver, by a VolumeSnapshotContent made for that, to delete the snapshot that an
-/// archived one stands for, and waits until it has.
+/// `velero.io/csi-volumesnapshotcontent-delete`: tells the driver, by a VolumeSnapshotContent made for that, to delete
+/// the snapshot of an archived content, and waits until it has.
 ///
 /// compat: Velero deletes the content after two seconds and does not wait for the driver: what that cannot delete is never told.
 struct ContentAction {
@@ -89,19 +91,19 @@ impl DeleteItemAction for ContentAction {
     }
 }
 
-/// What an archived content says of the snapshot that goes with the backup.
+/// The snapshot that goes with the backup, as its archived content describes it.
 struct Archived<'a> {
     content: &'a Value,
     name: &'a str,
     handle: &'a str,
     driver: &'a str,
-    /// What the archive says of all.
+    /// Facts about all snapshots of the archive.
     all: &'a ArchivedSnapshots,
     backup: &'a Backup,
 }
 
 impl<'a> Archived<'a> {
-    /// `None` when the backup has not taken it, or it stands for nothing.
+    /// `None` when the backup has not taken it, or there is no snapshot behind it.
     fn of(content: &'a Value, all: &'a ArchivedSnapshots, backup: &'a Backup) -> Option<Self> {
         let handle = text(content, "/status/snapshotHandle");
         let is_ours = all.is_own(content, &backup.metadata.name);
@@ -120,7 +122,8 @@ impl<'a> Archived<'a> {
         temporary_name(&self.backup.metadata.uid, self.driver, self.handle)
     }
 
-    /// A content that stands for the same snapshot, of no VolumeSnapshot. Its annotations name the secrets that the driver needs.
+    /// A content for the same snapshot, without a VolumeSnapshot. Its annotations name the secrets that the driver
+    /// needs.
     fn temporary(&self, types: &SnapshotTypes) -> Value {
         let name = self.temporary_name();
         let annotations = &self.content["metadata"]["annotations"];
@@ -146,10 +149,10 @@ impl<'a> Archived<'a> {
     }
 }
 
-/// What stands in the cluster under the name of an archived content.
+/// The object in the cluster under the name of an archived content.
 #[derive(Debug, PartialEq, Eq)]
 enum Live {
-    /// Nothing, or what stands for something else.
+    /// There is no such object, or it is of another snapshot.
     Gone,
     /// The content that was archived, and namespace and name of its VolumeSnapshot, if that is there.
     Ours { snapshot: Option<(String, String)> },
@@ -157,7 +160,7 @@ enum Live {
     OfAnother { why: String },
 }
 
-/// On contents of drivers whose csi-snapshotters run on the nodes: the node.
+/// Annotation of contents of drivers whose csi-snapshotters run on the nodes: the node.
 const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
 
 impl ContentAction {
@@ -236,7 +239,7 @@ impl ContentAction {
 }
 
 impl Archived<'_> {
-    /// What the content of the cluster is that stands for the same, with its VolumeSnapshot, if that is there.
+    /// Tells whose the content of the cluster for the same snapshot is, with its VolumeSnapshot, if that is there.
     fn live(&self, content: &Value, snapshot: Option<&Value>) -> Live {
         let Reference { namespace, name, .. } = Reference::to_snapshot(content);
         let is_own = |object: &Value| self.all.is_own(object, &self.backup.metadata.name);
@@ -263,7 +266,7 @@ impl Archived<'_> {
     }
 }
 
-/// Whether a content of the cluster under the name of the archived one stands for the same snapshot.
+/// Returns true if a content of the cluster under the name of the archived one is of the same snapshot.
 fn stands_for(live: &Value, archived: &Archived<'_>) -> bool {
     text(live, "/status/snapshotHandle") == archived.handle && text(live, "/spec/driver") == archived.driver
 }
@@ -375,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn all_snapshots_of_a_backup_of_velero_go_with_it_also_beside_a_group_of_which_it_says_the_uid() {
+    fn velero_snapshots_go_with_their_backup_also_beside_a_group_with_its_uid() {
         let member = |uid: &str| {
             json!({"metadata": {"namespace": "shop", "name": "db", "labels": {LABEL_BACKUP_NAME: "nightly", LABEL_BACKUP_UID: uid}},
                 "status": {"boundVolumeSnapshotContentName": "snapcontent-of-group"}})
@@ -393,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_name_of_a_backup_alone_is_told_where_the_others_have_its_uid() {
+    fn a_snapshot_with_the_name_alone_is_told_where_others_have_the_uid() {
         let with = |labels: Value| {
             let mut content = content();
             content["metadata"]["labels"] = labels;

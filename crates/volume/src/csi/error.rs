@@ -1,4 +1,4 @@
-//! Why a snapshot was not taken.
+//! Errors of taking and deleting snapshots.
 
 use super::refusal::FROZEN_PATIENCE;
 use crate::class::ClassTrouble;
@@ -18,7 +18,7 @@ pub enum CsiError {
     NoClass {
         /// The driver.
         driver: String,
-        /// Why, and what helps.
+        /// The reason, and advice.
         trouble: ClassTrouble,
     },
     /// The driver did not take it in time.
@@ -26,9 +26,9 @@ pub enum CsiError {
     TimedOut {
         /// Namespace and name of the VolumeSnapshot.
         name: String,
-        /// How long was waited.
+        /// The time of the wait.
         within: Duration,
-        /// What the driver or its controller says.
+        /// The message of the driver or its controller.
         said: String,
     },
     /// The driver or its controller refuses it, and no later try changes that.
@@ -44,12 +44,12 @@ pub enum CsiError {
         name: String,
         /// The claims.
         claims: String,
-        /// How long was waited.
+        /// The time of the wait.
         within: Duration,
-        /// What the driver or its controllers say.
+        /// The message of the driver or its controllers.
         said: String,
     },
-    /// What is to be deleted is there still.
+    /// An object that is to be deleted is there still.
     #[error("the {0} is being deleted still: {1}")]
     Remains(String, String),
     /// Another backup, or a person, has made an object of the name.
@@ -58,12 +58,12 @@ pub enum CsiError {
     /// Somebody deletes it.
     #[error("the {0} was deleted before it was taken")]
     Deleted(String),
-    /// Whether the cluster serves snapshots is not known just now.
+    /// It is not known just now if the cluster serves snapshots.
     #[error("it is not known whether the cluster serves {group}: {why}")]
     NotKnown {
         /// The API group.
         group: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// The cluster has no group snapshots.
@@ -80,7 +80,7 @@ pub enum CsiError {
     Unreadable {
         /// The kind of the object.
         kind: String,
-        /// Why not.
+        /// The reason.
         why: serde_json::Error,
     },
 }

@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How long one watch lasts.
+/// The time that one watch lasts.
 const LASTING: Duration = Duration::from_secs(300);
-/// After an error, before it is tried again.
+/// The pause after an error, before it is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a VolumeSnapshot says of itself, or a VolumeGroupSnapshot.
+/// The state of a VolumeSnapshot or VolumeGroupSnapshot, as its status tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct SnapshotState {
@@ -57,7 +57,7 @@ impl SnapshotState {
         Some((self.status.bound_volume_snapshot_content_name.as_deref()?, self.status.creation_time.as_deref()?))
     }
 
-    /// Whether it is the object of this UID, and none that had its name before.
+    /// Returns true if it is the object of this UID, and none that had its name before.
     pub(crate) fn is(&self, uid: &str) -> bool {
         self.metadata.uid == uid
     }
@@ -72,17 +72,17 @@ impl SnapshotState {
         (self.metadata.namespace.clone(), self.metadata.name.clone())
     }
 
-    /// Whether it is gone, or goes.
+    /// Returns true if it is gone, or being deleted.
     pub(crate) fn is_deleted(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// What its controller says is wrong with it.
+    /// The error that its controller reports.
     pub(crate) fn error(&self) -> Option<&str> {
         self.status.error.as_ref()?.message.as_deref()
     }
 
-    /// What its controller says of it.
+    /// The error that its controller reports, else the component to look at.
     pub(crate) fn said(&self) -> &str {
         self.error().unwrap_or(match self.status.bound_volume_snapshot_content_name {
             Some(_) => "its driver has not answered; look at the csi-snapshotter of the driver",
@@ -91,19 +91,19 @@ impl SnapshotState {
     }
 }
 
-/// What is followed: the objects of a type that a label selects.
+/// The objects to follow: those of a type that a label selects.
 pub(crate) struct Source {
     pub(crate) cluster: Cluster,
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) selector: String,
 }
 
-/// What is known of the objects of a type, by namespace and name.
+/// The last known states of the objects of a type, by namespace and name.
 #[derive(Debug)]
 pub(crate) struct Followed {
     states: Mutex<HashMap<(String, String), SnapshotState>>,
     changed: watch::Sender<u64>,
-    /// In which somebody waits for some.
+    /// The namespaces in which somebody waits for objects.
     namespaces: watch::Sender<BTreeSet<String>>,
 }
 

@@ -1,6 +1,8 @@
-//! Takes the objects of a group of snapshots out of the cluster: all of them or none, because drivers delete groups as a whole.
+//! Takes the objects of a group of snapshots out of the cluster: all of them or none, because drivers delete groups as
+//! a whole.
 //!
-//! As long as a VolumeGroupSnapshot is there, whatever is done to it and its members can be taken up again: it goes last.
+//! As long as a VolumeGroupSnapshot is there, any work on it and its members can be taken up again: so it is deleted
+//! last.
 
 use super::answer::{is_being_deleted, text};
 use super::api::{SnapshotApi, each, selected};
@@ -22,11 +24,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long it is waited for a group to go: drivers answer to that in their own time, and what is not gone then goes by itself.
+/// The longest wait for a group to go: drivers answer to that in their own time, and a group that is not gone then goes
+/// by itself.
 const GONE: Duration = Duration::from_secs(15);
-/// Between two looks, at first and at most.
+/// The first and the longest pause between two looks.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
-/// How often an object that others change meanwhile is changed.
+/// The number of attempts to change an object that others change meanwhile.
 const TRIES: usize = 5;
 
 /// The groups of a cluster.
@@ -36,15 +39,15 @@ pub(crate) struct Groups<'a> {
     pub(crate) groups: &'a GroupTypes,
 }
 
-/// What belongs to a group.
+/// The contents and members of a group.
 struct Belongings {
     contents: Vec<Value>,
     members: Vec<Value>,
 }
 
 impl Groups<'_> {
-    /// Removes a group with its members and their contents, and leaves what lies in the storage: all contents are told to retain it
-    /// first. Done again, it finds less to do.
+    /// Removes a group with its members and their contents, and leaves the snapshots in the storage: all contents are
+    /// told to retain them first. Done again, it finds less to do.
     pub(crate) async fn release(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
         let Some((_, belongings)) = self.look(namespace, name).await? else { return Ok(()) };
         // Nothing is removed from the cluster before all contents are known to keep what they stand for.
@@ -73,10 +76,11 @@ impl Groups<'_> {
         Ok(())
     }
 
-    /// Removes a group, with it its members, and all of it in the storage, whatever its class says; waits a while until it is gone.
+    /// Removes a group, with it its members, and all of it in the storage, whatever its class says; waits a while until
+    /// it is gone.
     ///
     /// # Errors
-    /// [`CsiError`]; of [`CsiError::Remains`] the driver keeps it, and it goes when that answers.
+    /// [`CsiError`]; after [`CsiError::Remains`] the driver still keeps it, and it is gone once the driver answers.
     pub(crate) async fn remove(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
         let Some((group, Belongings { contents, members })) = self.look(namespace, name).await? else { return Ok(()) };
         self.set_policies(&members, DeletionPolicy::Delete).await?;
@@ -109,7 +113,7 @@ impl Groups<'_> {
         }
     }
 
-    /// Removes a content whose group is gone; what lies in the storage goes with it, or stays, as this policy says.
+    /// Removes a content whose group is gone; the group in the storage is deleted or stays, as this policy says.
     pub(crate) async fn remove_content(&self, content: &Value, policy: DeletionPolicy) -> Result<(), CsiError> {
         let name = text(content, "/metadata/name");
         let mut metadata = json!({"annotations": {GROUP_BEING_DELETED: "yes"}});
@@ -178,7 +182,7 @@ impl Groups<'_> {
         all(works).await
     }
 
-    /// Says whether a group that is being deleted is gone after a while.
+    /// Returns true if a group that is being deleted is gone after a while.
     async fn wait_until_gone(&self, namespace: &str, group: &GroupName) -> Result<bool, CsiError> {
         let deadline = Instant::now() + GONE;
         let [mut pause, longest] = PAUSES;

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a driver may take to delete a group.
+/// The longest time that a driver may take to delete a group.
 const DELETED: Duration = Duration::from_secs(120);
 /// The annotations by which the csi-snapshotter finds the Secret for the deletion of a group, and of a member.
 const SECRETS: [(&str, &str); 2] = [
@@ -35,15 +35,16 @@ const SECRETS: [(&str, &str); 2] = [
     ),
 ];
 
-/// What the archive of a backup says of its snapshots: which belong to a group, and which VolumeSnapshots the backup has taken.
+/// The snapshots in the archive of a backup: the groups that they belong to, and the VolumeSnapshots that the backup
+/// has taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchivedSnapshots {
     backup_uid: String,
     groups: BTreeMap<GroupHandle, ArchivedGroup>,
     /// The names of the contents of the VolumeSnapshots that the backup has taken.
     taken: BTreeSet<String>,
-    /// Whether any of its contents has the UID of the backup, as all have that Lifeboat has taken. Velero labels the snapshots of groups
-    /// so, and neither others nor contents.
+    /// True when any of its contents has the UID of the backup, as all have that Lifeboat has taken. Velero labels the
+    /// snapshots of groups so, and neither others nor contents.
     tells_uids: bool,
 }
 
@@ -57,20 +58,21 @@ struct ArchivedGroup {
 }
 
 impl ArchivedSnapshots {
-    /// Of a backup whose objects say this UID of it.
+    /// Begins with an empty archive, of a backup with this UID in its objects.
     #[must_use]
     pub fn of(backup_uid: &str) -> Self {
         Self { backup_uid: backup_uid.to_owned(), ..Self::default() }
     }
 
-    /// Whether the archive has a VolumeSnapshot of this content that the backup has taken. The content is labelled after that, and one
-    /// that could not be is the backup's all the same.
+    /// Returns true if the archive has a VolumeSnapshot of this content that the backup has taken. The content is
+    /// labelled after that, and a content that could not be labelled is the backup's all the same.
     fn has_taken(&self, content: &Value) -> bool {
         self.taken.contains(text(content, "/metadata/name"))
     }
 
-    /// Whether the backup of this name has taken what an object stands for: the UID tells, for a name may have been another backup's before,
-    /// and what a restore makes has the name of its backup too. Without any UID in the archive the name has to do.
+    /// Returns true if the backup of this name has taken the snapshot behind an object: the UID tells, for the name may
+    /// have been another backup's before, and an object that a restore makes has the name of its backup too. Without
+    /// any UID in the archive the name has to do.
     pub(crate) fn is_own(&self, object: &Value, backup: &str) -> bool {
         if label(object, LABEL_RESTORE_NAME).is_some() {
             return false;
@@ -82,8 +84,8 @@ impl ArchivedSnapshots {
         }
     }
 
-    /// Whether an object has the name of this backup, and nothing more says whose it is, in an archive in which the backup's own contents
-    /// have its UID.
+    /// Returns true if an object has the name of this backup, and nothing more says whose it is, in an archive in which
+    /// the backup's own contents have its UID.
     pub(crate) fn has_only_name(&self, object: &Value, backup: &str) -> bool {
         let says_more = [LABEL_RESTORE_NAME, LABEL_BACKUP_UID].iter().any(|key| label(object, key).is_some());
         self.tells_uids && !says_more && !self.has_taken(object) && has_name(object, backup)
@@ -130,7 +132,7 @@ fn has_name(object: &Value, backup: &str) -> bool {
 pub(crate) struct GroupDeletion {
     archived: ArchivedSnapshots,
     unproven: Unproven,
-    /// Those that a member has asked for, but for what is tried again.
+    /// Groups that a member has asked for, except those that are tried again.
     begun: Mutex<BTreeSet<GroupHandle>>,
 }
 
@@ -139,20 +141,21 @@ impl GroupDeletion {
         Self { archived, unproven: unproven.clone(), begun: Mutex::default() }
     }
 
-    /// What is not known to be gone.
+    /// Snapshots that are not known to be gone.
     pub(crate) fn unproven(&self) -> &Unproven {
         &self.unproven
     }
 
-    /// What the archive says.
+    /// The snapshots in the archive.
     pub(crate) fn archived(&self) -> &ArchivedSnapshots {
         &self.archived
     }
 
-    /// Deletes the group of an archived content, and waits until its driver has. One that another member has asked for is that one's.
+    /// Deletes the group of an archived content, and waits until its driver has. A group that another member has asked
+    /// for is left to that one.
     ///
     /// # Errors
-    /// Why it was not deleted, with the claims whose snapshots are in it.
+    /// The reason for which it was not deleted, with the claims whose snapshots are in it.
     pub(crate) async fn delete(
         &self,
         api: SnapshotApi<'_>,
@@ -215,7 +218,8 @@ impl One<'_> {
             && !Reference::to_group(content).uid.is_empty()
     }
 
-    /// Makes a content that stands for the group, of no VolumeGroupSnapshot, deletes it, and waits until its driver has deleted the group.
+    /// Makes a content for the group, without a VolumeGroupSnapshot, deletes it, and waits until its driver has deleted
+    /// the group.
     async fn delete_by_handle(&self, groups: Groups<'_>) -> Result<(), ActionError> {
         let (cluster, resource, name) = (groups.api.cluster, &groups.groups.contents, self.temporary_name());
         let wanted = Wanted::of(self.temporary(groups).to_string().into());

@@ -1,4 +1,4 @@
-//! Which group in the storage a snapshot was taken with, as objects say it.
+//! Reads from objects the group in the storage that a snapshot was taken with.
 
 use super::answer::text;
 use lifeboat_api::well_known::{ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE};

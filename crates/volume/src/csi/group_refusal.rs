@@ -8,7 +8,7 @@ use super::snapshots::{Created, CsiSnapshots, Waited};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Between two looks at the content of a group that is waited for.
+/// The pause between two looks at the content of a group that is waited for.
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl CsiSnapshots {

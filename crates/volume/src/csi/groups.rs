@@ -72,7 +72,7 @@ impl CsiSnapshots {
         self.spawn(async move { this.take_group(&group, line, promises).await });
     }
 
-    /// Takes the group, or each of its members where the backup allows that, and tells what came of each.
+    /// Takes the group, or each of its members where the backup allows that, and gives the outcome of each.
     async fn take_group(&self, group: &ClaimGroup, line: Line, promises: Vec<Promise>) {
         let why = match self.take_together(group, line).await {
             Ok(taken) => {
@@ -249,8 +249,9 @@ impl CsiSnapshots {
         Ok(taken.collect())
     }
 
-    /// Lets the content of a group keep what it stands for, once, however many of its members ask for it: from now on nothing is lost when
-    /// somebody deletes the VolumeGroupSnapshot, or its namespace. [`Self::tell_unkept_groups`] tells of an error.
+    /// Sets the content of a group to retain the snapshots behind it, once, however many of its members ask for it:
+    /// from now on nothing is lost when somebody deletes the VolumeGroupSnapshot, or its namespace.
+    /// [`Self::tell_unkept_groups`] tells of an error.
     pub(crate) async fn keep_group(&self, namespace: &str, group: &TakenGroup) {
         let Some(types) = &self.of.types.groups else { return };
         let telling = async {
@@ -262,8 +263,8 @@ impl CsiSnapshots {
         self.kept_groups().tell(&group.content, telling).await;
     }
 
-    /// Tells of the groups that could not be told to keep what they stand for. To be called when all members are saved: each has asked
-    /// for it, as long as none went well.
+    /// Tells of the groups that could not be set to retain their snapshots. To be called when all members are saved:
+    /// each has asked for it, as long as none went well.
     pub fn tell_unkept_groups(&self) {
         for Unkept { namespace, group, why } in self.kept_groups().unkept() {
             let text = format!(
@@ -274,7 +275,7 @@ impl CsiSnapshots {
         }
     }
 
-    /// What the controllers or the driver say of a group that was not taken.
+    /// The message of the controllers or the driver about a group that was not taken.
     async fn said_of(&self, types: &GroupTypes, created: Created<'_>, said: String) -> String {
         let groups = Groups { api: self.api(), groups: types };
         let group = groups.group(created.namespace, created.name).await.ok().flatten().unwrap_or_default();
@@ -295,8 +296,8 @@ impl CsiSnapshots {
         }
     }
 
-    /// Removes what was begun and failed. Where that fails too, the end of the backup does it, also where its claims have other
-    /// snapshots by then.
+    /// Removes objects that were begun and failed. Where that fails too, the end of the backup does it, also where its
+    /// claims have other snapshots by then.
     async fn give_up_group(&self, types: &GroupTypes, created: Created<'_>) {
         if (self.operation.fence)().is_err() {
             // Who has taken the backup over has taken up what is there.
@@ -312,7 +313,7 @@ impl CsiSnapshots {
     }
 }
 
-/// Whether an object that could not be created may be there all the same: an answer that was lost says nothing.
+/// Returns true if an object that could not be created may be there all the same: a lost answer says nothing.
 fn may_be_there(error: &CsiError) -> bool {
     match error {
         CsiError::Cluster(e) => e.can_pass(),
@@ -353,16 +354,17 @@ impl Found {
 /// The VolumeSnapshots of a group by its claims.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Matched {
-    /// Those of the claims that are wanted, in their order, as far as they are there and say where they are.
+    /// Snapshots of the claims that are wanted, in the order of the claims, as far as they are there and name their
+    /// claim or volume.
     found: Vec<Found>,
     /// The names of the claims of which there is none.
     missing: Vec<String>,
-    /// Those that nobody wants.
+    /// Snapshots that nobody wants.
     beside: Vec<Found>,
 }
 
 impl ClaimGroup {
-    /// Finds the snapshots of the claims: by what they say that they are of, or by their volume where they say nothing.
+    /// Finds the snapshots of the claims: by the claim that they name, or by their volume where they name none.
     fn matched(&self, all: Vec<Found>) -> Matched {
         let mut out = Matched::default();
         let mut all: Vec<Option<Found>> = all.into_iter().map(Some).collect();
@@ -394,7 +396,7 @@ impl ClaimGroup {
         self.members.iter().map(|member| member.claim.key.name.clone()).collect()
     }
 
-    /// What a driver says, its names of volumes with the claims that they are of.
+    /// The message of a driver, with the claim added to each name of a volume.
     fn with_claims(&self, said: &str) -> String {
         let known: BTreeMap<&str, &str> = self
             .members

@@ -1,10 +1,10 @@
-//! Which groups of a backup are known to keep what they stand for.
+//! Groups of a backup that are set to retain their snapshots in the storage.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
-/// Groups that were to be told to keep what they stand for, by the names of their contents.
+/// Groups that are to be set to retain their snapshots, by the names of their contents.
 #[derive(Debug, Default)]
 pub(super) struct KeptGroups {
     all: Mutex<BTreeMap<String, Arc<KeptGroup>>>,
@@ -13,24 +13,24 @@ pub(super) struct KeptGroups {
 #[derive(Debug, Default)]
 struct KeptGroup {
     is_told: OnceCell<()>,
-    /// What went wrong when it was tried last.
+    /// The last failure.
     failure: Mutex<Option<Unkept>>,
 }
 
-/// That a group could not be told.
+/// A group that could not be set so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unkept {
     /// Its namespace.
     pub(super) namespace: String,
     /// The name of its VolumeGroupSnapshot.
     pub(super) group: String,
-    /// Why not.
+    /// The reason.
     pub(super) why: String,
 }
 
 impl KeptGroups {
-    /// Tells a group by this work, unless that was done: once, however many of its members ask for it. After a failure the next one that
-    /// asks tries again.
+    /// Does this work for a group, unless that was done: once, however many of its members ask for it. After a failure
+    /// the next member that asks tries again.
     pub(super) async fn tell(&self, content: &str, telling: impl Future<Output = Result<(), Unkept>>) {
         let group = Arc::clone(lock(&self.all).entry(content.to_owned()).or_default());
         if let Err(e) = group.is_told.get_or_try_init(|| telling).await {
@@ -38,7 +38,7 @@ impl KeptGroups {
         }
     }
 
-    /// Those that could not be told, however often it was tried.
+    /// Groups that could not be told, however often it was tried.
     pub(super) fn unkept(&self) -> Vec<Unkept> {
         let all = lock(&self.all);
         let untold = all.values().filter(|group| !group.is_told.initialized());

@@ -1,4 +1,4 @@
-//! One look at the snapshots of a backup: two lists, however many there are. It is not read again.
+//! Reads the snapshots of a backup in the cluster with two lists, however many there are. They are not read again.
 
 use super::answer::{is_being_deleted, text};
 use super::api::{SnapshotApi, each, selected};
@@ -11,21 +11,22 @@ use lifeboat_api::{Backup, label_value};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// What the cluster said of the VolumeSnapshots of a backup and of their contents at one moment.
+/// The VolumeSnapshots of a backup and their contents, as they were in the cluster at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
     snapshots: HashMap<(String, String), Bound>,
     contents: HashMap<String, Content>,
-    /// The names of the contents that stay, and keep what they stand for, when their VolumeSnapshots go; by namespace and name of these.
+    /// The names of the contents that stay, and keep their snapshots, when their VolumeSnapshots are deleted; by
+    /// namespace and name of these.
     kept: HashMap<(String, String), String>,
 }
 
-/// What a VolumeSnapshot says of itself.
+/// The state of a VolumeSnapshot, as its status tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bound {
     /// The name of the content that it is bound to; empty for none.
     pub(crate) content: String,
-    /// What its controller last failed with; empty for nothing.
+    /// The last error of its controller; empty for none.
     pub(crate) error: String,
 }
 
@@ -38,7 +39,7 @@ impl Bound {
 }
 
 impl Look {
-    /// Looks at those of a backup.
+    /// Reads the snapshots of a backup.
     pub(crate) async fn take(api: SnapshotApi<'_>, backup: &Backup) -> Result<Self, CsiError> {
         let mut look = Self::default();
         each(api.cluster, selected(&api.types.snapshots, selector(&backup.metadata.uid)), |snapshot| {
@@ -64,12 +65,12 @@ impl Look {
         self.snapshots.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// The name of the content that keeps what a VolumeSnapshot stands for, also when that is gone.
+    /// The name of the content that keeps the snapshot behind a VolumeSnapshot, also when the VolumeSnapshot is gone.
     pub(crate) fn kept_of(&self, namespace: &str, name: &str) -> Option<&str> {
         self.kept.get(&(namespace.to_owned(), name.to_owned())).map(String::as_str)
     }
 
-    /// A content that was seen. One without the label of its backup is not.
+    /// A content that was seen. A content without the label of its backup is not.
     pub(crate) fn content(&self, name: &str) -> Option<&Content> {
         self.contents.get(name)
     }

@@ -1,4 +1,4 @@
-//! What belongs to a VolumeGroupSnapshot: its members, its contents, and how it is named (backup.md 3.7). Pure.
+//! Finds the members and contents of a VolumeGroupSnapshot, and gives it its name (backup.md 3.7). Pure.
 
 use super::answer::text;
 use super::objects::{GROUP_SNAPSHOT_API, GroupTypes, SNAPSHOT_API};
@@ -11,16 +11,16 @@ use sha2::{Digest, Sha256};
 
 /// The kind of what owns the snapshots of a group.
 const KIND: &str = "VolumeGroupSnapshot";
-/// The finalizer by which the snapshot-controller deletes what is in the storage with a VolumeGroupSnapshot. Ours have it from the
-/// beginning: one that is deleted before the controller has put it on would be gone before the controller sees that, and what the
-/// controller makes of it meanwhile would stay.
+/// The finalizer by which the snapshot-controller deletes the group in the storage with a VolumeGroupSnapshot. Ours
+/// have it from the beginning: a group that is deleted before the controller has put it on would be gone before the
+/// controller sees that, and objects that the controller makes for it meanwhile would stay.
 pub(crate) const GROUP_FINALIZER: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-bound-protection";
 /// The same of VolumeGroupSnapshotContents, by which the csi-snapshotter does it.
 pub(crate) const GROUP_CONTENT_FINALIZER: &str =
     "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection";
-/// On VolumeGroupSnapshotContents: their VolumeGroupSnapshot goes, and they are to follow.
+/// Annotation of VolumeGroupSnapshotContents that are to be deleted with their VolumeGroupSnapshot.
 pub(crate) const GROUP_BEING_DELETED: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
-/// On VolumeSnapshotContents: the driver's name of the group.
+/// Annotation of VolumeSnapshotContents: the driver's name of the group.
 pub(crate) const HANDLE_OF_GROUP: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
 /// The finalizers of members that mean nothing without their group (backup.md 3.7 step 7).
 const MEMBER_FINALIZERS: [&str; 2] = [
@@ -35,7 +35,7 @@ pub(crate) struct GroupName {
     pub(crate) uid: String,
 }
 
-/// Whether an entry of `ownerReferences` names a group, in whatever version of the API: v1beta1, v1beta2, v1.
+/// Returns true if an entry of `ownerReferences` names a group, in whatever version of the API: v1beta1, v1beta2, v1.
 fn is_group(owner: &Value) -> bool {
     let group = owner["apiVersion"].as_str().unwrap_or_default().split('/').next();
     owner["kind"] == KIND && group == Some(GROUP_SNAPSHOT_API)
@@ -48,13 +48,13 @@ pub(crate) fn owner(snapshot: &Value) -> Option<GroupName> {
     Some(GroupName { name: text("name"), uid: text("uid") })
 }
 
-/// The name of the group that a VolumeSnapshot is of: of the one that owns it, or that its status names.
+/// The name of the group that a VolumeSnapshot is of: the one that owns it, or that its status names.
 pub(crate) fn group_of(snapshot: &Value) -> Option<String> {
     let named = || Some(text(snapshot, "/status/volumeGroupSnapshotName")).filter(|name| !name.is_empty());
     owner(snapshot).map(|owner| owner.name).or_else(|| named().map(str::to_owned))
 }
 
-/// Whether a VolumeSnapshot is a member of this group of its namespace.
+/// Returns true if a VolumeSnapshot is a member of this group of its namespace.
 pub(crate) fn is_member(snapshot: &Value, group: &GroupName) -> bool {
     match owner(snapshot) {
         Some(owner) => owner.uid == group.uid,
@@ -62,8 +62,8 @@ pub(crate) fn is_member(snapshot: &Value, group: &GroupName) -> bool {
     }
 }
 
-/// Takes off a VolumeSnapshot what binds it to its group; says whether there was anything. What is saved must not wait for a group
-/// that is in no cluster.
+/// Takes off a VolumeSnapshot the fields that bind it to its group; returns true if there were any. A saved
+/// VolumeSnapshot must not wait for a group that is in no cluster.
 pub(crate) fn leave_group(snapshot: &mut Value) -> bool {
     if group_of(snapshot).is_none() {
         return false;
@@ -84,7 +84,7 @@ pub(crate) fn leave_group(snapshot: &mut Value) -> bool {
     is_changed
 }
 
-/// Whether a VolumeGroupSnapshotContent is of this group.
+/// Returns true if a VolumeGroupSnapshotContent is of this group.
 pub(crate) fn is_content_of(content: &Value, uid: &str) -> bool {
     !uid.is_empty() && Reference::to_group(content).uid == uid
 }
@@ -92,7 +92,7 @@ pub(crate) fn is_content_of(content: &Value, uid: &str) -> bool {
 /// The most bytes of the readable part of a name.
 const READABLE: usize = 63;
 
-/// What the names of all groups of a backup have in common.
+/// The part that the names of all groups of a backup have in common.
 fn mark_of(backup_uid: &str) -> String {
     hex::encode(Sha256::digest(backup_uid))[..10].to_owned()
 }
@@ -111,15 +111,15 @@ pub(crate) fn name_of_group(backup_uid: &str, namespace: &str, value: &str, clai
     format!("velero-{readable}-{}-{}", mark_of(backup_uid), &hex::encode(hash)[..10])
 }
 
-/// Whether a group has a name of those that [`name_of_group`] gives for a backup.
+/// Returns true if a group has a name that [`name_of_group`] gives for a backup.
 pub(crate) fn is_named_for(backup_uid: &str, name: &str) -> bool {
     let mut parts = name.rsplit('-');
     let is_hash = parts.next().is_some_and(|part| part.len() == 10);
     !backup_uid.is_empty() && name.starts_with("velero-") && is_hash && parts.next() == Some(&mark_of(backup_uid))
 }
 
-/// Whether an object is a VolumeSnapshot that a backup has taken, by itself or with a group. What is in a list is older than what the
-/// backup goes by, and may be of a claim that is gone.
+/// Returns true if an object is a VolumeSnapshot that a backup has taken, by itself or with a group. A listed object is
+/// older than the one that the backup works with, and may be of a claim that is gone.
 #[must_use]
 pub fn is_snapshot_of_backup(backup_uid: &str, item: &Item) -> bool {
     if backup_uid.is_empty() || item.resource.group != SNAPSHOT_API || item.resource.resource != "volumesnapshots" {
@@ -131,8 +131,8 @@ pub fn is_snapshot_of_backup(backup_uid: &str, item: &Item) -> bool {
         || serde_json::from_slice(&item.body).as_ref().is_ok_and(is_of_its_group)
 }
 
-/// Whether an object is a VolumeGroupSnapshot that a backup takes, or the content of one. These are means of the backup: restored,
-/// they would take a group of what is then in the cluster.
+/// Returns true if an object is a VolumeGroupSnapshot that a backup takes, or the content of one. These are means of
+/// the backup: restored, they would take a group of what is then in the cluster.
 #[must_use]
 pub fn is_group_of_backup(backup_uid: &str, item: &Item) -> bool {
     if item.resource.group != GROUP_SNAPSHOT_API {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_a_backup_and_their_contents_are_known_by_the_name_of_the_group() {
+    fn groups_of_a_backup_and_their_contents_are_known_by_the_groups_name() {
         let own = name_of_group("u", "n", "pair", &["1"]);
         let item = |resource: &str, kind: &str, name: &str, group: &str| {
             let resource = ApiResource::new(GROUP_SNAPSHOT_API, "v1", resource, kind);

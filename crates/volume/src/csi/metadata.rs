@@ -1,4 +1,4 @@
-//! What is written into the metadata of objects that are saved or restored.
+//! Writes labels and annotations into objects that are saved or restored.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The names of the actions of CSI snapshots (plugin-protocol.md 5), and of what a restore makes.
+//! The names of the actions of CSI snapshots (plugin-protocol.md 5), and of objects that a restore makes.
 
 use sha2::{Digest, Sha256};
 

@@ -27,7 +27,7 @@ pub struct GroupTypes {
 }
 
 impl GroupTypes {
-    /// Those of a cluster; `None` when it does not serve them.
+    /// Finds the types of a cluster; `None` when it does not serve them.
     #[must_use]
     pub fn of(catalog: &Catalog) -> Option<Self> {
         let find = |name: &str| catalog.find(&GroupResource::new(GROUP_SNAPSHOT_API, name)).cloned();
@@ -48,12 +48,12 @@ pub struct SnapshotTypes {
     pub contents: Arc<ApiResource>,
     /// VolumeSnapshotClasses.
     pub classes: Arc<ApiResource>,
-    /// Those of several volumes; `None` where they are not served.
+    /// The types for snapshots of several volumes; `None` where they are not served.
     pub groups: Option<GroupTypes>,
 }
 
 impl SnapshotTypes {
-    /// Those of a cluster; `None` when it does not serve them.
+    /// Finds the types of a cluster; `None` when it does not serve them.
     #[must_use]
     pub fn of(catalog: &Catalog) -> Option<Self> {
         let find = |name: &str| catalog.find(&GroupResource::new(SNAPSHOT_API, name)).cloned();
@@ -101,7 +101,7 @@ pub(crate) fn snapshot_of(backup: &Backup, claim: &Claim, class: &SnapshotClass,
     })
 }
 
-/// Whether a VolumeSnapshot says, as those of [`snapshot_of`] do, that this backup has taken it.
+/// Returns true if the labels of a VolumeSnapshot say, as [`snapshot_of`] writes them, that this backup has taken it.
 pub(crate) fn is_snapshot_of(backup: &Backup, snapshot: &Value) -> bool {
     let uid = snapshot["metadata"]["labels"][LABEL_BACKUP_UID].as_str();
     !backup.metadata.uid.is_empty() && uid == Some(&backup.metadata.uid)

@@ -1,5 +1,5 @@
-//! The contents of a backup whose VolumeSnapshots are gone, or whose VolumeGroupSnapshots. Since they keep what they stand for, they stay
-//! when somebody deletes these, or their namespace.
+//! Finds the contents of a backup whose VolumeSnapshots, or VolumeGroupSnapshots, are gone. Since they retain their
+//! snapshots in the storage, they stay when somebody deletes these objects, or their namespace.
 
 use super::answer::{is_being_deleted, text};
 use super::api::{SnapshotApi, each, selected};
@@ -16,12 +16,12 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// Of what a content is.
+/// The kind of object that a content is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Of a VolumeSnapshot.
+    /// A VolumeSnapshot.
     Snapshot,
-    /// Of a VolumeGroupSnapshot.
+    /// A VolumeGroupSnapshot.
     Group,
 }
 
@@ -36,10 +36,10 @@ impl Kind {
 
 /// A content without the object that it is of.
 pub(crate) struct Orphan {
-    /// Of what it is.
+    /// The kind of object that it is of.
     pub(crate) kind: Kind,
     content: Value,
-    /// Whether another object has the name of the one that is gone by now.
+    /// True when another object has by now the name of the one that is gone.
     pub(crate) is_replaced: bool,
 }
 
@@ -54,15 +54,15 @@ impl Orphan {
         self.kind.reference(&self.content)
     }
 
-    /// Whether it stays, and what it stands for with it.
+    /// Returns true if it stays, and keeps its snapshot in the storage.
     pub(crate) fn keeps(&self) -> bool {
         let policy = text(&self.content, "/spec/deletionPolicy");
         policy == DeletionPolicy::Retain.as_str() && !is_being_deleted(&self.content)
     }
 }
 
-/// Finds those of a backup that are of this kind; of VolumeSnapshots none that goes already. Calls `step` after each content that was asked
-/// about.
+/// Finds the orphans of this kind of a backup; contents of VolumeSnapshots that are being deleted already are left out.
+/// Calls `step` after each content that was asked about.
 ///
 /// # Errors
 /// [`CsiError`].
@@ -124,7 +124,7 @@ async fn of_groups(api: SnapshotApi<'_>, groups: &GroupTypes, backup_uid: &str) 
     Groups { api, groups }.contents(is_of_backup).await
 }
 
-/// Removes one; what it stands for goes with it, or stays, as this policy says. One that is gone is no error.
+/// Removes an orphan; its snapshot is deleted or stays, as this policy says. An orphan that is gone is no error.
 ///
 /// # Errors
 /// [`CsiError`].

@@ -1,4 +1,4 @@
-//! What became of the snapshots of a backup, as far as that is known, for those who take them and those who wait for them.
+//! Known outcomes of the snapshots of a backup, shared by the tasks that take them and the tasks that wait for them.
 
 use super::content::Content;
 use crate::facts::ClaimKey;
@@ -16,9 +16,9 @@ pub struct Taken {
     pub namespace: String,
     /// The name of its VolumeSnapshot.
     pub name: String,
-    /// What its VolumeSnapshotContent says.
+    /// The facts in its VolumeSnapshotContent.
     pub content: Content,
-    /// When its driver says that it was taken.
+    /// The time when it was taken, as its driver says.
     pub at: Option<Time>,
     /// The group that it was taken with, if any.
     pub group: Option<Arc<TakenGroup>>,
@@ -37,7 +37,7 @@ pub struct TakenGroup {
     pub snapshots: Vec<String>,
 }
 
-/// What becomes of the snapshot of a claim.
+/// The outcome of the snapshot of a claim.
 pub(super) type Outcome = Result<Arc<Taken>, Arc<str>>;
 
 /// The outcomes of all claims of which snapshots were begun.
@@ -55,7 +55,7 @@ struct All {
     operations: HashMap<ClaimKey, String>,
 }
 
-/// That somebody takes the snapshot of a claim, and will say what came of it.
+/// A promise to take the snapshot of a claim, and to give its outcome.
 #[derive(Debug)]
 pub(super) struct Promise {
     claim: ClaimKey,
@@ -64,7 +64,7 @@ pub(super) struct Promise {
 }
 
 impl Promise {
-    /// Says what came of it.
+    /// Gives the outcome.
     pub(super) fn keep(self, outcome: Outcome) {
         if let Ok(taken) = &outcome {
             let name = (taken.namespace.clone(), taken.name.clone());
@@ -87,7 +87,7 @@ impl Outcomes {
         Some(Promise { claim: claim.clone(), sender, outcomes: Arc::clone(self) })
     }
 
-    /// Whether the snapshot of a claim was begun.
+    /// Returns true if the snapshot of a claim was begun.
     pub(super) fn has_begun(&self, claim: &ClaimKey) -> bool {
         self.lock().begun.contains_key(claim)
     }
@@ -114,7 +114,7 @@ impl Outcomes {
         }
     }
 
-    /// What came of each claim.
+    /// The outcome for each claim.
     pub(super) fn reports(&self) -> BTreeMap<ClaimKey, Report> {
         let All { begun, operations, .. } = &*self.lock();
         let report = |claim: &ClaimKey, outcome: &Option<Outcome>| match outcome {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_claim_is_promised_once_and_what_came_of_it_is_found_by_claim_and_by_name() {
+    async fn each_claim_is_promised_once_and_found_by_claim_and_by_snapshot_name() {
         let outcomes = Arc::new(Outcomes::default());
         let promises = ["taken", "failed", "begun", "died"].map(|name| outcomes.promise(&claim(name)).unwrap());
         assert!(outcomes.promise(&claim("taken")).is_none());

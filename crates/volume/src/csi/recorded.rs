@@ -1,13 +1,13 @@
-//! What the volume information of a backup says of its CSI snapshots, for a backup whose archive is gone.
+//! Reads the CSI snapshots of a backup whose archive is gone from its volume information.
 
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
 use lifeboat_api::{Backup, label_value};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT};
 use serde_json::{Value, json};
 
-/// The VolumeSnapshotContents of the snapshots that a backup keeps in the storage, each with its claim, as its archive had them but
-/// for what only that knows: the annotations by which a driver is told its secrets, and of a group the snapshots of claims that are not
-/// in the backup. `uid` is what the files of the backup know it by.
+/// The VolumeSnapshotContents of the snapshots that a backup keeps in the storage, each with its claim, as its archive
+/// had them without facts that only the archive has: the annotations by which a driver is told its secrets, and of a
+/// group the snapshots of claims that are not in the backup. `uid` is the UID of the backup in its files.
 #[must_use]
 pub fn recorded_contents(volumes: &[BackupVolumeInfo], backup: &Backup, uid: &str) -> Vec<(String, Value)> {
     let contents = volumes.iter().filter(|volume| volume.backup_method == CSI_SNAPSHOT && !volume.snapshot_data_moved);
@@ -33,7 +33,7 @@ mod tests {
     use lifeboat_archive::volume_info::CsiSnapshotInfo;
 
     #[test]
-    fn what_is_recorded_of_a_snapshot_that_stays_in_the_storage_is_enough_to_delete_it() {
+    fn the_record_of_a_snapshot_in_the_storage_is_enough_to_delete_it() {
         let metadata = ObjectMeta { name: "nightly".to_owned(), ..ObjectMeta::default() };
         let backup = Backup { metadata, ..Backup::default() };
         let volume = |name: &str, handle: &str, group: &str| BackupVolumeInfo {

@@ -1,9 +1,9 @@
-//! Of which VolumeSnapshot a content is, or of which VolumeGroupSnapshot, as it says itself.
+//! Reads from a content the VolumeSnapshot, or VolumeGroupSnapshot, that it is of.
 
 use super::answer::text;
 use serde_json::Value;
 
-/// How a content names the object that it is of; each part is empty where it does not say that.
+/// The object that a content names as its own; each part is empty where the content does not give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reference<'a> {
     /// Its namespace.
@@ -29,7 +29,8 @@ impl<'a> Reference<'a> {
         Self { namespace: text(reference, "/namespace"), name: text(reference, "/name"), uid: text(reference, "/uid") }
     }
 
-    /// Whether an object of the same namespace and name is the one that is meant, not one that was made after it.
+    /// Returns true if an object of the same namespace and name is the one that is meant, not one that was made after
+    /// it.
     pub(crate) fn is_to(self, object: &Value) -> bool {
         self.uid.is_empty() || text(object, "/metadata/uid") == self.uid
     }

@@ -1,4 +1,4 @@
-//! What an error of a snapshot means for who waits for it. Pure.
+//! Decides by the error of a snapshot how long it is still waited for. Pure.
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -6,11 +6,11 @@ use tokio::time::Instant;
 /// The longest time that an error that can pass may stay while pods stand still.
 pub(crate) const FROZEN_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Codes of drivers that no later try changes: what is asked for is wrong, not possible, or not allowed.
+/// Codes of drivers that no later try changes: the request is wrong, not possible, or not allowed.
 const FINAL_CODES: [&str; 3] = ["InvalidArgument", "Unimplemented", "PermissionDenied"];
 
-/// Says whether the error that a controller or a driver writes into a status can never pass. They try again all the same, so what is not
-/// known counts as what can pass.
+/// Returns true if the error that a controller or a driver writes into a status can never pass. They try again all the
+/// same, so an unknown error counts as one that can pass.
 pub(crate) fn is_final(message: &str) -> bool {
     let has_code = |code: &&str| message.contains(&format!("code = {code} "));
     let lower = message.to_lowercase();
@@ -25,7 +25,7 @@ pub(crate) fn is_final(message: &str) -> bool {
 pub(crate) struct Patience {
     deadline: Instant,
     is_frozen: bool,
-    /// When the first error was seen: who shows another one after a moment without is not waited for anew.
+    /// The time when the first error was seen. An error that comes back after a moment without is not waited for anew.
     first: Option<Instant>,
     has_error: bool,
 }
@@ -44,7 +44,7 @@ impl Patience {
         }
     }
 
-    /// Says whether there was an error when it was looked last.
+    /// Returns true if there was an error at the last look.
     pub(crate) fn has_error(&self) -> bool {
         self.has_error
     }
@@ -57,7 +57,7 @@ impl Patience {
         }
     }
 
-    /// Says whether the wait is shorter than its deadline because of an error.
+    /// Returns true if the wait is shorter than its deadline because of an error.
     pub(crate) fn is_shortened(&self) -> bool {
         self.until() < self.deadline
     }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_can_pass_shortens_the_wait_while_pods_stand_still_and_no_flicker_lengthens_it() {
+    fn a_passing_error_shortens_the_wait_of_frozen_pods_and_flicker_does_not() {
         let now = Instant::now();
         let (late, soon) = (now + Duration::from_secs(600), now + FROZEN_PATIENCE);
         let mut frozen = Patience::new(late, true);

@@ -18,7 +18,8 @@ use std::collections::BTreeSet;
 /// lies in the storage. Where some are gone, because somebody has deleted them, the contents that have kept their snapshots are removed
 /// too. Gives what could not be removed, with the reason: it does no harm, and another call removes it.
 ///
-/// What the backup has begun and does not hold is left as it is: it goes with the backup, and the snapshots with it.
+/// Objects that the backup has begun and does not hold are left as they are: they are deleted with the backup, and
+/// their snapshots with them.
 pub async fn release_all(
     cluster: &Cluster,
     types: &SnapshotTypes,
@@ -77,7 +78,7 @@ pub async fn release_all(
     left
 }
 
-/// Removes contents whose VolumeSnapshots are gone, or whose groups, and leaves what they stand for.
+/// Removes contents whose VolumeSnapshots, or groups, are gone, and leaves their snapshots in the storage.
 async fn release_orphans(api: SnapshotApi<'_>, kind: Kind, backup_uid: &str, held: &HeldSnapshots) -> Vec<Left> {
     let is_held = |orphan: &Orphan| match kind {
         Kind::Snapshot => held.contents.contains(orphan.name()),

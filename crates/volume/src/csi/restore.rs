@@ -29,10 +29,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
-/// What a restore knows of the snapshots of its backup.
+/// The snapshots of the backup, as far as its restore knows them.
 #[derive(Clone)]
 pub struct SnapshotsOfBackup {
-    /// Whether the backup holds an object.
+    /// Tells whether the backup holds an object.
     pub holds: Arc<dyn Fn(&ObjectKey) -> bool + Send + Sync>,
     /// Claims whose snapshot failed when the backup was made: nothing is restored from one.
     pub failed: BTreeSet<ClaimKey>,
@@ -101,7 +101,7 @@ pub fn without_restored_names(object: &Value) -> Option<Value> {
     })
 }
 
-/// Whether the user wants no volumes from snapshots.
+/// Returns true if the user wants no volumes from snapshots.
 fn leaves_volumes(restore: &Restore) -> bool {
     restore.spec.restore_pvs == Some(false)
 }
@@ -124,7 +124,7 @@ struct ClaimAction {
     cluster: Cluster,
     claims: Option<Arc<ApiResource>>,
     storage_classes: Option<Arc<ApiResource>>,
-    /// Whether the cluster serves VolumeSnapshots.
+    /// True when the cluster serves VolumeSnapshots.
     is_served: bool,
     snapshots: SnapshotsOfBackup,
     /// The provisioners of storage classes that were asked for; `None` for a class that is not there.
@@ -132,7 +132,7 @@ struct ClaimAction {
 }
 
 impl ClaimAction {
-    /// Whether a claim of the name is in the cluster and stays there.
+    /// Returns true if a claim of the name is in the cluster and stays there.
     async fn stays(&self, namespace: &str, name: &str) -> Result<bool, ActionError> {
         let Some(claims) = &self.claims else { return Ok(false) };
         Ok(self.cluster.get(claims, Some(namespace), name).await.map_err(failed)?.is_some_and(|claim| stays(&claim)))
@@ -181,7 +181,8 @@ impl ClaimAction {
     }
 }
 
-/// Whether a claim is not being deleted. In the place of one that is, another is made, which is to have the data.
+/// Returns true if a claim is not being deleted. In the place of one that is, another is made, which is to have the
+/// data.
 fn stays(claim: &[u8]) -> bool {
     let deleted = |claim: &Value| !claim["metadata"]["deletionTimestamp"].is_null();
     serde_json::from_slice::<Value>(claim).is_ok_and(|claim| !deleted(&claim))
@@ -235,11 +236,12 @@ impl RestoreItemAction for ClaimAction {
     }
 }
 
-/// Why nothing can be restored from a snapshot, and what to do.
+/// The reason for which nothing can be restored from a snapshot, and advice.
 const UNTAKEN: &str = "its driver had not taken it when the backup was made, so it holds no data; restore from another backup, or without \
                        it (--restore-volumes=false)";
 
-/// `velero.io/csi-volumesnapshot-restorer`: a VolumeSnapshot stands for what is in the storage, instead of asking for a new snapshot.
+/// `velero.io/csi-volumesnapshot-restorer`: binds a VolumeSnapshot to the snapshot in the storage, instead of asking
+/// for a new snapshot.
 ///
 /// compat: also those of users get another name, and their contents the policy Retain.
 struct SnapshotAction;
@@ -318,7 +320,8 @@ impl RestoreItemAction for ClassAction {
     }
 }
 
-/// `velero.io/csi-volumesnapshotcontent-restorer`: a content names what is in the storage, and leaves it there when it goes.
+/// `velero.io/csi-volumesnapshotcontent-restorer`: a content names the snapshot in the storage, and leaves it there
+/// when it is deleted.
 struct ContentAction {
     cluster: Cluster,
     types: Option<SnapshotTypes>,
@@ -389,8 +392,8 @@ impl RestoreItemAction for ContentAction {
     }
 }
 
-/// `lifeboat.io/csi-volumegroupsnapshot-restorer`: a group that was taken is not asked for again. Its members come back by themselves, and what
-/// stands for it is made where that is needed.
+/// `lifeboat.io/csi-volumegroupsnapshot-restorer`: a group that was taken is not asked for again. Its members come back
+/// by themselves, and a content for the group is made where that is needed.
 struct GroupAction;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Which Secret an object names for its driver.
+//! Finds the Secret that an object names for its driver.
 
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;

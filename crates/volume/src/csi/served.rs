@@ -1,7 +1,7 @@
-//! Whether a cluster serves snapshots, where a wrong "no" would lose some.
+//! Tells whether a cluster serves snapshots, where a wrong "no" would lose some.
 //!
-//! [`SnapshotTypes::of`] takes what one discovery has found. That of an API server that has just begun to answer lacks types that are
-//! there, and that of a server with a broken part names them as failures.
+//! [`SnapshotTypes::of`] takes the result of one discovery. An API server that has just begun to answer lacks types
+//! that are there, and a server with a broken part names them as failures.
 
 use super::error::CsiError;
 use super::objects::{GROUP_SNAPSHOT_API, SNAPSHOT_API, SnapshotTypes};
@@ -30,7 +30,7 @@ pub async fn served_by(cluster: &Cluster, catalog: &Catalog) -> Result<Option<Sn
     Ok(types)
 }
 
-/// What a discovery says of the types of snapshots.
+/// The types of snapshots in the result of a discovery.
 fn discovered(catalog: &Catalog) -> Result<Option<SnapshotTypes>, CsiError> {
     let types = SnapshotTypes::of(catalog);
     let lacks = |group: &str| match &types {
@@ -66,7 +66,7 @@ mod tests {
     use lifeboat_object::DiscoveryFailure;
 
     #[test]
-    fn a_type_that_was_not_found_is_none_that_is_not_there_when_its_group_did_not_answer() {
+    fn a_missing_type_is_not_absent_when_its_group_did_not_answer() {
         let single = ["volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"];
         let groups = ["volumegroupsnapshots", "volumegroupsnapshotcontents", "volumegroupsnapshotclasses"];
         let of = |group: &str, names: [&str; 3]| names.map(|name| Arc::new(ApiResource::new(group, "v1", name, "Any")));

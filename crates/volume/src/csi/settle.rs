@@ -1,4 +1,5 @@
-//! Lets the status of a content that was made for what is in the storage say what that is, and deletes by one.
+//! Puts the handle of a snapshot or group into the status of a content that was made for it, and deletes by such a
+//! content.
 
 use super::answer::{is_being_deleted, text};
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
@@ -8,19 +9,19 @@ use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Between two looks at a content that the csi-snapshotter is to look at, at first and at most.
+/// The first and the longest pause between two looks at a content that the csi-snapshotter is to look at.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
-/// Between two looks at a content that its driver is to delete, at first and at most.
+/// The first and the longest pause between two looks at a content that its driver is to delete.
 const PAUSES_OF_DELETION: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
-/// What came of a deletion.
+/// The result of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Deletion {
     /// The content is still there.
     Left(Value),
     /// It is gone.
     Done {
-        /// Whether the driver had shown before that it knows what the content stands for.
+        /// True when the driver had shown before that it knows the snapshot, or group, behind the content.
         was_seen: bool,
     },
 }
@@ -32,14 +33,14 @@ pub(crate) struct ContentOf<'a> {
     pub(crate) resource: &'a ApiResource,
     /// Its name.
     pub(crate) name: &'a str,
-    /// The field of its status that says what it stands for.
+    /// The field of its status with the handle of that snapshot or group.
     pub(crate) field: &'static str,
     /// The driver's name of that.
     pub(crate) handle: &'a str,
 }
 
 impl ContentOf<'_> {
-    /// Whether the status says so.
+    /// Returns true if the status has the handle.
     fn is_said(&self, content: &Value) -> bool {
         text(content, &format!("/status/{}", self.field)) == self.handle
     }
@@ -51,8 +52,8 @@ impl ContentOf<'_> {
 /// A csi-snapshotter asks the driver when it sees a content for the first time, and writes the whole status when that fails. So its
 /// answer is waited for, for so long: there may be none.
 ///
-/// Gives whether the driver has shown that it knows what the content stands for, by when it was made or its size: a csi-snapshotter whose
-/// driver lists no snapshots takes every name for that of one.
+/// Returns true if the driver has shown that it knows the snapshot or group, by its creation time or size: a
+/// csi-snapshotter whose driver lists no snapshots takes every name for that of one.
 ///
 /// # Errors
 /// [`ClusterError`]. A content that is gone is none.
@@ -76,7 +77,7 @@ pub(crate) async fn say_handle(cluster: &Cluster, of: ContentOf<'_>, within: Dur
     }
 }
 
-/// Whether a driver has said of what a content stands for more than its name.
+/// Returns true if a driver has told more of the snapshot behind a content than its name.
 fn is_known(content: &Value) -> bool {
     let number = |pointer: &str| content.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
     number("/status/restoreSize") > 0
@@ -93,8 +94,8 @@ pub(crate) fn temporary_name(backup_uid: &str, driver: &str, handle: &str) -> St
 
 /// Deletes a content that was made for a snapshot, or for a group of them, and waits until its driver has deleted that, for so long.
 ///
-/// A csi-snapshotter lets a content go without a word to the driver when the status does not say what it stands for, and one that was
-/// slow to answer may take that out of the status again: it is put there until the content is gone.
+/// A csi-snapshotter lets a content go without a word to the driver when the status has no handle, and one that was
+/// slow to answer may take the handle out of the status again: it is put there until the content is gone.
 ///
 /// # Errors
 /// [`ClusterError`].

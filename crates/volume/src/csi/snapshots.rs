@@ -32,10 +32,10 @@ use tokio::time::{Instant, sleep};
 
 /// Snapshots of each line that are asked for and not taken yet, at once.
 const AT_ONCE: usize = 256;
-/// Between questions for the content of a snapshot that was taken.
+/// The pause between questions for the content of a snapshot that was taken.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
-/// What the snapshots are of.
+/// The backup that the snapshots are taken for.
 #[derive(Clone, Debug)]
 pub struct CsiBackup {
     /// The backup, with its UID.
@@ -87,7 +87,7 @@ impl CsiSnapshots {
         SnapshotApi { cluster: &self.cluster, types: &self.of.types }
     }
 
-    /// What is said of all snapshots of the backup in the cluster. Read once, and as old as that: make new [`CsiSnapshots`] to look again.
+    /// All snapshots of the backup in the cluster. They are read once: make new [`CsiSnapshots`] to read them again.
     pub(crate) async fn look(&self) -> Result<&Look, ActionError> {
         let look = || async { Look::take(self.api(), &self.of.backup).await.map_err(failed) };
         // An error too: as many as ask would ask again.
@@ -106,7 +106,8 @@ impl CsiSnapshots {
         self.operation.journal.item(Severity::Warning, content, message, Some(&error.to_string()));
     }
 
-    /// Begins to take a snapshot of a claim, unless that was done before. `class` is what a policy names, or empty.
+    /// Begins to take a snapshot of a claim, unless that was done before. `class` is the class that a policy names, or
+    /// empty.
     pub fn begin(&self, claim: &Claim, line: Line, driver: &str, class: &str) {
         let Some(promise) = self.promise(&claim.key) else { return };
         let (this, claim, driver, class) = (self.clone(), claim.clone(), driver.to_owned(), class.to_owned());
@@ -133,7 +134,7 @@ impl CsiSnapshots {
         self.shared.places.take(line).await
     }
 
-    /// Whether the snapshot of a claim was begun.
+    /// Returns true if the snapshot of a claim was begun.
     #[must_use]
     pub fn has_begun(&self, claim: &ClaimKey) -> bool {
         self.shared.outcomes.has_begun(claim)
@@ -155,7 +156,7 @@ impl CsiSnapshots {
         self.shared.outcomes.note_operation(namespace, name, operation);
     }
 
-    /// What came of each claim of which a snapshot was begun.
+    /// The outcome for each claim of which a snapshot was begun.
     #[must_use]
     pub fn reports(&self) -> BTreeMap<ClaimKey, Report> {
         self.shared.outcomes.reports()
@@ -167,7 +168,7 @@ impl CsiSnapshots {
         self.shared.outcomes.taken()
     }
 
-    /// Whether groups may be in the cluster that were not taken, whatever became of their claims.
+    /// Returns true if groups may be in the cluster that were not taken, whatever became of their claims.
     #[must_use]
     pub fn may_have_left_groups(&self) -> bool {
         !lock(&self.shared.left_groups).is_empty()
@@ -178,7 +179,7 @@ impl CsiSnapshots {
         lock(&self.shared.left_groups).insert((namespace.to_owned(), name.to_owned()));
     }
 
-    /// The groups that are told to keep what they stand for.
+    /// The groups that are set to retain their snapshots.
     pub(super) fn kept_groups(&self) -> &KeptGroups {
         &self.shared.kept_groups
     }
@@ -225,7 +226,7 @@ impl CsiSnapshots {
         }
     }
 
-    /// Removes what was begun and failed. Where that fails too, the sweep of the backup does it.
+    /// Removes objects that were begun and failed. Where that fails too, the sweep of the backup does it.
     async fn give_up(&self, namespace: &str, name: &str) {
         if (self.operation.fence)().is_err() {
             // Who has taken the backup over has taken up what is there.
@@ -244,7 +245,7 @@ impl CsiSnapshots {
         self.shared.classes.get_or_try_init(load).await
     }
 
-    /// What follows the objects of a type, those of this namespace among them.
+    /// The follower of the objects of a type, this namespace included.
     pub(super) fn followed(&self, resource: &Arc<ApiResource>, namespace: &str) -> Arc<Followed> {
         let mut all = lock(&self.shared.followed);
         let followed = all.entry(resource.group_resource()).or_insert_with(|| {
@@ -258,8 +259,8 @@ impl CsiSnapshots {
         Arc::clone(followed)
     }
 
-    /// Creates an object, or finds the one that an attempt before has created, and gives its UID. One that is being removed is waited
-    /// for.
+    /// Creates an object, or finds the one that an attempt before has created, and gives its UID. An object that is
+    /// being removed is waited for.
     pub(super) async fn create(&self, wanted: ToCreate<'_>, deadline: Instant) -> Result<String, CsiError> {
         let ToCreate { resource, namespace, name, body, is_it } = wanted;
         let place = || format!("{} {namespace}/{name}", resource.kind);
@@ -358,7 +359,7 @@ pub(super) struct ToCreate<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) body: Bytes,
-    /// Whether an object of its name that says that it is of the backup is the wanted one.
+    /// Returns true if an object of its name that says that it is of the backup is the wanted one.
     pub(super) is_it: &'a (dyn Fn(&Value) -> bool + Sync),
 }
 
@@ -378,7 +379,7 @@ impl Created<'_> {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// That somebody has deleted it.
+    /// The error that somebody has deleted it.
     pub(super) fn gone(&self) -> Waited {
         Waited::Failed(CsiError::Deleted(format!("{} {}", self.what, self.place())))
     }
@@ -392,7 +393,7 @@ enum Turn {
     Gone,
     /// It is refused for good; what is said of it.
     Refused(String),
-    /// Whether it has an error that can pass.
+    /// It has an error that can pass (true), or has none any more.
     Error(bool),
 }
 
@@ -413,17 +414,17 @@ impl Turn {
     }
 }
 
-/// What an object is bound to that was taken.
+/// The content that a taken object is bound to.
 pub(super) struct BoundTo {
     /// The name of the content.
     pub(super) content: String,
-    /// When its driver says that it was taken.
+    /// The time when it was taken, as its driver says.
     pub(super) at: Option<Time>,
 }
 
-/// Why something was not taken.
+/// The reason for which something was not taken.
 pub(super) enum Waited {
-    /// Not in time; what is said of it.
+    /// It was not taken in time; with the controller's message.
     TimedOut(String),
     /// It is refused for good; what is said of it.
     Refused(String),

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long the csi-snapshotter may take to look at a stub.
+/// The longest time that the csi-snapshotter may take to look at a stub.
 const LOOKED: Duration = Duration::from_secs(5);
 
 /// The name of the stub of a group, as Velero names it.
@@ -64,7 +64,7 @@ const SECRET: [(&str, &str); 2] = [
     ),
 ];
 
-/// What a stub is made for.
+/// The snapshots that a stub is made for.
 #[derive(Clone, Copy, Debug)]
 pub struct StubOf<'a> {
     /// The namespace into which the VolumeSnapshots are restored.
@@ -128,7 +128,7 @@ pub async fn stubs(
     Ok(out)
 }
 
-/// How far a VolumeSnapshot of a group is in a cluster that serves no groups.
+/// The readiness of a VolumeSnapshot of a group in a cluster that serves no groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// It is ready, becomes so without help, or is gone: nobody has to do anything for it.

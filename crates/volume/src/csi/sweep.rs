@@ -1,4 +1,5 @@
-//! Removes what a backup has begun and nobody will use: snapshots of a cancelled one, of one that failed, of an attempt before.
+//! Removes objects that a backup has begun and nobody will use: snapshots of a cancelled or failed backup, or of an
+//! earlier attempt.
 
 use super::answer::text;
 use super::api::{SnapshotApi, each, selected};
@@ -16,12 +17,13 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What could not be removed, by name, and why.
+/// An object that could not be removed, by name, and the reason.
 pub type Left = (String, CsiError);
 
-/// Removes all VolumeSnapshots and VolumeGroupSnapshots of a backup, but those that are to be kept, and what they stand for in the
-/// storage; also the contents of those that somebody else has deleted. Gives the namespaces and names of those that could not be, with the
-/// reason. Calls `step` after each that was removed or asked about, whatever came of it.
+/// Removes all VolumeSnapshots and VolumeGroupSnapshots of a backup, but those that are to be kept, with their
+/// snapshots in the storage; also the contents of those that somebody else has deleted. Gives the namespaces and names
+/// of objects that could not be removed, with the reason. Calls `step` after each object that was removed or asked
+/// about, whatever the result.
 ///
 /// # Errors
 /// When some cannot be listed; the others are removed all the same.
@@ -49,7 +51,7 @@ pub async fn remove_all(
     Ok(left)
 }
 
-/// Of which backup what is removed, and what not.
+/// The backup whose objects are removed, and the objects that are kept.
 #[derive(Clone, Copy)]
 struct Of<'a> {
     backup_uid: &'a str,
@@ -97,7 +99,7 @@ async fn remove_snapshots(api: SnapshotApi<'_>, of: Of<'_>) -> Result<Vec<Left>,
     Ok(left)
 }
 
-/// Removes what keeps what it stands for though the object that it is of is gone.
+/// Removes contents that keep their snapshots though their VolumeSnapshot or group is gone.
 async fn remove_orphans(api: SnapshotApi<'_>, kind: Kind, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
     let mut orphans = orphans(api, kind, of.backup_uid, of.step).await?;
     let is_kept = |orphan: &Orphan| (of.is_kept)(orphan.reference().namespace, orphan.reference().name);
@@ -123,7 +125,8 @@ async fn objects_of_backup(
     found(api, resource, backup_uid, None).await
 }
 
-/// How many VolumeSnapshots, their contents, and VolumeGroupSnapshots in the cluster say that they are of a backup.
+/// Counts the VolumeSnapshots, their contents, and the VolumeGroupSnapshots in the cluster whose labels name this
+/// backup.
 ///
 /// # Errors
 /// When they cannot be listed.

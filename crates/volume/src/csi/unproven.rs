@@ -14,20 +14,20 @@ pub struct UnprovenSnapshot {
     pub driver: String,
     /// The driver's name of it.
     pub handle: String,
-    /// Namespace and name of the VolumeSnapshot that stood for it.
+    /// Namespace and name of its VolumeSnapshot.
     pub snapshot: String,
-    /// Why it is not known, for people.
+    /// The reason for which it is not known, for people.
     pub why: String,
 }
 
-/// Those that the deletion of a backup has come upon.
+/// Unproven snapshots that the deletion of a backup has found so far. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Unproven {
     all: Arc<Mutex<Vec<UnprovenSnapshot>>>,
 }
 
 impl Unproven {
-    /// Takes those that were found so far, each once.
+    /// Takes the snapshots that were found so far, each once.
     #[must_use]
     pub fn take(&self) -> Vec<UnprovenSnapshot> {
         let mut all = std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner));
@@ -36,7 +36,7 @@ impl Unproven {
         all
     }
 
-    /// Adds what an archived content stands for, by this name of the driver's.
+    /// Adds the snapshot of an archived content, by this name of the driver's.
     pub(crate) fn add(&self, content: &Value, handle: &str, why: String) {
         let Reference { namespace, name, .. } = Reference::to_snapshot(content);
         let snapshot = if name.is_empty() { String::new() } else { format!("{namespace}/{name}") };
@@ -46,19 +46,19 @@ impl Unproven {
     }
 }
 
-/// That a driver has said OK to the deletion of what it may not know.
+/// The reason when a driver has said OK to the deletion of a snapshot that it may not know.
 pub(crate) fn not_seen_before() -> String {
     "the backup is of another cluster, and the driver says that the snapshot is gone without having shown that it knew it: when the driver \
      here does not reach the storage of that cluster, the snapshot is there still"
         .to_owned()
 }
 
-/// That an object of somebody else stands for it, which stays.
+/// The reason when an object of somebody else is of the same snapshot, so that both stay.
 pub(crate) fn used_by(kind: &str, namespace: &str, name: &str) -> String {
     format!("the {kind} {namespace}/{name}, which is not this backup's, stands for the same snapshot, and both stay")
 }
 
-/// That nothing but the name of the backup says whose it is, and it stays.
+/// The reason when nothing but the name of the backup says whose a snapshot is, so that it stays.
 pub(crate) fn only_named() -> String {
     "it has the name of this backup, and not its UID as the other snapshots that the backup has taken: it may be of an earlier backup of \
      this name, and stays"

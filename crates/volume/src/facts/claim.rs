@@ -1,4 +1,4 @@
-//! What is read of a PersistentVolumeClaim.
+//! Facts about a PersistentVolumeClaim.
 
 use lifeboat_object::{GroupResource, Item, ObjectKey, Text, view};
 use serde::Deserialize;
@@ -93,7 +93,7 @@ struct StatusView {
 }
 
 impl Claim {
-    /// Reads a claim; of one that is shaped otherwise only what its head says is known.
+    /// Reads a claim; of a claim of another shape only the facts of its head are known.
     #[must_use]
     pub fn of(item: &Item) -> Self {
         let View { metadata, spec, status } = view(&item.body).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is read of the volumes of a pod.
+//! Facts about the volumes of a pod.
 
 use super::source::SourceView;
 use lifeboat_object::{Item, Text, view};
@@ -12,7 +12,7 @@ pub struct Pod {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Whether it has a node and the phase `Running`, and is not being deleted.
+    /// True when it has a node and the phase `Running`, and is not being deleted.
     pub is_running: bool,
     /// Its volumes, without those whose data is elsewhere anyway: of Secrets, ConfigMaps, the downward API, projected ones, and
     /// paths of the node.
@@ -26,15 +26,15 @@ pub struct PodVolume {
     pub name: String,
     /// Its claim, in the pod's namespace.
     pub claim: Option<String>,
-    /// What policies ask of a volume that has no claim; boxed, because few have it.
+    /// The facts for policies about a volume that has no claim; boxed, because few have it.
     pub facts: Option<Box<VolumeFacts>>,
-    /// Whether the annotation `backup.velero.io/backup-volumes` lists it.
+    /// True when the annotation `backup.velero.io/backup-volumes` lists it.
     pub is_opted_in: bool,
-    /// Whether the annotation `backup.velero.io/backup-volumes-excludes` lists it.
+    /// True when the annotation `backup.velero.io/backup-volumes-excludes` lists it.
     pub is_opted_out: bool,
-    /// Whether a container that is no init container mounts it.
+    /// True when a container that is no init container mounts it.
     pub is_mounted: bool,
-    /// Whether a container that is no init container uses it as a block device.
+    /// True when a container that is no init container uses it as a block device.
     pub is_device: bool,
 }
 
@@ -92,7 +92,7 @@ struct StatusView {
 const ELSEWHERE: [&str; 5] = ["hostPath", "secret", "configMap", "projected", "downwardAPI"];
 
 impl Pod {
-    /// Reads a pod; one that is shaped otherwise has no volumes.
+    /// Reads a pod; a pod of another shape has no volumes.
     #[must_use]
     pub fn of(item: &Item) -> Self {
         let View { metadata, spec, status } = view(&item.body).unwrap_or_default();

@@ -14,7 +14,7 @@ pub(crate) struct SourceView {
     pub(crate) volume_type: &'static str,
     pub(crate) nfs: Option<NfsView>,
     pub(crate) csi: Option<CsiView>,
-    /// Of a volume of a pod.
+    /// The name of a volume of a pod.
     pub(crate) name: String,
     /// The claim of a volume of a pod.
     pub(crate) claim: Option<String>,
@@ -60,7 +60,7 @@ struct ClaimRefView {
 }
 
 impl SourceView {
-    /// What policies ask of the source.
+    /// The facts about the source for policies.
     pub(crate) fn facts(&self) -> VolumeFacts {
         let csi = |csi: &CsiView| {
             let attributes = csi.volume_attributes.iter().flatten();

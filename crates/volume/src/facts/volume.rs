@@ -1,4 +1,4 @@
-//! What is read of a PersistentVolume.
+//! Facts about a PersistentVolume.
 
 use super::claim::ClaimKey;
 use super::source::SourceView;
@@ -18,11 +18,11 @@ pub struct PersistentVolume {
     pub reclaim_policy: String,
     /// The claim that it is bound to, or kept for.
     pub claim: Option<ClaimKey>,
-    /// Whether that claim is gone, and the volume stays.
+    /// True when that claim is gone, and the volume stays.
     pub is_released: bool,
     /// The CSI driver's name of it; empty when it is of none.
     pub handle: String,
-    /// What policies ask of it; without the parts of its claim.
+    /// The facts about it for policies; without the parts of its claim.
     pub facts: VolumeFacts,
 }
 
@@ -47,7 +47,7 @@ struct MetadataView {
 }
 
 impl PersistentVolume {
-    /// Reads a volume; of one that is shaped otherwise only the name is known.
+    /// Reads a volume; of a volume of another shape only the name is known.
     #[must_use]
     pub fn of(item: &Item) -> Self {
         let View { metadata, spec, status } = view(&item.body).unwrap_or_default();

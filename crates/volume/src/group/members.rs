@@ -26,7 +26,7 @@ pub(crate) struct Label<'a> {
 /// The claims with the label of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Labelled<'a> {
-    /// Those whose snapshots are wanted.
+    /// Claims whose snapshots are wanted.
     pub(crate) members: Vec<Member<'a>>,
     /// All others.
     pub(crate) others: Vec<Member<'a>>,

@@ -1,10 +1,10 @@
-//! What follows for the claims of a group, and what people are told, when it is decided whether the group can be snapshotted. Pure.
+//! Applies the decision about a group to its claims, and tells people of it. Pure.
 
 use crate::verdict::{Group, GroupTrouble, Verdict, Way, Why};
 use lifeboat_object::first_names;
 
-/// Brings into what is to be done with a claim whether its group can be snapshotted, with which class: without one it is not snapshotted, or
-/// by itself where the backup allows that.
+/// Applies the decision about its group to a claim: the class with which the group is snapshotted, or that it cannot
+/// be. Then the claim is not snapshotted, or by itself where the backup allows that.
 pub(crate) fn settle_claim(
     verdict: &mut Verdict,
     value: &str,
@@ -27,12 +27,12 @@ pub(crate) fn settle_claim(
     }
 }
 
-/// That claims of a group have their snapshots by themselves, and why.
+/// A message that claims of a group have their snapshots by themselves, and why.
 pub(crate) fn fallback_note(names: &[String], why: &str) -> String {
     format!("the snapshots of {} are of different moments: {why} (volumeGroupFallback is single)", first_names(names))
 }
 
-/// That a group takes claims along that nobody wants.
+/// A message that a group takes claims along that nobody wants.
 pub(crate) fn beside_note(value: &str, label: &str, names: &[String]) -> String {
     format!(
         "the group {value} takes volumes of claims along that this backup does not snapshot, because they have the label {label} too: {}; \

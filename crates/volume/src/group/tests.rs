@@ -44,7 +44,7 @@ fn a_class_is_chosen_by_its_label_only_when_that_says_true() {
 
 /// The rows of backup.md 3.7 step 4, each against those below it.
 #[test]
-fn the_first_that_names_a_class_chooses_it_and_it_must_be_one_of_the_driver() {
+fn the_first_named_class_is_chosen_and_must_be_one_of_the_driver() {
     let all = [
         class("a", "d.example", false),
         class("b", "d.example", false),
@@ -228,7 +228,7 @@ fn claims_of_a_group_are_snapshotted_together_or_not_at_all() {
 }
 
 #[test]
-fn claims_of_a_group_that_cannot_be_are_snapshotted_by_themselves_where_that_is_allowed() {
+fn claims_of_an_impossible_group_are_snapshotted_singly_where_allowed() {
     let (verdicts, notes) = settled(&Flags { falls_back: true, ..flags() });
     let odd = of(&verdicts, "o");
     assert_eq!(odd.way, Way::CsiSnapshot { class: String::new(), group: None });

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Calls of one snapshotter at once, in each line.
 pub(crate) const AT_ONCE: usize = 16;
-/// How long a question may take, and a deletion. Who calls programs has a shorter limit of its own, and ends those that hang.
+/// The longest time for a question, and for a deletion. An implementation that calls programs has a shorter limit of
+/// its own, and ends programs that hang.
 const ANSWER: Duration = Duration::from_secs(3600);
 
 /// A location with its snapshotter.
@@ -23,11 +24,11 @@ pub(crate) struct Location {
     places: Places,
 }
 
-/// A snapshot or volume that was not made, as far as is known.
+/// A snapshot or volume that was not made, as far as it is known.
 #[derive(Debug)]
 pub(crate) struct NotMade {
     pub(crate) error: ActionError,
-    /// Whether it may be there all the same: nobody said that it is not.
+    /// True when it may be there all the same: nobody said that it is not.
     pub(crate) may_exist: bool,
 }
 
@@ -40,7 +41,7 @@ impl Location {
         }
     }
 
-    /// What people call it.
+    /// Its name for people.
     pub(crate) fn called(&self) -> String {
         format!("{} of the location {}", self.snapshotter.name(), self.name)
     }
@@ -54,7 +55,8 @@ impl Location {
         }
     }
 
-    /// Asks it something, again as long as that can help. What it is asked has no effect, or the same one twice.
+    /// Asks the snapshotter something, again as long as that can help. The question has no effect, or the same one
+    /// twice.
     pub(crate) async fn ask<T, F>(
         &self,
         line: Line,
@@ -138,7 +140,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Mutex;
 
-    /// What a call comes to; `None` for one that never answers.
+    /// The result of a call; `None` for one that never answers.
     type Answer = Option<Result<&'static str, ActionError>>;
 
     /// Answers each call so, the last one for ever.

@@ -1,4 +1,5 @@
-//! What is noted of snapshots and volumes before and after they are made. The format is `docs/formats/checkpoint.md`.
+//! Notes about snapshots and volumes, written before and after they are made. The format is
+//! `docs/formats/checkpoint.md`.
 
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_operation::{Records, RecordsError};
@@ -10,18 +11,18 @@ use std::sync::Arc;
 
 /// A note of one kind.
 pub(crate) trait Note: Serialize + DeserializeOwned {
-    /// What the keys of these notes begin with.
+    /// The start of the keys of these notes.
     const PREFIX: &'static str;
 
     /// The rest of its key.
     fn rest_of_key(&self) -> String;
 }
 
-/// That an attempt of a backup may have taken a snapshot, or has.
+/// A note that an attempt of a backup may have taken a snapshot, or has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SnapshotNote {
-    /// Which attempt.
+    /// The number of the attempt.
     pub attempt: u32,
     /// The name of the PersistentVolume.
     pub persistent_volume: String,
@@ -36,7 +37,7 @@ pub struct SnapshotNote {
 }
 
 impl SnapshotNote {
-    /// What the keys of these notes begin with, and of no others.
+    /// The start of the keys of these notes, and of no others.
     pub const KEYS: &'static str = "snapshot-";
 }
 
@@ -49,7 +50,7 @@ impl Note for SnapshotNote {
     }
 }
 
-/// That a restore may have made a volume from a snapshot, or has.
+/// A note that a restore may have made a volume from a snapshot, or has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct VolumeNote {
@@ -68,7 +69,7 @@ pub(crate) struct VolumeNote {
     /// The provider's name of the volume; empty as long as it is not known whether there is one.
     #[serde(rename = "volumeID", skip_serializing_if = "String::is_empty")]
     pub(crate) volume_id: String,
-    /// How many may have been made before, by runs that were cut off before they had heard the name.
+    /// The number of volumes that may have been made before, by runs that were cut off before they had the name.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) unheard: u32,
 }

@@ -1,4 +1,4 @@
-//! Deletes native snapshots: those that a backup has taken and nobody can restore from, and those of a backup that is deleted.
+//! Deletes native snapshots: those that nobody can restore from, and those of a backup that is deleted.
 
 use super::location::Location;
 use super::note::{Notes, SnapshotNote};
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// Snapshots that are deleted at once, over all locations.
 const AT_ONCE: usize = 64;
 
-/// What came of deleting the snapshots that are noted.
+/// The result of deleting the snapshots that are noted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     /// Snapshots that are not deleted; their notes stay.
@@ -26,14 +26,14 @@ pub struct Removal {
 /// A snapshot that is not deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// What is noted of it.
+    /// The note about it.
     pub note: SnapshotNote,
-    /// Why; empty when it is not known whether it exists.
+    /// The reason; empty when it is not known whether it exists.
     pub why: String,
 }
 
 impl Left {
-    /// What a person must know of it.
+    /// The message for people about it.
     #[must_use]
     pub fn tell(&self, backup: &str) -> String {
         let SnapshotNote { persistent_volume, location, volume_id, snapshot_id, .. } = &self.note;
@@ -112,7 +112,7 @@ pub async fn delete_recorded(
     some_at_once(taken.map(|snapshot| deleting.delete_one(snapshot).boxed()).collect()).await
 }
 
-/// What these come to, in their order.
+/// Runs these works, some at once, and gives their results in their order.
 async fn some_at_once<T>(works: Vec<BoxFuture<'_, Option<T>>>) -> Vec<T> {
     let ended: Vec<Option<T>> = futures::stream::iter(works).buffered(AT_ONCE).collect().await;
     ended.into_iter().flatten().collect()
@@ -131,7 +131,8 @@ pub(crate) fn tell_note_stays(operation: &Operation, snapshot: &str, error: &Rec
 struct Deleting<'a> {
     operation: &'a Operation,
     locations: Vec<Location>,
-    /// What is deleted goes also when the operation was cancelled: that is why it goes.
+    /// A token that is never cancelled: snapshots are deleted also when the operation was cancelled, for that is the
+    /// reason to delete them.
     goes_on: CancellationToken,
 }
 
@@ -188,7 +189,7 @@ pub(crate) async fn delete(
     deleted.await.map_err(|e| format!("{}: {e}", location.called()))
 }
 
-/// That there is no snapshotter of a location.
+/// A message that a location has no snapshotter.
 pub(crate) fn missing(location: &str) -> String {
     format!(
         "there is no snapshotter of the volume snapshot location {location}: make the VolumeSnapshotLocation of that name again, and add \

@@ -24,28 +24,28 @@ use tokio_util::sync::CancellationToken;
 
 /// Volumes of each line whose PersistentVolumes are in memory at once, over all locations.
 const IN_MEMORY: usize = 256;
-/// How long calls that may have an effect are waited for when the backup is broken off.
+/// The longest wait for calls that may have an effect when the backup is broken off.
 const GRACE: Duration = Duration::from_secs(5);
-/// Why a snapshot is not there whose turn did not come.
+/// The reason for which a snapshot is missing whose turn did not come.
 const ENDED: &str = "the backup ended before it was taken";
 
-/// What the snapshots are of.
+/// The attempt at a backup that the snapshots are taken for.
 #[derive(Clone, Debug)]
 pub struct NativeBackup {
     /// The backup, with its labels and its UID.
     pub backup: Backup,
-    /// Which attempt at it this is.
+    /// The number of the attempt.
     pub attempt: u32,
 }
 
-/// That a snapshotter says that no call of it can succeed: the backup ends with that.
+/// A snapshotter's message that no call of it can succeed: the backup ends with that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeRefusal {
     /// The snapshotter and its location, for people.
     pub snapshotter: String,
     /// The PersistentVolume.
     pub volume: ObjectKey,
-    /// Why.
+    /// The snapshotter's message.
     pub message: String,
 }
 
@@ -53,14 +53,14 @@ pub struct NativeRefusal {
 #[derive(Clone)]
 pub struct NativeSnapshots {
     inner: Arc<Inner>,
-    /// Not a part of what the tasks hold: they end with the last of these.
+    /// The tasks, which do not hold this value themselves: they end with its last clone.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
 struct Inner {
     operation: Operation,
     of: NativeBackup,
-    /// In the order in which they are asked.
+    /// The locations, in the order in which they are asked.
     locations: Vec<Location>,
     /// Locations that the backup names and that have no snapshotter.
     missing: Vec<String>,
@@ -71,7 +71,7 @@ struct Inner {
     stop: CancellationToken,
 }
 
-/// What became of one volume.
+/// The outcome for one volume.
 #[derive(Clone)]
 struct Outcome {
     report: Report,
@@ -79,8 +79,8 @@ struct Outcome {
 }
 
 impl NativeSnapshots {
-    /// Takes none yet. The locations that the backup names are asked in their order; all of them when it names none. That one of
-    /// these has no snapshotter is an error in the results.
+    /// Begins without snapshots. The locations that the backup names are asked in their order; all of them when it
+    /// names none. A named location without a snapshotter is an error in the results.
     #[must_use]
     pub fn new(operation: &Operation, of: NativeBackup, snapshotters: &[LocatedSnapshotter]) -> Self {
         let (mut locations, mut absent) = (Vec::new(), Vec::new());
@@ -170,7 +170,7 @@ impl NativeSnapshots {
         outcome.ok().flatten().and_then(|outcome| outcome.refusal).map_or(Ok(()), Err)
     }
 
-    /// What came of each PersistentVolume of whose volume a snapshot was begun.
+    /// The outcome for each PersistentVolume of whose volume a snapshot was begun.
     #[must_use]
     pub fn reports(&self) -> BTreeMap<String, Report> {
         let report = |outcome: Option<&Outcome>| match outcome {
@@ -184,7 +184,7 @@ impl NativeSnapshots {
     /// Deletes the snapshot of a volume that is not in the backup: nobody can restore from it.
     ///
     /// # Errors
-    /// Why not, for people. It is noted still.
+    /// The reason, for people. It is noted still.
     pub async fn remove(&self, volume: &str) -> Result<(), String> {
         let snapshot = match self.reports().remove(volume) {
             Some(Report::NativeSnapshot { snapshot, .. }) => snapshot,
@@ -202,7 +202,8 @@ impl NativeSnapshots {
         Ok(())
     }
 
-    /// Deletes all snapshots that were taken: the backup does not come to its end. What cannot be is noted still.
+    /// Deletes all snapshots that were taken, because the backup did not come to its end. Snapshots that cannot be
+    /// deleted stay noted.
     pub async fn remove_taken(&self) {
         let works: Vec<BoxFuture<'_, ()>> =
             self.reports().into_keys().map(|volume| self.remove_or_log(volume).boxed()).collect();
@@ -216,8 +217,8 @@ impl NativeSnapshots {
         }
     }
 
-    /// Ends what takes snapshots: waits a while for what is being taken, so that it is known, and begins nothing more. What was taken
-    /// stays until it is removed.
+    /// Ends the tasks that take snapshots: waits a while for snapshots that are being taken, so that their outcome is
+    /// known, and begins nothing more. Snapshots that were taken stay until they are removed.
     pub async fn end(&self) {
         self.inner.stop.cancel();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
@@ -228,9 +229,9 @@ impl NativeSnapshots {
     }
 }
 
-/// Why a volume has no snapshot.
+/// The reason for which a volume has no snapshot.
 enum Failure {
-    /// For this reason, for people.
+    /// This reason, for people.
     Because(String),
     /// It is of no location.
     NotOwned(String),
@@ -252,7 +253,7 @@ impl Failure {
     }
 }
 
-/// What is known of a volume that is to be snapshotted.
+/// The facts about a volume that is to be snapshotted.
 struct Known<'a> {
     /// The name of its PersistentVolume.
     volume: &'a str,

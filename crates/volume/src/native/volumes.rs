@@ -17,9 +17,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How long making one volume may take.
+/// The longest time for making one volume.
 const LONGEST: Duration = Duration::from_secs(4 * 3600);
-/// How long volumes that are being made are waited for when the restore is broken off.
+/// The longest wait for volumes that are being made when the restore is broken off.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A volume that was made from a snapshot.
@@ -34,7 +34,7 @@ pub struct MadeVolume {
 /// A volume that was not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotMadeVolume {
-    /// For this reason.
+    /// This reason.
     #[error("{0}")]
     Because(String),
     /// The snapshotter says that no call of it can succeed.
@@ -42,7 +42,7 @@ pub enum NotMadeVolume {
     Fatal {
         /// The snapshotter and its location, for people.
         snapshotter: String,
-        /// Why.
+        /// The snapshotter's message.
         message: String,
     },
     /// The restore ended before.
@@ -50,12 +50,12 @@ pub enum NotMadeVolume {
     Ended,
 }
 
-/// Makes the volumes of one restore, each once, also when the restore is run again. What is being made runs as tasks, until
-/// [`NativeVolumes::end`] or the last clone is dropped. Clones are the same.
+/// Makes the volumes of one restore, each once, also when the restore is run again. Volumes are made by tasks, until
+/// [`NativeVolumes::end`] or the last clone is dropped. Clones share them.
 #[derive(Clone, Debug)]
 pub struct NativeVolumes {
     inner: Arc<Inner>,
-    /// Not a part of what the tasks hold: they end with the last of these.
+    /// The tasks, which do not hold this value themselves: they end with its last clone.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
@@ -65,7 +65,7 @@ struct Inner {
     restore_uid: String,
     locations: Vec<Location>,
     notes: Notes<VolumeNote>,
-    /// What is known of volumes, by the name of the PersistentVolume in the backup.
+    /// The known volumes, by the name of the PersistentVolume in the backup.
     known: Mutex<BTreeMap<String, Known>>,
     stop: CancellationToken,
 }
@@ -77,20 +77,20 @@ struct Known {
     uses: Use,
 }
 
-/// Whether a PersistentVolume uses a volume.
+/// Tells whether a PersistentVolume uses a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Use {
-    /// None does.
+    /// No PersistentVolume does.
     #[default]
     No,
-    /// One does.
+    /// A PersistentVolume does.
     Yes,
-    /// That cannot be seen.
+    /// It cannot be seen.
     Unknown,
 }
 
 impl NativeVolumes {
-    /// Of a restore that has made none.
+    /// Begins for a restore that has made no volumes.
     #[must_use]
     pub fn new(operation: &Operation, restore_uid: &str, snapshotters: &[LocatedSnapshotter]) -> Self {
         let inner = Inner {
@@ -104,7 +104,7 @@ impl NativeVolumes {
         Self { inner: Arc::new(inner), tasks: Arc::default() }
     }
 
-    /// Takes up what an earlier run of this restore has noted, and warns of each note that cannot be read.
+    /// Takes up the notes of an earlier run of this restore, and warns of each note that cannot be read.
     ///
     /// # Errors
     /// [`RecordsError`]: nothing may be made then, for it may be there already.
@@ -128,7 +128,7 @@ impl NativeVolumes {
         Ok(())
     }
 
-    /// Why no volume can be made in a location; `None` when one can.
+    /// The reason for which no volume can be made in a location; `None` when one can.
     #[must_use]
     pub fn refusal(&self, location: &str) -> Option<String> {
         self.inner.find(location).is_none().then(|| missing(location))
@@ -142,10 +142,10 @@ impl NativeVolumes {
         Some(MadeVolume { name: note.name.clone(), volume_id: note.volume_id.clone() })
     }
 
-    /// Makes the volume of a snapshot, for a PersistentVolume that gets this name in the cluster. One that was made before is given
-    /// again, with the name that it was made for.
+    /// Makes the volume of a snapshot, for a PersistentVolume that gets this name in the cluster. A volume that was
+    /// made before is given again, with the name that it was made for.
     ///
-    /// It goes on when the caller is dropped, so that what is made is known.
+    /// It goes on when the caller is dropped, so that the outcome is known.
     ///
     /// # Errors
     /// [`NotMadeVolume`].
@@ -218,8 +218,8 @@ impl NativeVolumes {
         made.map(|known| (known.note.persistent_volume.clone(), known.note.name.clone())).collect()
     }
 
-    /// Ends what makes volumes: waits a while for what is being made, so that it is known, and begins nothing more. Gives, for people,
-    /// what may lie in the storage and nothing uses.
+    /// Ends the tasks that make volumes: waits a while for volumes that are being made, so that their outcome is known,
+    /// and begins nothing more. Gives messages for people about volumes that may lie in the storage and nothing uses.
     pub async fn end(&self) -> Vec<String> {
         self.inner.stop.cancel();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
@@ -247,7 +247,7 @@ impl NativeVolumes {
     }
 }
 
-/// That nobody knows whether there is a volume.
+/// A message that it is not known if there is a volume.
 fn unheard_volume(note: &VolumeNote) -> String {
     let VolumeNote { persistent_volume, location, snapshot_id, .. } = note;
     format!(

@@ -1,4 +1,4 @@
-//! Where a volume is, and what its snapshots are tagged with (plugin-protocol.md 4.6). Pure.
+//! The zone of a volume, and the tags of its snapshots (plugin-protocol.md 4.6). Pure.
 
 use lifeboat_api::Backup;
 use serde_json::Value;
@@ -9,7 +9,7 @@ pub const TAG_BACKUP: &str = "velero.io/backup";
 /// The tag of a snapshot with the name of its PersistentVolume.
 pub const TAG_VOLUME: &str = "velero.io/pv";
 
-/// The labels of a PersistentVolume that name its zone, the one that counts more first.
+/// The labels of a PersistentVolume that name its zone; the first one takes precedence.
 const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
 /// The key by which the driver of GKE requires a zone: a regional volume has two.
 const GKE: &str = "topology.gke.io/zone";
@@ -20,11 +20,11 @@ const KEYS: [&str; 4] = [
     "topology.manila.csi.openstack.org/zone",
     "topology.cinder.csi.openstack.org/zone",
 ];
-/// Between the zones of a regional volume.
+/// Separator between the zones of a regional volume.
 const AND: &str = "__";
 
-/// The zone of a PersistentVolume: what a label says, else what its node affinity requires; empty when neither says anything. The
-/// protocol knows no regions: the configuration of a location has that.
+/// The zone of a PersistentVolume: that of a label, else the one that its node affinity requires; empty when neither
+/// names one. The protocol knows no regions: the configuration of a location has that.
 #[must_use]
 pub fn zone_of(volume: &Value) -> String {
     let label = |key: &&str| volume["metadata"]["labels"][*key].as_str().filter(|zone| !zone.is_empty());

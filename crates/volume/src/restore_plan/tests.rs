@@ -101,7 +101,7 @@ fn a_kept_volume_comes_back_only_where_nobody_else_can_have_it() {
 }
 
 #[test]
-fn a_volume_is_released_when_its_claim_is_gone_whether_the_cluster_has_noticed_it_or_not() {
+fn a_volume_is_released_when_its_claim_is_gone_noticed_or_not() {
     let volume = |phase: &str, policy: &str, uid: &str| {
         json!({"metadata": {"resourceVersion": "7"}, "status": {"phase": phase},
             "spec": {"persistentVolumeReclaimPolicy": policy, "claimRef": {"namespace": "shop", "name": "data", "uid": uid}}})

@@ -22,7 +22,7 @@ fn claim(name: &str, class: &str, driver: &str) -> [Item; 2] {
 }
 
 #[test]
-fn a_claim_for_whose_driver_no_class_is_chosen_is_not_snapshotted_and_says_why() {
+fn a_claim_without_a_class_for_its_driver_is_skipped_and_says_why() {
     let flags = Flags { snapshots: true, csi: true, serves_snapshots: true, ..Flags::default() };
     let rules = Rules { policies: None, flags: &flags };
     let mut survey = Survey::new(rules);

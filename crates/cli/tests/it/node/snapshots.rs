@@ -92,7 +92,7 @@ fn a_backup_that_is_cancelled_leaves_no_snapshot() {
 
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn the_snapshots_of_a_namespace_that_is_deleted_while_its_backup_waits_stay_in_the_storage() {
+fn snapshots_stay_when_their_namespace_is_deleted_while_the_backup_waits() {
     let place = Place::start("lost-namespace");
     for (claim, labels) in [
         ("a", json!({"velero.io/volume-group": "pair"})),

@@ -1,4 +1,5 @@
-//! What the actions note on objects and name beside them; the whole way of a snapshot is tested with the backup.
+//! Annotations that the actions put on objects, and the objects that they name; the whole path of a snapshot is tested
+//! with the backup.
 
 use super::*;
 
@@ -7,7 +8,7 @@ fn secret_of(action: &SecretAction, annotations: &Value) -> Option<ObjectKey> {
 }
 
 #[tokio::test]
-async fn classes_and_contents_come_with_the_secret_that_both_their_annotations_name() {
+async fn classes_and_contents_come_with_the_secret_of_both_their_annotations() {
     let classes = [ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE];
     let contents = [ANNOTATION_SNAPSHOTTER_SECRET_NAME, ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE];
     for (annotations, others) in [(classes, contents), (contents, classes)] {
@@ -34,7 +35,7 @@ async fn classes_and_contents_come_with_the_secret_that_both_their_annotations_n
 }
 
 #[test]
-fn a_snapshot_is_saved_with_what_it_stands_for_and_comes_with_its_class_and_its_content() {
+fn a_snapshot_is_saved_with_its_handle_its_class_and_its_content() {
     let snapshot = json!({"metadata": {"name": "s", "namespace": "shop", "annotations": {"mine": "x"}},
         "spec": {"volumeSnapshotClassName": "class"}});
     let content = Content {

@@ -81,7 +81,7 @@ async fn a_claim_without_a_snapshot_or_with_moved_data_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_claim_whose_snapshot_cannot_be_restored_is_refused_unless_no_volumes_are_wanted() {
+async fn a_claim_with_a_lost_snapshot_is_refused_unless_no_volumes_are_wanted() {
     let object = claim(&json!({"velero.io/volume-snapshot-name": "s"}));
     let refused = run(&claims(false, true).await, &object, &restore()).await.unwrap_err();
     assert!(refused.contains("the cluster does not serve VolumeSnapshots"), "{refused}");
@@ -143,7 +143,7 @@ async fn a_content_names_its_handle_and_keeps_what_is_in_the_storage() {
 }
 
 #[tokio::test]
-async fn a_class_comes_after_the_secret_that_it_names_unless_no_volumes_are_wanted() {
+async fn a_class_comes_after_its_secret_unless_no_volumes_are_wanted() {
     let name = ("csi.storage.k8s.io/snapshotter-list-secret-name", "key");
     let namespace = ("csi.storage.k8s.io/snapshotter-list-secret-namespace", "vault");
     let other = ("csi.storage.k8s.io/snapshotter-secret-name", "other");
