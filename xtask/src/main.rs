@@ -4,6 +4,7 @@
 
 mod bench;
 mod book;
+mod changelog;
 mod circles;
 mod deploy;
 mod edges;
@@ -27,6 +28,7 @@ fn main() -> Result<()> {
         "check" => check(),
         "check-edges" => edges::check(),
         "check-circles" => circles::check(),
+        "check-changelog" => changelog::check(),
         "check-words" => words::check(args.first().map(String::as_str)),
         "check-monitoring" => monitoring::check(),
         "scenarios" => scenarios::write(),
@@ -49,7 +51,7 @@ fn main() -> Result<()> {
         "image-check" => image_check::check(&args),
         "deploy" => deploy::write(),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-monitoring, scenarios, book, setup, test, test-node, test-long, bench, bench-large, fuzz, image, image-check or deploy"
+            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, scenarios, book, setup, test, test-node, test-long, bench, bench-large, fuzz, image, image-check or deploy"
         ),
     }
 }
@@ -60,6 +62,7 @@ fn check() -> Result<()> {
     run("fuzz targets", cargo().args(["check", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml"]))?;
     timed("crate edges", edges::check)?;
     timed("circles of files", circles::check)?;
+    timed("changelog", changelog::check)?;
     timed("words", || words::check(None))?;
     timed("table of scenarios", scenarios::check)?;
     timed("alerts and dashboard", monitoring::check)?;

@@ -2,8 +2,10 @@
 
 use crate::Binaries;
 use crate::certificates::Certificates;
+use crate::etcd::{Baseline, Etcd};
 use crate::process::{Daemon, free_port};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +20,14 @@ pub struct ControlPlane {
     folder: PathBuf,
     kubectl: PathBuf,
     url: String,
+    /// `None` when another process has started it.
+    etcd: Option<Etcd>,
+    /// The keys of the new control plane, once they are asked for.
+    baseline: Option<Baseline>,
+    /// The API groups that it served then.
+    groups: BTreeSet<String>,
+    /// The number of times that it was put back.
+    uses: u32,
 }
 
 /// Runs kubectl with one kubeconfig.
@@ -28,6 +38,9 @@ pub struct Kubectl {
     /// The folder of its discovery cache; kubectl's usual one otherwise.
     cache: Option<PathBuf>,
 }
+
+/// The time within which a control plane comes to rest.
+const REST: Duration = Duration::from_secs(30);
 
 const TOKEN: &str = "testbed-admin";
 
@@ -47,7 +60,7 @@ impl ControlPlane {
         let (etcd_port, peer_port, api_port) = (free_port()?, free_port()?, free_port()?);
         let etcd_url = format!("http://127.0.0.1:{etcd_port}");
         let peer_url = format!("http://127.0.0.1:{peer_port}");
-        let etcd = Daemon::start(
+        let etcd = Daemon::start_in(
             &binaries.path("etcd"),
             &args(&[
                 ("name", "testbed"),
@@ -64,6 +77,7 @@ impl ControlPlane {
                 ("log-level", "warn"),
             ]),
             &at("etcd.log"),
+            Some(folder.path()),
         )?;
         let url = format!("https://127.0.0.1:{api_port}");
         let file = |name: &str| at(name).display().to_string();
@@ -125,7 +139,77 @@ impl ControlPlane {
             _data: Some(folder),
             kubectl: binaries.path("kubectl"),
             url,
+            etcd: Some(Etcd { port: etcd_port }),
+            baseline: None,
+            groups: BTreeSet::new(),
+            uses: 0,
         })
+    }
+
+    /// Starts one that can be [put back](Self::put_back): waits until nothing more comes by itself, and notes what is there.
+    ///
+    /// # Errors
+    /// As [`Self::start`]; when it does not come to rest within half a minute.
+    pub fn start_for_many() -> Result<Self> {
+        let mut plane = Self::start()?;
+        let etcd = plane.etcd.context("a control plane of this process")?;
+        for namespace in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+            let made = ["get", "serviceaccount/default", "configmap/kube-root-ca.crt", "--namespace", namespace];
+            let end = Instant::now() + REST;
+            while plane.kubectl().try_run(&made).is_err() {
+                if Instant::now() > end {
+                    bail!("the namespace {namespace} has no default service account after {} s", REST.as_secs());
+                }
+                pause();
+            }
+        }
+        let mut baseline = etcd.baseline()?;
+        let end = Instant::now() + REST;
+        // Whatever comes now is deleted and comes again, as long as somebody wants it; so it is noted instead.
+        loop {
+            pause();
+            let now = etcd.baseline()?;
+            let is_at_rest = now.differs_in_nothing(&baseline);
+            baseline = now;
+            if is_at_rest {
+                break;
+            }
+            if Instant::now() > end {
+                bail!("the control plane does not come to rest within {} s", REST.as_secs());
+            }
+        }
+        plane.baseline = Some(baseline);
+        plane.groups = served_groups(&plane.kubectl())?;
+        Ok(plane)
+    }
+
+    /// Puts everything back to as it was when the control plane was new, and waits until the API server serves the types of
+    /// then and no others.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or things do not come to rest: then it is of no more use.
+    pub fn put_back(&mut self) -> Result<()> {
+        let etcd = self.etcd.context("another process has started this control plane")?;
+        self.uses += 1;
+        let kubectl = self.kubectl();
+        let baseline = self.baseline.as_mut().context("the keys of this control plane were not noted")?;
+        let end = Instant::now() + REST;
+        let mut rests = 0;
+        // Controllers answer to what they see go; two looks that find nothing say that they are done.
+        while rests < 2 {
+            rests = if etcd.put_back(baseline)? == 0 { rests + 1 } else { 0 };
+            if Instant::now() > end {
+                bail!("the control plane does not come to rest within {} s", REST.as_secs());
+            }
+            pause();
+        }
+        while served_groups(&kubectl)? != self.groups {
+            if Instant::now() > end {
+                bail!("other API groups than at the beginning are served still after {} s", REST.as_secs());
+            }
+            pause();
+        }
+        Ok(())
     }
 
     /// A control plane that another process has started, by the kubeconfig that [`ControlPlane::start`] wrote.
@@ -137,7 +221,17 @@ impl ControlPlane {
         let url = text.split_once("server: \"").and_then(|(_, rest)| rest.split('"').next()).context("no server")?;
         let folder = kubeconfig.parent().context("the folder of the kubeconfig")?.to_owned();
         let kubectl = Binaries::ensure()?.path("kubectl");
-        Ok(Self { _programs: Vec::new(), _data: None, folder, kubectl, url: url.to_owned() })
+        Ok(Self {
+            _programs: Vec::new(),
+            _data: None,
+            folder,
+            kubectl,
+            url: url.to_owned(),
+            etcd: None,
+            baseline: None,
+            groups: BTreeSet::new(),
+            uses: 0,
+        })
     }
 
     /// A kubeconfig with all rights.
@@ -167,7 +261,9 @@ impl ControlPlane {
     /// kubectl with all rights.
     #[must_use]
     pub fn kubectl(&self) -> Kubectl {
-        Kubectl { program: self.kubectl.clone(), kubeconfig: self.kubeconfig(), cache: None }
+        // It remembers types by host and port: each use has others.
+        let cache = self.etcd.map(|_| self.folder.join(format!("kubectl-{}", self.uses)));
+        Kubectl { program: self.kubectl.clone(), kubeconfig: self.kubeconfig(), cache }
     }
 }
 
@@ -232,6 +328,13 @@ impl Kubectl {
         }
         command.output().context("run kubectl")
     }
+}
+
+/// The API groups that an API server serves.
+fn served_groups(kubectl: &Kubectl) -> Result<BTreeSet<String>> {
+    let groups: serde_json::Value = serde_json::from_str(&kubectl.try_run(&["get", "--raw", "/apis"])?)?;
+    let groups = groups["groups"].as_array().context("the groups that are served")?;
+    Ok(groups.iter().filter_map(|group| Some(group["name"].as_str()?.to_owned())).collect())
 }
 
 fn args(pairs: &[(&str, &str)]) -> Vec<String> {

@@ -17,6 +17,7 @@ mod control_plane;
 mod crates_io;
 mod debian;
 mod ec2;
+mod etcd;
 mod helm;
 mod image;
 mod informers;

@@ -17,7 +17,7 @@ pub struct Daemon {
 }
 
 /// Announces the process id, then waits for our end of the pipe to close.
-const SUPERVISE: &str = r#""$@" & child=$!; trap '' INT TERM; cat >/dev/null; kill -9 $child; wait $child 2>/dev/null"#;
+const SUPERVISE: &str = r#""$@" & child=$!; trap '' INT TERM; cat >/dev/null; kill -9 $child; wait $child 2>/dev/null; [ -z "$REMOVE_AFTERWARDS" ] || rm -rf "$REMOVE_AFTERWARDS""#;
 
 impl Daemon {
     /// Starts a program; its output goes to `log`.
@@ -25,11 +25,17 @@ impl Daemon {
     /// # Errors
     /// When it cannot be started.
     pub fn start(program: &Path, args: &[String], log: &Path) -> Result<Self> {
+        Self::start_in(program, args, log, None)
+    }
+
+    /// The same; when the program is gone, however our process ends, this folder is removed.
+    pub(crate) fn start_in(program: &Path, args: &[String], log: &Path, remove: Option<&Path>) -> Result<Self> {
         let out = File::create(log).with_context(|| format!("make {}", log.display()))?;
         let shell = Command::new("sh")
             .args(["-c", SUPERVISE, "supervise"])
             .arg(program)
             .args(args)
+            .env("REMOVE_AFTERWARDS", remove.unwrap_or(Path::new("")))
             .stdin(Stdio::piped())
             .stdout(out.try_clone()?)
             .stderr(out)

@@ -52,6 +52,11 @@ impl Ground {
         Self::on(Bed::start(), "velero")
     }
 
+    /// The same with a control plane that no test has used before.
+    pub(crate) fn fresh() -> Self {
+        Self::on(Bed::fresh(), "velero")
+    }
+
     /// A second cluster for the same test, whose folders lie within those of the first: a location may lie where both reach it.
     pub(crate) fn beside(first: &Self) -> Self {
         let mut ground = Self::on(Bed::another(&first.bed), "velero");

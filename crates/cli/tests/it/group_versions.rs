@@ -74,7 +74,7 @@ fn paths(bed: &Bed, end: &str) -> Vec<String> {
 
 /// What a restore into another cluster does there: the requests that make objects, by type.
 fn restored(from: &Bed, definitions: &[(&str, &[&str])], more: &[&str]) -> (i32, BTreeMap<String, String>, String) {
-    let to = Bed::start();
+    let to = Bed::fresh();
     serve(&to, definitions);
     let log = to.plane.audit_log();
     // Another cluster's restore of this bucket has another name.

@@ -344,7 +344,7 @@ fn long_each_run_of_a_schedule_is_made_once_while_servers_die() {
     let (seed, count) = (first_seed(), number("LIFEBOAT_BACKUPS").unwrap_or(BACKUPS));
     let count = usize::try_from(count).expect("a number");
     println!("-- soak: {count} backups, LIFEBOAT_SEED={seed}");
-    let ground = Ground::start();
+    let ground = Ground::fresh();
     ground.many("shop", 3);
     ground.s3_location("cloud", ground.s3.endpoint());
     let disk = ground.directory("disk", &json!({"default": true}));

@@ -12,11 +12,65 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A control plane of its own, a bucket, and the binary with a home of its own. There are as many at once as [`places`].
+///
+/// A control plane serves one test after the other, put back each time to as it was when it was new; that of a test that
+/// failed serves no other.
 pub(crate) struct Bed {
-    pub(crate) plane: ControlPlane,
+    pub(crate) plane: Lent,
     folder: TempDir,
     /// `None` for the second control plane of a test, which has had its turn.
     _turn: Option<Turn>,
+}
+
+/// A control plane that goes to the next test afterwards.
+pub(crate) struct Lent {
+    plane: Option<ControlPlane>,
+    goes_on: bool,
+}
+
+/// Control planes that no test uses now.
+static FREE: Mutex<Vec<ControlPlane>> = Mutex::new(Vec::new());
+
+impl Lent {
+    /// Takes one that is free and puts it back to its beginning, or starts one.
+    fn take() -> Self {
+        loop {
+            let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(mut plane) = free else {
+                let plane = ControlPlane::start_for_many().expect("a control plane");
+                return Self { plane: Some(plane), goes_on: true };
+            };
+            // One that does not come to rest ends here.
+            if plane.put_back().is_ok() {
+                return Self { plane: Some(plane), goes_on: true };
+            }
+        }
+    }
+
+    /// Starts one that nobody has used and nobody will, for who reads its audit log.
+    fn fresh() -> Self {
+        Self { plane: Some(ControlPlane::start().expect("a control plane")), goes_on: false }
+    }
+
+    /// One that another process has started.
+    fn of(plane: ControlPlane) -> Self {
+        Self { plane: Some(plane), goes_on: false }
+    }
+}
+
+impl std::ops::Deref for Lent {
+    type Target = ControlPlane;
+    fn deref(&self) -> &ControlPlane {
+        self.plane.as_ref().expect("there is one until the drop")
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if self.goes_on && !std::thread::panicking() {
+            FREE.lock().unwrap_or_else(PoisonError::into_inner).extend(self.plane.take());
+        }
+    }
 }
 
 /// One of the places for a test with a control plane.
@@ -162,15 +216,21 @@ impl Client {
 
 impl Bed {
     pub(crate) fn start() -> Self {
-        let turn = Turn::take();
-        let plane = ControlPlane::start().expect("a control plane");
-        Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: Some(turn) }
+        Self::on(Lent::take, Some(Turn::take()))
+    }
+
+    /// The same with a control plane that no test has used before.
+    pub(crate) fn fresh() -> Self {
+        Self::on(Lent::fresh, Some(Turn::take()))
+    }
+
+    fn on(plane: impl FnOnce() -> Lent, turn: Option<Turn>) -> Self {
+        Self { plane: plane(), folder: tempfile::tempdir().expect("a folder"), _turn: turn }
     }
 
     /// Another one for the same test. It waits for no place: of two tests that each held one, both would wait for ever.
     pub(crate) fn another(_first: &Self) -> Self {
-        let plane = ControlPlane::start().expect("a control plane");
-        Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: None }
+        Self::on(Lent::take, None)
     }
 
     /// The control plane with a node, which all tests on the node share.
@@ -178,7 +238,7 @@ impl Bed {
         let turn = Turn::take();
         let kubeconfig = std::env::var_os("LIFEBOAT_TEST_KUBECONFIG").expect("run these tests by make test-node");
         let plane = ControlPlane::of_another_process(Path::new(&kubeconfig)).expect("a control plane");
-        Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: Some(turn) }
+        Self::on(|| Lent::of(plane), Some(turn))
     }
 
     pub(crate) fn bucket(&self) -> PathBuf {

@@ -1,3 +1,4 @@
 //! The test bed's own parts.
 
+mod control_plane;
 mod proxy;
