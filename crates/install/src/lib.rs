@@ -2,7 +2,7 @@
 //!
 //! An [`Installation`] says what a user wants. [`check`] and [`check_config_maps`] refuse one that cannot work. [`objects`] makes
 //! its objects, and [`definitions`] those that are the same for all installations. The objects are Velero's, so that either
-//! program can follow the other in a namespace; docs/compatibility.md names the differences.
+//! program can follow the other in a namespace; docs/compatibility/installation.md names the differences.
 //!
 //! Before anything is changed, [`bindings_to_replace`] looks at the objects in the cluster and refuses when one of them stands
 //! in the way. Then [`send`] sends the definitions, [`wait_until_established`] waits for them, [`replace_bindings`] makes those
