@@ -1,5 +1,5 @@
-//! The table of docs/compatibility.md of which test stands for which scenario of Velero's end-to-end suite: made of the lines
-//! `scenario: NAME` in the comments of tests.
+//! The table of docs/compatibility/scenarios.md of which test stands for which scenario of Velero's end-to-end suite: made
+//! of the lines `scenario: NAME` in the comments of tests.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The tests that may stand for a scenario.
 const TESTS: &str = "crates/cli/tests/it";
-const PAGE: &str = "docs/compatibility.md";
+const PAGE: &str = "docs/compatibility/scenarios.md";
 const BEGIN: &str = "<!-- made by `cargo xtask scenarios` -->\n";
 const END: &str = "<!-- end -->\n";
 

@@ -2,7 +2,7 @@
 //!
 //! An [`Installation`] holds the wishes of a user. [`check`] and [`check_config_maps`] refuse an installation that
 //! cannot work. [`objects`] makes its objects, and [`definitions`] the objects that are the same for all installations.
-//! The objects are Velero's, so that either program can follow the other in a namespace; docs/compatibility.md names
+//! The objects are Velero's, so that either program can follow the other in a namespace; docs/compatibility/installation.md names
 //! the differences.
 //!
 //! Before anything is changed, [`bindings_to_replace`] looks at the objects in the cluster and refuses when one of them stands

@@ -3,7 +3,7 @@
 use crate::restored::{BINDING, SOURCES, group};
 use serde_json::Value;
 
-/// Fields as JSON pointers, by the group and the kind of the object. `docs/compatibility.md` has the list for users.
+/// Fields as JSON pointers, by the group and the kind of the object. `docs/compatibility/restores.md` has the list for users.
 const OWNED: [(&str, &str, &str); 13] = [
     ("", "Service", "/spec/clusterIP"),
     ("", "Service", "/spec/clusterIPs"),

@@ -1,9 +1,18 @@
-//! The table of docs/compatibility.md, as far as it concerns an installation.
+//! The tables of docs/compatibility/, as far as they concern an installation.
 
 use serde::Serialize;
 
-/// The page; its first table has a row for each difference: topic, Velero, Lifeboat.
-const PAGE: &str = include_str!("../../../../docs/compatibility.md");
+/// The pages; the first table of each has a row for each difference: topic, Velero, Lifeboat.
+const PAGES: [&str; 8] = [
+    include_str!("../../../../docs/compatibility/archive.md"),
+    include_str!("../../../../docs/compatibility/restores.md"),
+    include_str!("../../../../docs/compatibility/volumes.md"),
+    include_str!("../../../../docs/compatibility/api.md"),
+    include_str!("../../../../docs/compatibility/server.md"),
+    include_str!("../../../../docs/compatibility/cli.md"),
+    include_str!("../../../../docs/compatibility/installation.md"),
+    include_str!("../../../../docs/compatibility/plugins.md"),
+];
 
 /// A row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,7 +59,7 @@ const TOPICS: [(&str, Concern); 18] = [
     ("restore: objects of one type in different versions", |of| of.group_versions),
 ];
 
-/// The rows that concern an installation, in the order of the page.
+/// The rows that concern an installation, in the order of the pages.
 pub(super) fn differences(concerns: &Concerns) -> Vec<Difference> {
     rows().filter(|row| first_met(row).is_none_or(|at| TOPICS[at].1(concerns))).collect()
 }
@@ -61,10 +70,17 @@ fn first_met(row: &Difference) -> Option<usize> {
 }
 
 fn rows() -> impl Iterator<Item = Difference> {
-    let table = PAGE.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
-    table.take_while(|line| line.starts_with('|')).filter_map(|line| {
+    lines().filter_map(|line| {
         let mut cells = line.trim_matches('|').split('|').map(|cell| plain(cell.trim()));
         Some(Difference { topic: cells.next()?, velero: cells.next()?, lifeboat: cells.next()? })
+    })
+}
+
+/// The lines of the tables below their heads.
+fn lines() -> impl Iterator<Item = &'static str> {
+    PAGES.into_iter().flat_map(|page| {
+        let table = page.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+        table.take_while(|line| line.starts_with('|'))
     })
 }
 
@@ -88,15 +104,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_of_the_page_has_three_cells_and_every_rule_a_row() {
+    fn every_row_of_the_pages_has_three_cells_and_every_rule_a_row() {
         let all: Vec<Difference> = rows().collect();
         assert!(all.len() > 200, "{}", all.len());
         for row in &all {
             assert!(!row.topic.is_empty(), "{row:?}");
         }
-        let table =
-            PAGE.lines().skip_while(|line| !line.starts_with("|---")).skip(1).take_while(|line| line.starts_with('|'));
-        for line in table {
+        for line in lines() {
             assert_eq!(line.matches('|').count(), 4, "{line}");
         }
         for (at, (start, _)) in TOPICS.iter().enumerate() {

@@ -1,5 +1,5 @@
 //! Scenarios of Velero's end-to-end suite that no other test stands for. The lines that begin with `scenario:` are what
-//! `cargo xtask scenarios` makes the table of docs/compatibility.md of; other tests have them too.
+//! `cargo xtask scenarios` makes the table of docs/compatibility/scenarios.md of; other tests have them too.
 
 use crate::faults::namespace;
 use crate::ground::{Ground, Server};
