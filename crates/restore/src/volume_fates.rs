@@ -132,7 +132,7 @@ impl VolumeFates {
     }
 
     /// That a volume comes back as it is.
-    fn kept(&self, volume: &str) -> String {
+    fn retained(&self, volume: &str) -> String {
         match self.failures.contains_key(volume) {
             true => format!("{}; {KEPT}", self.why(Loss::NotTaken, volume)),
             false => KEPT.to_owned(),
@@ -192,7 +192,7 @@ impl VolumeFates {
             record.message = match (self.data(claim, restore), done(key)) {
                 (Data::Elsewhere(told), _) => told.to_owned(),
                 (Data::AsIs, Some(Action::Failed)) => "the claim was not restored: its error says why".to_owned(),
-                (Data::AsIs, _) => self.kept(&claim.volume),
+                (Data::AsIs, _) => self.retained(&claim.volume),
                 (Data::WithVolume(native), Some(Action::Created | Action::Recreated)) => {
                     with_native(&mut record, native, from_native(&claim.volume))
                 }
@@ -243,7 +243,7 @@ impl VolumeFates {
                 (Verdict::FromNative, Some(native)) => with_native(&mut record, native, from_native(name)),
                 (Verdict::AsIs, _) => match from_native(name) {
                     FromNative::Failed => "the volume was not made: its error says why".to_owned(),
-                    FromNative::Made(_) | FromNative::WasThere => self.kept(name),
+                    FromNative::Made(_) | FromNative::WasThere => self.retained(name),
                 },
                 (Verdict::FromNative, _) => KEPT.to_owned(),
                 (Verdict::FromSnapshot, _) => lost(Loss::WithClaim),
