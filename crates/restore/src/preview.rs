@@ -38,7 +38,7 @@ use futures::{Stream, TryStreamExt};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
-use lifeboat_object::{GroupResource, Head, ObjectKey, Place, Results, chain};
+use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, Place, Results, chain};
 use lifeboat_store::{ArchiveItem, StoreError};
 use lifeboat_volume::{Refusal, RetainedPlan};
 use serde_json::Value;
@@ -398,11 +398,7 @@ impl Previewer {
             Err(e) => return Err(e),
         };
         let item = desired.item;
-        let write = |patch: Option<Value>| {
-            let (resource, desired) = (Arc::clone(&resource), item.clone());
-            self.asks_server.then_some(DryRun { resource, patch, desired, is_beside: false })
-        };
-        beside.write = write(None);
+        beside.write = self.write(&resource, &item, None);
         if self.maker.natives.has(key) {
             let room = self.maker.natives.room(key, from_backup, (&self.mapping, &self.env)).await;
             let is_made = match room {
@@ -441,28 +437,49 @@ impl Previewer {
                 return Ok(Planned::Unchanged);
             }
         }
+        Ok(self.by_policy(&Both { key, resource: &resource, from_backup, item: &item, existing: &existing }, beside))
+    }
+
+    /// The write that the API server is asked about, where it is asked.
+    fn write(&self, resource: &Arc<ApiResource>, desired: &Value, patch: Option<Value>) -> Option<DryRun> {
+        let (resource, desired) = (Arc::clone(resource), desired.clone());
+        self.asks_server.then_some(DryRun { resource, patch, desired, is_beside: false })
+    }
+
+    /// The plan for an object that the cluster has, by the policy for it.
+    fn by_policy(&self, both: &Both<'_>, beside: &mut Beside) -> Planned {
+        let Both { key, resource, from_backup, item, existing } = *both;
         let policy = self.mapping.existing.of(&key.resource, from_backup);
         let updates = self.mapping.updates_definitions();
-        let treatment = Treatment::of(policy, &key.resource, &item, &existing, updates);
-        let planned = planned(&treatment, &item, &existing);
+        let treatment = Treatment::of(policy, &key.resource, item, existing, updates);
+        let planned = planned(&treatment, item, existing);
         beside.write = match treatment {
-            Treatment::Merge(ref patch) | Treatment::Update(ref patch) => write(Some(patch.clone())),
-            _ => write(None),
+            Treatment::Merge(ref patch) | Treatment::Update(ref patch) => {
+                self.write(resource, item, Some(patch.clone()))
+            }
+            _ => self.write(resource, item, None),
         };
         if let Treatment::Newer(what) = &treatment {
             beside.modified.warnings.push(told_newer(what));
         }
-        if let Planned::Recreate(differences) = planned {
-            return Ok(match refusal(&self.mapping.existing, &resource, &existing, &item) {
-                Some(why) => {
-                    beside.modified.warnings.push(format!("it is not recreated: {why}"));
-                    Planned::Conflict(differences)
-                }
-                None => Planned::Recreate(differences),
-            });
+        let Planned::Recreate(differences) = planned else { return planned };
+        match refusal(&self.mapping.existing, resource, existing, item) {
+            Some(why) => {
+                beside.modified.warnings.push(format!("it is not recreated: {why}"));
+                Planned::Conflict(differences)
+            }
+            None => Planned::Recreate(differences),
         }
-        Ok(planned)
     }
+}
+
+/// An object of the backup, as it would be written, and the one of its name in the cluster.
+struct Both<'a> {
+    key: &'a ObjectKey,
+    resource: &'a Arc<ApiResource>,
+    from_backup: &'a Value,
+    item: &'a Value,
+    existing: &'a Value,
 }
 
 /// What was found out about an object of the backup.

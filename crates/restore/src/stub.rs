@@ -360,7 +360,8 @@ pub(crate) async fn backup_with(store: Store, objects: &[Value], files: &[(Backu
     for object in objects {
         let text = |field: &str| object["metadata"][field].as_str();
         let (group, version) = group_version(object);
-        let resource = GroupResource::new(group, format!("{}s", object["kind"].as_str().unwrap().to_lowercase()));
+        let kind = object["kind"].as_str().unwrap().to_lowercase();
+        let resource = GroupResource::new(group, format!("{kind}{}", if kind.ends_with('s') { "es" } else { "s" }));
         let body = object.to_string();
         let entry = ObjectEntry {
             resource: &resource,
