@@ -109,6 +109,10 @@ fn who_deletes_is_told_what_goes_and_of_which_cluster_before() {
             "{refused:?}"
         );
     }
+    let refused = client.run("expiry --release --schedule nightly");
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""));
+    let start = "An error occurred: nothing was released in namespace velero of cluster http";
+    assert!(refused.err.starts_with(start) && refused.err.contains("--schedule asks before"), "{refused:?}");
     let mut asked = client.command();
     let mut asked = asked
         .args(["backup", "delete", "demo2", "demo1", "nope"])
