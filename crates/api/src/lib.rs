@@ -52,7 +52,7 @@ pub use location::{
     VolumeSnapshotLocationSpec, VolumeSnapshotLocationStatus,
 };
 pub use meta::{ObjectMeta, OwnerReference};
-pub use newest::{SourceCluster, newest_of_schedule, only_of_others, usable_of_schedule};
+pub use newest::{NoneOfSchedule, SourceCluster, choose_of_schedule, only_of_others, usable_of_schedule};
 pub use operation::{OperationPhase, OperationStatus};
 pub use origin::{is_of_another_cluster, source_cluster, was_taken_over};
 pub use pod_volume::{
@@ -72,7 +72,7 @@ pub use request::{
 pub use restore::{
     ExecRestoreHook, ExistingResourcePolicy, ExistingResourcePolicyOverride, InitRestoreHook, Restore, RestoreHooks,
     RestorePhase, RestoreProgress, RestoreResourceHook, RestoreResourceHookSpec, RestoreSpec, RestoreStatus,
-    RestoreStatusSpec, UploaderConfigForRestore,
+    RestoreStatusSpec, UploaderConfigForRestore, permission,
 };
 pub use retention::Retention;
 pub use schedule::{Schedule, SchedulePhase, ScheduleSpec, ScheduleStatus};

@@ -50,6 +50,14 @@ object! {
     }
 }
 
+impl BackupStorageLocation {
+    /// Tells whether it is only read.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly)
+    }
+}
+
 words! {
     /// Whether a location may be written to.
     pub enum BackupStorageLocationAccessMode {

@@ -68,21 +68,40 @@ pub fn only_of_others<'a>(schedule: &str, clusters: impl IntoIterator<Item = Opt
     let named = known.iter().map(|uid| format!("--source-cluster {uid}")).collect::<Vec<_>>().join(" or ");
     let named = if named.is_empty() { String::new() } else { format!("; {named} takes one of those alone") };
     format!(
-        "all backups of the schedule {schedule} are of other clusters, or nothing says of which: --source-cluster any takes the newest of them{named}"
+        "all backups of the schedule {schedule} are of other clusters, or nothing says of which: --source-cluster any (the annotation \
+         {ANNOTATION_SOURCE_CLUSTER}: any of the restore) takes the newest of them{named}"
     )
 }
 
-/// The newest backup of a schedule that can be restored, by the time at which it began, of those that are admitted; with `partly` also one
-/// that has partially failed.
-pub fn newest_of_schedule<'a>(
+/// A schedule without a backup that may be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoneOfSchedule {
+    /// None of its backups can be restored.
+    Usable,
+    /// Those that can be restored are other clusters': this says so, and how to take one.
+    Admitted(String),
+}
+
+/// The newest backup of a schedule that can be restored and is admitted, by the time at which it began; with `partly` also one that has
+/// partially failed.
+///
+/// # Errors
+/// When there is none.
+pub fn choose_of_schedule<'a>(
     backups: impl IntoIterator<Item = &'a Backup>,
     schedule: &str,
     partly: bool,
-) -> Option<&'a Backup> {
-    usable_of_schedule(backups, schedule, partly).into_iter().next()
+    admits: impl Fn(&Backup) -> bool,
+) -> Result<&'a Backup, NoneOfSchedule> {
+    let usable = usable_of_schedule(backups, schedule, partly);
+    match usable.iter().find(|backup| admits(backup)) {
+        Some(newest) => Ok(newest),
+        None if usable.is_empty() => Err(NoneOfSchedule::Usable),
+        None => Err(NoneOfSchedule::Admitted(only_of_others(schedule, usable.into_iter().map(source_cluster)))),
+    }
 }
 
-/// All backups of a schedule that can be restored, the newest first.
+/// All backups of a schedule that can be restored, the newest first, of whichever cluster.
 pub fn usable_of_schedule<'a>(
     backups: impl IntoIterator<Item = &'a Backup>,
     schedule: &str,
@@ -149,8 +168,8 @@ mod tests {
         assert_eq!(SourceCluster::of(&restore), SourceCluster::Any);
         assert_eq!(
             only_of_others("nightly", [Some("b"), None, Some("a"), Some("b")]),
-            "all backups of the schedule nightly are of other clusters, or nothing says of which: --source-cluster any takes the newest of \
-             them; --source-cluster a or --source-cluster b takes one of those alone"
+            "all backups of the schedule nightly are of other clusters, or nothing says of which: --source-cluster any (the annotation \
+             lifeboat.io/source-cluster: any of the restore) takes the newest of them; --source-cluster a or --source-cluster b takes one of those alone"
         );
     }
 
@@ -172,8 +191,13 @@ mod tests {
             (&*long, false, Some("long")),
             ("none", true, None),
         ] {
-            let found = newest_of_schedule(&backups, schedule, partly);
+            let found = choose_of_schedule(&backups, schedule, partly, |_| true);
+            let expected = expected.ok_or(NoneOfSchedule::Usable);
             assert_eq!(found.map(|backup| &*backup.metadata.name), expected, "{schedule} {partly}");
         }
+        let is_old = |backup: &Backup| backup.metadata.name == "old";
+        assert_eq!(choose_of_schedule(&backups, "nightly", true, is_old).unwrap().metadata.name, "old");
+        let none = choose_of_schedule(&backups, "nightly", true, |_| false).unwrap_err();
+        assert_eq!(none, NoneOfSchedule::Admitted(only_of_others("nightly", [None])));
     }
 }

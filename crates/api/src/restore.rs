@@ -312,3 +312,22 @@ object! {
         items_restored: i64 = "itemsRestored";
     }
 }
+
+/// How a user gives a restore one of its permissions, for people: by the flag of a command, or by this annotation of the same word.
+#[must_use]
+pub fn permission(annotation: &str) -> String {
+    let word = annotation.rsplit('/').next().unwrap_or_default();
+    format!("--{word} (the annotation {annotation}: \"true\" of the restore)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::well_known::ANNOTATION_REUSE_VOLUMES;
+
+    #[test]
+    fn who_applies_a_restore_reads_the_annotation_beside_the_flag() {
+        let expected = "--reuse-volumes (the annotation lifeboat.io/reuse-volumes: \"true\" of the restore)";
+        assert_eq!(permission(ANNOTATION_REUSE_VOLUMES), expected);
+    }
+}

@@ -83,10 +83,6 @@ pub const ANNOTATION_RESOURCE_POLICIES: &str = "lifeboat.io/resource-policies";
 pub const ANNOTATION_HOLD: &str = "lifeboat.io/hold-until";
 /// On backups: the hold that their record in the bucket was seen to have or given last; an addition of Lifeboat.
 pub const ANNOTATION_HOLD_RECORDED: &str = "lifeboat.io/hold-recorded";
-/// Lets the policy `update` put an older definition of a type over a newer one, on a restore, when it is `true`.
-pub const ANNOTATION_UPDATE_DEFINITIONS: &str = "lifeboat.io/update-definitions";
-/// Lets the policy `update` write the labels of the restore also to objects that are as in the backup, on a restore, when it is `true`.
-pub const ANNOTATION_RELABEL: &str = "lifeboat.io/relabel";
 /// A value of [`ANNOTATION_HOLD`]: until it is released.
 pub const HOLD_FOREVER: &str = "forever";
 /// A value of [`ANNOTATION_HOLD`] in the record of a backup: it is held no more.
@@ -115,6 +111,10 @@ pub const ANNOTATION_WRITABLE_SINCE: &str = "lifeboat.io/writable-since";
 /// `true` on storage locations: backups that another cluster has made go from there too when their time is over; an addition of
 /// Lifeboat.
 pub const ANNOTATION_EXPIRE_OTHERS: &str = "lifeboat.io/expire-backups-of-other-clusters";
+/// Lets the policy `update` put an older definition of a type over a newer one, on a restore, when it is `true`.
+pub const ANNOTATION_UPDATE_DEFINITIONS: &str = "lifeboat.io/update-definitions";
+/// Lets the policy `update` write the labels of the restore also to objects that are as in the backup, on a restore, when it is `true`.
+pub const ANNOTATION_RELABEL: &str = "lifeboat.io/relabel";
 /// `true` on restores: PersistentVolumes that their claims have released are bound to these again; an addition of Lifeboat.
 pub const ANNOTATION_REBIND_RELEASED: &str = "lifeboat.io/rebind-released";
 /// `true` on restores: PersistentVolumes of another cluster are made again on the storage that it may use; an addition of Lifeboat.

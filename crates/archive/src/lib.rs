@@ -23,6 +23,7 @@ pub mod sidecar;
 pub mod tar_header;
 pub mod tar_reader;
 pub mod tarball;
+pub mod unproven;
 pub mod volume_info;
 
 pub use path::{ArchivePath, ObjectPath, PathError, VersionDir};

@@ -7,7 +7,6 @@ use crate::env::Env;
 use crate::error::{BackupError, FinalizeError};
 use crate::fates::Fates;
 use crate::fetch::{Taker, named, tell_absent};
-use crate::going::Going;
 use crate::index::Index;
 use crate::lane::Lane;
 use crate::output::Output;
@@ -17,6 +16,7 @@ use crate::shelf::Shelf;
 use crate::snapshots::csi_snapshots_of;
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
+use crate::terminating::TerminatingObjects;
 use crate::volumes::VolumeRules;
 use lifeboat_api::{Backup, BackupSpec};
 use lifeboat_hook::BackupHooks;
@@ -120,7 +120,7 @@ async fn scope(record: &Backup, has_snapshots: bool, env: &Env) -> Result<Result
                 hooks: BackupHooks::default(),
                 commands: None,
                 native: None,
-                going: Going::default(),
+                terminating: TerminatingObjects::default(),
             })
         }
         (_, Err(e)) => Err(e),

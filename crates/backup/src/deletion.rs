@@ -14,14 +14,13 @@ use lifeboat_api::{Backup, source_cluster};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
+use lifeboat_archive::unproven::{self, UnprovenDeletions, UnprovenSnapshot};
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Place, counted, first_names};
 use lifeboat_store::{Archive, StoreError};
-use lifeboat_volume::csi::{
-    ArchivedSnapshots, SNAPSHOT_API, Unproven, UnprovenSnapshot, delete_actions, recorded_contents,
-};
+use lifeboat_volume::csi::{ArchivedSnapshots, SNAPSHOT_API, Unproven, delete_actions, recorded_contents};
 use lifeboat_volume::native::delete_recorded;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -82,17 +81,21 @@ async fn note_unproven(backup: &Backup, uid: &str, all: Vec<UnprovenSnapshot>, e
         return Ok(());
     }
     let name = &backup.metadata.name;
-    let list = json!({
-        "format": "lifeboat.io/unproven-deletions/v1", "backup": name, "backupUID": uid, "clusterUID": source_cluster(backup),
-        "deleted": (env.operation.clock)().to_string(), "snapshots": all,
-    });
+    let list = UnprovenDeletions {
+        format: unproven::FORMAT.to_owned(),
+        backup: name.clone(),
+        backup_uid: uid.to_owned(),
+        cluster_uid: source_cluster(backup).map(str::to_owned),
+        deleted: (env.operation.clock)().to_string(),
+        snapshots: all,
+    };
     let key = env.store.put_unproven(name, uid, &list).await.map_err(|e| {
         format!("error noting which snapshots perhaps stay in the storage, so that the backup is not deleted: {e}")
     })?;
-    let handles: Vec<&str> = all.iter().map(|one| one.handle.as_str()).collect();
+    let handles: Vec<&str> = list.snapshots.iter().map(|one| one.handle.as_str()).collect();
     let text = format!(
         "{} of backup {name} may stay in the storage when the backup is deleted ({}): {key} in the bucket lists them with the reasons",
-        counted(all.len() as u64, "snapshot"),
+        counted(handles.len() as u64, "snapshot"),
         first_names(&handles)
     );
     env.operation.journal.warn(&Place::Velero, text);

@@ -3,7 +3,6 @@
 use crate::collect::collect;
 use crate::env::Env;
 use crate::error::BackupError;
-use crate::going::Going;
 use crate::hands::Hands;
 use crate::lane::Lane;
 use crate::plan::{Plan, Versions, plan};
@@ -12,6 +11,7 @@ use crate::request::{Settings, ValidationErrors};
 use crate::scope::{Scope, read_namespaces};
 use crate::snapshots::csi_snapshots;
 use crate::tally::Tally;
+use crate::terminating::TerminatingObjects;
 use crate::volumes::VolumeRules;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_hook::BackupHooks;
@@ -148,6 +148,6 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
         hooks,
         commands,
         native,
-        going: Going::default(),
+        terminating: TerminatingObjects::default(),
     })
 }

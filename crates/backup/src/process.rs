@@ -119,7 +119,7 @@ async fn bring_together(
     deeds.operations.sort_by(|a, b| order(a).cmp(&order(b)));
     let Deeds { volumes, left_out, operations, hooks, .. } = deeds;
     let verdicts = Arc::clone(&desk.verdicts);
-    desk.scope.going.tell(&desk.env.operation.journal);
+    desk.scope.terminating.tell(&desk.env.operation.journal);
     let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
     // The last one has it: it is not copied.
     drop(desk);

@@ -2,10 +2,10 @@
 
 use crate::env::Env;
 use crate::error::BackupError;
-use crate::going::Going;
 use crate::hook::Commands;
 use crate::lane::Lane;
 use crate::parse;
+use crate::terminating::TerminatingObjects;
 use crate::volumes::VolumeRules;
 use lifeboat_api::Backup;
 use lifeboat_cluster::{ClusterError, ListRequest};
@@ -38,7 +38,7 @@ pub(crate) struct Scope {
     /// Takes native snapshots; `None` where none are taken.
     pub(crate) native: Option<NativeSnapshots>,
     /// Objects that are not in it because they were being deleted.
-    pub(crate) going: Going,
+    pub(crate) terminating: TerminatingObjects,
 }
 
 /// A namespace, with the facts that filters ask for.
@@ -74,7 +74,7 @@ impl Scope {
         }
         let included = self.filter.includes_item(facts(item), head.deleting);
         if included.is_err() && head.deleting && self.filter.includes_item(facts(item), false).is_ok() {
-            self.going.note(item);
+            self.terminating.note(item);
         }
         included
     }
@@ -191,7 +191,7 @@ pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Acti
         hooks: BackupHooks::default(),
         commands: None,
         native: None,
-        going: Going::default(),
+        terminating: TerminatingObjects::default(),
     })
 }
 

@@ -53,15 +53,15 @@ pub async fn put_marker(store: &dyn BlobStore, id: &str) -> Result<String, Bucke
 /// Explains to people that a directory is not the bucket that it was before; `None` when it is, or when no bucket was
 /// seen there. `forget` is the advice for accepting another bucket there.
 #[must_use]
-pub fn is_not_as_before(known: Option<&str>, found: Option<&str>, forget: &str) -> Option<String> {
+pub fn refusal_of_marker(known: Option<&str>, found: Option<&str>, forget: &str) -> Option<String> {
     let known = known?;
-    let what = match found {
+    let now = match found {
         Some(found) if found == known => return None,
-        Some(found) => format!("another bucket ({found})"),
-        None => format!("no bucket: it has no file {MARKER}"),
+        Some(found) => format!("is the bucket {found} now"),
+        None => format!("has no file {MARKER} now"),
     };
     Some(format!(
-        "it was the bucket {known} before, and is {what} now; is its file system mounted? When it is to be another one from now on, {forget}"
+        "it was the bucket {known} before, and {now}; is its file system mounted? When it is to be another bucket from now on, {forget}"
     ))
 }
 
@@ -162,13 +162,14 @@ mod tests {
 
     #[test]
     fn an_empty_folder_where_a_bucket_was_is_refused() {
-        assert_eq!(is_not_as_before(None, None, "x"), None);
-        assert_eq!(is_not_as_before(None, Some("1"), "x"), None);
-        assert_eq!(is_not_as_before(Some("1"), Some("1"), "x"), None);
-        let unmounted = is_not_as_before(Some("1"), None, "remove it").unwrap();
-        let expected = "it was the bucket 1 before, and is no bucket: it has no file lifeboat-bucket now; is its file system mounted? When it \
-                        is to be another one from now on, remove it";
+        assert_eq!(refusal_of_marker(None, None, "x"), None);
+        assert_eq!(refusal_of_marker(None, Some("1"), "x"), None);
+        assert_eq!(refusal_of_marker(Some("1"), Some("1"), "x"), None);
+        let unmounted = refusal_of_marker(Some("1"), None, "remove it").unwrap();
+        let expected = "it was the bucket 1 before, and has no file lifeboat-bucket now; is its file system mounted? When it is to be another \
+                        bucket from now on, remove it";
         assert_eq!(unmounted, expected);
-        assert!(is_not_as_before(Some("1"), Some("2"), "x").unwrap().contains("another bucket (2)"));
+        let another = refusal_of_marker(Some("1"), Some("2"), "x").unwrap();
+        assert!(another.starts_with("it was the bucket 1 before, and is the bucket 2 now; "), "{another}");
     }
 }

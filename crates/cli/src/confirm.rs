@@ -1,7 +1,9 @@
 //! Asks before what cannot be undone: the question names what goes, and where.
 
+use anyhow::{Result, bail};
 use lifeboat_client::Client;
-use std::io::Write;
+use lifeboat_object::first_names_of;
+use std::io::{IsTerminal, Write};
 
 /// How many names a question has.
 const MOST_NAMES: usize = 3;
@@ -31,16 +33,10 @@ impl std::fmt::Display for Place<'_> {
     }
 }
 
-/// The question whether the objects of these names are to be deleted.
-pub(crate) fn deletion(kind: &str, names: &[&str], place: Place<'_>) -> String {
-    let count = names.len();
-    let plural = if count == 1 { "" } else { "s" };
-    let shown = names.iter().take(MOST_NAMES).copied().collect::<Vec<_>>().join(", ");
-    let more = match count.saturating_sub(MOST_NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("Delete {count} {} in {place}: {shown}{more}?", format_args!("{}{plural}", noun(kind)))
+/// The question whether this is to be done with the objects of these names: `Delete`, or another verb.
+pub(crate) fn question(verb: &str, kind: &str, names: &[&str], place: Place<'_>) -> String {
+    let plural = if names.len() == 1 { "" } else { "s" };
+    format!("{verb} {} {}{plural} in {place}: {}?", names.len(), noun(kind), first_names_of(names, MOST_NAMES))
 }
 
 /// A kind as people call it.
@@ -51,8 +47,35 @@ fn noun(kind: &str) -> String {
     }
 }
 
-/// Asks until there is an answer; the end of the input is a no.
-pub(crate) fn confirmed() -> anyhow::Result<bool> {
+/// Asks this question, unless the answer was given before. The answer may come from a pipe; the end of the input is a no.
+pub(crate) fn asked(question: &str, is_answered: bool) -> Result<bool> {
+    if is_answered {
+        return Ok(true);
+    }
+    if !question.is_empty() {
+        writeln!(std::io::stdout(), "{question}")?;
+    }
+    answer()
+}
+
+/// Refuses a command whose question only a person may answer, where there is no terminal to ask at.
+///
+/// # Errors
+/// This refusal.
+pub(crate) fn refuse_without_terminal(is_answered: bool, refusal: impl FnOnce() -> String) -> Result<()> {
+    if is_answered || std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    bail!(refusal())
+}
+
+/// Says that nothing was done, because this flag asks before, and nobody is there.
+pub(crate) fn nobody_to_ask(done: &str, flag: &str, place: Place<'_>) -> String {
+    format!("nothing was {done} in {place}: {flag} asks before, and there is no terminal to ask at; add --confirm")
+}
+
+/// Reads answers until one is clear.
+fn answer() -> Result<bool> {
     let (mut out, input) = (std::io::stdout(), std::io::stdin());
     loop {
         write!(out, "Are you sure you want to continue (Y/N)? ")?;
@@ -98,7 +121,7 @@ mod tests {
                 "Delete 3 storage locations in namespace dr of cluster https://10.0.0.1: a, b, c?",
             ),
         ] {
-            assert_eq!(deletion(kind, names, place), expected);
+            assert_eq!(question("Delete", kind, names, place), expected);
         }
     }
 }

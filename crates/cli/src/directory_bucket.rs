@@ -5,7 +5,7 @@ use crate::errors;
 use crate::from_here::state::folder_of;
 use anyhow::{Context, Result, bail};
 use lifeboat_archive::tarball::entry_hash;
-use lifeboat_bucket::{BlobStore, Directory, Marked, is_not_as_before, read_marker};
+use lifeboat_bucket::{BlobStore, Directory, Marked, read_marker, refusal_of_marker};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) async fn open(path: &Path) -> Result<Arc<dyn BlobStore>> {
 async fn open_known(path: &Path, note: &Path) -> Result<Arc<dyn BlobStore>> {
     let known = std::fs::read_to_string(note).ok().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
     let forget = format!("remove {}", note.display());
-    let refused = |found: Option<&str>| is_not_as_before(known.as_deref(), found, &forget);
+    let refused = |found: Option<&str>| refusal_of_marker(known.as_deref(), found, &forget);
     if !path.is_dir()
         && let Some(why) = refused(None)
     {

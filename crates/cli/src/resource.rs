@@ -5,6 +5,7 @@ pub(crate) mod backup;
 mod cancel;
 mod change;
 pub(crate) mod coverage;
+mod deletion;
 pub(crate) mod describe;
 pub(crate) mod download;
 pub(crate) mod expiry;
@@ -26,7 +27,7 @@ pub(crate) mod table;
 pub(crate) mod trust;
 pub(crate) mod verbs;
 
-use crate::confirm::{Place, confirmed, deletion};
+use crate::confirm::{Place, asked, nobody_to_ask, question, refuse_without_terminal};
 use crate::flags::{self, List, Optional};
 use crate::globals::Globals;
 use crate::output::print_resource;
@@ -297,7 +298,9 @@ async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool, progr
 /// Asks for the deletion of what the arguments choose.
 async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
     let client = client(globals).await?;
-    let Some((found, mut errors)) = chosen::<T>(args, &client).await? else { return Ok(ExitCode::SUCCESS) };
+    let Some((found, mut errors)) = chosen::<T>(args, &client, |_| Vec::new()).await? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     let (word, data) = (T::WORD, T::DATA);
     let mut out = std::io::stdout();
     if found.is_empty() {
@@ -317,23 +320,27 @@ async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<Ex
     together(errors)
 }
 
-/// The objects that the arguments choose, and those that are missing. Names them and asks, unless told not to; `None` when the
-/// answer is no. Where nobody can be asked, only what is named may be deleted without `--confirm`.
-async fn chosen<T: Shown>(args: &DeleteArgs, client: &Client) -> Result<Option<(Vec<T>, Vec<anyhow::Error>)>> {
+/// The objects that the arguments choose, and those that are missing. Says what comes of their deletion, names them and asks, unless
+/// told not to; `None` when the answer is no. Where nobody can be asked, only what is named may be deleted without `--confirm`.
+async fn chosen<T: Shown>(
+    args: &DeleteArgs,
+    client: &Client,
+    consequences: impl FnOnce(&[T]) -> Vec<String>,
+) -> Result<Option<(Vec<T>, Vec<anyhow::Error>)>> {
     args.which.is_one_way()?;
-    if !args.confirm && args.which.names.is_empty() && !std::io::stdin().is_terminal() {
-        let (flag, place) = (if args.which.all { "--all" } else { "--selector" }, Place::of(client));
-        bail!("nothing was deleted in {place}: {flag} asks before, and there is no terminal to ask at; add --confirm");
-    }
+    let flag = if args.which.all { "--all" } else { "--selector" };
+    let is_named = !args.which.names.is_empty();
+    refuse_without_terminal(args.confirm || is_named, || nobody_to_ask("deleted", flag, Place::of(client)))?;
     let (found, errors) = of_which::<T>(&args.which, client).await?;
-    if !args.confirm && !found.is_empty() {
-        let names: Vec<&str> = found.iter().map(|one| one.meta().name.as_str()).collect();
-        writeln!(std::io::stdout(), "{}", deletion(T::KIND, &names, Place::of(client)))?;
-        if !confirmed()? {
-            return Ok(None);
-        }
+    if found.is_empty() {
+        return Ok(Some((found, errors)));
     }
-    Ok(Some((found, errors)))
+    for consequence in consequences(&found) {
+        writeln!(std::io::stderr(), "{consequence}")?;
+    }
+    let names: Vec<&str> = found.iter().map(|one| one.meta().name.as_str()).collect();
+    let is_wanted = asked(&question("Delete", T::KIND, &names, Place::of(client)), args.confirm)?;
+    Ok(is_wanted.then_some((found, errors)))
 }
 
 /// The objects that are meant, and those that are missing.

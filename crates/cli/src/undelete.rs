@@ -12,7 +12,7 @@ mod wanted;
 
 use crate::bucket_url::{self, Purpose};
 use crate::clock::clock;
-use crate::confirm::confirmed;
+use crate::confirm::{asked, refuse_without_terminal};
 use crate::errors;
 use crate::exit_code::INTERRUPTED;
 use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
@@ -32,13 +32,13 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use find::{Found, Origin, Place, Search, Source};
 use job::{Job, Plan};
 use kept::{Kept, Manner};
-use lifeboat_api::{ExistingResourcePolicy, SourceCluster, source_cluster};
+use lifeboat_api::{ExistingResourcePolicy, SourceCluster};
 use lifeboat_browse::owned_by;
 use lifeboat_object::{GroupResource, ObjectKey};
 use next::Next;
 use shown::Shown;
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use told::named_with_time;
 use wanted::Wanted;
@@ -94,12 +94,10 @@ pub(crate) struct UndeleteArgs {
     server: FromServerArgs,
 }
 
-/// That another cluster than this one has made the backup from which an object is taken.
-async fn of_another_cluster(found: &Found, this: &str) -> Option<String> {
-    let claimed = found.store.cluster_of(&found.backup.metadata.name).await.ok().flatten();
-    let made_by = claimed.or_else(|| source_cluster(&found.backup).map(str::to_owned))?;
-    let is_another = !this.is_empty() && made_by != this;
-    is_another.then(|| format!("The backup {} was made by another cluster, {made_by}.", named_with_time(&found.backup)))
+/// Says that another cluster than this one has made the backup from which an object is taken.
+fn of_another_cluster(found: &Found, this: &str) -> Option<String> {
+    let maker = found.maker.as_deref().filter(|maker| !this.is_empty() && *maker != this)?;
+    Some(format!("The backup {} was made by another cluster, {maker}.", named_with_time(&found.backup)))
 }
 
 /// Reads what may be done with an object that exists.
@@ -158,7 +156,7 @@ impl UndeleteArgs {
         let finding = self.find(search, source);
         let (found, owned) =
             until_interrupted(finding, "interrupted before the object was found: nothing was restored").await?;
-        if let Some(said) = of_another_cluster(&found, &this).await {
+        if let Some(said) = of_another_cluster(&found, &this) {
             errors::warn(Some(&said));
         }
         let job = Job {
@@ -261,13 +259,13 @@ impl UndeleteArgs {
                 "nothing was restored: -o prints the plan and does not ask; the same command with --confirm restores it, and with --dry-run it only says what it would do"
             );
         }
-        if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-            bail!(
-                "nothing was restored, because nobody could be asked: the same command with --confirm restores it, and with --dry-run it only says what it would do"
-            );
-        }
+        refuse_without_terminal(false, || {
+            "nothing was restored, because nobody could be asked: the same command with --confirm restores it, and with --dry-run it only \
+             says what it would do"
+                .to_owned()
+        })?;
         let interrupted = terminated()?;
-        let asking = tokio::task::spawn_blocking(confirmed);
+        let asking = tokio::task::spawn_blocking(|| asked("", false));
         let answer = tokio::select! {
             answer = asking => answer.context("ask")??,
             () = interrupted => {

@@ -1,6 +1,6 @@
 //! `lifeboat uninstall`: takes out of a cluster what `install` has brought (cli-and-install.md 3.7).
 
-use crate::confirm::confirmed;
+use crate::confirm::asked;
 use crate::globals::Globals;
 use crate::install::say;
 use anyhow::Result;
@@ -22,15 +22,13 @@ impl UninstallArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let cluster = globals.connect().await?;
         let removal = Removal::find(&cluster, &globals.namespace).await?;
-        if !self.force {
-            let mut out = std::io::stdout();
-            writeln!(out, "You are about to uninstall Velero.")?;
-            for line in removal.warnings() {
-                writeln!(out, "{line}")?;
-            }
-            if !confirmed()? {
-                return Ok(ExitCode::SUCCESS);
-            }
+        let mut question = "You are about to uninstall Velero.".to_owned();
+        for line in removal.warnings() {
+            question.push('\n');
+            question.push_str(&line);
+        }
+        if !asked(&question, self.force)? {
+            return Ok(ExitCode::SUCCESS);
         }
         removal.run(&Timestamp::now, &mut say).await?;
         writeln!(std::io::stdout(), "Velero uninstalled ⛵")?;

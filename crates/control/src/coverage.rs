@@ -16,10 +16,7 @@ use crate::phase::restore::has_ended;
 use crate::phase::schedule::{ScheduleStanding, next_run};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use lifeboat_api::{
-    Backup, BackupPhase, BackupSpec, BackupStorageLocation, BackupStorageLocationAccessMode, RestorePhase, Schedule,
-    Time,
-};
+use lifeboat_api::{Backup, BackupPhase, BackupSpec, BackupStorageLocation, RestorePhase, Schedule, Time};
 use lifeboat_select::{NamespaceFacts, NamespaceFilter};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +45,7 @@ fn location(location: &BackupStorageLocation) -> LocationState {
     LocationState {
         name: location.metadata.name.clone(),
         default: location.spec.default,
-        read_only: location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly),
+        read_only: location.is_read_only(),
         phase: location.status.phase,
         last_validated: location.status.last_validation_time,
     }

@@ -50,7 +50,9 @@ pub use phase::fate::{Fate, Lists, fates};
 pub use phase::hold::Hold;
 pub use phase::keep::{Absence, Keeper, describe as describe_keepers};
 pub use phase::location::{NoLocation, location_of};
-pub use phase::request::{check_deletion, deletion_is_asked, reads, refusal_for_reader};
+pub use phase::request::{
+    check_deletion, claims_may_need, deletion_is_asked, reads, refusal_for_claims, refusal_for_reader,
+};
 pub use phase::restore::is_running as restore_is_running;
 pub use phase::retention::Rule as RetentionRule;
 pub use phase::schedule::{ScheduleStanding, refusal as schedule_refusal};

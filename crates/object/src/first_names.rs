@@ -6,8 +6,14 @@ const NAMED: usize = 10;
 /// The first of these names, and how many more there are: a message must not grow with the cluster.
 #[must_use]
 pub fn first_names<T: AsRef<str>>(names: &[T]) -> String {
-    let first: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
-    match names.len().saturating_sub(NAMED) {
+    first_names_of(names, NAMED)
+}
+
+/// The same with so many of them.
+#[must_use]
+pub fn first_names_of<T: AsRef<str>>(names: &[T], most: usize) -> String {
+    let first: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(most) {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),
     }

@@ -30,7 +30,7 @@ pub use built_in::is_built_in;
 pub use catalog::{Catalog, DiscoveryFailure};
 pub use chain::{chain, error_and_causes};
 pub use counted::counted;
-pub use first_names::first_names;
+pub use first_names::{first_names, first_names_of};
 pub use head::{Head, HeadError};
 pub use key::ObjectKey;
 pub use list::{ListEnvelope, ListSplitter, SplitError, SplitLimits};

@@ -58,8 +58,6 @@ pub fn is_made_anew(object: &Value) -> bool {
         // Those that a person keeps for a Service without a selector, or for none, bear no mark of a controller.
         ("", "Endpoints") => text("/metadata/labels/endpoints.kubernetes.io~1managed-by") == "endpoint-controller",
         ("discovery.k8s.io", "EndpointSlice") => SLICE_MAKERS.contains(&text(SLICE_MAKER)),
-        // The allocator's record of a Service's address.
-        ("networking.k8s.io", "IPAddress") => true,
         _ => false,
     }
 }
@@ -85,6 +83,12 @@ pub fn written_by_cluster(object: &Value) -> Option<&'static str> {
         }
         ("resource.k8s.io", "ResourceSlice") => Some("drivers write what the nodes of each cluster have"),
         ("storage.k8s.io", "CSIStorageCapacity") => Some("drivers write what the storage of each cluster has"),
+        // One that somebody has reserved by hand bears no mark of the allocator.
+        ("networking.k8s.io", "IPAddress")
+            if text("/metadata/labels/ipaddress.kubernetes.io~1managed-by") == "ipallocator.k8s.io" =>
+        {
+            Some("the API server of each cluster gives its Services their addresses")
+        }
         ("coordination.k8s.io", "Lease") if namespace == "kube-node-lease" => Some("each node writes its own"),
         ("coordination.k8s.io", "Lease")
             if text("/metadata/labels/apiserver.kubernetes.io~1identity") == "kube-apiserver" =>
@@ -259,7 +263,16 @@ mod tests {
             (object("v1", "Event", "e", none()), true),
             (object("events.k8s.io/v1", "Event", "e", none()), true),
             (object("v1", "Node", "n", none()), true),
-            (object("networking.k8s.io/v1", "IPAddress", "10.0.0.1", none()), true),
+            (object("networking.k8s.io/v1", "IPAddress", "10.0.0.1", none()), false),
+            (
+                object(
+                    "networking.k8s.io/v1",
+                    "IPAddress",
+                    "10.0.0.2",
+                    json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}),
+                ),
+                true,
+            ),
             (object("v1", "ConfigMap", "kube-root-ca.crt", none()), true),
             (object("v1", "ConfigMap", "mine", none()), false),
             (object("resource.k8s.io/v1", "ResourceSlice", "n-gpu", none()), true),

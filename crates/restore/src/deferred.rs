@@ -90,8 +90,8 @@ impl Deferred {
                 continue;
             }
             let mut running = Running::new(context, checkpoint);
-            let turn = Round { next: Instant::now() + pause, share };
-            is_in_vain |= again(waiting, turn, context, &mut running).await;
+            let round = Round { next: Instant::now() + pause, share };
+            is_in_vain |= again(waiting, round, context, &mut running).await;
             let ended = running.finish().await;
             out.extend(ended.done);
             if !ended.later.is_empty() {

@@ -20,9 +20,9 @@ pub(crate) fn newer(desired: &Value, in_cluster: &Value) -> Option<String> {
     for (name, one) in &new {
         if let Some(older) = old.get(name) {
             let (older, newer) = (&older["schema"]["openAPIV3Schema"], &one["schema"]["openAPIV3Schema"]);
-            let mut of_version = Vec::new();
-            lost_fields(older, newer, "", (DEEPEST, &mut of_version));
-            fields.extend(of_version.into_iter().map(|field| format!("{field} of {name}")));
+            let mut lost = LostFields::default();
+            lost.add(older, newer, "", DEEPEST);
+            fields.extend(lost.0.into_iter().map(|field| format!("{field} of {name}")));
         }
     }
     let lists = [("serves the version", "serves the versions", lost), ("has the field", "has the fields", fields)];
@@ -44,23 +44,29 @@ fn versions(definition: &Value) -> Map<String, Value> {
     all.filter_map(|one| Some((one["name"].as_str()?.to_owned(), one.clone()))).collect()
 }
 
-/// Fields that the newer schema has and the older one drops.
-fn lost_fields(old: &Value, new: &Value, path: &str, (depth, out): (usize, &mut Vec<String>)) {
-    let keeps_all = old["x-kubernetes-preserve-unknown-fields"] == true || old["type"].is_null();
-    if depth == 0 || keeps_all {
-        return;
-    }
-    for (name, newer) in new["properties"].as_object().into_iter().flatten() {
-        let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        match old["properties"].get(name) {
-            Some(older) => lost_fields(older, newer, &at, (depth - 1, out)),
-            None if old["additionalProperties"].is_object() || old["additionalProperties"] == true => {}
-            None => out.push(at),
+/// Paths of fields that the newer of two schemas has and the older one drops.
+#[derive(Default)]
+struct LostFields(Vec<String>);
+
+impl LostFields {
+    /// Adds those below a path, down to so many levels.
+    fn add(&mut self, old: &Value, new: &Value, path: &str, depth: usize) {
+        let keeps_all = old["x-kubernetes-preserve-unknown-fields"] == true || old["type"].is_null();
+        if depth == 0 || keeps_all {
+            return;
         }
-    }
-    for (inside, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
-        if old[inside].is_object() && new[inside].is_object() {
-            lost_fields(&old[inside], &new[inside], &format!("{path}{mark}"), (depth - 1, out));
+        for (name, newer) in new["properties"].as_object().into_iter().flatten() {
+            let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            match old["properties"].get(name) {
+                Some(older) => self.add(older, newer, &at, depth - 1),
+                None if old["additionalProperties"].is_object() || old["additionalProperties"] == true => {}
+                None => self.0.push(at),
+            }
+        }
+        for (inside, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
+            if old[inside].is_object() && new[inside].is_object() {
+                self.add(&old[inside], &new[inside], &format!("{path}{mark}"), depth - 1);
+            }
         }
     }
 }

@@ -4,12 +4,12 @@
 use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
 use crate::check::Seen;
 use crate::job_pods::{JobPods, left_to};
-use crate::kept_volumes::KeptVolumes;
 use crate::mapping::Mapping;
 use crate::modifier::{Candidate, Modified, Modifiers, NotKnown, Schemas};
 use crate::native::Natives;
 use crate::one_life::strip;
 use crate::references;
+use crate::retained_volumes::RetainedVolumes;
 use crate::volumes::{reset_claim, reset_volume};
 use lifeboat_api::{label_value, well_known};
 use lifeboat_hook::HookPod;
@@ -70,7 +70,7 @@ pub(crate) struct Maker {
     /// Volumes that are made from native snapshots.
     pub(crate) natives: Arc<Natives>,
     /// Volumes that come back as they are, and data that does not come.
-    pub(crate) kept: Arc<KeptVolumes>,
+    pub(crate) retained: Arc<RetainedVolumes>,
     pub(crate) modifiers: Arc<Modifiers>,
     /// How types are merged by these.
     pub(crate) schemas: Arc<Schemas>,

@@ -3,8 +3,8 @@
 use crate::definitions::newer;
 use crate::update;
 use jiff::Timestamp;
-use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_api::well_known::ANNOTATION_UPDATE_DEFINITIONS;
+use lifeboat_api::{ExistingResourcePolicy, permission};
 use lifeboat_object::GroupResource;
 use lifeboat_patch::restored::kept_up_by_cluster;
 use serde_json::Value;
@@ -63,7 +63,8 @@ impl Treatment {
 pub(crate) fn told_newer(what: &str) -> String {
     format!(
         "it stays as it is, because it is newer than the one of the backup: it {what}, and objects there may need that; \
-         --update-definitions (the annotation {ANNOTATION_UPDATE_DEFINITIONS}: \"true\" of the restore) lets the older one take its place"
+         {} lets the older one take its place",
+        permission(ANNOTATION_UPDATE_DEFINITIONS)
     )
 }
 

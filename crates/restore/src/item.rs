@@ -10,7 +10,6 @@ use crate::ensure::NeededNamespaces;
 use crate::hold_back::LostClaims;
 use crate::job_pods::LeftToJobs;
 use crate::kept::Kept;
-use crate::kept_volumes::{is_volume, unseen_volume};
 use crate::leaving::{Leaving, LeavingWaits};
 use crate::mapping::Mapping;
 use crate::messages::Messages;
@@ -20,6 +19,7 @@ use crate::operations::Operations;
 use crate::read::is_completed;
 use crate::reader::Reader;
 use crate::refused::{self, Missing, Refused};
+use crate::retained_volumes::{is_volume, unseen_volume};
 use crate::retry::{can_be_read_later, can_pass};
 use crate::same_target::{SameTarget, taken};
 use crate::snapshot_groups::SnapshotGroups;
@@ -32,7 +32,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_object::{ObjectKey, chain};
 use lifeboat_store::StoreError;
 use lifeboat_volume::csi::CsiError;
-use lifeboat_volume::{KeptPlan, Refusal};
+use lifeboat_volume::{Refusal, RetainedPlan};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::task::JoinError;
@@ -199,7 +199,7 @@ impl Restorer {
             self.messages.error(target, &message);
             return Err(Refused::Reported);
         }
-        let lost = self.maker.kept.lost(target, from_backup, &self.mapping, &self.writer.env).await;
+        let lost = self.maker.retained.lost(target, from_backup, &self.mapping, &self.writer.env).await;
         if let Some(why) = lost.map_err(|e| Refused::Because(Box::new(e)))? {
             self.messages.error(target, &format!("error restoring {target}: {why}"));
             return Err(Refused::Reported);
@@ -291,9 +291,9 @@ impl Restorer {
     /// Makes sure of the volume that comes back as it is, for its PersistentVolume or its claim. Gives what was done with the object
     /// when that is all.
     async fn with_kept(&self, key: &ObjectKey, desired: &Value) -> Result<Option<Action>, Refused> {
-        let (kept, env) = (&self.maker.kept, &self.writer.env);
+        let (retained, env) = (&self.maker.retained, &self.writer.env);
         let is_volume = is_volume(key);
-        let planned = match kept.plan(key, desired, &self.mapping, env).await {
+        let planned = match retained.plan(key, desired, &self.mapping, env).await {
             Ok(Some(planned)) => planned,
             Ok(None) => return Ok(None),
             Err(e) if e.is_denied() && !is_volume => {
@@ -307,17 +307,17 @@ impl Restorer {
         };
         let is_left_out = planned.is_left_out(key);
         match planned.plan {
-            KeptPlan::Wait(why) if is_volume => Err(Refused::Leaving(Leaving::soon(why))),
-            KeptPlan::Make | KeptPlan::Stays | KeptPlan::Wait(_) => Ok(None),
-            KeptPlan::Rebind(patch) => {
-                kept.rebind(key, desired, &patch, env).await.map_err(|e| Refused::Because(Box::new(e)))?;
+            RetainedPlan::Wait(why) if is_volume => Err(Refused::Leaving(Leaving::soon(why))),
+            RetainedPlan::Make | RetainedPlan::Stays | RetainedPlan::Wait(_) => Ok(None),
+            RetainedPlan::Rebind(patch) => {
+                retained.rebind(key, desired, &patch, env).await.map_err(|e| Refused::Because(Box::new(e)))?;
                 Ok(is_volume.then_some(Action::Updated))
             }
-            KeptPlan::Refused(Refusal { why, .. }) if is_left_out => {
+            RetainedPlan::Refused(Refusal { why, .. }) if is_left_out => {
                 self.messages.left_out(key, &why);
                 Ok(Some(Action::Skipped))
             }
-            KeptPlan::Refused(Refusal { why, next }) => {
+            RetainedPlan::Refused(Refusal { why, next }) => {
                 let held = if is_volume { "not made" } else { "held back" };
                 self.messages.error(key, &format!("error restoring {key}: {held}, because {why}; {next}"));
                 Err(Refused::Reported)

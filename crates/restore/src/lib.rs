@@ -12,7 +12,7 @@
 //! - `item` leads one object through `desired` (with `apply`, `kept`, `operations`, `modifier` and `references`), `ensure` (with
 //!   `namespaces`), `additional` (with `ready` and `aside`), `native` and `write` (with `create`, `best_effort`, `existing`,
 //!   `existing_policies`, `definitions`, `update`, `recreate` and `leaving`), and decides what follows: an `action`, or why not (`refused`).
-//! - `volumes` and `volume_fates` say what becomes of volumes and claims, `kept_volumes` asks the cluster about those that come back as
+//! - `volumes` and `volume_fates` say what becomes of volumes and claims, `retained_volumes` asks the cluster about those that come back as
 //!   they are and holds back what would start without its data, `made_volumes` waits for those that were made,
 //!   `snapshot_groups` and `group_stubs` know what snapshots of groups need, `hold_back` keeps StatefulSets without their storage.
 //! - `pod_commands` runs commands in restored pods beside all that (with `pod_states` and `pod_notes`).
@@ -59,7 +59,6 @@ mod hold_back;
 mod item;
 mod job_pods;
 mod kept;
-mod kept_volumes;
 mod leaving;
 mod levels;
 mod listed;
@@ -104,6 +103,7 @@ mod references;
 mod refused;
 mod renamed;
 mod request;
+mod retained_volumes;
 mod retry;
 mod run;
 mod running;

@@ -13,7 +13,6 @@ use crate::desired::{Desired, Maker};
 use crate::env::Env;
 use crate::existing::{Treatment, is_same_state, told_newer};
 use crate::extras::Extras;
-use crate::kept_volumes::{PlannedVolume, is_volume, unseen_volume};
 use crate::leaving::Leaving;
 use crate::levels::Level;
 use crate::mapping::Mapping;
@@ -28,6 +27,7 @@ use crate::reader::Reader;
 use crate::recreate::refusal;
 use crate::refused::Refused;
 use crate::request::{Request, check_source, prepare_preview};
+use crate::retained_volumes::{PlannedVolume, is_volume, unseen_volume};
 use crate::same_target::{SameTarget, taken};
 use crate::target_namespaces::TargetNamespaces;
 use crate::update;
@@ -38,9 +38,9 @@ use futures::{Stream, TryStreamExt};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
-use lifeboat_object::{GroupResource, Head, ObjectKey, Place, Results, chain};
+use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, Place, Results, chain};
 use lifeboat_store::{ArchiveItem, StoreError};
-use lifeboat_volume::{KeptPlan, Refusal};
+use lifeboat_volume::{Refusal, RetainedPlan};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
@@ -369,8 +369,8 @@ impl Previewer {
         seen: Seen,
         beside: &mut Beside,
     ) -> Result<Planned, String> {
-        let kept = &self.maker.kept;
-        if let Some(why) = kept.lost(key, from_backup, &self.mapping, &self.env).await.map_err(|e| e.to_string())? {
+        let retained = &self.maker.retained;
+        if let Some(why) = retained.lost(key, from_backup, &self.mapping, &self.env).await.map_err(|e| e.to_string())? {
             return Ok(Planned::Refused(why));
         }
         let desired = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
@@ -382,7 +382,7 @@ impl Previewer {
         };
         let (pin, needs) = (Pin::of(None, &desired.item), self.coming_along(&desired.needs));
         *beside = Beside { unasked: desired.unasked, modified: desired.modified, needs, pin, ..Beside::default() };
-        let volume = match kept.plan(key, &desired.item, &self.mapping, &self.env).await {
+        let volume = match retained.plan(key, &desired.item, &self.mapping, &self.env).await {
             Err(e) if e.is_denied() && !is_volume(key) => {
                 beside.modified.warnings.push(unseen_volume(key, &e));
                 None
@@ -398,11 +398,7 @@ impl Previewer {
             Err(e) => return Err(e),
         };
         let item = desired.item;
-        let write = |patch: Option<Value>| {
-            let (resource, desired) = (Arc::clone(&resource), item.clone());
-            self.asks_server.then_some(DryRun { resource, patch, desired, is_beside: false })
-        };
-        beside.write = write(None);
+        beside.write = self.write(&resource, &item, None);
         if self.maker.natives.has(key) {
             let room = self.maker.natives.room(key, from_backup, (&self.mapping, &self.env)).await;
             let is_made = match room {
@@ -441,28 +437,49 @@ impl Previewer {
                 return Ok(Planned::Unchanged);
             }
         }
+        Ok(self.by_policy(&Both { key, resource: &resource, from_backup, item: &item, existing: &existing }, beside))
+    }
+
+    /// The write that the API server is asked about, where it is asked.
+    fn write(&self, resource: &Arc<ApiResource>, desired: &Value, patch: Option<Value>) -> Option<DryRun> {
+        let (resource, desired) = (Arc::clone(resource), desired.clone());
+        self.asks_server.then_some(DryRun { resource, patch, desired, is_beside: false })
+    }
+
+    /// The plan for an object that the cluster has, by the policy for it.
+    fn by_policy(&self, both: &Both<'_>, beside: &mut Beside) -> Planned {
+        let Both { key, resource, from_backup, item, existing } = *both;
         let policy = self.mapping.existing.of(&key.resource, from_backup);
         let updates = self.mapping.updates_definitions();
-        let treatment = Treatment::of(policy, &key.resource, &item, &existing, updates);
-        let planned = planned(&treatment, &item, &existing);
+        let treatment = Treatment::of(policy, &key.resource, item, existing, updates);
+        let planned = planned(&treatment, item, existing);
         beside.write = match treatment {
-            Treatment::Merge(ref patch) | Treatment::Update(ref patch) => write(Some(patch.clone())),
-            _ => write(None),
+            Treatment::Merge(ref patch) | Treatment::Update(ref patch) => {
+                self.write(resource, item, Some(patch.clone()))
+            }
+            _ => self.write(resource, item, None),
         };
         if let Treatment::Newer(what) = &treatment {
             beside.modified.warnings.push(told_newer(what));
         }
-        if let Planned::Recreate(differences) = planned {
-            return Ok(match refusal(&self.mapping.existing, &resource, &existing, &item) {
-                Some(why) => {
-                    beside.modified.warnings.push(format!("it is not recreated: {why}"));
-                    Planned::Conflict(differences)
-                }
-                None => Planned::Recreate(differences),
-            });
+        let Planned::Recreate(differences) = planned else { return planned };
+        match refusal(&self.mapping.existing, resource, existing, item) {
+            Some(why) => {
+                beside.modified.warnings.push(format!("it is not recreated: {why}"));
+                Planned::Conflict(differences)
+            }
+            None => Planned::Recreate(differences),
         }
-        Ok(planned)
     }
+}
+
+/// An object of the backup, as it would be written, and the one of its name in the cluster.
+struct Both<'a> {
+    key: &'a ObjectKey,
+    resource: &'a Arc<ApiResource>,
+    from_backup: &'a Value,
+    item: &'a Value,
+    existing: &'a Value,
 }
 
 /// What was found out about an object of the backup.
@@ -507,18 +524,18 @@ fn ended() -> Planned {
 }
 
 /// The plan for an object that follows from its volume, which comes back as it is; `None` when that changes nothing.
-fn planned_volume(key: &ObjectKey, kept: PlannedVolume) -> Option<Planned> {
-    let is_left_out = kept.is_left_out(key);
-    let PlannedVolume { plan, existing, .. } = kept;
+fn planned_volume(key: &ObjectKey, volume: PlannedVolume) -> Option<Planned> {
+    let is_left_out = volume.is_left_out(key);
+    let PlannedVolume { plan, existing, .. } = volume;
     match plan {
-        KeptPlan::Rebind(patch) if is_volume(key) => {
+        RetainedPlan::Rebind(patch) if is_volume(key) => {
             let before = existing.unwrap_or_default();
             let mut after = before.clone();
             lifeboat_patch::merge(&mut after, &patch);
             Some(Planned::Update(lifeboat_patch::differences(&before, &after)))
         }
-        KeptPlan::Refused(Refusal { why, .. }) if is_left_out => Some(Planned::Skip(why)),
-        KeptPlan::Refused(Refusal { why, next }) => Some(Planned::Refused(format!("{why}; {next}"))),
+        RetainedPlan::Refused(Refusal { why, .. }) if is_left_out => Some(Planned::Skip(why)),
+        RetainedPlan::Refused(Refusal { why, next }) => Some(Planned::Refused(format!("{why}; {next}"))),
         _ => None,
     }
 }

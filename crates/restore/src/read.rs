@@ -10,7 +10,7 @@ use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::{RestoreFilter, RestoredFacts};
 use lifeboat_store::{Archive, StoreError};
-use lifeboat_volume::KeptVolume;
+use lifeboat_volume::RetainedVolume;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,7 +25,7 @@ pub(crate) struct Contents {
     /// Native snapshots of which volumes are made anew, by volume.
     pub(crate) native: BTreeMap<String, NativeSnapshot>,
     /// Volumes that are made again as they are, whether the restore selects them or not.
-    pub(crate) kept: BTreeMap<String, KeptVolume>,
+    pub(crate) retained: BTreeMap<String, RetainedVolume>,
     /// Volumes that are provisioned anew, whether the restore selects their objects or not: a claim must not wait for a
     /// volume that never comes.
     pub(crate) provisioned: BTreeSet<String>,
@@ -103,7 +103,7 @@ pub(crate) async fn scan(
                     out.volumes.failed(&key.name, why);
                 }
                 if verdict == Verdict::AsIs {
-                    out.kept.insert(key.name.clone(), KeptVolume::of(&key.name, &object));
+                    out.retained.insert(key.name.clone(), RetainedVolume::of(&key.name, &object));
                 }
                 out.native.extend(snapshot.map(|snapshot| (key.name.clone(), snapshot.clone())));
                 if matches!(verdict, Verdict::Provision(_) | Verdict::FromSnapshot) {

@@ -152,7 +152,7 @@ async fn walk(
     let rows: Vec<&Row> = made.filter_map(|one| walk.archive.row(one.row)).collect();
     let volumes = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
     let volumes = volumes.map(|row| &*row.name);
-    if let Some(warning) = walk.kept.warning(volumes.clone()) {
+    if let Some(warning) = walk.retained.warning(volumes.clone()) {
         env.operation.journal.warn(&Place::Velero, warning);
     }
     match &reached {
@@ -327,9 +327,9 @@ fn tell_unsaved(saved: Result<(), RecordsError>, env: &Env) {
 #[cfg(test)]
 mod existing;
 #[cfg(test)]
-mod kept_volumes;
-#[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod retained_volumes;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]

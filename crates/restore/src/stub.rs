@@ -360,7 +360,8 @@ pub(crate) async fn backup_with(store: Store, objects: &[Value], files: &[(Backu
     for object in objects {
         let text = |field: &str| object["metadata"][field].as_str();
         let (group, version) = group_version(object);
-        let resource = GroupResource::new(group, format!("{}s", object["kind"].as_str().unwrap().to_lowercase()));
+        let kind = object["kind"].as_str().unwrap().to_lowercase();
+        let resource = GroupResource::new(group, format!("{kind}{}", if kind.ends_with('s') { "es" } else { "s" }));
         let body = object.to_string();
         let entry = ObjectEntry {
             resource: &resource,
@@ -422,7 +423,7 @@ const fn without_status(all: Type) -> Type {
 }
 
 /// Of one group and version after the other, and of each group the preferred version first.
-const TYPES: [Type; 14] = [
+const TYPES: [Type; 15] = [
     of_cluster(served("", "v1", "namespaces", "Namespace")),
     served("", "v1", "configmaps", "ConfigMap"),
     served("", "v1", "pods", "Pod"),
@@ -436,6 +437,7 @@ const TYPES: [Type; 14] = [
     served("example.com", "v2", "gadgets", "Gadget"),
     without_status(served("example.com", "v2", "doors", "Door")),
     served("example.com", "v1", "widgets", "Widget"),
+    of_cluster(served("networking.k8s.io", "v1", "ipaddresses", "IPAddress")),
     without_status(served("velero.io", "v1", "schedules", "Schedule")),
 ];
 

@@ -132,7 +132,7 @@ impl VolumeFates {
     }
 
     /// That a volume comes back as it is.
-    fn kept(&self, volume: &str) -> String {
+    fn retained(&self, volume: &str) -> String {
         match self.failures.contains_key(volume) {
             true => format!("{}; {KEPT}", self.why(Loss::NotTaken, volume)),
             false => KEPT.to_owned(),
@@ -176,83 +176,109 @@ impl VolumeFates {
     ) -> Told {
         let mut claims: Vec<&Claim> = self.claims.iter().collect();
         claims.sort_by(|a, b| a.key.cmp(&b.key));
-        let (mut records, mut empty) = (Vec::with_capacity(claims.len()), Lost::default());
-        let mut claimed = BTreeSet::new();
-        for claim in claims {
-            let key = &claim.key;
-            claimed.insert(claim.volume.as_str());
-            let source = key.namespace.clone().unwrap_or_default();
-            let namespace = restore.spec.namespace_mapping.get(&source).cloned().unwrap_or_else(|| source.clone());
-            let mut record = RestoreVolumeInfo {
-                pvc_name: key.name.clone(),
-                pvc_namespace: namespace.clone(),
-                pv_name: claim.volume.clone(),
-                ..RestoreVolumeInfo::default()
-            };
-            record.message = match (self.data(claim, restore), done(key)) {
-                (Data::Elsewhere(told), _) => told.to_owned(),
-                (Data::AsIs, Some(Action::Failed)) => "the claim was not restored: its error says why".to_owned(),
-                (Data::AsIs, _) => self.kept(&claim.volume),
-                (Data::WithVolume(native), Some(Action::Created | Action::Recreated)) => {
-                    with_native(&mut record, native, from_native(&claim.volume))
-                }
-                (_, Some(Action::Updated | Action::Skipped | Action::Differs)) => {
-                    "the claim was not made by this restore: what is there keeps what it holds".to_owned()
-                }
-                (Data::Lost(loss), Some(Action::Failed)) if loss.holds_back() => {
-                    format!("{}: the claim was not restored", self.why(loss, &claim.volume))
-                }
-                (_, Some(Action::Failed | Action::Removed) | None) => "the claim was not restored".to_owned(),
-                // Only a preview takes it for made.
-                (Data::Lost(loss), Some(Action::Created | Action::Recreated))
-                    if loss.holds_back() && !allows_empty(restore) =>
-                {
-                    format!("{}: the claim is held back", self.why(loss, &claim.volume))
-                }
-                (Data::Lost(loss), Some(Action::Created | Action::Recreated)) => {
-                    if loss != Loss::NotWanted {
-                        empty.add(format!("{namespace}/{}", key.name), loss);
-                    }
-                    let why = self.why(loss, &claim.volume);
-                    format!("{why}: the claim is provisioned anew and comes back empty")
-                }
-                (Data::FromSnapshot(name, info), Some(Action::Created | Action::Recreated)) => {
-                    CSI_SNAPSHOT.clone_into(&mut record.restore_method);
-                    record.pv_name.clear();
-                    record.csi_snapshot_info = Some(CsiSnapshotInfo {
-                        snapshot_handle: info.snapshot_handle.clone(),
-                        size: info.size,
-                        driver: info.driver.clone(),
-                        vsc_name: restored_name(&restore.metadata.uid, &source, name),
-                        ..CsiSnapshotInfo::default()
-                    });
-                    "the claim gets a new volume from the CSI snapshot of its data".to_owned()
-                }
-            };
-            records.push(record);
-        }
-        let mut unmade = Lost::default();
+        let claimed: BTreeSet<&str> = claims.iter().map(|claim| claim.volume.as_str()).collect();
+        let (mut empty, mut unmade) = (Lost::default(), Lost::default());
+        let of_claim = |claim: &Claim| {
+            let outcome = Outcome { action: done(&claim.key), native: from_native(&claim.volume) };
+            self.record_of_claim(claim, restore, outcome, &mut empty)
+        };
+        let mut records: Vec<RestoreVolumeInfo> = claims.into_iter().map(of_claim).collect();
         let alone = self.volumes.iter().filter(|(name, volume)| volume.included && !claimed.contains(name.as_str()));
-        for (name, volume) in alone {
-            let mut record = RestoreVolumeInfo { pv_name: name.clone(), ..RestoreVolumeInfo::default() };
-            let mut lost = |loss: Loss| {
-                unmade.add(name.clone(), loss);
-                format!("{}: the volume is not made again", self.why(loss, name))
-            };
-            record.message = match (volume.verdict, &volume.native) {
-                (Verdict::FromNative, Some(native)) => with_native(&mut record, native, from_native(name)),
-                (Verdict::AsIs, _) => match from_native(name) {
-                    FromNative::Failed => "the volume was not made: its error says why".to_owned(),
-                    FromNative::Made(_) | FromNative::WasThere => self.kept(name),
-                },
-                (Verdict::FromNative, _) => KEPT.to_owned(),
-                (Verdict::FromSnapshot, _) => lost(Loss::WithClaim),
-                (Verdict::Provision(loss), _) => lost(loss),
-            };
-            records.push(record);
-        }
+        records.extend(alone.map(|(name, volume)| self.record_of_volume(name, volume, from_native(name), &mut unmade)));
         Told { records, warning: warning(&empty, &unmade) }
     }
+
+    /// The record of a claim; one that comes back empty is added to these.
+    fn record_of_claim(
+        &self,
+        claim: &Claim,
+        restore: &Restore,
+        outcome: Outcome,
+        empty: &mut Lost,
+    ) -> RestoreVolumeInfo {
+        let key = &claim.key;
+        let source = key.namespace.clone().unwrap_or_default();
+        let namespace = restore.spec.namespace_mapping.get(&source).cloned().unwrap_or_else(|| source.clone());
+        let mut record = RestoreVolumeInfo {
+            pvc_name: key.name.clone(),
+            pvc_namespace: namespace.clone(),
+            pv_name: claim.volume.clone(),
+            ..RestoreVolumeInfo::default()
+        };
+        record.message = match (self.data(claim, restore), outcome.action) {
+            (Data::Elsewhere(told), _) => told.to_owned(),
+            (Data::AsIs, Some(Action::Failed)) => "the claim was not restored: its error says why".to_owned(),
+            (Data::AsIs, _) => self.retained(&claim.volume),
+            (Data::WithVolume(native), Some(Action::Created | Action::Recreated)) => {
+                with_native(&mut record, native, outcome.native)
+            }
+            (_, Some(Action::Updated | Action::Skipped | Action::Differs)) => {
+                "the claim was not made by this restore: what is there keeps what it holds".to_owned()
+            }
+            (Data::Lost(loss), Some(Action::Failed)) if loss.holds_back() => {
+                format!("{}: the claim was not restored", self.why(loss, &claim.volume))
+            }
+            (_, Some(Action::Failed | Action::Removed) | None) => "the claim was not restored".to_owned(),
+            // Only a preview takes it for made.
+            (Data::Lost(loss), Some(Action::Created | Action::Recreated))
+                if loss.holds_back() && !allows_empty(restore) =>
+            {
+                format!("{}: the claim is held back", self.why(loss, &claim.volume))
+            }
+            (Data::Lost(loss), Some(Action::Created | Action::Recreated)) => {
+                if loss != Loss::NotWanted {
+                    empty.add(format!("{namespace}/{}", key.name), loss);
+                }
+                let why = self.why(loss, &claim.volume);
+                format!("{why}: the claim is provisioned anew and comes back empty")
+            }
+            (Data::FromSnapshot(name, info), Some(Action::Created | Action::Recreated)) => {
+                CSI_SNAPSHOT.clone_into(&mut record.restore_method);
+                record.pv_name.clear();
+                record.csi_snapshot_info = Some(CsiSnapshotInfo {
+                    snapshot_handle: info.snapshot_handle.clone(),
+                    size: info.size,
+                    driver: info.driver.clone(),
+                    vsc_name: restored_name(&restore.metadata.uid, &source, name),
+                    ..CsiSnapshotInfo::default()
+                });
+                "the claim gets a new volume from the CSI snapshot of its data".to_owned()
+            }
+        };
+        record
+    }
+
+    /// The record of a volume that no claim of the backup asks for; one that is not made again is added to these.
+    fn record_of_volume(
+        &self,
+        name: &str,
+        volume: &Volume,
+        native: FromNative,
+        unmade: &mut Lost,
+    ) -> RestoreVolumeInfo {
+        let mut record = RestoreVolumeInfo { pv_name: name.to_owned(), ..RestoreVolumeInfo::default() };
+        let mut lost = |loss: Loss| {
+            unmade.add(name.to_owned(), loss);
+            format!("{}: the volume is not made again", self.why(loss, name))
+        };
+        record.message = match (volume.verdict, &volume.native) {
+            (Verdict::FromNative, Some(snapshot)) => with_native(&mut record, snapshot, native),
+            (Verdict::AsIs, _) => match native {
+                FromNative::Failed => "the volume was not made: its error says why".to_owned(),
+                FromNative::Made(_) | FromNative::WasThere => self.retained(name),
+            },
+            (Verdict::FromNative, _) => KEPT.to_owned(),
+            (Verdict::FromSnapshot, _) => lost(Loss::WithClaim),
+            (Verdict::Provision(loss), _) => lost(loss),
+        };
+        record
+    }
+}
+
+/// The outcome of a restore for a claim and with the native snapshot of its volume.
+struct Outcome {
+    action: Option<Action>,
+    native: FromNative,
 }
 
 /// Records what was done with a volume that was to be made from this snapshot, and says it.

@@ -9,7 +9,6 @@ use crate::desired::Maker;
 use crate::env::Env;
 use crate::existing_policies::ExistingPolicies;
 use crate::job_pods::JobPods;
-use crate::kept_volumes::KeptVolumes;
 use crate::levels::{Level, into_levels};
 use crate::load::{modifiers, policies, version_priorities};
 use crate::mapping::Mapping;
@@ -18,6 +17,7 @@ use crate::native::Natives;
 use crate::outcome::RestoreError;
 use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
+use crate::retained_volumes::RetainedVolumes;
 use crate::same_target::SameTarget;
 use crate::snapshot_groups::recorded_groups;
 use crate::stop::Stop;
@@ -75,7 +75,7 @@ pub(crate) struct Walk {
     /// Volumes that are made from native snapshots.
     pub(crate) natives: Arc<Natives>,
     /// Volumes that come back as they are, and data that does not come.
-    pub(crate) kept: Arc<KeptVolumes>,
+    pub(crate) retained: Arc<RetainedVolumes>,
     actions: Vec<Arc<dyn RestoreItemAction>>,
     /// How long what is being deleted is waited for, and any resource.
     pub(crate) terminating_timeout: Duration,
@@ -136,11 +136,11 @@ impl Walk {
         let same_target = Arc::new(SameTarget::of(rows, &in_backup, &restore.spec.namespace_mapping));
         drop(restored);
         let volumes = Arc::new(contents.volumes);
-        let origin = if contents.kept.is_empty() { None } else { origin(restore, env).await? };
-        let kept = Arc::new(KeptVolumes {
+        let origin = if contents.retained.is_empty() { None } else { origin(restore, env).await? };
+        let retained = Arc::new(RetainedVolumes {
             names_cluster: origin.is_some(),
             origin: origin.unwrap_or_default(),
-            kept: contents.kept,
+            volumes: contents.retained,
             of_pods: recorded.of_pods.clone(),
             fates: Arc::clone(&volumes),
         });
@@ -159,7 +159,7 @@ impl Walk {
             schemas: Arc::new(Schemas::new(&env.cluster)),
             catalog,
             levels,
-            kept,
+            retained,
             volumes,
             groups: recorded_groups(&recorded),
             with_owners: contents.with_owners,
@@ -233,7 +233,7 @@ impl Walk {
             provisioned: Arc::clone(&self.provisioned),
             job_pods: Arc::clone(&self.job_pods),
             natives: Arc::clone(&self.natives),
-            kept: Arc::clone(&self.kept),
+            retained: Arc::clone(&self.retained),
             modifiers: Arc::clone(&self.modifiers),
             schemas: Arc::clone(&self.schemas),
         })

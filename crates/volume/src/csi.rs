@@ -66,4 +66,4 @@ pub use snapshots::{CsiBackup, CsiSnapshots};
 pub use stub::{Readiness, StubOf, make_ready, make_stub, stubs};
 pub use sweep::{Left, count, remove_all, untaken};
 pub use unbound::unbound_claims;
-pub use unproven::{Unproven, UnprovenSnapshot};
+pub use unproven::Unproven;

@@ -6,7 +6,7 @@
 //! are to be snapshotted together, [`Verdicts::settle_groups`] then decides if they can be. The outcome is a
 //! [`Report`], and [`records`] makes the volume information of a backup from verdicts and reports, never from guesses.
 //!
-//! A restore has its own decision, [`plan_kept`]: how a volume comes back whose data lies on its own storage.
+//! A restore has its own decision, [`plan_retained`]: how a volume comes back whose data lies on its own storage.
 //!
 //! Start reading at [`decide()`].
 
@@ -29,7 +29,8 @@ pub use group::{GroupClass, GroupRules};
 pub use line::Line;
 pub use record::{Report, Reports, Saved, records, unprotected, unprotected_warning};
 pub use restore_plan::{
-    Allowed, BackupOrigin, ClaimOfVolume, KeptFacts, KeptPlan, KeptVolume, Refusal, VolumeHere, plan_kept,
+    Allowed, BackupOrigin, ClaimOfVolume, Refusal, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere,
+    plan_retained,
 };
 pub use survey::{Decided, GroupNote, Survey, Verdicts};
 pub use verdict::{Flags, Group, GroupTrouble, Hindrance, Verdict, Way, Why};

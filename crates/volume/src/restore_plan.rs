@@ -3,11 +3,13 @@
 //! restore acts on it, and its preview shows it.
 
 use crate::facts::ClaimKey;
+use lifeboat_api::permission;
+use lifeboat_api::well_known::{ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
 use serde_json::{Value, json};
 
 /// A PersistentVolume of a backup whose data nobody has copied: it lies on the storage of the volume, which was kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptVolume {
+pub struct RetainedVolume {
     /// Its name.
     pub name: String,
     /// The claim that it was bound to; `None` for none.
@@ -33,7 +35,7 @@ impl ClaimOfVolume {
     }
 }
 
-impl KeptVolume {
+impl RetainedVolume {
     /// Reads a PersistentVolume of the backup.
     #[must_use]
     pub fn of(name: &str, volume: &Value) -> Self {
@@ -125,12 +127,12 @@ impl VolumeHere {
     }
 }
 
-/// The way in which a kept volume comes back.
+/// The way in which a retained volume comes back.
 ///
 /// compat: Velero makes it again, or warns that it is there, and makes the claim all the same, which waits for it for ever where
 /// another claim has it or had it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum KeptPlan {
+pub enum RetainedPlan {
     /// It is made again as it is.
     Make,
     /// It is in the cluster, and its claim has it, or can have it.
@@ -154,9 +156,9 @@ pub struct Refusal {
 
 /// The facts by which it is decided.
 #[derive(Clone, Copy, Debug)]
-pub struct KeptFacts<'a> {
+pub struct RetainedFacts<'a> {
     /// The volume of the backup.
-    pub volume: &'a KeptVolume,
+    pub volume: &'a RetainedVolume,
     /// The namespace that its claim goes to.
     pub target: &'a str,
     /// The volume of its name in the cluster.
@@ -167,29 +169,31 @@ pub struct KeptFacts<'a> {
     pub allowed: Allowed,
 }
 
-/// Decides how a kept volume comes back. A volume that anybody else may be using is never taken.
+/// Decides how a retained volume comes back. A volume that anybody else may be using is never taken.
 #[must_use]
-pub fn plan_kept(facts: KeptFacts<'_>) -> KeptPlan {
-    let KeptFacts { volume, target, here, origin, allowed } = facts;
+pub fn plan_retained(facts: RetainedFacts<'_>) -> RetainedPlan {
+    let RetainedFacts { volume, target, here, origin, allowed } = facts;
     let name = &volume.name;
     match here {
         VolumeHere::Absent => match origin {
-            BackupOrigin::OtherCluster(uid) if !allowed.reuses_volumes => KeptPlan::Refused(Refusal {
+            BackupOrigin::OtherCluster(uid) if !allowed.reuses_volumes => RetainedPlan::Refused(Refusal {
                 why: format!(
                     "the PersistentVolume {name} stands for storage that the cluster of the backup ({uid}) may still use, and the backup \
                      has no copy of its data"
                 ),
-                next: "when nothing uses it there any more, restore with --reuse-volumes; or leave out the volume and its claim, and \
-                       make a claim of the name by hand"
-                    .to_owned(),
+                next: format!(
+                    "when nothing uses it there any more, restore with {}; or leave out the volume and its claim, and make a claim of the \
+                     name by hand",
+                    permission(ANNOTATION_REUSE_VOLUMES)
+                ),
             }),
-            _ => KeptPlan::Make,
+            _ => RetainedPlan::Make,
         },
-        VolumeHere::Leaving(why) => KeptPlan::Wait(why.clone()),
-        VolumeHere::Free => KeptPlan::Stays,
+        VolumeHere::Leaving(why) => RetainedPlan::Wait(why.clone()),
+        VolumeHere::Free => RetainedPlan::Stays,
         VolumeHere::Claimed(by) => match &volume.claim {
             Some(claim) if (by.key.namespace.as_str(), &by.key.name) != (target, &claim.key.name) => {
-                KeptPlan::Refused(Refusal {
+                RetainedPlan::Refused(Refusal {
                     why: format!(
                         "the PersistentVolume {name} is of the claim {} in the cluster, and the backup has no copy of its data",
                         by.key
@@ -198,15 +202,15 @@ pub fn plan_kept(facts: KeptFacts<'_>) -> KeptPlan {
                         .to_owned(),
                 })
             }
-            _ => KeptPlan::Stays,
+            _ => RetainedPlan::Stays,
         },
         VolumeHere::Released { by, version } => released(facts, by, version),
     }
 }
 
 /// The same for a volume that was released by this claim.
-fn released(facts: KeptFacts<'_>, by: &ClaimOfVolume, version: &str) -> KeptPlan {
-    let KeptFacts { volume, target, allowed, .. } = facts;
+fn released(facts: RetainedFacts<'_>, by: &ClaimOfVolume, version: &str) -> RetainedPlan {
+    let RetainedFacts { volume, target, allowed, .. } = facts;
     let name = &volume.name;
     let is_same = volume.claim.as_ref() == Some(by);
     if is_same && allowed.rebinds_released {
@@ -215,17 +219,20 @@ fn released(facts: KeptFacts<'_>, by: &ClaimOfVolume, version: &str) -> KeptPlan
         if !version.is_empty() {
             patch["metadata"]["resourceVersion"] = version.into();
         }
-        return KeptPlan::Rebind(patch);
+        return RetainedPlan::Rebind(patch);
     }
     let delete = format!(
         "delete the PersistentVolume (kubectl delete pv {name}), which leaves its storage alone, and run the restore again"
     );
-    KeptPlan::Refused(match is_same {
+    RetainedPlan::Refused(match is_same {
         true => Refusal {
             why: format!(
                 "the PersistentVolume {name} is still in the cluster, released by this claim, with what it holds"
             ),
-            next: format!("restore with --rebind-released to bind the claim to it again, or {delete}"),
+            next: format!(
+                "restore with {} to bind the claim to it again, or {delete}",
+                permission(ANNOTATION_REBIND_RELEASED)
+            ),
         },
         false => Refusal {
             why: format!(

@@ -63,6 +63,15 @@ impl Content {
     }
 }
 
+/// An operation that is taken up again.
+#[derive(Debug)]
+pub(crate) enum Resumed {
+    /// It goes on, or begins.
+    Same(State),
+    /// It was to do something else, and has done a part of that: where the two differ.
+    Differs(Vec<String>),
+}
+
 impl State {
     /// The state of the operation of this key; this new one when there is none. It is on disk when this returns.
     ///
@@ -98,16 +107,16 @@ impl State {
         Ok(state)
     }
 
-    /// The same state when it is of an operation that does what `new` says. One that has done nothing yet begins as the new one.
+    /// Resumes the operation when it does what `new` says. One that has done nothing yet begins as the new one.
     ///
     /// # Errors
-    /// The parts in which they differ, when the operation that was cut off has done something.
-    pub(crate) fn held_to(self, new: Content) -> Result<Result<Self, Vec<String>>> {
+    /// When the state cannot be written.
+    pub(crate) fn resume(self, new: Content) -> Result<Resumed> {
         let differences = self.content.specification.differences(&new.specification);
         match differences.is_empty() {
-            true => Ok(Ok(self)),
-            false if self.records().is_empty() => Ok(Ok(self.renewed(new)?)),
-            false => Ok(Err(differences)),
+            true => Ok(Resumed::Same(self)),
+            false if self.records().is_empty() => Ok(Resumed::Same(self.renewed(new)?)),
+            false => Ok(Resumed::Differs(differences)),
         }
     }
 
@@ -262,7 +271,7 @@ mod tests {
         let (other, _) = of_backup(folder.path(), "other", "u");
         assert!(other.is_new && other.records().is_empty() && other.content.uid != uid);
         let (again, new) = of_backup(folder.path(), "one", "u");
-        let again = again.held_to(new).unwrap().unwrap();
+        let Resumed::Same(again) = again.resume(new).unwrap() else { panic!("it goes on") };
         assert!(!again.is_new && !again.records().is_empty() && again.content.uid == uid);
     }
 
@@ -271,12 +280,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         drop(of_backup(folder.path(), "c", "u"));
         let (untouched, new) = of_backup(folder.path(), "c", "v");
-        let state = untouched.held_to(new.clone()).unwrap().unwrap();
+        let Resumed::Same(state) = untouched.resume(new.clone()).unwrap() else { panic!("it begins") };
         assert_eq!((state.is_new, &state.content), (true, &new));
         write_something(&state).await;
         drop(state);
         let (begun, third) = of_backup(folder.path(), "c", "w");
-        assert_eq!(begun.held_to(third.clone()).unwrap().unwrap_err(), ["backup UID was \"v\", now \"w\""]);
+        let Resumed::Differs(parts) = begun.resume(third.clone()).unwrap() else { panic!("it is refused") };
+        assert_eq!(parts, ["backup UID was \"v\", now \"w\""]);
         let renewed = of_backup(folder.path(), "c", "w").0.renewed(third.clone()).unwrap();
         assert!(renewed.is_new && renewed.records().is_empty());
         drop(renewed);

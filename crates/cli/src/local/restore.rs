@@ -8,7 +8,7 @@ use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
 use crate::from_here::document::document;
 use crate::from_here::operation_key::{OperationKey, identity};
 use crate::from_here::specification::Specification;
-use crate::from_here::state::{Content, OldState, State};
+use crate::from_here::state::{Content, OldState, Resumed, State};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::preview::{PlanFiles, Show, Validate, print_restore};
@@ -61,8 +61,8 @@ pub(crate) struct RestoreArgs {
     /// --features EnableAPIGroupVersions
     #[arg(long, value_name = "FILE")]
     api_version_priorities: Option<PathBuf>,
-    /// How long the originals of recreated and removed objects stay in the bucket at least; a server that reads the bucket removes them
-    /// after that
+    /// How long a restore of another cluster may not take the name, and with it the place of the originals of recreated and removed
+    /// objects; nothing else removes those
     #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
     keep_replaced: Duration,
     /// Forget an earlier run of this restore that was cut off, and begin anew: what it has restored is there and is treated as any
@@ -201,14 +201,15 @@ impl RestoreArgs {
         if self.begin_anew {
             return state.renewed(new);
         }
-        state.held_to(new)?.map_err(|differences| {
-            anyhow::anyhow!(
+        match state.resume(new)? {
+            Resumed::Same(state) => Ok(state),
+            Resumed::Differs(differences) => anyhow::bail!(
                 "an earlier run of the restore {:?} into this cluster was cut off, and did something else: {}. The same command as then \
                  goes on with it; --begin-anew forgets it, so that this one begins anew; under another name this one is a restore of its own",
                 self.name,
                 differences.join("; ")
-            )
-        })
+            ),
+        }
     }
 
     async fn preview(

@@ -1,17 +1,14 @@
 //! `lifeboat backup create|get|describe|logs|download|contents|cancel|hold|release|delete`.
 
 use super::cancel::{CancelArgs, Cancellable};
+use super::deletion::{BackupDeleteArgs, request_deletion};
 use super::describe::BackupDescribeArgs;
 use super::download::DownloadArgs;
-use super::expiry::lists;
 use super::hold::{HoldArgs, ReleaseArgs};
 use super::logs::LogsArgs;
 use super::preview::preview_backup;
 use super::table::{selector, time, until};
-use super::{
-    DeleteArgs, Format, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, of_which,
-    one_way_to_select, submitted, together,
-};
+use super::{Format, GetArgs, Operation, Show, Shown, client, create, get, missing, one_way_to_select, submitted};
 use crate::contents::ContentsArgs;
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
@@ -19,12 +16,10 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
-    Backup, BackupPhase, BackupSpec, BackupStorageLocation, DeleteBackupRequest, DownloadTargetKind, ObjectMeta,
-    PodVolumeBackup, Restore, Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
+    Backup, BackupPhase, BackupSpec, BackupStorageLocation, DownloadTargetKind, ObjectMeta, Schedule, Time,
+    VolumeSnapshotLocation,
 };
-use lifeboat_archive::layout::REPOSITORY_SNAPSHOTS;
 use lifeboat_client::Client;
-use lifeboat_control::{Hold, Lists, check_deletion, reads, refusal_for_reader};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -72,66 +67,6 @@ pub(crate) struct CreateArgs {
     wait: bool,
     #[command(flatten)]
     show: Show,
-}
-
-/// Backups to be deleted.
-#[derive(Debug, Args)]
-pub(crate) struct BackupDeleteArgs {
-    #[command(flatten)]
-    delete: DeleteArgs,
-    /// Only say what would be deleted, and what would be refused and why
-    #[arg(long)]
-    dry_run: bool,
-    /// Let the deletion wait for restores that read the backup, and for claims from its snapshots that have no volume yet, instead of
-    /// refusing it
-    #[arg(long)]
-    wait_for_restores: bool,
-}
-
-impl BackupDeleteArgs {
-    async fn run(mut self, globals: &Globals) -> Result<ExitCode> {
-        self.delete.waits_for_restores = self.wait_for_restores;
-        if !self.dry_run {
-            return delete::<Backup>(&self.delete, globals).await;
-        }
-        let client = client(globals).await?;
-        self.delete.which.is_one_way()?;
-        let (found, errors) = of_which::<Backup>(&self.delete.which, &client).await?;
-        let lists = lists(&client).await?;
-        for backup in &found {
-            let reader = reader(&lists.restores, &backup.metadata.name).filter(|_| !self.wait_for_restores);
-            let said = match reader {
-                Some(reader) => format!(
-                    "Backup {} would not be deleted: {}",
-                    backup.metadata.name,
-                    refusal_for_reader(&reader.metadata.name)
-                ),
-                None => would_be_deleted(backup, &lists, Timestamp::now()),
-            };
-            writeln!(std::io::stdout(), "{said}")?;
-        }
-        together(errors)
-    }
-}
-
-/// What the deletion of a backup would come to.
-fn would_be_deleted(backup: &Backup, lists: &Lists, now: Timestamp) -> String {
-    let (name, status) = (&backup.metadata.name, &backup.status);
-    let location = match check_deletion(backup, lists.location_of(backup), now) {
-        Ok(location) => location,
-        Err(why) => return format!("Backup {name} would not be deleted: {why}"),
-    };
-    let mut parts = vec![format!("its files in location {}", location.metadata.name)];
-    let snapshots = status.volume_snapshots_attempted + status.csi_volume_snapshots_attempted;
-    if snapshots > 0 {
-        parts.push(format!("its snapshots, {snapshots} at most"));
-    }
-    let restores = lists.restores.iter().filter(|restore| restore.spec.backup_name == *name);
-    let restores: Vec<&str> = restores.map(|restore| restore.metadata.name.as_str()).collect();
-    if !restores.is_empty() {
-        parts.push(format!("the records of its restores: {}", restores.join(", ")));
-    }
-    format!("Backup {name} would be deleted, with {}", parts.join("; "))
 }
 
 impl BackupCommand {
@@ -244,68 +179,6 @@ impl Operation for Backup {
     }
 }
 
-/// A restore that reads a backup.
-fn reader<'r>(restores: &'r [Restore], backup: &str) -> Option<&'r Restore> {
-    restores.iter().find(|restore| reads(restore, backup))
-}
-
-async fn request_deletion(client: &Client, backup: &Backup, waits_for_restores: bool) -> Result<()> {
-    // The server refuses it as well.
-    if let Some(hold) = Hold::at(&backup.metadata, Timestamp::now()) {
-        bail!("{}", hold.refusal(&backup.metadata.name));
-    }
-    let mut request = DeleteBackupRequest::default();
-    if waits_for_restores {
-        let waits = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
-        request.metadata.annotations = [waits].into();
-    } else if let Some(reader) = reader(&client.list::<Restore>("").await?, &backup.metadata.name) {
-        bail!("{}", refusal_for_reader(&reader.metadata.name));
-    }
-    request.metadata.generate_name = format!("{}-", backup.metadata.name);
-    request.metadata.namespace.clone_from(&client.namespace);
-    request.metadata.labels = [
-        (well_known::LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name)),
-        (well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone()),
-    ]
-    .into();
-    request.spec.backup_name.clone_from(&backup.metadata.name);
-    for _ in 0..8 {
-        // The server made up a name that is taken: it makes up another one.
-        if client.create(&backup.metadata.name, &request).await?.is_some() {
-            return tell_what_stays(client, backup).await;
-        }
-    }
-    bail!("a request to delete backup {} could not be made: its names are taken", backup.metadata.name)
-}
-
-/// Warns of the data of a backup that its deletion leaves in repositories, as far as the cluster knows of any.
-async fn tell_what_stays(client: &Client, backup: &Backup) -> Result<()> {
-    let label = format!("{}={}", well_known::LABEL_BACKUP_NAME, label_value(&backup.metadata.name));
-    // A cluster may not have these types, and they say nothing that the server does not keep.
-    let by_files = client.list::<PodVolumeBackup>(&label).await.unwrap_or_default();
-    let count = by_files.iter().filter(|one| !one.status.snapshot_id.is_empty()).count();
-    let moves = backup.spec.snapshot_move_data == Some(true);
-    if let Some(text) = what_stays(&backup.metadata.name, count, moves) {
-        writeln!(std::io::stderr(), "Warning: {text}")?;
-    }
-    Ok(())
-}
-
-/// The warning of the data in repositories of a backup that is deleted: of so many volumes by their files, and of snapshots that
-/// were moved.
-fn what_stays(name: &str, by_files: usize, moves: bool) -> Option<String> {
-    let of = match (by_files, moves) {
-        (0, false) => return None,
-        (0, true) => "its moved snapshots".to_owned(),
-        (1, _) => "1 volume".to_owned(),
-        (count, _) => format!("{count} volumes"),
-    };
-    Some(format!(
-        "the data of {of} of backup {name} stays in repositories, because this version of Lifeboat has no mover that deletes it; the \
-         server keeps the snapshot IDs of Velero's own mover below {REPOSITORY_SNAPSHOTS} in the storage location"
-    ))
-}
-
 impl Cancellable for Backup {
     fn cancel(&mut self) {
         self.spec.cancel = true;
@@ -381,37 +254,8 @@ impl Shown for Backup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
+    use lifeboat_api::well_known;
     use std::collections::BTreeMap;
-
-    #[test]
-    fn who_deletes_a_backup_is_told_what_stays_in_repositories() {
-        assert_eq!(what_stays("b", 0, false), None);
-        for (by_files, moves, expected) in
-            [(1, false, "1 volume"), (2, true, "2 volumes"), (0, true, "its moved snapshots")]
-        {
-            let told = what_stays("b", by_files, moves).unwrap();
-            assert!(told.starts_with(&format!("the data of {expected} of backup b stays in repositories, ")), "{told}");
-        }
-    }
-
-    #[test]
-    fn a_backup_that_names_no_location_would_be_deleted_in_the_default_one() {
-        let mut backup = Backup::default();
-        backup.metadata.name = "b".into();
-        let mut location = BackupStorageLocation::default();
-        location.metadata.name = "main".into();
-        location.status.phase = Some(BackupStorageLocationPhase::Available);
-        let mut lists = Lists { locations: vec![location], ..Lists::default() };
-        let would = |lists: &Lists| would_be_deleted(&backup, lists, Timestamp::UNIX_EPOCH);
-        assert_eq!(
-            would(&lists),
-            "Backup b would not be deleted: the backup names no backup storage location, and there is no default location (mark one with \
-             `backup-location set NAME --default`)"
-        );
-        lists.locations[0].spec.default = true;
-        assert_eq!(would(&lists), "Backup b would be deleted, with its files in location main");
-    }
 
     #[test]
     fn a_row_is_that_of_velero() {

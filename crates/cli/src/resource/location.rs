@@ -224,7 +224,7 @@ impl SetArgs {
 /// Deletes locations, and what the cluster knows of what lies there.
 async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
     let client = client(globals).await?;
-    let Some((found, mut errors)) = chosen::<BackupStorageLocation>(args, &client).await? else {
+    let Some((found, mut errors)) = chosen::<BackupStorageLocation>(args, &client, |_| Vec::new()).await? else {
         return Ok(ExitCode::SUCCESS);
     };
     let mut out = std::io::stdout();

@@ -1,7 +1,7 @@
 //! `lifeboat plugin get|add|remove`.
 
 use super::{Format, client, server_status};
-use crate::confirm::{Place, confirmed};
+use crate::confirm::{self, Place};
 use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::print_resource;
@@ -126,15 +126,15 @@ fn document(plugins: &[PluginInfo]) -> Value {
 
 impl AddArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let mut out = std::io::stdout();
         let client = client(globals).await?;
-        if !self.confirm {
-            writeln!(out, "The plugin {} is added to the server in {}.", self.image, Place::of(&client))?;
-            writeln!(out, "This command changes the Deployment of the server: its pods are replaced.")?;
-            writeln!(out, "What is in progress goes on when the new pod leads.")?;
-            if !confirmed()? {
-                return Ok(ExitCode::SUCCESS);
-            }
+        let question = format!(
+            "The plugin {} is added to the server in {}.\nThis command changes the Deployment of the server: its pods are replaced.\n\
+             What is in progress goes on when the new pod leads.",
+            self.image,
+            Place::of(&client)
+        );
+        if !confirm::asked(&question, self.confirm)? {
+            return Ok(ExitCode::SUCCESS);
         }
         let change = PluginChange::Add { image: &self.image, pull_policy: self.image_pull_policy.as_str() };
         change_plugins(&client.cluster, &client.namespace, change).await?;

@@ -10,11 +10,11 @@ use crate::output::Output;
 use crate::preview::{PlanFiles, Show, Validate, print_backup, print_restore};
 use crate::progress::watched;
 use crate::server::providers::StorageProviders;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_action::Actions;
 use lifeboat_api::{Backup, BackupStorageLocation, Restore, label_value, well_known};
-use lifeboat_api::{SourceCluster, newest_of_schedule};
+use lifeboat_api::{NoneOfSchedule, SourceCluster, choose_of_schedule};
 use lifeboat_bucket::Memory;
 use lifeboat_client::Client;
 use lifeboat_control::open_location;
@@ -130,8 +130,10 @@ async fn source(restore: &Restore, client: &Client) -> Result<Backup> {
     let label = format!("{}={}", well_known::LABEL_SCHEDULE_NAME, label_value(schedule));
     let backups: Vec<Backup> = client.list(&label).await?;
     let from = SourceCluster::of(restore);
-    let newest = newest_of_schedule(backups.iter().filter(|backup| from.admits(backup)), schedule, false).cloned();
-    newest.with_context(|| format!("no backup of the schedule {schedule} is complete"))
+    choose_of_schedule(&backups, schedule, false, |backup| from.admits(backup)).cloned().map_err(|none| match none {
+        NoneOfSchedule::Usable => anyhow::anyhow!("no backup of the schedule {schedule} is complete"),
+        NoneOfSchedule::Admitted(why) => anyhow::anyhow!(why),
+    })
 }
 
 /// What lies in a storage location, or in the default one when none is named.

@@ -4,15 +4,15 @@
 use super::change::change;
 use super::hold::unrecorded;
 use super::{missing, said, together};
-use crate::confirm::confirmed;
+use crate::confirm::{Place, asked, nobody_to_ask, question, refuse_without_terminal};
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Time, label_value, well_known};
+use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Resource, SourceCluster, Time, label_value, well_known};
 use lifeboat_client::Client;
 use lifeboat_control::{Fate, Keeper, Lists, fates};
-use lifeboat_object::counted;
+use lifeboat_object::{counted, first_names_of};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ pub(super) struct RulesReleaseArgs {
     /// Release all that this schedule has kept: one that is not here any more, or has no rules
     #[arg(long, default_value = "", value_name = "NAME")]
     schedule: String,
-    /// The schedule is one of another cluster, with this UID
+    /// The schedule is one of the cluster of this UID, or of any of that name with "any", instead of this cluster's
     #[arg(long, default_value = "", value_name = "UID")]
     source_cluster: String,
     /// Only show what would become of them
@@ -66,6 +66,10 @@ impl RulesReleaseArgs {
         if self.names.is_empty() == self.schedule.is_empty() {
             bail!("expiry --release: say which backups are meant, either by --schedule NAME or by their names");
         }
+        let is_answered = self.confirm || self.dry_run;
+        refuse_without_terminal(is_answered || self.schedule.is_empty(), || {
+            nobody_to_ask("released", "--schedule", Place::of(client))
+        })?;
         let all = fates(lists, &TimeZone::UTC, now);
         let chosen = self.chosen(&all)?;
         if chosen.is_empty() {
@@ -73,7 +77,9 @@ impl RulesReleaseArgs {
             return Ok(ExitCode::SUCCESS);
         }
         show(&after_release(lists, &chosen, now))?;
-        if self.dry_run || !self.confirm && !confirmed()? {
+        let names: Vec<&str> = chosen.iter().map(|fate| fate.backup.metadata.name.as_str()).collect();
+        let question = question("Release", Backup::KIND, &names, Place::of(client));
+        if self.dry_run || !asked(&question, self.confirm)? {
             return Ok(ExitCode::SUCCESS);
         }
         release(client, &chosen, &lists.locations, now).await
@@ -88,7 +94,7 @@ impl RulesReleaseArgs {
         for name in &self.names {
             match all.iter().find(|fate| fate.backup.metadata.name == *name) {
                 None => return Err(missing::<Backup>(name)),
-                Some(fate) if is_kept_by_rules(fate) => chosen.push(fate),
+                Some(fate) if fate.is_kept_by_rules() => chosen.push(fate),
                 Some(_) => writeln!(std::io::stderr(), "Backup \"{name}\" is kept by no rules.")?,
             }
         }
@@ -98,13 +104,10 @@ impl RulesReleaseArgs {
     fn of_schedule<'f>(&self, all: &'f [Fate]) -> Result<Vec<&'f Fate>> {
         let name = &self.schedule;
         let kept = kept_by_rules(all, name);
-        let is_meant = |fate: &&Fate| match self.source_cluster.as_str() {
-            "" => fate.is_own,
-            uid => fate.source.as_deref() == Some(uid),
-        };
-        let (chosen, others): (Vec<&Fate>, Vec<&Fate>) = kept.into_iter().partition(is_meant);
+        let from = SourceCluster::parse(&self.source_cluster);
+        let (chosen, others): (Vec<&Fate>, Vec<&Fate>) = kept.into_iter().partition(|fate| from.admits(&fate.backup));
         let by_schedule = |fate: &&Fate| fate.keepers.iter().any(|keeper| matches!(keeper, Keeper::Rules { .. }));
-        if chosen.iter().any(by_schedule) && self.source_cluster.is_empty() {
+        if chosen.iter().any(by_schedule) {
             bail!(
                 "schedule {name} is here, and its rules keep its backups: take the rules away first (`schedule retention {name} --none`), \
                  or name the backups"
@@ -117,26 +120,18 @@ impl RulesReleaseArgs {
             let clusters = clusters.join(", ");
             writeln!(
                 std::io::stderr(),
-                "Schedules of this name in other clusters keep some (--source-cluster): {clusters}"
+                "Schedules of this name in other clusters keep some (--source-cluster UID, or any): {clusters}"
             )?;
         }
         Ok(chosen)
     }
 }
 
-/// Whether rules keep a backup, here or in the cluster that has made it.
-fn is_kept_by_rules(fate: &Fate) -> bool {
-    let by_rules = |keeper: &Keeper| !matches!(keeper, Keeper::Hold(_));
-    let is_said = |said: Result<KeptBy, String>| said.is_ok_and(|said| said.released.is_none() && said.rules.is_some());
-    let is_said = !fate.is_own && KeptBy::of(&fate.backup.metadata).is_some_and(is_said);
-    fate.keepers.iter().any(by_rules) || is_said
-}
-
 /// Those of a schedule that rules keep.
 pub(super) fn kept_by_rules<'f>(all: &'f [Fate], schedule: &str) -> Vec<&'f Fate> {
     let label = label_value(schedule);
     let of_it = all.iter().filter(|fate| fate.backup.schedule_label() == Some(label.as_str()));
-    of_it.filter(|fate| is_kept_by_rules(fate)).collect()
+    of_it.filter(|fate| fate.is_kept_by_rules()).collect()
 }
 
 /// What would become of these backups once they are released.
@@ -189,21 +184,33 @@ const LISTED: usize = 5;
 
 /// Says which backups stay by the rules of a schedule that has none any more; `None` when there are none.
 pub(super) fn staying(schedule: &str, kept: &[&Fate]) -> Option<String> {
-    let kept: Vec<&str> =
-        kept.iter().filter(|fate| fate.is_own).map(|fate| fate.backup.metadata.name.as_str()).collect();
-    let more = kept.len().saturating_sub(LISTED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let names = kept.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
-    (!kept.is_empty()).then(|| {
+    let own = own_names(kept);
+    let (stay, them) = if own.len() == 1 { ("stays", "it") } else { ("stay", "them") };
+    (!own.is_empty()).then(|| {
         format!(
-            "{} of schedule {schedule} stay{} until somebody releases {}, because its rules have kept {}: {names}{more} (`expiry --release --schedule \
-             {schedule}`).",
-            counted(kept.len() as u64, "backup"),
-            if kept.len() == 1 { "s" } else { "" },
-            if kept.len() == 1 { "it" } else { "them" },
-            if kept.len() == 1 { "it" } else { "them" },
+            "{} of schedule {schedule} {stay} until somebody releases {them}, because its rules have kept {them}: {} (`expiry --release \
+             --schedule {schedule}`).",
+            counted(own.len() as u64, "backup"),
+            first_names_of(&own, LISTED)
         )
     })
+}
+
+/// Says which backups the deletion of a schedule releases; `None` when there are none.
+pub(super) fn released_with(schedule: &str, kept: &[&Fate]) -> Option<String> {
+    let own = own_names(kept);
+    let each = if own.len() == 1 { "It goes when its" } else { "Each goes when its" };
+    (!own.is_empty()).then(|| {
+        format!(
+            "The deletion of schedule {schedule} releases {} that its rules keep: {}. {each} time is over.",
+            counted(own.len() as u64, "backup"),
+            first_names_of(&own, LISTED)
+        )
+    })
+}
+
+fn own_names<'f>(kept: &[&'f Fate]) -> Vec<&'f str> {
+    kept.iter().filter(|fate| fate.is_own).map(|fate| fate.backup.metadata.name.as_str()).collect()
 }
 
 #[cfg(test)]
@@ -268,6 +275,7 @@ mod tests {
         let chosen = |args: &RulesReleaseArgs| args.chosen(&all).map(|chosen| days(&chosen));
         assert_eq!(chosen(&args(&[], "nightly", "")).unwrap(), ["21", "22"]);
         assert_eq!(chosen(&args(&[], "nightly", "u")).unwrap(), ["23"]);
+        assert_eq!(chosen(&args(&[], "nightly", "any")).unwrap(), ["21", "22", "23"], "those of all clusters");
         assert_eq!(chosen(&args(&[], "other", "")).unwrap(), [""; 0]);
         let names = ["nightly-20261122030000", "nightly-20261120030000"];
         assert_eq!(chosen(&args(&names, "", "")).unwrap(), ["22"]);
@@ -281,6 +289,9 @@ mod tests {
                         nightly-20261122030000 (`expiry --release --schedule nightly`).";
         assert_eq!(staying("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));
         assert_eq!(staying("other", &kept_by_rules(&all, "other")), None);
+        let expected = "The deletion of schedule nightly releases 2 backups that its rules keep: nightly-20261121030000, \
+                        nightly-20261122030000. Each goes when its time is over.";
+        assert_eq!(released_with("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));
     }
 
     #[test]

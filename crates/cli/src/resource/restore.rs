@@ -18,7 +18,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
 use lifeboat_api::{Backup, DownloadTargetKind, ObjectMeta, Restore, RestorePhase, label_value, well_known};
-use lifeboat_api::{SourceCluster, newest_of_schedule, only_of_others, source_cluster, usable_of_schedule};
+use lifeboat_api::{NoneOfSchedule, SourceCluster, choose_of_schedule};
 use lifeboat_client::{Client, Identity};
 use std::process::ExitCode;
 
@@ -158,25 +158,19 @@ impl Wanted {
             }
             let schedule = &self.from_schedule;
             let from = SourceCluster::parse(&self.source_cluster);
-            let admitted = backups.iter().filter(|backup| from.admits(backup));
             let partly = *self.allow_partially_failed == Some(true);
-            match newest_of_schedule(admitted, schedule, partly) {
-                Some(newest) if partly => {
+            match choose_of_schedule(&backups, schedule, partly, |backup| from.admits(backup)) {
+                Ok(newest) if partly => {
                     restore.spec.backup_name.clone_from(&newest.metadata.name);
                     restore.spec.schedule_name.clear();
                 }
-                Some(_) if !self.source_cluster.is_empty() => {
+                Ok(_) if !self.source_cluster.is_empty() => {
                     let annotations = &mut restore.metadata.annotations;
                     annotations.insert(well_known::ANNOTATION_SOURCE_CLUSTER.to_owned(), self.source_cluster.clone());
                 }
-                Some(_) => {}
                 // The server says what is wrong when there is none at all.
-                None => {
-                    let others = usable_of_schedule(&backups, schedule, partly);
-                    if !others.is_empty() {
-                        bail!(only_of_others(schedule, others.into_iter().map(source_cluster)));
-                    }
-                }
+                Ok(_) | Err(NoneOfSchedule::Usable) => {}
+                Err(NoneOfSchedule::Admitted(why)) => bail!(why),
             }
         }
         Ok(restore)

@@ -5,9 +5,9 @@ use super::change::change;
 use super::describe::ScheduleDescribeArgs;
 use super::expiry::{RetentionArgs, lists};
 use super::keep::{KeepArgs, annotated};
-use super::release::{kept_by_rules, release, staying};
+use super::release::{kept_by_rules, release, released_with, staying};
 use super::table::{selector, time, until};
-use super::{DeleteArgs, GetArgs, Show, Shown, Which, chosen, client, create, get, of_which, said, together};
+use super::{DeleteArgs, GetArgs, Show, Shown, Which, chosen, client, create, get, of_which, together};
 use crate::flags::{self, Optional, Stated};
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
@@ -187,7 +187,6 @@ async fn turn(client: &Client, name: &str, paused: bool, skips: Option<bool>) ->
 async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode> {
     let (client, now) = (client(globals).await?, Timestamp::now());
     args.delete.which.is_one_way()?;
-    let (meant, _) = of_which::<Schedule>(&args.delete.which, &client).await?;
     let lists = match lists(&client).await {
         Ok(lists) => lists,
         Err(why) if args.release_backups => return Err(why),
@@ -200,15 +199,12 @@ async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode
         }
     };
     let all = fates(&lists, &TimeZone::UTC, now);
-    for schedule in &meant {
-        let name = &schedule.metadata.name;
-        let told = staying(name, &kept_by_rules(&all, name));
-        let released = format!(
-            "The backups that the rules of schedule {name} keep will be released: each goes when its time is over."
-        );
-        said(told.map(|told| if args.release_backups { released } else { told }))?;
-    }
-    let Some((found, mut errors)) = chosen::<Schedule>(&args.delete, &client).await? else {
+    let told = if args.release_backups { released_with } else { staying };
+    let consequences = |found: &[Schedule]| -> Vec<String> {
+        let names = found.iter().map(|schedule| &schedule.metadata.name);
+        names.filter_map(|name| told(name, &kept_by_rules(&all, name))).collect()
+    };
+    let Some((found, mut errors)) = chosen(&args.delete, &client, consequences).await? else {
         return Ok(ExitCode::SUCCESS);
     };
     let mut out = std::io::stdout();

@@ -1,6 +1,7 @@
 //! The same commands with the verb first: `lifeboat get backups` is `lifeboat backup get`.
 
-use super::backup::{self, BackupCommand, BackupDeleteArgs};
+use super::backup::{self, BackupCommand};
+use super::deletion::BackupDeleteArgs;
 use super::describe::{BackupDescribeArgs, DescribeArgs, ScheduleDescribeArgs};
 use super::location::{self, LocationCommand, LocationGetArgs};
 use super::plugin::{PluginCommand, PluginGetArgs};

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_api::well_known::ANNOTATION_BUCKET_ID;
-use lifeboat_bucket::{BlobStore, Deadlined, Deadlines, Directory, Gates, Prefixed};
+use lifeboat_bucket::{BlobStore, Deadlined, Deadlines, Directory, Gates, Prefixed, refusal_of_marker};
 use lifeboat_control::{LocationAccess, Providers};
 use lifeboat_install::DIRECTORY_PROVIDER;
 use lifeboat_s3::{CredentialsFile, S3, S3Config};
@@ -77,30 +77,31 @@ impl StorageProviders {
             return Err(format!("objectStorage.bucket {bucket:?} is no name of a folder"));
         }
         // One that was a bucket before is not made anew where it is missing.
-        let is_made = !location.metadata.annotations.contains_key(ANNOTATION_BUCKET_ID);
+        let known = location.metadata.annotations.get(ANNOTATION_BUCKET_ID).cloned();
         let gate = self.gates.of(&Path::new(&path).join(&bucket));
         let late = format!("config.path {path}: the storage has not answered for {} s", self.patience.as_secs());
-        let opened = timeout(self.patience, gate.run(move || open_below(&root, &path, &bucket, is_made))).await;
+        let opened =
+            timeout(self.patience, gate.run(move || open_below(&root, &path, &bucket, known.as_deref()))).await;
         let directory = opened.map_err(|_| late)?.map_err(|died| died.to_string())??;
         let deadlines = Deadlines { answer: self.patience, silence: self.patience };
         Ok(Deadlined::new(Arc::new(directory.through(gate)), deadlines))
     }
 }
 
-/// Opens the folder of a bucket in a directory, which must be below the root.
-fn open_below(root: &Path, path: &str, bucket: &str, is_made: bool) -> Result<Directory, String> {
+/// Opens the folder of a bucket in a directory, which must be below the root. It is made where it is missing, unless it was the bucket of
+/// this ID before.
+fn open_below(root: &Path, path: &str, bucket: &str, known: Option<&str>) -> Result<Directory, String> {
     // Links are followed before it is compared; the store itself follows none below it.
     let base = Path::new(path).canonicalize().map_err(|e| format!("config.path {path}: {e}"))?;
     if !base.starts_with(root) {
         return Err(format!("config.path {path} is not below the server's --directory-root {}", root.display()));
     }
     let folder = base.join(bucket);
-    if !is_made && !folder.is_dir() {
-        return Err(format!(
-            "the directory {} is not there, and was a bucket before: is its file system mounted? When it is to be a new one, take the \
-             annotation {ANNOTATION_BUCKET_ID} off the location",
-            folder.display()
-        ));
+    let forget = format!("take the annotation {ANNOTATION_BUCKET_ID} off the location");
+    if !folder.is_dir()
+        && let Some(why) = refusal_of_marker(known, None, &forget)
+    {
+        return Err(format!("the directory {} is not there: {why}", folder.display()));
     }
     Directory::open(folder).map_err(|e| e.to_string())
 }

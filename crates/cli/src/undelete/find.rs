@@ -105,6 +105,8 @@ pub(super) struct Search<'a> {
 pub(super) struct Found {
     pub(super) key: ObjectKey,
     pub(super) backup: Backup,
+    /// The UID of the cluster that has made the backup; `None` where nothing says it.
+    pub(super) maker: Option<String>,
     /// The backup for people.
     pub(super) what: String,
     /// The backup, open for reading.
@@ -216,7 +218,7 @@ impl Search<'_> {
                 Look::MayHave(candidate) => match self.wanted.held_by(&candidate.opened.store, self.catalog)? {
                     Held::Yes(key) => {
                         self.accept(&key, &backup, &seen)?;
-                        return Self::found(key, backup, *candidate).await;
+                        return self.found(key, backup, *candidate).await;
                     }
                     Held::No(key) => seen.sought = Some(key),
                     Held::NoType => {}
@@ -231,18 +233,20 @@ impl Search<'_> {
     /// The cluster of a backup whose backups are not looked through; empty where nothing says which it is.
     async fn of_another(&self, backup: &Backup) -> Result<Option<String>> {
         let Origin { from, this } = &self.origin;
-        let (admits, of) = match &self.place {
-            Place::Bucket(store) => {
-                let claimed = match store.cluster_of(&backup.metadata.name).await {
-                    // The look at the backup itself says it.
-                    Err(e) if e.is_damage() => None,
-                    claimed => claimed?,
-                };
-                (from.admits_claim(claimed.as_deref(), this), claimed)
-            }
-            Place::Server(_) => (from.admits(backup), source_cluster(backup).map(str::to_owned)),
+        let maker = self.maker(backup).await?;
+        let is_admitted = match &self.place {
+            Place::Bucket(_) => from.admits_claim(maker.as_deref(), this),
+            Place::Server(_) => from.admits(backup),
         };
-        Ok((!admits).then(|| of.unwrap_or_default()))
+        Ok((!is_admitted).then(|| maker.unwrap_or_default()))
+    }
+
+    /// The UID of the cluster that has made a backup; `None` where nothing says it.
+    async fn maker(&self, backup: &Backup) -> Result<Option<String>> {
+        match &self.place {
+            Place::Bucket(store) => Ok(store.cluster_of(&backup.metadata.name).await?),
+            Place::Server(_) => Ok(source_cluster(backup).map(str::to_owned)),
+        }
     }
 
     /// Takes the object from this backup, and warns of those that could not be looked through before.
@@ -303,12 +307,13 @@ impl Search<'_> {
         })
     }
 
-    async fn found(key: ObjectKey, backup: Backup, candidate: Candidate) -> Result<Found> {
+    async fn found(&self, key: ObjectKey, backup: Backup, candidate: Candidate) -> Result<Found> {
         let Candidate { store, opened: Opened { store: contents, what, .. }, copy } = candidate;
         if let Some((folder, download)) = &copy {
             copy_volume_files(download, folder.path()).await?;
         }
-        Ok(Found { key, backup, what, contents, store, _copy: copy.map(|(folder, _)| folder) })
+        let maker = self.maker(&backup).await?;
+        Ok(Found { key, backup, maker, what, contents, store, _copy: copy.map(|(folder, _)| folder) })
     }
 
     async fn named(&self, name: &str) -> Result<Backup> {

@@ -89,8 +89,10 @@ fn plugins_are_added_to_the_server_and_removed() {
 fn who_deletes_is_told_what_goes_and_of_which_cluster_before() {
     let sandbox = Sandbox::start(&stock().to_string());
     let client = Client::new(sandbox.kubeconfig());
-    let names = |kind: &str| client.ok(&format!("get {kind} -o json"));
-    let before = names("backups");
+    let all = || {
+        ["backups", "restores", "schedules", "backup-locations"].map(|kind| client.ok(&format!("get {kind} -o json")))
+    };
+    let before = all();
     for (line, flag) in [
         ("backup delete --all", "--all"),
         ("backup delete -l team=a", "--selector"),
@@ -107,6 +109,10 @@ fn who_deletes_is_told_what_goes_and_of_which_cluster_before() {
             "{refused:?}"
         );
     }
+    let refused = client.run("expiry --release --schedule nightly");
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""));
+    let start = "An error occurred: nothing was released in namespace velero of cluster http";
+    assert!(refused.err.starts_with(start) && refused.err.contains("--schedule asks before"), "{refused:?}");
     let mut asked = client.command();
     let mut asked = asked
         .args(["backup", "delete", "demo2", "demo1", "nope"])
@@ -120,7 +126,7 @@ fn who_deletes_is_told_what_goes_and_of_which_cluster_before() {
     let out = String::from_utf8_lossy(&told.stdout).into_owned();
     assert!(out.starts_with("Delete 2 backups in namespace velero of cluster http"), "{out}");
     assert!(out.ends_with("): demo2, demo1?\nAre you sure you want to continue (Y/N)? "), "{out}");
-    assert_eq!(names("backups"), before);
+    assert_eq!(all(), before);
 }
 
 /// The config file, the environment and flags, in the order that decides.

@@ -49,15 +49,20 @@ fn a_restore_whose_name_another_cluster_has_is_refused_and_leaves_its_results_al
 fn a_backup_of_another_cluster_is_chosen_by_a_schedule_only_when_that_is_asked_for() {
     let (made, other) = (Sandbox::start(MANIFEST), Sandbox::start(EMPTY));
     let folder = tempfile::tempdir().expect("a folder");
-    let run = on(&made, folder.path(), &["backup", "one", "--labels", "velero.io/schedule-name=nightly"]);
+    let run = on(&made, folder.path(), &["backup", "nightly-1", "--labels", "velero.io/schedule-name=nightly"]);
     assert_eq!(run.code, 0, "{run:?}");
     let restore = ["restore", "r", "--from-schedule", "nightly"];
     let run = on(&other, folder.path(), &restore);
     assert_eq!(run.code, 1, "{run:?}");
-    assert!(run.err.contains("--source-cluster any takes the newest of them"), "{run:?}");
+    assert!(
+        run.err.contains(
+            "--source-cluster any (the annotation lifeboat.io/source-cluster: any of the restore) takes the newest"
+        ),
+        "{run:?}"
+    );
     let run = on(&other, folder.path(), &[&restore[..], &["--source-cluster", "any"]].concat());
     assert_eq!(run.code, 0, "{run:?}");
-    assert!(run.err.contains("is one of ") && run.err.contains(", made by the cluster "), "{run:?}");
+    assert!(run.err.contains("is nightly-1 of ") && run.err.contains(", made by the cluster "), "{run:?}");
     let run = on(&made, folder.path(), &["restore", "own", "--from-schedule", "nightly"]);
     assert_eq!(run.code, 0, "{run:?}");
 }

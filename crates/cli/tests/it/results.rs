@@ -34,8 +34,6 @@ pub(crate) fn named(results: &Value, kinds: &Kinds) -> Vec<String> {
     }
     // The names of pods of Jobs are chance.
     out.retain(|line| !line.contains("because the Job has not ended and makes its pods anew"));
-    // So are the addresses of Services: one of the backup may be another Service's by now.
-    out.retain(|line| !line.starts_with("warning cluster IPAddress "));
     out.sort();
     out
 }

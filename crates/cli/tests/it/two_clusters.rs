@@ -248,7 +248,11 @@ impl World {
             }
             11 => {
                 self.clusters[number].pause(works);
-                if works { "pauses" } else { "goes on" }.to_owned()
+                match (works, self.clusters[number].server.is_some()) {
+                    (true, _) => "pauses".to_owned(),
+                    (false, true) => "goes on".to_owned(),
+                    (false, false) => "has no server that could go on".to_owned(),
+                }
             }
             12 => self.change_schedule(number),
             13 => {

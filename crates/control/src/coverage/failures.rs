@@ -7,7 +7,7 @@ use crate::phase::restore;
 use crate::phase::taken_over::is_of_another_cluster;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupPhase, ObjectMeta, Restore, RestorePhase, Time};
-use lifeboat_object::counted;
+use lifeboat_object::{counted, first_names_of};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -122,9 +122,8 @@ fn told(same: &[&Ended<'_>], program: &str) -> Attention {
     let what = match same.len() {
         1 => format!("{kind} {name} is {phase}{why}"),
         count => {
-            let names = same.iter().take(NAMED).map(|one| one.name).collect::<Vec<_>>().join(", ");
-            let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
-            format!("{count} {kind}s are {phase} ({names}{more}){why}")
+            let names: Vec<&str> = same.iter().map(|one| one.name).collect();
+            format!("{count} {kind}s are {phase} ({}){why}", first_names_of(&names, NAMED))
         }
     };
     Attention { what, next: format!("`{program} {kind} describe {name}`, `{program} {kind} logs {name}`") }

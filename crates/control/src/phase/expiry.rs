@@ -9,10 +9,7 @@ use super::kept_by::is_released_unrecorded;
 use super::location::NoLocation;
 use super::request::Requests;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, KeptBy,
-    well_known,
-};
+use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationPhase, Duration, KeptBy, well_known};
 use std::fmt;
 
 /// What becomes of a backup, if nothing changes but the time.
@@ -88,7 +85,7 @@ impl Obstacle {
         if location.status.phase != Some(BackupStorageLocationPhase::Available) {
             return Some(Self::Unavailable(name()));
         }
-        let is_read_only = location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly);
+        let is_read_only = location.is_read_only();
         is_read_only.then(|| Self::ReadOnly(name()))
     }
 
@@ -323,8 +320,8 @@ mod tests {
             (location.status.phase, location.spec.access_mode) = (phase, mode);
             location
         };
-        use BackupStorageLocationAccessMode::{ReadOnly, ReadWrite};
         use BackupStorageLocationPhase::{Available, Unavailable};
+        use lifeboat_api::BackupStorageLocationAccessMode::{ReadOnly, ReadWrite};
         for (location, expected) in [
             (None, Some("BSLNotFound")),
             (Some(location(Some(Available), None)), None),

@@ -13,7 +13,7 @@ use super::taken_over::{is_of_another_cluster, source_cluster};
 use super::writable::spares_until;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Restore, Schedule};
+use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, KeptBy, Restore, Schedule};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -59,6 +59,17 @@ pub struct Fate {
     pub keepers: Vec<Keeper>,
     /// What becomes of it.
     pub becomes: Becomes,
+}
+
+impl Fate {
+    /// Tells whether rules keep the backup, here or in the cluster that has made it.
+    #[must_use]
+    pub fn is_kept_by_rules(&self) -> bool {
+        let by_rules = |keeper: &Keeper| !matches!(keeper, Keeper::Hold(_));
+        let has_rules = |said: KeptBy| said.released.is_none() && said.rules.is_some();
+        let recorded = KeptBy::of(&self.backup.metadata).filter(|_| !self.is_own).and_then(Result::ok);
+        self.keepers.iter().any(by_rules) || recorded.is_some_and(has_rules)
+    }
 }
 
 /// Says of each backup, in the order of `lists.backups`, when it goes or what keeps it. `zone` is that of schedules that name none.

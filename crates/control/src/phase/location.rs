@@ -3,9 +3,7 @@
 
 use super::Decision;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, Time,
-};
+use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationPhase, Duration, Time};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -150,7 +148,7 @@ pub(crate) fn is_readable(location: &BackupStorageLocation) -> bool {
 /// Why no backup can go to a location; `None` when one can.
 pub(crate) fn refusal(location: &BackupStorageLocation) -> Option<String> {
     let name = &location.metadata.name;
-    if location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly) {
+    if location.is_read_only() {
         return Some(format!(
             "backup can't be created because backup storage location {name} is currently in read-only mode"
         ));
@@ -162,6 +160,7 @@ pub(crate) fn refusal(location: &BackupStorageLocation) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::BackupStorageLocationAccessMode;
 
     const MINUTE: Duration = Duration::from_secs(60);
     const NEVER: Duration = Duration::from_secs(0);

@@ -6,11 +6,12 @@ use super::hold::Hold;
 use super::location::NoLocation;
 use super::restore::has_ended;
 use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::well_known::{self, ANNOTATION_WAIT_FOR_RESTORES};
 use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, DeleteBackupRequest,
-    DeleteBackupRequestPhase, DownloadRequest, DownloadRequestPhase, ObjectMeta, Restore, ServerStatusRequest,
-    ServerStatusRequestPhase, Time, well_known,
+    Backup, BackupStorageLocation, BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase,
+    DownloadRequest, DownloadRequestPhase, ObjectMeta, Restore, ServerStatusRequest, ServerStatusRequestPhase, Time,
 };
+use lifeboat_object::first_names;
 use std::collections::HashMap;
 
 /// What to do with a request.
@@ -88,11 +89,37 @@ pub fn reads(restore: &Restore, backup: &str) -> bool {
 
 /// Why a backup is not deleted that this restore reads, for people.
 #[must_use]
-pub fn refusal_for_reader(restore: &str) -> String {
+pub fn refusal_for_reader(backup: &str, restore: &str) -> String {
     format!(
-        "the restore {restore} reads the backup and has not ended: delete it again when that has, cancel it by `restore cancel {restore}`, \
-         or let the deletion wait by --wait-for-restores"
+        "the restore {restore} reads the backup and has not ended: delete the backup when the restore has ended, cancel the restore \
+         (`restore cancel {restore}`), or {}",
+        waiting(backup)
     )
+}
+
+/// Why a backup is not deleted whose snapshots these claims still need, for people.
+#[must_use]
+pub fn refusal_for_claims(backup: &str, claims: &[String]) -> String {
+    format!(
+        "claims that were restored from its snapshots have no volume yet ({}), and get none without them: use each in a pod, or delete it, \
+         and delete the backup then, or {}",
+        first_names(claims),
+        waiting(backup)
+    )
+}
+
+/// How a deletion is made to wait, by a command or in the request.
+fn waiting(backup: &str) -> String {
+    format!(
+        "let the deletion wait (`backup delete {backup} --wait-for-restores`, the annotation {ANNOTATION_WAIT_FOR_RESTORES}: \"true\" of \
+         the request)"
+    )
+}
+
+/// Tells whether claims may still need the snapshots of a backup, so that they are looked at before its deletion begins.
+#[must_use]
+pub fn claims_may_need(backup: &Backup) -> bool {
+    !deletion_has_begun(backup) && backup.status.start_timestamp.is_some()
 }
 
 /// The location whose files go with a backup, which is its own.
@@ -119,7 +146,7 @@ pub fn check_deletion<'l>(
     let name = &location.metadata.name;
     let cannot =
         |why: &str| Err(format!("cannot delete backup because backup storage location {name} is currently in {why}"));
-    if location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly) {
+    if location.is_read_only() {
         return cannot("read-only mode");
     }
     if location.status.phase != Some(BackupStorageLocationPhase::Available) {

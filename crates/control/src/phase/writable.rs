@@ -2,7 +2,7 @@
 //! to stay there.
 
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode, Time, well_known};
+use lifeboat_api::{BackupStorageLocation, Time, well_known};
 
 /// So long no backup goes by time alone.
 const FIRST_HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -19,7 +19,7 @@ pub(crate) fn spares_until(location: &BackupStorageLocation, now: Timestamp) -> 
 /// Notes on a location that was validated whether it can be written. A time to come is that of a clock that was wrong, and would spare
 /// backups for too long.
 pub(crate) fn note_writable(location: &mut BackupStorageLocation, now: Timestamp) {
-    let is_read_only = location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly);
+    let is_read_only = location.is_read_only();
     let since = since(location, now).unwrap_or(now);
     let annotations = &mut location.metadata.annotations;
     match is_read_only {
@@ -36,6 +36,7 @@ fn since(location: &BackupStorageLocation, now: Timestamp) -> Option<Timestamp> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::BackupStorageLocationAccessMode;
 
     #[test]
     fn nothing_goes_in_the_first_hour_after_a_location_was_found_or_became_writable() {

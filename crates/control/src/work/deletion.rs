@@ -7,7 +7,7 @@ use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::phase::facts::deletion_has_begun;
 use crate::phase::hold::{Hold, set_elsewhere};
 use crate::phase::location::{NoLocation, found, location_name};
-use crate::phase::request::{check_deletion, is_meant, reads, refusal_for_reader};
+use crate::phase::request::{check_deletion, claims_may_need, is_meant, reads, refusal_for_claims, refusal_for_reader};
 use crate::phase::restore::has_files;
 use crate::world::{Kind, Meta, Unreadable, World};
 use jiff::Timestamp;
@@ -19,7 +19,6 @@ use lifeboat_backup::{run_delete_actions, unbound_claims};
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::first_names;
 use lifeboat_operation::{Subject, Trace};
 use lifeboat_store::{Store, StoreError};
 use std::borrow::Cow;
@@ -101,7 +100,7 @@ impl Target {
         let (backup, location) = self.backup.as_ref().ok_or_else(|| "backup not found".to_owned())?;
         let location = check_deletion(backup, location.as_ref().map_err(NoLocation::clone), self.now)?;
         if let Some(reader) = self.readers.first() {
-            return Err(refusal_for_reader(&reader.name));
+            return Err(refusal_for_reader(&backup.metadata.name, &reader.name));
         }
         Ok((backup, location))
     }
@@ -113,16 +112,12 @@ fn waits_for_restores(request: &DeleteBackupRequest) -> bool {
 
 /// That claims still need the snapshots of a backup; `None` when none does. Where nobody may list claims nothing is known of them.
 async fn needed_by_claims(context: &Context, backup: &Backup) -> Option<String> {
-    if deletion_has_begun(backup) || backup.status.start_timestamp.is_none() {
+    if !claims_may_need(backup) {
         return None;
     }
     match unbound_claims(&context.client.cluster, &backup.metadata.name).await {
         Ok(claims) if claims.is_empty() => None,
-        Ok(claims) => Some(format!(
-            "claims that were restored from its snapshots have no volume yet ({}), and get none without them: use each in a pod, or delete it, \
-             and delete the backup then; --wait-for-restores lets the deletion wait for that",
-            first_names(&claims)
-        )),
+        Ok(claims) => Some(refusal_for_claims(&backup.metadata.name, &claims)),
         Err(e) => {
             tracing::warn!(backup = backup.metadata.name, error = %e, "it is not known whether claims still need the snapshots of a backup");
             None

@@ -7,10 +7,7 @@ use super::{Context, Effect, Finished};
 use crate::phase::writable::note_writable;
 use crate::world::Meta;
 use jiff::Timestamp;
-use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Time, label_value,
-    well_known,
-};
+use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationPhase, Time, label_value, well_known};
 use lifeboat_archive::layout::TOP_LEVEL;
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions};
 use std::sync::Arc;
@@ -100,7 +97,7 @@ fn validated(
         Ok(remark) => (Some(BackupStorageLocationPhase::Available), remark.clone().unwrap_or_default()),
         Err(why) => (Some(BackupStorageLocationPhase::Unavailable), unavailable(location, why)),
     };
-    let is_read_only = location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly);
+    let is_read_only = location.is_read_only();
     if found.is_ok() || is_read_only {
         note_writable(&mut after, now);
     }
@@ -178,6 +175,7 @@ mod tests {
     use crate::world::World;
     use async_trait::async_trait;
     use lifeboat_api::BackupPhase;
+    use lifeboat_api::BackupStorageLocationAccessMode;
     use lifeboat_api::well_known;
     use lifeboat_bucket::{MARKER, Memory, PutOptions};
     use serde_json::json;

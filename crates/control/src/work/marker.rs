@@ -1,7 +1,7 @@
 //! Which bucket the directory of a location is.
 
-use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode as AccessMode, well_known};
-use lifeboat_bucket::{BlobStore, BucketError, ListOptions, MARKER, is_not_as_before, put_marker, read_marker};
+use lifeboat_api::{BackupStorageLocation, well_known};
+use lifeboat_bucket::{BlobStore, BucketError, ListOptions, MARKER, put_marker, read_marker, refusal_of_marker};
 use lifeboat_object::first_names;
 
 /// The bucket that the directory of a location was when it was seen before.
@@ -19,7 +19,7 @@ pub(super) async fn check(location: &BackupStorageLocation, bucket: &dyn BlobSto
     }
     let found = read_marker(bucket).await.map_err(|e| e.to_string())?;
     let forget = format!("take the annotation {} off the location", well_known::ANNOTATION_BUCKET_ID);
-    match is_not_as_before(known(location), found.as_deref(), &forget) {
+    match refusal_of_marker(known(location), found.as_deref(), &forget) {
         Some(why) => Err(format!("{}: {why}", bucket.describe())),
         None => Ok(()),
     }
@@ -87,7 +87,7 @@ pub(super) async fn mark(location: &BackupStorageLocation, bucket: &dyn BlobStor
 
 async fn find_or_put(location: &BackupStorageLocation, bucket: &dyn BlobStore) -> Result<Option<String>, BucketError> {
     let found = read_marker(bucket).await?;
-    if found.is_some() || location.metadata.uid.is_empty() || location.spec.access_mode == Some(AccessMode::ReadOnly) {
+    if found.is_some() || location.metadata.uid.is_empty() || location.is_read_only() {
         return Ok(found);
     }
     // The UID of the location that comes first is as good as any that nobody else has.
@@ -97,6 +97,7 @@ async fn find_or_put(location: &BackupStorageLocation, bucket: &dyn BlobStore) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::BackupStorageLocationAccessMode as AccessMode;
     use lifeboat_bucket::{Memory, PutOptions};
 
     fn noted(id: Option<&str>) -> Marking {

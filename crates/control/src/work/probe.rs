@@ -1,7 +1,7 @@
 //! Finds out, once for each location as it is configured, what its store makes of conditional puts.
 
 use super::Context;
-use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode as AccessMode};
+use lifeboat_api::BackupStorageLocation;
 use lifeboat_bucket::BlobStore;
 use lifeboat_store::Store;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(super) async fn probe(
     location: &BackupStorageLocation,
     bucket: Arc<dyn BlobStore>,
 ) -> Option<String> {
-    if location.spec.access_mode == Some(AccessMode::ReadOnly) {
+    if location.is_read_only() {
         return None;
     }
     let found = match context.locations.probes.of(location) {

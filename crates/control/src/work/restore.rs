@@ -6,13 +6,12 @@ use super::running::{
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::{FINALIZER, has_files};
-use crate::phase::taken_over::source_cluster;
 use crate::records::RecordMap;
 use crate::world::{Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, RestoreStatus, SourceCluster,
-    Time, newest_of_schedule, only_of_others, usable_of_schedule,
+    Backup, BackupStorageLocation, BackupStorageLocationPhase, NoneOfSchedule, Restore, RestorePhase, RestoreStatus,
+    SourceCluster, Time, choose_of_schedule,
 };
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
@@ -86,11 +85,10 @@ fn named<'a>(key: &NamespacedName, world: &'a World) -> Result<&'a Backup, Vec<S
 fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<String>> {
     let schedule = &restore.spec.schedule_name;
     let from = SourceCluster::of(restore);
-    let admitted = world.backups.beside(restore).filter(|backup| from.admits(backup));
-    newest_of_schedule(admitted, schedule, false).ok_or_else(|| {
-        let others = usable_of_schedule(world.backups.beside(restore), schedule, false);
-        if !others.is_empty() {
-            return vec![only_of_others(schedule, others.into_iter().map(source_cluster))];
+    let admits = |backup: &Backup| from.admits(backup);
+    choose_of_schedule(world.backups.beside(restore), schedule, false, admits).map_err(|none| {
+        if let NoneOfSchedule::Admitted(why) = none {
+            return vec![why];
         }
         let label = lifeboat_api::label_value(schedule);
         let is_of_schedule = |b: &Backup| b.schedule_label() == Some(&*label);

@@ -6,7 +6,7 @@ use super::backup::engine_env;
 use super::{Context, Finished, SnapshotLocations, Unfinished};
 use crate::world::{Left, Meta};
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationAccessMode as AccessMode, Restore};
+use lifeboat_api::{Backup, BackupStorageLocation, Restore};
 use lifeboat_archive::restore_claim::RestoreClaim;
 use lifeboat_archive::sidecar::Claim;
 use lifeboat_backup::remove_snapshots;
@@ -22,7 +22,7 @@ const AGE: SignedDuration = SignedDuration::from_hours(1);
 /// namespace or a command without a server has claimed is left alone; so is what has no claim. Nothing goes from a
 /// location that is only read.
 pub(crate) async fn is_left(context: &Context, store: &Store, location: &BackupStorageLocation, name: &str) -> bool {
-    if location.spec.access_mode == Some(AccessMode::ReadOnly) {
+    if location.is_read_only() {
         return false;
     }
     match found_left(context, store, name).await {
@@ -53,7 +53,7 @@ fn is_ours_and_old(claim: &Claim, cluster_uid: &str, namespace: &str, now: Times
 
 /// Removes, once a day, what restores of this server have left whose Restores are gone and whose time is over.
 pub(super) async fn sweep_restores(context: &Context, store: &Store, location: &BackupStorageLocation) {
-    let is_read = location.spec.access_mode == Some(AccessMode::ReadOnly);
+    let is_read = location.is_read_only();
     if is_read || !context.locations.restore_sweeps.is_due(location.key(), Instant::now()) {
         return;
     }

@@ -108,6 +108,22 @@ async fn a_schedule_does_not_bring_along_what_was_done_in_the_cluster_of_the_bac
 }
 
 #[tokio::test]
+async fn an_address_of_a_service_is_left_to_the_api_server_and_one_that_a_user_has_reserved_is_not() {
+    let address = |name: &str, labels: Value| {
+        json!({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": {"name": name, "labels": labels},
+            "spec": {"parentRef": {"resource": "services", "namespace": "shop", "name": "web"}}})
+    };
+    let allocated = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
+    let ground = ground(&[address("10.96.0.7", allocated), address("10.96.0.8", json!({}))]).await;
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(messages(&outcome.results), [NONE, NONE]);
+    let listed = files(&ground).await.1["networking.k8s.io/v1/IPAddress"].clone();
+    assert_eq!(listed, json!(["10.96.0.7(skipped)", "10.96.0.8(created)"]));
+    let is_there = |name: &str| ground.at(&format!("/apis/networking.k8s.io/v1/ipaddresses/{name}")).is_some();
+    assert_eq!(["10.96.0.7", "10.96.0.8"].map(is_there), [false, true]);
+}
+
+#[tokio::test]
 async fn a_field_that_cannot_be_changed_keeps_back_itself_and_not_the_rest_of_the_update() {
     let of = |mode: &str, size: u32| widget(&json!({"spec": {"mode": mode, "size": size}}));
     for (there, warnings, expected, listed) in [

@@ -3,22 +3,9 @@
 
 use super::answer::text;
 use super::reference::Reference;
-use serde::Serialize;
+use lifeboat_archive::unproven::UnprovenSnapshot;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// A snapshot in a storage, or a group of them, that may be there still after its backup was deleted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct UnprovenSnapshot {
-    /// The CSI driver.
-    pub driver: String,
-    /// The driver's name of it.
-    pub handle: String,
-    /// Namespace and name of its VolumeSnapshot.
-    pub snapshot: String,
-    /// The reason for which it is not known, for people.
-    pub why: String,
-}
 
 /// Unproven snapshots that the deletion of a backup has found so far. Clones share them.
 #[derive(Clone, Debug, Default)]

@@ -12,13 +12,13 @@ fn released(by: ClaimOfVolume) -> VolumeHere {
 
 /// The way in which the volume of the claim shop/data (UID u) comes back, in a word.
 fn word(target: &str, here: &VolumeHere, origin: &BackupOrigin, allowed: Allowed) -> String {
-    let volume = KeptVolume { name: "pv".into(), claim: Some(claim("shop", "data", "u")) };
-    match plan_kept(KeptFacts { volume: &volume, target, here, origin, allowed }) {
-        KeptPlan::Make => "make".into(),
-        KeptPlan::Stays => "stays".into(),
-        KeptPlan::Rebind(patch) => format!("rebind {patch}"),
-        KeptPlan::Wait(why) => format!("wait: {why}"),
-        KeptPlan::Refused(Refusal { why, next }) => format!("refused: {why}; {next}"),
+    let volume = RetainedVolume { name: "pv".into(), claim: Some(claim("shop", "data", "u")) };
+    match plan_retained(RetainedFacts { volume: &volume, target, here, origin, allowed }) {
+        RetainedPlan::Make => "make".into(),
+        RetainedPlan::Stays => "stays".into(),
+        RetainedPlan::Rebind(patch) => format!("rebind {patch}"),
+        RetainedPlan::Wait(why) => format!("wait: {why}"),
+        RetainedPlan::Refused(Refusal { why, next }) => format!("refused: {why}; {next}"),
     }
 }
 
@@ -64,7 +64,7 @@ fn a_kept_volume_comes_back_only_where_nobody_else_can_have_it() {
             released(claim("shop", "data", "u")),
             &here,
             KEPT,
-            "refused: the PersistentVolume pv is still in the cluster, released by this claim, with what it holds; restore with --rebind-released",
+            "refused: the PersistentVolume pv is still in the cluster, released by this claim, with what it holds; restore with --rebind-released (the annotation lifeboat.io/rebind-released: \"true\" of the restore)",
         ),
         (
             "shop",

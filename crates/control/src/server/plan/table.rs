@@ -213,8 +213,9 @@ fn restores_wait_for_one_another_and_deletions_for_the_work_on_their_backup() {
         [
             "DeleteBackupRequest d1: backup unread is deleted",
             "DeleteBackupRequest d4: is refused: backup not found",
-            "DeleteBackupRequest d5: is refused: the restore first reads the backup and has not ended: delete it again when that has, cancel it \
-             by `restore cancel first`, or let the deletion wait by --wait-for-restores",
+            "DeleteBackupRequest d5: is refused: the restore first reads the backup and has not ended: delete the backup when the restore \
+             has ended, cancel the restore (`restore cancel first`), or let the deletion wait (`backup delete b --wait-for-restores`, the \
+             annotation lifeboat.io/wait-for-restores: \"true\" of the request)",
             "Backup queued: waits for the end of the work on it: its place in the queue is noted",
             "Restore first: waits for its turn: 1 of 1 may run at once, and do: runs",
             "Restore runs: waits for the end of the work on it: the restore runs",

@@ -99,7 +99,7 @@ fn a_backup_that_a_restore_reads_is_not_deleted_and_waits_when_that_is_asked() {
             }
             let target = Target::of(&request, &world, None, NOW);
             let said = (target.refusal(&request), target.waits_for(&request).map(|restore| restore.name.clone()));
-            let expected = (reads.then(|| refusal_for_reader("r")), (reads && waits).then(|| "r".to_owned()));
+            let expected = (reads.then(|| refusal_for_reader("b", "r")), (reads && waits).then(|| "r".to_owned()));
             assert_eq!(said, expected, "{phase:?} {backup} {waits}");
             // One that has begun goes to its end.
             read.status.phase = Some(BackupPhase::Deleting);

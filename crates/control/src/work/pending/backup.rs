@@ -5,7 +5,7 @@ use crate::work::backup::{Target, engine_env, is_record_of, note_failure, store_
 use crate::work::running::{shortened, unfinalized, until_written, while_leading};
 use crate::work::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::world::Meta;
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Time};
 use lifeboat_backup::{Env, finalize, look_after_operations};
 use lifeboat_object::chain;
 use lifeboat_store::{Store, StoreError};
@@ -13,7 +13,7 @@ use lifeboat_store::{Store, StoreError};
 /// Asks the operations of a backup how far they are; when none goes on it can be finalized.
 pub(crate) async fn look_after(context: &Context, backup: Backup, target: Target) -> Finished {
     let location = match target {
-        Ok(location) if location.spec.access_mode != Some(BackupStorageLocationAccessMode::ReadOnly) => location,
+        Ok(location) if !location.is_read_only() => location,
         Ok(location) => {
             let why = format!("its backup storage location {} is read-only", location.metadata.name);
             return end_unfinalized(context, &backup, &why).await;

@@ -103,7 +103,7 @@ impl Site {
     }
 
     pub(super) fn is_read_only(&self) -> bool {
-        self.location().spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly)
+        self.location().is_read_only()
     }
 
     pub(super) fn set_read_only(&mut self, read_only: bool, now: Timestamp) {

@@ -11,9 +11,9 @@ const REMEMBERED: usize = 1000;
 /// Names of objects that are being deleted and that nobody makes anew. Objects with an owner are left out: a controller
 /// makes and deletes them all the time, so that their end is no news.
 #[derive(Debug, Default)]
-pub(crate) struct Going(Mutex<BTreeSet<String>>);
+pub(crate) struct TerminatingObjects(Mutex<BTreeSet<String>>);
 
-impl Going {
+impl TerminatingObjects {
     /// Notes an object that is being deleted.
     pub(crate) fn note(&self, item: &Item) {
         let mut all = self.lock();
@@ -73,7 +73,7 @@ mod tests {
             (2, Some(format!("2 objects {were} {}", names(2)))),
             (11, Some(format!("11 objects {were} {} and 1 more", names(10)))),
         ] {
-            let (env, going) = (test_env().await, Going::default());
+            let (env, going) = (test_env().await, TerminatingObjects::default());
             going.note(&item(99, r#"{"uid":"u"}"#));
             for number in (0..count).chain(0..count) {
                 going.note(&item(number, ""));

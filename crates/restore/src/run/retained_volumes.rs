@@ -66,7 +66,7 @@ async fn previewed(ground: &Ground) -> BTreeMap<String, Planned> {
 }
 
 const RELEASED: &str = "the PersistentVolume pv is still in the cluster, released by this claim, with what it holds; restore with \
-                        --rebind-released to bind the claim to it again, or delete the PersistentVolume (kubectl delete pv pv), which \
+                        --rebind-released (the annotation lifeboat.io/rebind-released: \"true\" of the restore) to bind the claim to it again, or delete the PersistentVolume (kubectl delete pv pv), which \
                         leaves its storage alone, and run the restore again";
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn a_claim_whose_snapshot_failed_comes_back_as_the_volume_it_was_where_tha
 async fn a_claim_whose_snapshot_failed_is_held_back_with_the_reason_where_its_storage_is_gone() {
     let mut ground = failed("Delete").await;
     let why = format!(
-        "held back, because {NO_SPACE}; restore it from another backup, or with --allow-empty-volumes to get it without its data"
+        "held back, because {NO_SPACE}; restore it from another backup, or with --allow-empty-volumes (the annotation lifeboat.io/allow-empty-volumes: \"true\" of the restore) to get it without its data"
     );
     assert_eq!(previewed(&ground).await["data"], Planned::Refused(why.clone()));
     let (phase, _, errors) = restored(&ground).await;
@@ -194,7 +194,7 @@ async fn nothing_starts_on_empty_volumes_whose_data_lies_in_a_repository() {
     let ground = in_repository().await;
     let (phase, _, mut errors) = restored(&ground).await;
     errors.sort();
-    let next = "restore it from another backup, or with --allow-empty-volumes to get it without its data";
+    let next = "restore it from another backup, or with --allow-empty-volumes (the annotation lifeboat.io/allow-empty-volumes: \"true\" of the restore) to get it without its data";
     let of_claim = format!(
         "error restoring persistentvolumeclaims/shop/data: held back, because its data is in a pod volume backup, which this version \
          cannot read; {next}"

@@ -5,21 +5,23 @@ use crate::env::Env;
 use crate::mapping::Mapping;
 use crate::volume_fates::VolumeFates;
 use crate::volumes::allows_empty;
-use lifeboat_api::well_known::{ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
+use lifeboat_api::permission;
+use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, first_names};
 use lifeboat_volume::{
-    Allowed, BackupOrigin, ClaimOfVolume, KeptFacts, KeptPlan, KeptVolume, Refusal, VolumeHere, plan_kept,
+    Allowed, BackupOrigin, ClaimOfVolume, Refusal, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere,
+    plan_retained,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Kept volumes and lost data of a restore.
+/// Retained volumes and lost data of a restore.
 #[derive(Debug, Default)]
-pub(crate) struct KeptVolumes {
+pub(crate) struct RetainedVolumes {
     /// Volumes that come back as they are, by their names.
-    pub(crate) kept: BTreeMap<String, KeptVolume>,
+    pub(crate) volumes: BTreeMap<String, RetainedVolume>,
     /// Volumes of pods without claims whose data lies in a repository, by namespace and name of the pod.
     pub(crate) of_pods: BTreeMap<(String, String), BTreeSet<String>>,
     /// The fates of all volumes.
@@ -30,10 +32,10 @@ pub(crate) struct KeptVolumes {
     pub(crate) names_cluster: bool,
 }
 
-/// A kept volume that an object is about, as it is in the cluster.
+/// A retained volume that an object is about, as it is in the cluster.
 pub(crate) struct PlannedVolume {
     /// The way in which it comes back.
-    pub(crate) plan: KeptPlan,
+    pub(crate) plan: RetainedPlan,
     /// The volume in the cluster; `None` when it is not there.
     pub(crate) existing: Option<Value>,
     /// Whether its claim is there, stays, and does without this volume.
@@ -48,17 +50,17 @@ impl PlannedVolume {
     }
 }
 
-impl KeptVolumes {
-    /// The kept volume that an object stands for, or that a claim asks for.
-    fn of(&self, target: &ObjectKey, desired: &Value) -> Option<&KeptVolume> {
+impl RetainedVolumes {
+    /// The retained volume that an object stands for, or that a claim asks for.
+    fn of(&self, target: &ObjectKey, desired: &Value) -> Option<&RetainedVolume> {
         match (target.resource.group.as_str(), target.resource.resource.as_str()) {
-            ("", "persistentvolumes") => self.kept.get(&target.name),
-            ("", "persistentvolumeclaims") => self.kept.get(desired["spec"]["volumeName"].as_str()?),
+            ("", "persistentvolumes") => self.volumes.get(&target.name),
+            ("", "persistentvolumeclaims") => self.volumes.get(desired["spec"]["volumeName"].as_str()?),
             _ => None,
         }
     }
 
-    /// Plans the kept volume that an object is about; `None` for other objects, and for a claim that is in the cluster and stays.
+    /// Plans the retained volume that an object is about; `None` for other objects, and for a claim that is in the cluster and stays.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -92,22 +94,22 @@ impl KeptVolumes {
             rebinds_released: mapping.restore.metadata.says_true(ANNOTATION_REBIND_RELEASED),
             reuses_volumes: mapping.restore.metadata.says_true(ANNOTATION_REUSE_VOLUMES),
         };
-        let facts = KeptFacts { volume, target: namespace, here: &here, origin: &self.origin, allowed };
+        let facts = RetainedFacts { volume, target: namespace, here: &here, origin: &self.origin, allowed };
         let of_claim = claim.as_ref().map(|claim| claim["spec"]["volumeName"].as_str().unwrap_or_default());
         let is_dispensable = of_claim.is_some_and(|name| name != volume.name);
-        let plan = match plan_kept(facts) {
-            KeptPlan::Rebind(_) if is_dispensable && of_claim != Some("") => {
+        let plan = match plan_retained(facts) {
+            RetainedPlan::Rebind(_) if is_dispensable && of_claim != Some("") => {
                 let why = format!("the PersistentVolume {} was released, and its claim has another one", volume.name);
-                KeptPlan::Refused(Refusal { why, next: "delete the claim first".to_owned() })
+                RetainedPlan::Refused(Refusal { why, next: "delete the claim first".to_owned() })
             }
             plan => plan,
         };
         Ok(Some(PlannedVolume { plan, existing, is_dispensable }))
     }
 
-    /// The warning of kept volumes among those that were made, where nothing says of which cluster the backup is.
+    /// The warning of retained volumes among those that were made, where nothing says of which cluster the backup is.
     pub(crate) fn warning<'a>(&self, made: impl Iterator<Item = &'a str>) -> Option<String> {
-        let names: Vec<&str> = made.filter(|name| !self.names_cluster && self.kept.contains_key(*name)).collect();
+        let names: Vec<&str> = made.filter(|name| !self.names_cluster && self.volumes.contains_key(*name)).collect();
         let (what, their) = match names.len() {
             0 => return None,
             1 => ("PersistentVolume was", "its"),
@@ -119,7 +121,7 @@ impl KeptVolumes {
         ))
     }
 
-    /// Gives the kept volume that an object is about back to its claim.
+    /// Gives the retained volume that an object is about back to its claim.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -170,7 +172,10 @@ impl KeptVolumes {
         let there = read(&env.cluster, resource, target.namespace.as_deref(), &target.name).await?;
         let is_there = there.as_ref().is_some_and(stays);
         Ok((!is_there).then(|| {
-            format!("held back, because {why}; restore it from another backup, or with --allow-empty-volumes to get it without its data")
+            format!(
+                "held back, because {why}; restore it from another backup, or with {} to get it without its data",
+                permission(ANNOTATION_ALLOW_EMPTY_VOLUMES)
+            )
         }))
     }
 }
