@@ -19,6 +19,7 @@ mod guard;
 mod health;
 mod http;
 mod location_notes;
+mod member;
 mod metrics;
 mod options;
 mod own_pod;
@@ -54,6 +55,8 @@ pub use phase::request::{check_deletion, deletion_is_asked, reads, refusal_for_r
 pub use phase::restore::is_running as restore_is_running;
 pub use phase::retention::Rule as RetentionRule;
 pub use phase::schedule::{ScheduleStanding, refusal as schedule_refusal};
+#[doc(hidden)]
+pub use phase::writable::note_writable;
 #[doc(hidden)]
 pub use server::Look;
 pub use server::{AtRest, ExplainedStep, ExplainedWait, Explanation, ServeError, explain, serve};

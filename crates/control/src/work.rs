@@ -29,6 +29,7 @@ use crate::location_notes::LocationNotes;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options};
 use crate::world::{Kind, Left, Stored, World};
+use jiff::Timestamp;
 use lifeboat_action::Actions;
 use lifeboat_api::{BackupStorageLocation, VolumeSnapshotLocation};
 use lifeboat_bucket::BlobStore;
@@ -139,6 +140,13 @@ impl Context {
             let _ = self.cluster_uid.set(uid.clone());
         }
         Ok(uid)
+    }
+
+    /// The time by the clock of this server or by that of the API server, whichever says less: what goes when its time is over does not come
+    /// back, and one of both may be wrong.
+    pub(crate) async fn earliest_now(&self) -> Result<Timestamp, ClusterError> {
+        let now = self.env.now();
+        Ok(self.client.cluster.time().await?.map_or(now, |there| there.min(now)))
     }
 
     /// The bucket of a location for an operation, below its prefix and behind the fence.

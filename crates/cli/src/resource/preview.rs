@@ -130,7 +130,9 @@ async fn source(restore: &Restore, client: &Client) -> Result<Backup> {
     let label = format!("{}={}", well_known::LABEL_SCHEDULE_NAME, label_value(schedule));
     let backups: Vec<Backup> = client.list(&label).await?;
     let from = SourceCluster::of(restore);
-    let newest = newest_of_schedule(backups.iter().filter(|backup| from.admits(backup)), schedule, false).cloned();
+    let this = client.cluster.uid().await?;
+    let admitted = backups.iter().filter(|backup| from.admits(backup, &this));
+    let newest = newest_of_schedule(admitted, schedule, false).cloned();
     newest.with_context(|| format!("no backup of the schedule {schedule} is complete"))
 }
 

@@ -158,7 +158,8 @@ impl Wanted {
             }
             let schedule = &self.from_schedule;
             let from = SourceCluster::parse(&self.source_cluster);
-            let admitted = backups.iter().filter(|backup| from.admits(backup));
+            let this = client.cluster.uid().await?;
+            let admitted = backups.iter().filter(|backup| from.admits(backup, &this));
             let partly = *self.allow_partially_failed == Some(true);
             match newest_of_schedule(admitted, schedule, partly) {
                 Some(newest) if partly => {

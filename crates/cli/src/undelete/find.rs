@@ -240,7 +240,7 @@ impl Search<'_> {
                 };
                 (from.admits_claim(claimed.as_deref(), this), claimed)
             }
-            Place::Server(_) => (from.admits(backup), source_cluster(backup).map(str::to_owned)),
+            Place::Server(_) => (from.admits(backup, this), source_cluster(backup).map(str::to_owned)),
         };
         Ok((!admits).then(|| of.unwrap_or_default()))
     }

@@ -3,6 +3,7 @@
 use super::failures::because;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
 use crate::phase::fate::Lists;
+use crate::phase::request::{ByBackup, claims_waited_for, way_out_of_claims};
 use crate::phase::schedule::ScheduleStanding;
 use crate::phase::shrunken::{LossOfNewest, losses_of_newest};
 use jiff::{SignedDuration, Timestamp};
@@ -33,6 +34,7 @@ pub(super) fn attention(
     notes.locations(lists, now);
     notes.schedules(&coverage.schedules, lists, now);
     notes.volumes(coverage, lists);
+    notes.deletions(lists);
     notes.attention.extend(failures);
     notes.namespaces(&coverage.namespaces);
     notes.hidden(inventory);
@@ -134,9 +136,24 @@ impl Notes<'_> {
         }
     }
 
+    /// Deletions that wait for claims.
+    fn deletions(&mut self, lists: &Lists) {
+        for request in &lists.requests {
+            let Some(claims) = claims_waited_for(request) else { continue };
+            let (backup, made) = (&request.spec.backup_name, request.metadata.creation_timestamp);
+            let since = made.map_or_else(String::new, |made| format!(" since {made}"));
+            self.add(
+                format!("the deletion of backup {backup} waits{since} for claims from its snapshots that have no volume yet ({claims})"),
+                way_out_of_claims(request),
+            );
+        }
+    }
+
     fn losses(&mut self, lists: &Lists) {
         let program = self.program;
-        let losses = losses_of_newest(lists.schedules.iter(), lists.backups.iter());
+        let requests: ByBackup<'_> = lists.requests.iter().collect();
+        let member = |backup| lists.member(backup, requests.of(backup));
+        let losses = losses_of_newest(lists.schedules.iter(), lists.backups.iter(), member);
         for LossOfNewest { schedule, backup, loss } in losses.into_values() {
             let (name, namespace) = (&schedule.metadata.name, &schedule.metadata.namespace);
             let keeps = match schedule.retention() {

@@ -223,7 +223,8 @@ mod tests {
         let mut location = BackupStorageLocation::default();
         let noted = |location: &BackupStorageLocation, found: Result<Option<String>, String>, now| {
             let after = validated(location, &found, false, at(now));
-            after.metadata.annotations.get(well_known::ANNOTATION_WRITABLE_SINCE).cloned()
+            let noted = after.metadata.annotations.get(well_known::ANNOTATION_WRITABLE_SINCE);
+            noted.and_then(|noted| noted.split(' ').next()).map(str::to_owned)
         };
         assert_eq!(noted(&location, Err("no".into()), 1), None, "it was not found yet");
         assert_eq!(noted(&location, Ok(None), 2).as_deref(), Some("1970-01-01T00:00:02Z"));

@@ -86,7 +86,7 @@ fn named<'a>(key: &NamespacedName, world: &'a World) -> Result<&'a Backup, Vec<S
 fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<String>> {
     let schedule = &restore.spec.schedule_name;
     let from = SourceCluster::of(restore);
-    let admitted = world.backups.beside(restore).filter(|backup| from.admits(backup));
+    let admitted = world.backups.beside(restore).filter(|backup| from.admits(backup, &world.cluster));
     newest_of_schedule(admitted, schedule, false).ok_or_else(|| {
         let others = usable_of_schedule(world.backups.beside(restore), schedule, false);
         if !others.is_empty() {

@@ -229,7 +229,9 @@ impl One<'_> {
         let content = match delete_by_content(cluster, of, DELETED).await.map_err(failed)? {
             Deletion::Left(content) => content,
             Deletion::Done { was_seen } => {
-                if !was_seen && is_of_another_cluster(self.backup) {
+                // Which cluster this is may not be known: then the marks of the backup say it.
+                let this = cluster.uid().await.unwrap_or_default();
+                if !was_seen && is_of_another_cluster(self.backup, &this) {
                     self.all.unproven.add(self.content, &self.group.handle, not_seen_before());
                 }
                 return Ok(());
