@@ -113,6 +113,9 @@ pub const ANNOTATION_SHRINK_THRESHOLD: &str = "lifeboat.io/shrink-threshold";
 /// On storage locations: since when a server has seen that they can be written, of which UID and which place that is said; an addition of
 /// Lifeboat.
 pub const ANNOTATION_WRITABLE_SINCE: &str = "lifeboat.io/writable-since";
+/// On storage locations: the backups in its bucket that have no Backup here, as JSON (`waiting`, `sameName`, `damaged`); an addition of
+/// Lifeboat.
+pub const ANNOTATION_PASSED_OVER: &str = "lifeboat.io/passed-over";
 /// `true` on storage locations: backups that another cluster has made go from there too when their time is over; an addition of
 /// Lifeboat.
 pub const ANNOTATION_EXPIRE_OTHERS: &str = "lifeboat.io/expire-backups-of-other-clusters";

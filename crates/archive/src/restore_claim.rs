@@ -28,14 +28,21 @@ pub struct RestoreClaim {
 }
 
 impl RestoreClaim {
-    /// Whether it is of a restore of this name in the same cluster and namespace, or of one without a server in the same cluster: a name
-    /// is there once, so that of two such restores the later one has the name. Clusters whose UID could not be read count as one.
+    /// Tells whether the server of this namespace of this cluster has put the claim, or, with an empty namespace, a command of this cluster:
+    /// a name is there once, so that of two such restores the later one has the name. Clusters whose UID could not be read count as one,
+    /// other than for the claim of a backup, where an empty UID or namespace is nobody's.
     #[must_use]
-    pub fn is_beside(&self, cluster_uid: &str, namespace: &str) -> bool {
+    pub fn is_of_server(&self, cluster_uid: &str, namespace: &str) -> bool {
         self.cluster_uid == cluster_uid && self.namespace == namespace
     }
 
-    /// Whether it is of this very restore.
+    /// Tells whether a command without a server has put the claim, in this cluster; of an unknown cluster none has.
+    #[must_use]
+    pub fn is_of_command(&self, cluster_uid: &str) -> bool {
+        !cluster_uid.is_empty() && self.cluster_uid == cluster_uid && self.namespace.is_empty()
+    }
+
+    /// Tells whether it is of this very restore.
     #[must_use]
     pub fn is_of(&self, cluster_uid: &str, restore_uid: &str) -> bool {
         self.cluster_uid == cluster_uid && self.restore_uid == restore_uid

@@ -168,7 +168,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether the server of this namespace of this cluster has put the claim. Of an unknown cluster no server has.
+    /// Tells whether the server of this namespace of this cluster has put the claim. Of an unknown cluster no server has, and a command, whose
+    /// namespace is empty, is none.
     #[must_use]
     pub fn is_of_server(&self, cluster_uid: &str, namespace: &str) -> bool {
         let known = !cluster_uid.is_empty() && !namespace.is_empty();

@@ -23,6 +23,7 @@ mod member;
 mod metrics;
 mod options;
 mod own_pod;
+mod passed_over;
 mod phase;
 mod records;
 mod server;

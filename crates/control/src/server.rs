@@ -394,6 +394,7 @@ impl Server {
         self.world.left.clear();
         self.memory.looked(&self.world);
         self.context.buckets.keep_only(|location| self.world.locations.is_there(location));
+        self.context.locations.keep_only(|location| self.world.locations.is_there(location));
         self.next = now.1 + LONGEST_PAUSE;
         if let Some(at) = plan.wake {
             self.next = self.next.min(now.1 + at.duration_since(now.0).unsigned_abs());

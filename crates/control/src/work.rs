@@ -1,6 +1,7 @@
 //! The steps themselves: each is one task that reads, writes, and says what it has changed.
 
 pub(crate) mod backup;
+mod bucket_id;
 mod claim;
 pub(crate) mod deletion;
 pub(crate) mod download;
@@ -8,7 +9,6 @@ pub(crate) mod expiry;
 pub(crate) mod keep;
 pub(crate) mod left;
 pub(crate) mod location;
-mod marker;
 mod merge;
 mod own_files;
 pub(crate) mod pending;
@@ -162,7 +162,7 @@ impl Context {
     async fn opened(&self, location: &BackupStorageLocation, purpose: Purpose) -> Result<Arc<dyn BlobStore>, String> {
         let inner = self.buckets.open(&self.client, &*self.env.providers, location, purpose).await?;
         if self.env.providers.is_directory(location) {
-            marker::check(location, &*inner).await?;
+            bucket_id::check(location, &*inner).await?;
         }
         Ok(Arc::new(Fenced { inner, leadership: self.leadership.clone() }))
     }
@@ -211,6 +211,6 @@ impl Context {
     /// The backups in the bucket of a location.
     fn patient(&self, bucket: Arc<dyn BlobStore>, location: &BackupStorageLocation) -> Store {
         let store = Store::new(bucket).with_patience(self.env.cluster.patience());
-        store.with_conditional_puts(self.locations.probes.puts(location))
+        store.with_conditional_puts(self.locations.puts(location))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::failures::because;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
+use crate::passed_over::{PassedOver, Said};
 use crate::phase::fate::Lists;
 use crate::phase::request::{ByBackup, claims_waited_for, way_out_of_claims};
 use crate::phase::schedule::ScheduleStanding;
@@ -71,6 +72,9 @@ impl Notes<'_> {
             } else if let Some(validated) = validated_long_ago(location, now) {
                 let next = format!("look whether the server runs (`{program} version`), and whether the storage hangs");
                 self.add(format!("location {name} was validated last at {validated}"), next);
+            }
+            for Said { what, next } in PassedOver::of(location).said(program) {
+                self.add(format!("location {name}: {what}"), next);
             }
         }
     }

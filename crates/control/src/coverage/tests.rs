@@ -381,3 +381,13 @@ fn a_deletion_that_waits_for_a_claim_without_a_volume_is_told_with_the_way_out()
     inventory.lists.requests[0].status.phase = Some(lifeboat_api::DeleteBackupRequestPhase::InProgress);
     assert_eq!(texts(&covered(&inventory)), [""; 0]);
 }
+
+#[test]
+fn a_backup_in_the_bucket_that_has_no_place_here_needs_attention() {
+    let mut inventory = well();
+    let noted = r#"{"sameName":{"count":1,"names":["weekly"]}}"#;
+    let annotation = (well_known::ANNOTATION_PASSED_OVER.to_owned(), noted.to_owned());
+    inventory.lists.locations[0].metadata.annotations = [annotation].into();
+    let what = "location main: 1 backup in the bucket not taken over, because a backup of another location has its name: weekly";
+    assert_eq!(texts(&covered(&inventory)), [what]);
+}
