@@ -49,19 +49,36 @@ pub async fn put_marker(store: &dyn BlobStore, id: &str) -> Result<String, Bucke
     }
 }
 
-/// Why a directory is not the bucket that it was before, for people; `None` when it is, or was never seen. `forget` says how to let it be
-/// another one.
-#[must_use]
-pub fn is_not_as_before(known: Option<&str>, found: Option<&str>, forget: &str) -> Option<String> {
-    let known = known?;
-    let what = match found {
-        Some(found) if found == known => return None,
-        Some(found) => format!("another bucket ({found})"),
-        None => format!("no bucket: it has no file {MARKER}"),
-    };
-    Some(format!(
-        "it was the bucket {known} before, and is {what} now; is its file system mounted? When it is to be another one from now on, {forget}"
-    ))
+/// How people let a directory be another bucket than it was.
+#[derive(Clone, Debug)]
+pub struct Notes<'a> {
+    /// The IDs that the directory may have, one after the other, between blanks; `None` when it was never seen.
+    pub known: Option<&'a str>,
+    /// How to forget them.
+    pub forget: String,
+    /// How to add one more, such as that of the second of two disks that take turns; the ID follows.
+    pub add: String,
+}
+
+impl Notes<'_> {
+    /// Says why a directory is none of the buckets that it may be, for people; `None` when it is one, or was never seen.
+    #[must_use]
+    pub fn refusal(&self, found: Option<&str>) -> Option<String> {
+        let Self { known, forget, add } = self;
+        let all: Vec<&str> = (*known)?.split_whitespace().collect();
+        let (what, turns) = match found {
+            Some(found) if all.contains(&found) => return None,
+            Some(found) => (
+                format!("another bucket ({found})"),
+                format!(" When both are yours and take turns, such as two disks, {add} {found}."),
+            ),
+            None => (format!("no bucket: it has no file {MARKER}"), String::new()),
+        };
+        Some(format!(
+            "it was the bucket {} before, and is {what} now; is its file system mounted?{turns} When it is to be another one from now on, {forget}",
+            all.join(" or ")
+        ))
+    }
 }
 
 /// A store that gets a marker before the first object is put into it.
@@ -160,13 +177,21 @@ mod tests {
 
     #[test]
     fn an_empty_folder_where_a_bucket_was_is_refused() {
-        assert_eq!(is_not_as_before(None, None, "x"), None);
-        assert_eq!(is_not_as_before(None, Some("1"), "x"), None);
-        assert_eq!(is_not_as_before(Some("1"), Some("1"), "x"), None);
-        let unmounted = is_not_as_before(Some("1"), None, "remove it").unwrap();
-        let expected = "it was the bucket 1 before, and is no bucket: it has no file lifeboat-bucket now; is its file system mounted? When it \
-                        is to be another one from now on, remove it";
-        assert_eq!(unmounted, expected);
-        assert!(is_not_as_before(Some("1"), Some("2"), "x").unwrap().contains("another bucket (2)"));
+        let refusal = |known: Option<&str>, found: Option<&str>| {
+            Notes { known, forget: "remove it".to_owned(), add: "add".to_owned() }.refusal(found)
+        };
+        for (known, found) in [(None, None), (None, Some("1")), (Some("1"), Some("1")), (Some("1\n2\n"), Some("2"))] {
+            assert_eq!(refusal(known, found), None, "{known:?} {found:?}");
+        }
+        assert_eq!(
+            refusal(Some("1"), None).unwrap(),
+            "it was the bucket 1 before, and is no bucket: it has no file lifeboat-bucket now; is its file system mounted? When it is to be \
+             another one from now on, remove it"
+        );
+        assert_eq!(
+            refusal(Some("1 2"), Some("3")).unwrap(),
+            "it was the bucket 1 or 2 before, and is another bucket (3) now; is its file system mounted? When both are yours and take turns, \
+             such as two disks, add 3. When it is to be another one from now on, remove it"
+        );
     }
 }
