@@ -37,11 +37,11 @@ impl SourceCluster {
         Self::parse(restore.metadata.annotations.get(ANNOTATION_SOURCE_CLUSTER).map_or("", String::as_str))
     }
 
-    /// Whether it has made this backup, as its Backup in this cluster says.
+    /// Tells whether it has made this backup, as its Backup in this cluster says; `this` is the UID of this cluster, empty when unknown.
     #[must_use]
-    pub fn admits(&self, backup: &Backup) -> bool {
+    pub fn admits(&self, backup: &Backup, this: &str) -> bool {
         match self {
-            Self::This => !is_of_another_cluster(backup),
+            Self::This => !is_of_another_cluster(backup, this),
             Self::Any => true,
             Self::Uid(uid) => source_cluster(backup) == Some(uid),
         }
@@ -155,12 +155,14 @@ mod tests {
             (of(other, Some("third")), Some("third"), [false, true, false]),
         ] {
             let asked = ["", "any", "that"].map(SourceCluster::parse);
-            let by_object = asked.each_ref().map(|one| one.admits(&backup));
+            let by_object = asked.each_ref().map(|one| one.admits(&backup, "this"));
             let by_claim = asked.each_ref().map(|one| one.admits_claim(claimed, "this"));
             assert_eq!((by_object, by_claim), ([this, any, that], [this, any, that]), "{claimed:?}");
         }
         // Velero's: a server has taken it over, and a bucket says nothing of whose it is.
-        assert!(!SourceCluster::This.admits(&of(other, None)) && SourceCluster::This.admits_claim(None, "this"));
+        assert!(
+            !SourceCluster::This.admits(&of(other, None), "this") && SourceCluster::This.admits_claim(None, "this")
+        );
         assert!(SourceCluster::This.admits_claim(Some("that"), ""), "which cluster this is cannot be read");
         let mut restore = Restore::default();
         assert_eq!(SourceCluster::of(&restore), SourceCluster::This);

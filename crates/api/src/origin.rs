@@ -29,10 +29,15 @@ pub fn was_taken_over(backup: &Backup) -> bool {
     }
 }
 
-/// Whether another cluster has made a backup, as far as is known: it was taken over, and nothing says that it is of this one.
+/// Tells whether another cluster than `this` has made a backup, as far as is known; `this` is the UID of the cluster in which the Backup
+/// lies, empty when unknown. Where both UIDs are known they alone decide: marks and times may have come along from elsewhere, with an
+/// object that was exported and applied. Otherwise another has made what was taken over, and nothing says that it is of this one.
 #[must_use]
-pub fn is_of_another_cluster(backup: &Backup) -> bool {
-    was_taken_over(backup) && origin(backup) != Some(TAKEN_OVER_OWN)
+pub fn is_of_another_cluster(backup: &Backup, this: &str) -> bool {
+    match source_cluster(backup) {
+        Some(source) if !this.is_empty() => source != this,
+        _ => was_taken_over(backup) && origin(backup) != Some(TAKEN_OVER_OWN),
+    }
 }
 
 fn origin(backup: &Backup) -> Option<&str> {
@@ -76,12 +81,26 @@ mod tests {
             note(ANNOTATION_SOURCE_CLUSTER, source);
             backup.metadata.creation_timestamp = Some(time(made));
             backup.status.completion_timestamp = ended.map(time);
-            let said = (was_taken_over(&backup), is_of_another_cluster(&backup));
+            let said = (was_taken_over(&backup), is_of_another_cluster(&backup, ""));
             assert_eq!(
                 (said, source_cluster(&backup)),
                 (expected, source),
                 "{taken_over:?} {source:?} {made} {ended:?}"
             );
+            // Which cluster this is is known: nothing but the UIDs counts, where a backup names one.
+            let by_uid = source.map_or(expected.1, |source| source != "this");
+            assert_eq!(is_of_another_cluster(&backup, "this"), by_uid, "{taken_over:?} {source:?} {made} {ended:?}");
         }
+    }
+
+    #[test]
+    fn an_own_backup_whose_object_was_made_again_is_own_and_one_that_was_copied_here_is_not() {
+        let time = |second| Time::new(Timestamp::from_second(second).unwrap());
+        let mut backup = Backup::default();
+        backup.metadata.annotations.insert(ANNOTATION_SOURCE_CLUSTER.to_owned(), "this".to_owned());
+        (backup.metadata.creation_timestamp, backup.status.completion_timestamp) = (Some(time(90_000)), Some(time(0)));
+        assert!(!is_of_another_cluster(&backup, "this") && is_of_another_cluster(&backup, "that"));
+        backup.metadata.annotations.insert(ANNOTATION_TAKEN_OVER.to_owned(), TAKEN_OVER_OWN.to_owned());
+        assert!(!is_of_another_cluster(&backup, "this") && is_of_another_cluster(&backup, "that"));
     }
 }

@@ -106,8 +106,12 @@ pub const ANNOTATION_NAMESPACED_ITEMS: &str = "lifeboat.io/namespaced-items";
 /// On schedules: a backup with less than so many percent of the objects of the one before is not good for their retention; an
 /// addition of Lifeboat.
 pub const ANNOTATION_SHRINK_THRESHOLD: &str = "lifeboat.io/shrink-threshold";
-/// On storage locations: since when a server has seen that they can be written; an addition of Lifeboat.
+/// On storage locations: since when a server has seen that they can be written, of which UID and which place that is said; an addition of
+/// Lifeboat.
 pub const ANNOTATION_WRITABLE_SINCE: &str = "lifeboat.io/writable-since";
+/// On storage locations: the backups in its bucket that have no Backup here, as JSON (`waiting`, `sameName`, `damaged`); an addition of
+/// Lifeboat.
+pub const ANNOTATION_PASSED_OVER: &str = "lifeboat.io/passed-over";
 /// `true` on storage locations: backups that another cluster has made go from there too when their time is over; an addition of
 /// Lifeboat.
 pub const ANNOTATION_EXPIRE_OTHERS: &str = "lifeboat.io/expire-backups-of-other-clusters";
@@ -127,6 +131,9 @@ pub const ANNOTATION_BUCKET_ID: &str = "lifeboat.io/bucket-id";
 /// `true` on requests to delete a backup: the deletion waits for restores that read it, and for claims that were restored from its snapshots and
 /// have no volume yet, instead of being refused. An addition of Lifeboat.
 pub const ANNOTATION_WAIT_FOR_RESTORES: &str = "lifeboat.io/wait-for-restores";
+/// On requests to delete a backup that wait: the claims that were restored from its snapshots and have no volume yet, for people. An addition
+/// of Lifeboat.
+pub const ANNOTATION_WAITS_FOR_CLAIMS: &str = "lifeboat.io/waits-for-claims";
 /// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
 pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.

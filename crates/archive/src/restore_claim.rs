@@ -29,12 +29,19 @@ pub struct RestoreClaim {
 }
 
 impl RestoreClaim {
-    /// Returns true if it is of a restore of this name in the same cluster and namespace, or of a restore without a
-    /// server in the same cluster: a name is there once, so that of two such restores the later one has the name.
-    /// Clusters whose UID could not be read count as one.
+    /// Returns true if the server of this namespace of this cluster has put the claim, or, with an empty namespace, a
+    /// command of this cluster: a name is there once, so that of two such restores the later one has the name. Clusters
+    /// whose UID could not be read count as one, other than for the claim of a backup, where an empty UID or namespace
+    /// is nobody's.
     #[must_use]
-    pub fn is_beside(&self, cluster_uid: &str, namespace: &str) -> bool {
+    pub fn is_of_server(&self, cluster_uid: &str, namespace: &str) -> bool {
         self.cluster_uid == cluster_uid && self.namespace == namespace
+    }
+
+    /// Returns true if a command without a server has put the claim, in this cluster; of an unknown cluster none has.
+    #[must_use]
+    pub fn is_of_command(&self, cluster_uid: &str) -> bool {
+        !cluster_uid.is_empty() && self.cluster_uid == cluster_uid && self.namespace.is_empty()
     }
 
     /// Returns true if it is of this very restore.

@@ -169,7 +169,7 @@ pub struct Claim {
 
 impl Claim {
     /// Returns true if the server of this namespace of this cluster has put the claim. In an unknown cluster no server
-    /// has.
+    /// has, and a command, whose namespace is empty, is none.
     #[must_use]
     pub fn is_of_server(&self, cluster_uid: &str, namespace: &str) -> bool {
         let known = !cluster_uid.is_empty() && !namespace.is_empty();

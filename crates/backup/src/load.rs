@@ -34,6 +34,7 @@ pub(crate) async fn policies(
         return Err(ValidationErrors(vec![conflict]));
     }
     let warn = |text: String| env.operation.journal.warn(&Place::Velero, text);
+    own.iter().chain(&global).flat_map(ResourcePolicies::warnings).cloned().for_each(warn);
     if let Some(global) = &global {
         own.get_or_insert_default().append_global(global).into_iter().for_each(warn);
     }

@@ -34,7 +34,7 @@ pub use directory::Directory;
 pub use error::{BucketError, ErrorKind};
 pub use gate::{Died, Gate, Gates};
 pub use limited::{Limited, Limits};
-pub use marker::{MARKER, Marked, put_marker, read_marker, refusal_of_marker};
+pub use marker::{MARKER, Marked, Notes as BucketNotes, put_marker, read_marker};
 pub use measured::{Call, Measured, Meter};
 pub use memory::Memory;
 pub use prefixed::Prefixed;

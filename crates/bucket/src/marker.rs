@@ -50,19 +50,36 @@ pub async fn put_marker(store: &dyn BlobStore, id: &str) -> Result<String, Bucke
     }
 }
 
-/// Explains to people that a directory is not the bucket that it was before; `None` when it is, or when no bucket was
-/// seen there. `forget` is the advice for accepting another bucket there.
-#[must_use]
-pub fn refusal_of_marker(known: Option<&str>, found: Option<&str>, forget: &str) -> Option<String> {
-    let known = known?;
-    let now = match found {
-        Some(found) if found == known => return None,
-        Some(found) => format!("is the bucket {found} now"),
-        None => format!("has no file {MARKER} now"),
-    };
-    Some(format!(
-        "it was the bucket {known} before, and {now}; is its file system mounted? When it is to be another bucket from now on, {forget}"
-    ))
+/// The buckets that a directory may be, and the ways by which people let it be another.
+#[derive(Clone, Debug)]
+pub struct Notes<'a> {
+    /// The IDs that the directory may have, one after the other, between blanks; `None` when it was never seen.
+    pub known: Option<&'a str>,
+    /// The way to forget them.
+    pub forget: String,
+    /// The way to add one more, such as that of the second of two disks that take turns; the ID follows.
+    pub add: String,
+}
+
+impl Notes<'_> {
+    /// The refusal of a directory that is none of the buckets that it may be, for people; `None` when it is one, or was never seen.
+    #[must_use]
+    pub fn refusal(&self, found: Option<&str>) -> Option<String> {
+        let Self { known, forget, add } = self;
+        let all: Vec<&str> = (*known)?.split_whitespace().collect();
+        let (what, turns) = match found {
+            Some(found) if all.contains(&found) => return None,
+            Some(found) => (
+                format!("is the bucket {found} now"),
+                format!(" When both are yours and take turns, such as two disks, {add} {found}."),
+            ),
+            None => (format!("has no file {MARKER} now"), String::new()),
+        };
+        Some(format!(
+            "it was the bucket {} before, and {what}; is its file system mounted?{turns} When it is to be another bucket from now on, {forget}",
+            all.join(" or ")
+        ))
+    }
 }
 
 /// A store that gets a marker before the first object is put into it.
@@ -162,14 +179,21 @@ mod tests {
 
     #[test]
     fn an_empty_folder_where_a_bucket_was_is_refused() {
-        assert_eq!(refusal_of_marker(None, None, "x"), None);
-        assert_eq!(refusal_of_marker(None, Some("1"), "x"), None);
-        assert_eq!(refusal_of_marker(Some("1"), Some("1"), "x"), None);
-        let unmounted = refusal_of_marker(Some("1"), None, "remove it").unwrap();
-        let expected = "it was the bucket 1 before, and has no file lifeboat-bucket now; is its file system mounted? When it is to be another \
-                        bucket from now on, remove it";
-        assert_eq!(unmounted, expected);
-        let another = refusal_of_marker(Some("1"), Some("2"), "x").unwrap();
-        assert!(another.starts_with("it was the bucket 1 before, and is the bucket 2 now; "), "{another}");
+        let refusal = |known: Option<&str>, found: Option<&str>| {
+            Notes { known, forget: "remove it".to_owned(), add: "add".to_owned() }.refusal(found)
+        };
+        for (known, found) in [(None, None), (None, Some("1")), (Some("1"), Some("1")), (Some("1\n2\n"), Some("2"))] {
+            assert_eq!(refusal(known, found), None, "{known:?} {found:?}");
+        }
+        assert_eq!(
+            refusal(Some("1"), None).unwrap(),
+            "it was the bucket 1 before, and has no file lifeboat-bucket now; is its file system mounted? When it is to be \
+             another bucket from now on, remove it"
+        );
+        assert_eq!(
+            refusal(Some("1 2"), Some("3")).unwrap(),
+            "it was the bucket 1 or 2 before, and is the bucket 3 now; is its file system mounted? When both are yours and take turns, \
+             such as two disks, add 3. When it is to be another bucket from now on, remove it"
+        );
     }
 }

@@ -5,7 +5,7 @@ use crate::errors;
 use crate::from_here::state::folder_of;
 use anyhow::{Context, Result, bail};
 use lifeboat_archive::tarball::entry_hash;
-use lifeboat_bucket::{BlobStore, Directory, Marked, read_marker, refusal_of_marker};
+use lifeboat_bucket::{BlobStore, BucketNotes, Directory, Marked, read_marker};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,8 +21,12 @@ pub(crate) async fn open(path: &Path) -> Result<Arc<dyn BlobStore>> {
 /// The same, with the file that notes which bucket it is.
 async fn open_known(path: &Path, note: &Path) -> Result<Arc<dyn BlobStore>> {
     let known = std::fs::read_to_string(note).ok().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
-    let forget = format!("remove {}", note.display());
-    let refused = |found: Option<&str>| refusal_of_marker(known.as_deref(), found, &forget);
+    let notes = BucketNotes {
+        known: known.as_deref(),
+        forget: format!("remove {}", note.display()),
+        add: format!("append to {} the line", note.display()),
+    };
+    let refused = |found: Option<&str>| notes.refusal(found);
     if !path.is_dir()
         && let Some(why) = refused(None)
     {
@@ -87,6 +91,22 @@ mod tests {
         std::fs::remove_dir(&path).unwrap();
         std::fs::rename(&aside, &path).unwrap();
         open().await.unwrap();
+        // Two disks take turns, of which the note says both.
+        let other = tempfile::tempdir().unwrap();
+        let second = open_known(other.path(), &folder.path().join("of-second")).await.unwrap();
+        second.put("backups/b/x", b"x".to_vec().into(), PutOptions::default()).await.unwrap();
+        std::fs::rename(&path, &aside).unwrap();
+        std::os::unix::fs::symlink(other.path(), &path).unwrap();
+        let refused = open().await.unwrap_err().to_string();
+        let id = std::fs::read_to_string(folder.path().join("of-second")).unwrap();
+        assert!(refused.contains(&format!("append to {} the line {}.", note.display(), id.trim())), "{refused}");
+        std::fs::write(&note, format!("{}{id}", std::fs::read_to_string(&note).unwrap())).unwrap();
+        open().await.unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::rename(&aside, &path).unwrap();
+        open().await.unwrap();
+        let first = std::fs::read_to_string(&note).unwrap().lines().next().unwrap().to_owned();
+        std::fs::write(&note, format!("{first}\n")).unwrap();
         // Another machine finds the marker, and notes it.
         let elsewhere = folder.path().join("elsewhere");
         open_known(&path, &elsewhere).await.unwrap();

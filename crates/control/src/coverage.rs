@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[must_use]
 pub fn coverage(inventory: &Inventory, zone: &TimeZone, now: Timestamp, program: &str) -> Coverage {
     let lists = &inventory.lists;
-    let newest = newest_ended(lists.backups.iter());
-    let good = good_newest_first(lists.backups.iter(), &lists.requests.iter().collect());
+    let newest = newest_ended(lists.backups.iter(), &lists.cluster);
+    let good = good_newest_first(lists.backups.iter(), &lists.requests.iter().collect(), &lists.cluster);
     let (failed, failed_earlier) = failures::failures(lists, now, program);
     let mut coverage = Coverage {
         locations: lists.locations.iter().map(location).collect(),
@@ -97,12 +97,13 @@ fn saves_all_of_its_namespaces(spec: &BackupSpec) -> bool {
     includes && !excludes && !selects
 }
 
-/// The backups that this cluster has made and that could be restored, the newest first. One whose deletion is asked for protects nothing.
+/// The backups that this cluster, whose UID is `this`, has made and that could be restored, the newest first. One whose deletion is asked for protects nothing.
 pub(crate) fn good_newest_first<'b>(
     backups: impl Iterator<Item = &'b Backup>,
     requests: &ByBackup<'_>,
+    this: &str,
 ) -> Vec<&'b Backup> {
-    own_newest_first(backups.filter(|backup| is_good(backup, requests.of(backup).is_open)))
+    own_newest_first(backups.filter(|backup| is_good(backup, requests.of(backup).is_open)), this)
 }
 
 /// What is known of each of these namespaces, those without a good backup first, then by the age of the last one; `good` are the good

@@ -87,34 +87,55 @@ impl Telling for Schedule {
 /// Bytes of a message that the API server takes (its limit is 1024).
 const LONGEST: usize = 1000;
 
+/// What is told of an object.
+pub(crate) struct Told<'a, T> {
+    object: &'a T,
+    is_bad: bool,
+    reason: &'a str,
+    message: String,
+}
+
+/// A reason to look at an object that its phase does not tell.
+pub(crate) fn warning<'a, T: Meta>(object: &'a T, reason: &'a str, message: &str) -> Told<'a, T> {
+    Told { object, is_bad: true, reason, message: message.to_owned() }
+}
+
 /// The event for the phase in which an object is.
 pub(crate) fn event<T: Telling>(object: &T, identity: &str, now: Timestamp) -> Value {
     let (is_bad, mut message) = object.describe();
-    let meta = object.meta();
     let phase = object.phase().unwrap_or("New");
     if message.is_empty() {
-        message = format!("{} is in phase {phase}", meta.name);
+        message = format!("{} is in phase {phase}", object.meta().name);
     }
-    if let Some(end) = (0..=LONGEST).rev().find(|at| message.is_char_boundary(*at)).filter(|_| message.len() > LONGEST)
-    {
-        message.truncate(end);
-        message.push('…');
+    Told { object, is_bad, reason: phase, message }.event(identity, now)
+}
+
+impl<T: Meta> Told<'_, T> {
+    pub(crate) fn event(self, identity: &str, now: Timestamp) -> Value {
+        let Self { object, is_bad, reason, mut message } = self;
+        let meta = object.meta();
+        if let Some(end) =
+            (0..=LONGEST).rev().find(|at| message.is_char_boundary(*at)).filter(|_| message.len() > LONGEST)
+        {
+            message.truncate(end);
+            message.push('…');
+        }
+        let now = Time::new(now);
+        json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": format!("{}.", cut(&meta.name)), "namespace": meta.namespace},
+            "involvedObject": {
+                "apiVersion": format!("{GROUP}/{}", T::VERSION), "kind": T::KIND, "namespace": meta.namespace,
+                "name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version,
+            },
+            "type": if is_bad { "Warning" } else { "Normal" },
+            "reason": reason,
+            "message": message,
+            "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+            "source": {"component": "lifeboat-server", "host": identity},
+        })
     }
-    let now = Time::new(now);
-    json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"generateName": format!("{}.", cut(&meta.name)), "namespace": meta.namespace},
-        "involvedObject": {
-            "apiVersion": format!("{GROUP}/{}", T::VERSION), "kind": T::KIND, "namespace": meta.namespace,
-            "name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version,
-        },
-        "type": if is_bad { "Warning" } else { "Normal" },
-        "reason": phase,
-        "message": message,
-        "firstTimestamp": now, "lastTimestamp": now, "count": 1,
-        "source": {"component": "lifeboat-server", "host": identity},
-    })
 }
 
 /// The event for a backup that has ended as it should, and has lost objects.

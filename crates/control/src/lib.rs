@@ -19,9 +19,11 @@ mod guard;
 mod health;
 mod http;
 mod location_notes;
+mod member;
 mod metrics;
 mod options;
 mod own_pod;
+mod passed_over;
 mod phase;
 mod records;
 mod server;
@@ -56,6 +58,8 @@ pub use phase::request::{
 pub use phase::restore::is_running as restore_is_running;
 pub use phase::retention::Rule as RetentionRule;
 pub use phase::schedule::{ScheduleStanding, refusal as schedule_refusal};
+#[doc(hidden)]
+pub use phase::writable::note_writable;
 #[doc(hidden)]
 pub use server::Look;
 pub use server::{AtRest, ExplainedStep, ExplainedWait, Explanation, ServeError, explain, serve};

@@ -1,100 +1,109 @@
-//! What a server remembers of locations as long as it lives.
+//! What a server remembers of locations as long as it lives. Nothing is decided by it that would be lost with it: what is not known is asked
+//! again.
 
+use crate::passed_over::PassedOver;
 use crate::world::Meta;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_client::NamespacedName;
-use lifeboat_object::first_names;
 use lifeboat_store::{ConditionalPuts, Probed};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// All that is remembered of locations.
-#[derive(Debug, Default)]
-pub(crate) struct LocationNotes {
-    /// What was found of their stores.
-    pub(crate) probes: Probes,
-    /// What their syncs have found.
-    pub(crate) remarks: Remarks,
-    /// When they are searched next for what restores have left.
-    pub(crate) restore_sweeps: RestoreSweeps,
-}
-
-/// What was found of each location.
-#[derive(Debug, Default)]
-pub(crate) struct Probes(Mutex<HashMap<NamespacedName, (BackupStorageLocationSpec, Probed)>>);
-
-impl Probes {
-    /// What was found of a location as it is configured now.
-    pub(crate) fn of(&self, location: &BackupStorageLocation) -> Option<Probed> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&location.key()).filter(|(spec, _)| *spec == location.spec).map(|(_, found)| *found)
-    }
-
-    /// Notes what was found of a location as it is configured now.
-    pub(crate) fn note(&self, location: &BackupStorageLocation, found: Probed) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(location.key(), (location.spec.clone(), found));
-    }
-
-    /// How objects are put that are to be put on a condition.
-    pub(crate) fn puts(&self, location: &BackupStorageLocation) -> ConditionalPuts {
-        self.of(location).map_or(ConditionalPuts::Kept, Probed::puts)
-    }
-}
-
-/// What the last sync of each location has found and not taken over.
-#[derive(Debug, Default)]
-pub(crate) struct Remarks(Mutex<HashMap<NamespacedName, String>>);
-
-impl Remarks {
-    /// Notes the backups that wait for operations of whoever has made them.
-    pub(crate) fn note_waiting(&self, location: &BackupStorageLocation, mut waiting: Vec<String>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.is_empty() {
-            all.remove(&location.key());
-            return;
-        }
-        waiting.sort_unstable();
-        all.insert(location.key(), said_of_waiting(&waiting));
-    }
-
-    /// All that is to be said of a location, with this.
-    pub(crate) fn with(&self, location: &BackupStorageLocation, other: Option<String>) -> Option<String> {
-        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&location.key()).cloned();
-        let all: Vec<String> = other.into_iter().chain(found).collect();
-        (!all.is_empty()).then(|| all.join(". "))
-    }
-}
-
-fn said_of_waiting(names: &[String]) -> String {
-    format!(
-        "Not taken over from the bucket: {}. Operations of the cluster that has made such a backup have not ended; it comes here when they \
-         have, or when its time is over. When that cluster is lost, `lifeboat local restore --from-backup` restores from it as it is",
-        first_names(names)
-    )
-}
-
 /// Between two searches of a location for what restores have left.
 const RESTORES_EVERY: Duration = Duration::from_secs(24 * 3600);
-/// For how long after a location is seen first nothing is removed there.
-const RESTORES_AT_FIRST: Duration = Duration::from_secs(3600);
 
-/// When each location is searched next for what restores have left, whose originals outlive them.
+/// All that is remembered of locations, by their names.
 #[derive(Debug, Default)]
-pub(crate) struct RestoreSweeps(Mutex<HashMap<NamespacedName, Instant>>);
+pub(crate) struct LocationNotes(Mutex<HashMap<NamespacedName, LocationNote>>);
 
-impl RestoreSweeps {
-    /// Whether it is time, which is noted as done then.
-    pub(crate) fn is_due(&self, location: NamespacedName, now: Instant) -> bool {
+/// What is remembered of a location.
+#[derive(Debug, Default)]
+struct LocationNote {
+    /// What was found of its store, and how it was configured then.
+    probed: Option<(BackupStorageLocationSpec, Probed)>,
+    /// What its last sync has found and not taken over; unset before the first.
+    passed_over: Option<PassedOver>,
+    /// Of backups in it whose names Backups of other locations have, as far as that was looked at: whether they are other backups.
+    same_names: BTreeMap<String, bool>,
+    /// When it is searched next for what restores have left.
+    restores_swept_next: Option<Instant>,
+}
+
+impl LocationNotes {
+    fn with<R>(&self, location: NamespacedName, use_it: impl FnOnce(&mut LocationNote) -> R) -> R {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = all.entry(location).or_insert(now + RESTORES_AT_FIRST);
-        let is_due = *due <= now;
-        if is_due {
-            *due = now + RESTORES_EVERY;
-        }
-        is_due
+        use_it(all.entry(location).or_default())
+    }
+
+    /// What was found of the store of a location as it is configured now.
+    pub(crate) fn probed(&self, location: &BackupStorageLocation) -> Option<Probed> {
+        self.with(location.key(), |note| {
+            note.probed.as_ref().filter(|(spec, _)| *spec == location.spec).map(|(_, found)| *found)
+        })
+    }
+
+    /// Notes what was found of the store of a location as it is configured now.
+    pub(crate) fn note_probed(&self, location: &BackupStorageLocation, found: Probed) {
+        self.with(location.key(), |note| note.probed = Some((location.spec.clone(), found)));
+    }
+
+    /// How objects are put in a location that are to be put on a condition.
+    pub(crate) fn puts(&self, location: &BackupStorageLocation) -> ConditionalPuts {
+        self.probed(location).map_or(ConditionalPuts::Kept, Probed::puts)
+    }
+
+    /// Notes what a sync has found and not taken over.
+    pub(crate) fn note_passed_over(&self, location: &BackupStorageLocation, found: PassedOver) {
+        self.with(location.key(), |note| note.passed_over = Some(found));
+    }
+
+    /// What the last sync of a location has found and not taken over; what an earlier server has noted where none was made since.
+    pub(crate) fn passed_over(&self, location: &BackupStorageLocation) -> PassedOver {
+        self.with(location.key(), |note| note.passed_over.clone()).unwrap_or_else(|| PassedOver::of(location))
+    }
+
+    /// Of these names those that nobody has looked at, so many at most; of others nothing is remembered any more.
+    pub(crate) fn unknown_names(
+        &self,
+        location: &BackupStorageLocation,
+        names: &BTreeSet<String>,
+        most: usize,
+    ) -> Vec<String> {
+        self.with(location.key(), |note| {
+            note.same_names.retain(|name, _| names.contains(name));
+            names.iter().filter(|name| !note.same_names.contains_key(*name)).take(most).cloned().collect()
+        })
+    }
+
+    /// Notes whether a backup in a location is another one than the Backup of its name.
+    pub(crate) fn note_name(&self, location: &BackupStorageLocation, name: String, is_another: bool) {
+        self.with(location.key(), |note| note.same_names.insert(name, is_another));
+    }
+
+    /// The backups in a location that are others than the Backups of their names.
+    pub(crate) fn others_of_known_names(&self, location: &BackupStorageLocation) -> Vec<String> {
+        let others = |note: &mut LocationNote| {
+            note.same_names.iter().filter(|(_, is_another)| **is_another).map(|(name, _)| name.clone()).collect()
+        };
+        self.with(location.key(), others)
+    }
+
+    /// Tells whether it is time to search a location for what restores have left, which is noted as done then.
+    pub(crate) fn restores_are_due(&self, location: NamespacedName, now: Instant) -> bool {
+        self.with(location, |note| {
+            let is_due = note.restores_swept_next.is_none_or(|due| due <= now);
+            if is_due {
+                note.restores_swept_next = Some(now + RESTORES_EVERY);
+            }
+            is_due
+        })
+    }
+
+    /// Forgets locations that are gone.
+    pub(crate) fn keep_only(&self, is_there: impl Fn(&NamespacedName) -> bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|location, _| is_there(location));
     }
 }
 
@@ -102,26 +111,53 @@ impl RestoreSweeps {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_backup_that_waits_for_a_lost_cluster_is_said_of_its_location_until_it_is_taken_over() {
-        let (remarks, mut location) = (Remarks::default(), BackupStorageLocation::default());
+    fn main() -> BackupStorageLocation {
+        let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".to_owned();
-        assert_eq!(remarks.with(&location, None), None);
-        remarks.note_waiting(&location, vec!["b".to_owned(), "a".to_owned()]);
-        let said = remarks.with(&location, Some("The store is slow".to_owned())).unwrap();
-        assert!(said.starts_with("The store is slow. Not taken over from the bucket: a, b. "), "{said}");
-        let other = BackupStorageLocation::default();
-        assert_eq!(remarks.with(&other, None), None);
-        remarks.note_waiting(&location, Vec::new());
-        assert_eq!(remarks.with(&location, Some("x".to_owned())).as_deref(), Some("x"));
+        location
+    }
+
+    #[test]
+    fn what_was_found_of_a_store_counts_as_long_as_its_location_is_as_it_was() {
+        let (notes, mut location) = (LocationNotes::default(), main());
+        assert_eq!(notes.probed(&location), None);
+        notes.note_probed(&location, Probed::Ignored);
+        assert_eq!((notes.probed(&location), notes.puts(&location)), (Some(Probed::Ignored), ConditionalPuts::Ignored));
+        location.spec.provider = "aws".to_owned();
+        assert_eq!((notes.probed(&location), notes.puts(&location)), (None, ConditionalPuts::Kept));
+        location.spec.provider.clear();
+        notes.keep_only(|_| false);
+        assert_eq!(notes.probed(&location), None);
+    }
+
+    #[test]
+    fn what_a_server_before_has_noted_is_said_until_the_first_sync() {
+        let (notes, mut location) = (LocationNotes::default(), main());
+        let names = |name: &str| crate::passed_over::Names::of(vec![name.to_owned()]);
+        let before = PassedOver { waiting: names("a"), ..PassedOver::default() };
+        before.note(&mut location);
+        assert_eq!(notes.passed_over(&location), before);
+        notes.note_passed_over(&location, PassedOver::default());
+        assert_eq!(notes.passed_over(&location), PassedOver::default());
+    }
+
+    #[test]
+    fn a_backup_whose_name_is_known_is_looked_at_once() {
+        let (notes, location) = (LocationNotes::default(), main());
+        let names: BTreeSet<String> = ["a", "b", "c"].map(str::to_owned).into();
+        assert_eq!(notes.unknown_names(&location, &names, 2), ["a", "b"]);
+        notes.note_name(&location, "a".to_owned(), true);
+        notes.note_name(&location, "b".to_owned(), false);
+        assert_eq!(notes.unknown_names(&location, &names, 2), ["c"]);
+        assert_eq!(notes.others_of_known_names(&location), ["a"]);
+        assert_eq!(notes.unknown_names(&location, &BTreeSet::new(), 2), [""; 0]);
+        assert_eq!(notes.others_of_known_names(&location), [""; 0], "the other Backup is gone");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_restores_have_left_is_looked_for_once_a_day_and_not_in_the_first_hour() {
-        let (sweeps, location) =
-            (RestoreSweeps::default(), NamespacedName { namespace: "velero".into(), name: "default".into() });
-        let began = Instant::now();
-        let due = |hours: u64| sweeps.is_due(location.clone(), began + Duration::from_secs(hours * 3600));
-        assert_eq!([0, 1, 2, 24, 25, 26].map(due), [false, true, false, false, true, false]);
+    async fn what_restores_have_left_is_looked_for_once_a_day() {
+        let (notes, began) = (LocationNotes::default(), Instant::now());
+        let due = |hours: u64| notes.restores_are_due(main().key(), began + Duration::from_secs(hours * 3600));
+        assert_eq!([0, 1, 2, 24, 25, 47, 48].map(due), [true, false, false, true, false, false, true]);
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod keep;
 pub(crate) mod kept;
 pub(crate) mod kept_by;
 pub(crate) mod location;
+pub(crate) mod member;
 pub(crate) mod others;
 pub(crate) mod pending;
 pub(crate) mod queue;

@@ -22,8 +22,10 @@ use crate::http::download::{Downloads, Signer};
 use crate::http::plan::Plans;
 use crate::http::profile::Profiles;
 use crate::http::{self, Site};
+use crate::member::member_in;
 use crate::metrics::Metrics;
 use crate::options::{Env, Listeners, Options, ProfileListener};
+use crate::phase::request::ByBackup;
 use crate::phase::shrunken::{Loss, losses_of_newest};
 use crate::terminating::{let_all_go, nobody_can_lead, part, until_nobody_can_lead};
 use crate::work::{Context, Finished, Unfinished};
@@ -53,6 +55,10 @@ const WAITING: usize = 256;
 const MOST_EVENTS: usize = 32;
 /// What a server that waits for one of Velero's says when it is asked how it is.
 const VELERO_RUNS: &str = "waiting for the end of a Velero server in this namespace";
+/// So often the UID of the cluster is asked for before the first decision.
+const ATTEMPTS_AT_UID: u32 = 5;
+/// The pause between two of these attempts.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(2);
 /// Longest pause between two looks at everything.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Between two comparisons of the namespaces with the backups.
@@ -214,6 +220,20 @@ fn keep(candidate: &Candidate, leadership: &Leadership) -> JoinSet<()> {
     keeping
 }
 
+/// The UID of the cluster, before the first decision; empty when it cannot be read for now: tasks ask again.
+async fn own_cluster(context: &Context) -> String {
+    for attempt in 1..=ATTEMPTS_AT_UID {
+        match context.cluster_uid().await {
+            Ok(cluster) => return cluster,
+            Err(why) => {
+                tracing::warn!(attempt, error = %why, "the UID of the cluster (of its namespace kube-system) cannot be read")
+            }
+        }
+        tokio::time::sleep(BETWEEN_ATTEMPTS).await;
+    }
+    String::new()
+}
+
 struct Server {
     context: Arc<Context>,
     health: Arc<Health>,
@@ -260,6 +280,7 @@ impl Server {
     }
 
     async fn run(&mut self) {
+        self.world.cluster = own_cluster(&self.context).await;
         loop {
             tokio::select! {
                 change = self.changes.recv() => match change {
@@ -297,7 +318,7 @@ impl Server {
         let Some(census) = self.census.borrow().clone() else { return };
         self.compared = Some(now);
         let requests = self.world.delete_requests.iter().collect();
-        let good = good_newest_first(self.world.backups.iter(), &requests);
+        let good = good_newest_first(self.world.backups.iter(), &requests, &self.world.cluster);
         let states = namespaces(&good, self.world.schedules.iter(), &census, self.context.env.now());
         self.context.metrics.observe_namespaces(&states);
     }
@@ -343,7 +364,10 @@ impl Server {
         if ended.peek().is_none() {
             return BTreeMap::new();
         }
-        let losses = losses_of_newest(self.world.schedules.iter(), self.world.backups.iter());
+        let requests: ByBackup<'_> = self.world.delete_requests.iter().collect();
+        let default = self.context.options.default_location.as_deref();
+        let member = |backup| member_in(&self.world, backup, requests.of(backup), default);
+        let losses = losses_of_newest(self.world.schedules.iter(), self.world.backups.iter(), member);
         let lost: BTreeMap<&str, &Loss> = losses.values().map(|lost| (lost.backup, &lost.loss)).collect();
         let told = ended.filter_map(|backup| {
             let name = &backup.metadata.name;
@@ -354,6 +378,12 @@ impl Server {
 
     /// Looks at everything once and starts what is to be done.
     fn pass(&mut self) {
+        if self.world.cluster.is_empty()
+            && let Some(cluster) = self.context.cluster_uid.get()
+        {
+            // A task has asked again.
+            self.world.cluster.clone_from(cluster);
+        }
         for running in self.tasks.running().filter(|running| !is_wanted(&running.key, &self.world)) {
             running.stop.cancel();
         }
@@ -364,6 +394,7 @@ impl Server {
         self.world.left.clear();
         self.memory.looked(&self.world);
         self.context.buckets.keep_only(|location| self.world.locations.is_there(location));
+        self.context.locations.keep_only(|location| self.world.locations.is_there(location));
         self.next = now.1 + LONGEST_PAUSE;
         if let Some(at) = plan.wake {
             self.next = self.next.min(now.1 + at.duration_since(now.0).unsigned_abs());

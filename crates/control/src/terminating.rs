@@ -2,7 +2,8 @@
 //!
 //! Nothing can be created in a namespace that is being deleted, so a server whose Lease is gone cannot lead there again; yet
 //! Restores hold the namespace by a finalizer that only a server takes off. Then a server does this, and nothing else. It is
-//! safe without a Lease: it only removes what goes with the namespace, and two that do it do the same.
+//! safe without a Lease: it removes what goes with the namespace, and in the bucket, which outlives it, the files of these Restores, as
+//! each deletion of a Restore does (originals of objects stay for the time that was promised); two that do it do the same.
 
 use crate::phase::restore::FINALIZER;
 use crate::work::restore::{Place, clean_up};

@@ -1,6 +1,7 @@
 //! The steps themselves: each is one task that reads, writes, and says what it has changed.
 
 pub(crate) mod backup;
+mod bucket_id;
 mod claim;
 pub(crate) mod deletion;
 pub(crate) mod download;
@@ -8,7 +9,6 @@ pub(crate) mod expiry;
 pub(crate) mod keep;
 pub(crate) mod left;
 pub(crate) mod location;
-mod marker;
 mod merge;
 mod own_files;
 pub(crate) mod pending;
@@ -29,6 +29,7 @@ use crate::location_notes::LocationNotes;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options};
 use crate::world::{Kind, Left, Stored, World};
+use jiff::Timestamp;
 use lifeboat_action::Actions;
 use lifeboat_api::{BackupStorageLocation, VolumeSnapshotLocation};
 use lifeboat_bucket::BlobStore;
@@ -141,6 +142,13 @@ impl Context {
         Ok(uid)
     }
 
+    /// The time by the clock of this server or by that of the API server, whichever says less: what goes when its time is over does not come
+    /// back, and one of both may be wrong.
+    pub(crate) async fn earliest_now(&self) -> Result<Timestamp, ClusterError> {
+        let now = self.env.now();
+        Ok(self.client.cluster.time().await?.map_or(now, |there| there.min(now)))
+    }
+
     /// The bucket of a location for an operation, below its prefix and behind the fence.
     pub(crate) async fn bucket(&self, location: &BackupStorageLocation) -> Result<Arc<dyn BlobStore>, String> {
         self.opened(location, Purpose::Operation).await
@@ -154,7 +162,7 @@ impl Context {
     async fn opened(&self, location: &BackupStorageLocation, purpose: Purpose) -> Result<Arc<dyn BlobStore>, String> {
         let inner = self.buckets.open(&self.client, &*self.env.providers, location, purpose).await?;
         if self.env.providers.is_directory(location) {
-            marker::check(location, &*inner).await?;
+            bucket_id::check(location, &*inner).await?;
         }
         Ok(Arc::new(Fenced { inner, leadership: self.leadership.clone() }))
     }
@@ -203,6 +211,6 @@ impl Context {
     /// The backups in the bucket of a location.
     fn patient(&self, bucket: Arc<dyn BlobStore>, location: &BackupStorageLocation) -> Store {
         let store = Store::new(bucket).with_patience(self.env.cluster.patience());
-        store.with_conditional_puts(self.locations.probes.puts(location))
+        store.with_conditional_puts(self.locations.puts(location))
     }
 }

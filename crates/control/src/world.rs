@@ -92,6 +92,8 @@ macro_rules! mirrored {
         pub(crate) struct World {
             /// Found by the last syncs of the locations.
             pub(crate) left: Vec<Left>,
+            /// The UID of the cluster; empty when unknown.
+            pub(crate) cluster: String,
             $(pub(crate) $field: Objects<$kind>),*
         }
 

@@ -24,7 +24,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::replaced_prefix;
 use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
 use lifeboat_operation::{RecordsError, Subject};
-use lifeboat_store::{Archive, RestoreOwner};
+use lifeboat_store::{Archive, RestoreOwner, StoreError};
 use std::sync::Arc;
 
 /// Restores a backup: reads and checks its whole archive, then writes objects level by level.
@@ -100,6 +100,10 @@ async fn claimed(
         let fields = [("items", &*count), ("place", &*place), ("until", &*until)];
         let text = "What was recreated or removed is kept as it was, also when the restore and its backup are deleted";
         env.operation.journal.info(text, &fields);
+    }
+    // Where the store keeps no condition, another restore may have the name by now: then its files are not written over.
+    if let Err(taken @ StoreError::RestoreNameTaken { .. }) = env.store.check_restore_claim(owner).await {
+        return Err(taken.into());
     }
     let outcome = env.operation.trace.stage("record", Box::pin(record(restore, walked, env))).await?;
     // Of one that is not run again and not finalized, nobody else removes them.

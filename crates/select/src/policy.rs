@@ -18,7 +18,7 @@ use document::{Document, IncludeExclude};
 use filter::{ClusterFilters, NamespaceFilters, line};
 use lifeboat_object::Catalog;
 use std::sync::Arc;
-use volume::VolumePolicy;
+use volume::{Found, VolumePolicy};
 
 /// The operation for which a document is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub struct ResourcePolicies {
     lists: Option<IncludeExclude>,
     cluster: ClusterFilters,
     namespaced: Vec<NamespaceFilters>,
+    /// What has no effect.
+    warnings: Vec<String>,
 }
 
 impl ResourcePolicies {
@@ -91,7 +93,7 @@ impl ResourcePolicies {
     }
 
     fn checked(document: Document, operation: PolicyUse) -> (Self, Vec<String>) {
-        let mut problems = Vec::new();
+        let Found { mut problems, mut warnings } = Found::default();
         if operation == PolicyUse::Restore {
             let (volumes, lists) = (&document.volume_policies, &document.include_exclude_policy);
             let volumes =
@@ -103,8 +105,11 @@ impl ResourcePolicies {
         }
         let volumes = document.volume_policies.map(|policies| policies.value).unwrap_or_default();
         let volumes = volumes.into_iter().enumerate();
+        let mut found = Found::default();
         let volumes =
-            volumes.filter_map(|(number, policy)| VolumePolicy::checked(number, policy, &mut problems)).collect();
+            volumes.filter_map(|(number, policy)| VolumePolicy::checked(number, policy, &mut found)).collect();
+        problems.append(&mut found.problems);
+        warnings.append(&mut found.warnings);
         let lists = document.include_exclude_policy.map(|lists| {
             let line = line(&lists);
             let told = list_problems(&lists.value).into_iter();
@@ -113,7 +118,7 @@ impl ResourcePolicies {
         });
         let cluster = ClusterFilters::checked(document.cluster_scoped_filter_policy, &mut problems);
         let namespaced = NamespaceFilters::checked(document.namespaced_filter_policies, &mut problems);
-        (Self { volumes, lists, cluster, namespaced }, problems)
+        (Self { volumes, lists, cluster, namespaced, warnings }, problems)
     }
 
     /// Puts the policies for volumes of another document, that of all backups, behind those of this one. Gives a
@@ -136,7 +141,14 @@ impl ResourcePolicies {
     pub fn from_source(mut self, source: &str) -> Self {
         let source: Arc<str> = source.into();
         self.volumes.iter_mut().for_each(|policy| policy.source = Arc::clone(&source));
+        self.warnings.iter_mut().for_each(|warning| *warning = format!("{source}: {warning}"));
         self
+    }
+
+    /// What of the document has no effect, such as a parameter that its action does not know.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// The first policy that matches a volume.

@@ -14,6 +14,14 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// object by then, or was too slow.
 pub(crate) const SETTLED: Duration = Duration::from_secs(7);
 
+/// What became of a put on condition.
+#[derive(Debug)]
+pub(crate) struct PutIfAbsent {
+    /// Tells that the store keeps the condition: what is there was put first.
+    pub(crate) is_proved: bool,
+    pub(crate) put: Result<(), StoreError>,
+}
+
 impl Store {
     /// The same store, which makes this of conditional puts.
     #[must_use]
@@ -29,14 +37,24 @@ impl Store {
     /// # Errors
     /// [`ErrorKind::Exists`] when there is one, or another writer has put one meanwhile.
     pub(crate) async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
-        let options = PutOptions { content_type: Some("application/json"), ..PutOptions::default() };
+        self.try_put_if_absent(key, bytes).await.put
+    }
+
+    /// [`Store::put_if_absent`], with how it was done.
+    pub(crate) async fn try_put_if_absent(&self, key: &str, bytes: Bytes) -> PutIfAbsent {
         if self.conditional_puts == ConditionalPuts::Kept {
-            let conditional = PutOptions { if_absent: true, ..options };
-            match self.put(key, bytes.clone(), conditional).await {
+            let options =
+                PutOptions { content_type: Some("application/json"), if_absent: true, ..PutOptions::default() };
+            match self.put(key, bytes.clone(), options).await {
                 Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Unsupported => {}
-                put => return put,
+                put => return PutIfAbsent { is_proved: true, put },
             }
         }
+        PutIfAbsent { is_proved: false, put: self.put_and_read_back(key, bytes).await }
+    }
+
+    async fn put_and_read_back(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
+        let options = PutOptions { content_type: Some("application/json"), ..PutOptions::default() };
         let begun = Instant::now();
         if self.read(key).await?.is_some() {
             return Err(self.failed(ErrorKind::Exists, key, "it exists"));
@@ -114,7 +132,7 @@ pub(crate) mod tests {
         slow(refuses, Duration::from_millis(300))
     }
 
-    fn slow(refuses: bool, slow: Duration) -> Store {
+    pub(crate) fn slow(refuses: bool, slow: Duration) -> Store {
         let store = Store::new(Arc::new(Unconditional { inner: Memory::default(), refuses, slow }));
         store.with_conditional_puts(if refuses { ConditionalPuts::Kept } else { ConditionalPuts::Ignored })
     }

@@ -1,7 +1,7 @@
 //! The claim of a restore on its name, by which its files belong to it: two clusters that share a bucket may have a
 //! restore of one name.
 
-use crate::if_absent::SETTLED;
+use crate::if_absent::{PutIfAbsent, SETTLED};
 use crate::store::AT_ONCE;
 use crate::{Store, StoreError};
 use futures::StreamExt;
@@ -55,7 +55,8 @@ impl Store {
     pub async fn claim_restore(&self, owner: &RestoreOwner, now: Timestamp) -> Result<(), StoreError> {
         let name = &owner.name;
         let mut claim = owner.claim(now);
-        let put = self.put_if_absent(&restore_claim_key(name), encoded(&claim)?.into()).await;
+        let PutIfAbsent { is_proved, put } =
+            self.try_put_if_absent(&restore_claim_key(name), encoded(&claim)?.into()).await;
         let found = match put {
             Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => match self.restore_claim(name).await? {
                 Some(found) => found,
@@ -70,7 +71,11 @@ impl Store {
             },
         };
         let is_same = found.is_of(&claim.cluster_uid, &claim.restore_uid);
-        let is_foreign = !is_same && !found.is_beside(&claim.cluster_uid, &claim.namespace);
+        if is_same && !is_proved {
+            // The own claim may have come too late, when another had counted its own already: that one is put again by then.
+            self.confirm_restore(owner).await?;
+        }
+        let is_foreign = !is_same && !found.is_of_server(&claim.cluster_uid, &claim.namespace);
         if is_foreign && !self.is_abandoned(name, &found, now).await? {
             return Err(self.restore_name_taken(name, found));
         }
@@ -89,6 +94,25 @@ impl Store {
             self.delete_folder_but(name, true).await?;
         }
         Ok(())
+    }
+
+    /// Asks whether a claim still stands, where the store keeps no condition and a put may have been late.
+    async fn confirm_restore(&self, owner: &RestoreOwner) -> Result<(), StoreError> {
+        sleep(SETTLED).await;
+        self.check_restore_claim(owner).await
+    }
+
+    /// Looks whether the files of a name are still those of a restore that has claimed it; a name that nobody has claimed is free.
+    ///
+    /// # Errors
+    /// [`StoreError::RestoreNameTaken`] when another restore has claimed the name meanwhile; [`StoreError::Bucket`], [`StoreError::Sidecar`].
+    pub async fn check_restore_claim(&self, owner: &RestoreOwner) -> Result<(), StoreError> {
+        match self.restore_claim(&owner.name).await? {
+            Some(found) if !found.is_of(&owner.cluster_uid, &owner.uid) => {
+                Err(self.restore_name_taken(&owner.name, found))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn restore_name_taken(&self, name: &str, by: RestoreClaim) -> StoreError {
@@ -405,6 +429,26 @@ mod tests {
             assert_eq!(holder.restore_uid, if is_free { "2" } else { "1" }, "{what}");
             let has_results = keys(&bucket).await.iter().any(|key| key == RESULTS);
             assert_eq!(has_results, results && !is_free, "{what}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_of_two_restores_has_the_name_where_a_store_without_conditions_is_slow() {
+        for refuses in [true, false] {
+            let store = crate::if_absent::tests::slow(refuses, Duration::from_secs(4));
+            let claim = |cluster: &'static str, later: u64| {
+                let store = store.clone();
+                async move {
+                    sleep(Duration::from_secs(later)).await;
+                    store.claim_restore(&owner(cluster, "velero", "1"), at(1)).await
+                }
+            };
+            let (first, second) = tokio::join!(claim("c", 0), claim("d", 1));
+            assert!(matches!(first, Err(StoreError::RestoreNameTaken { .. })), "{first:?}");
+            second.unwrap();
+            // Before its files are put it is asked once more.
+            store.check_restore_claim(&owner("d", "velero", "1")).await.unwrap();
+            assert!(store.check_restore_claim(&owner("c", "velero", "1")).await.is_err());
         }
     }
 

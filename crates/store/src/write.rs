@@ -96,8 +96,8 @@ impl Store {
             Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => {
                 let Some(found) = self.claim_of(name).await? else { return Err(e.into()) };
                 let again = found.backup_uid == claim.backup_uid && found.cluster_uid == claim.cluster_uid;
-                let is_beside = found.is_of_server(&claim.cluster_uid, &claim.namespace);
-                if !again && !is_beside && !request.take_over {
+                let is_of_server = found.is_of_server(&claim.cluster_uid, &claim.namespace);
+                if !again && !is_of_server && !request.take_over {
                     return Err(StoreError::Claimed {
                         name: name.clone(),
                         place: self.describe(),
@@ -105,7 +105,7 @@ impl Store {
                         since: found.claimed.to_string(),
                     });
                 }
-                if !again && is_beside {
+                if !again && is_of_server {
                     // What that backup has left in the cluster has its UID, and no other file knows it.
                     self.put_note(name, &left_note(&found.backup_uid), encode_claim(&found)?.into()).await?;
                 }

@@ -212,9 +212,10 @@ impl<'a> Subject<'a> {
         let class = class.to_owned();
         let is_moved = by == SnapshotBy::DataMover || by == SnapshotBy::Any && flags.moves_data;
         let data_mover = if mover.is_empty() { flags.data_mover.as_str() } else { mover };
+        let group = self.group_of_claim(flags);
         Ok(match is_moved {
-            true => Way::MovedCsiSnapshot { class, data_mover: data_mover.to_owned() },
-            false => Way::CsiSnapshot { class, group: self.group_of_claim(flags) },
+            true => Way::MovedCsiSnapshot { class, data_mover: data_mover.to_owned(), group },
+            false => Way::CsiSnapshot { class, group },
         })
     }
 }

@@ -23,10 +23,13 @@ impl Verdict {
             }
             Way::CsiSnapshot { class, group: None } if class.is_empty() => "CSI snapshot".to_owned(),
             Way::CsiSnapshot { class, group: None } => format!("CSI snapshot of the class {class}"),
-            Way::MovedCsiSnapshot { data_mover, .. } if data_mover.is_empty() => {
-                "CSI snapshot whose data is moved".to_owned()
+            Way::MovedCsiSnapshot { data_mover, group, .. } => {
+                let with = group.as_ref().map(|group| format!(" with the group {}", group.value)).unwrap_or_default();
+                match data_mover.as_str() {
+                    "" => format!("CSI snapshot{with} whose data is moved"),
+                    mover => format!("CSI snapshot{with} whose data {mover} moves"),
+                }
             }
-            Way::MovedCsiSnapshot { data_mover, .. } => format!("CSI snapshot whose data {data_mover} moves"),
             Way::FsBackup { pod, volume } => format!("file system backup from the pod {pod} (volume {volume})"),
             Way::Skip => "nothing".to_owned(),
         }

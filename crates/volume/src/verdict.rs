@@ -87,6 +87,8 @@ pub enum Way {
         class: String,
         /// The mover; empty for the one that is built in.
         data_mover: String,
+        /// The claims with which the snapshot is taken at one moment; `None` when it is taken by itself.
+        group: Option<Group>,
     },
     /// A mover carries the files into a repository, from within the node of this pod.
     FsBackup {

@@ -104,9 +104,15 @@ impl RetentionArgs {
 
 /// All that decides what becomes of backups.
 pub(super) async fn lists(client: &Client) -> Result<Lists> {
-    let (backups, schedules, requests, locations, restores) =
-        tokio::try_join!(client.list(""), client.list(""), client.list(""), client.list(""), client.list(""),)?;
-    Ok(Lists { backups, schedules, requests, locations, restores })
+    let (backups, schedules, requests, locations, restores, cluster) = tokio::try_join!(
+        client.list(""),
+        client.list(""),
+        client.list(""),
+        client.list(""),
+        client.list(""),
+        client.cluster.uid()
+    )?;
+    Ok(Lists { backups, schedules, requests, locations, restores, cluster })
 }
 
 /// What becomes of a backup, in words.
@@ -114,7 +120,10 @@ pub(super) fn describe(fate: &Fate, now: Timestamp) -> String {
     match &fate.becomes {
         Becomes::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
         Becomes::Goes(at) => format!("goes in {}", until(Some(*at), now)),
-        Becomes::Going => "its deletion is asked for".to_owned(),
+        Becomes::Going => match &fate.waits_for {
+            Some(what) => format!("its deletion is asked for, and waits for {what}"),
+            None => "its deletion is asked for".to_owned(),
+        },
         Becomes::Kept => describe_keepers(&fate.keepers),
         Becomes::Runs => "is in progress".to_owned(),
         Becomes::Read { restore } => format!("its time is over; restore {restore} reads it, and it goes after that"),
@@ -186,6 +195,7 @@ fn value(fate: &Fate, now: Timestamp) -> Value {
         "expiration": fate.backup.status.expiration,
         "keptBy": fate.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "becomes": becomes,
+        "waitsFor": fate.waits_for,
         "message": describe(fate, now),
     });
     for (name, more) in more {

@@ -130,7 +130,9 @@ async fn source(restore: &Restore, client: &Client) -> Result<Backup> {
     let label = format!("{}={}", well_known::LABEL_SCHEDULE_NAME, label_value(schedule));
     let backups: Vec<Backup> = client.list(&label).await?;
     let from = SourceCluster::of(restore);
-    choose_of_schedule(&backups, schedule, false, |backup| from.admits(backup)).cloned().map_err(|none| match none {
+    let this = client.cluster.uid().await?;
+    let admits = |backup: &Backup| from.admits(backup, &this);
+    choose_of_schedule(&backups, schedule, false, admits).cloned().map_err(|none| match none {
         NoneOfSchedule::Usable => anyhow::anyhow!("no backup of the schedule {schedule} is complete"),
         NoneOfSchedule::Admitted(why) => anyhow::anyhow!(why),
     })

@@ -244,8 +244,8 @@ mod tests {
         }
         lists.schedules = schedules.iter().cloned().map(read).collect();
         lists.locations = vec![read(json!({"apiVersion": "velero.io/v1", "kind": "BackupStorageLocation",
-            "metadata": {"name": "main", "annotations": {"lifeboat.io/writable-since": "2026-11-01T00:00:00Z"}},
-            "spec": {"provider": "aws"}, "status": {"phase": "Available"}}))];
+            "metadata": {"name": "main"}, "spec": {"provider": "aws"}, "status": {"phase": "Available"}}))];
+        lifeboat_control::note_writable(&mut lists.locations[0], "2026-11-01T00:00:00Z".parse().unwrap());
         lists
     }
 

@@ -158,8 +158,9 @@ impl Wanted {
             }
             let schedule = &self.from_schedule;
             let from = SourceCluster::parse(&self.source_cluster);
+            let this = client.cluster.uid().await?;
             let partly = *self.allow_partially_failed == Some(true);
-            match choose_of_schedule(&backups, schedule, partly, |backup| from.admits(backup)) {
+            match choose_of_schedule(&backups, schedule, partly, |backup| from.admits(backup, &this)) {
                 Ok(newest) if partly => {
                     restore.spec.backup_name.clone_from(&newest.metadata.name);
                     restore.spec.schedule_name.clear();

@@ -236,7 +236,7 @@ impl Search<'_> {
         let maker = self.maker(backup).await?;
         let is_admitted = match &self.place {
             Place::Bucket(_) => from.admits_claim(maker.as_deref(), this),
-            Place::Server(_) => from.admits(backup),
+            Place::Server(_) => from.admits(backup, this),
         };
         Ok((!is_admitted).then(|| maker.unwrap_or_default()))
     }
@@ -244,7 +244,11 @@ impl Search<'_> {
     /// The UID of the cluster that has made a backup; `None` where nothing says it.
     async fn maker(&self, backup: &Backup) -> Result<Option<String>> {
         match &self.place {
-            Place::Bucket(store) => Ok(store.cluster_of(&backup.metadata.name).await?),
+            Place::Bucket(store) => match store.cluster_of(&backup.metadata.name).await {
+                // The look at the backup itself says it.
+                Err(e) if e.is_damage() => Ok(None),
+                claimed => Ok(claimed?),
+            },
             Place::Server(_) => Ok(source_cluster(backup).map(str::to_owned)),
         }
     }

@@ -227,9 +227,14 @@ impl Ground {
 
     /// Lets the hour be over in which a location that was just found, or became writable, is not cleaned up.
     pub(crate) fn let_an_hour_pass(&self, namespace: &str, location: &str) {
-        let since = "lifeboat.io/writable-since=2026-01-01T00:00:00Z";
         let location = format!("backupstoragelocations.velero.io/{location}");
-        self.bed.kubectl(&["-n", namespace, "annotate", "--overwrite", &location, since]);
+        let found = self.bed.kubectl(&["-n", namespace, "get", &location, "--output=json"]);
+        let mut found: lifeboat_api::BackupStorageLocation = serde_json::from_str(&found).expect("a location");
+        found.metadata.annotations.clear();
+        lifeboat_control::note_writable(&mut found, "2026-01-01T00:00:00Z".parse().expect("a time"));
+        let since = &found.metadata.annotations[lifeboat_api::well_known::ANNOTATION_WRITABLE_SINCE];
+        let since = format!("lifeboat.io/writable-since={since}");
+        self.bed.kubectl(&["-n", namespace, "annotate", "--overwrite", &location, &since]);
     }
 
     pub(crate) fn lose(&self, name: &str) {

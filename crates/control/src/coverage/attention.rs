@@ -2,7 +2,9 @@
 
 use super::failures::because;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
+use crate::passed_over::{PassedOver, Said};
 use crate::phase::fate::Lists;
+use crate::phase::request::{ByBackup, claims_waited_for, way_out_of_claims};
 use crate::phase::schedule::ScheduleStanding;
 use crate::phase::shrunken::{LossOfNewest, losses_of_newest};
 use jiff::{SignedDuration, Timestamp};
@@ -33,6 +35,7 @@ pub(super) fn attention(
     notes.locations(lists, now);
     notes.schedules(&coverage.schedules, lists, now);
     notes.volumes(coverage, lists);
+    notes.deletions(lists);
     notes.attention.extend(failures);
     notes.namespaces(&coverage.namespaces);
     notes.hidden(inventory);
@@ -69,6 +72,9 @@ impl Notes<'_> {
             } else if let Some(validated) = validated_long_ago(location, now) {
                 let next = format!("look whether the server runs (`{program} version`), and whether the storage hangs");
                 self.add(format!("location {name} was validated last at {validated}"), next);
+            }
+            for Said { what, next } in PassedOver::of(location).said(program) {
+                self.add(format!("location {name}: {what}"), next);
             }
         }
     }
@@ -134,9 +140,24 @@ impl Notes<'_> {
         }
     }
 
+    /// Deletions that wait for claims.
+    fn deletions(&mut self, lists: &Lists) {
+        for request in &lists.requests {
+            let Some(claims) = claims_waited_for(request) else { continue };
+            let (backup, made) = (&request.spec.backup_name, request.metadata.creation_timestamp);
+            let since = made.map_or_else(String::new, |made| format!(" since {made}"));
+            self.add(
+                format!("the deletion of backup {backup} waits{since} for claims from its snapshots that have no volume yet ({claims})"),
+                way_out_of_claims(request),
+            );
+        }
+    }
+
     fn losses(&mut self, lists: &Lists) {
         let program = self.program;
-        let losses = losses_of_newest(lists.schedules.iter(), lists.backups.iter());
+        let requests: ByBackup<'_> = lists.requests.iter().collect();
+        let member = |backup| lists.member(backup, requests.of(backup));
+        let losses = losses_of_newest(lists.schedules.iter(), lists.backups.iter(), member);
         for LossOfNewest { schedule, backup, loss } in losses.into_values() {
             let (name, namespace) = (&schedule.metadata.name, &schedule.metadata.namespace);
             let keeps = match schedule.retention() {

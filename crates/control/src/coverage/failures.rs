@@ -4,7 +4,6 @@ use super::state::{Attention, FailedEarlier};
 use crate::phase::facts::has_ended;
 use crate::phase::fate::Lists;
 use crate::phase::restore;
-use crate::phase::taken_over::is_of_another_cluster;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupPhase, ObjectMeta, Restore, RestorePhase, Time};
 use lifeboat_object::{counted, first_names_of};
@@ -87,7 +86,7 @@ fn when(start: Option<Time>, meta: &ObjectMeta) -> Option<Timestamp> {
 /// The failures of the last week for which no later success makes up, by their cause, the newest first, and how many there are
 /// besides. The last backup of a schedule is told with the schedule. `program` is what commands begin with.
 pub(super) fn failures(lists: &Lists, now: Timestamp, program: &str) -> (Vec<Attention>, FailedEarlier) {
-    let own = lists.backups.iter().filter(|backup| !is_of_another_cluster(backup));
+    let own = lists.backups.iter().filter(|backup| !lists.is_of_another_cluster(backup));
     let backups = own.filter(|backup| backup.schedule_label().is_none() && has_ended(backup)).map(Ended::backup);
     let restores = lists.restores.iter().filter(|one| restore::has_ended(one)).map(Ended::restore);
     let mut ended: Vec<Ended<'_>> = backups.chain(restores).collect();

@@ -363,3 +363,31 @@ fn the_status_is_not_well_while_the_last_backups_save_no_volumes() {
     inventory.lists.backups.push(old);
     assert_eq!(texts(&covered(&inventory)), [""; 0]);
 }
+
+#[test]
+fn a_deletion_that_waits_for_a_claim_without_a_volume_is_told_with_the_way_out() {
+    let mut inventory = well();
+    let mut request: DeleteBackupRequest = read("DeleteBackupRequest", "r", &json!({"backupName": "old"}), &json!({}));
+    request.metadata.creation_timestamp = Some(Time::new("2026-11-20T00:00:00Z".parse().unwrap()));
+    let waits = (well_known::ANNOTATION_WAITS_FOR_CLAIMS.to_owned(), "shop/data".to_owned());
+    request.metadata.annotations = [waits].into();
+    inventory.lists.requests = vec![request];
+    let found = covered(&inventory);
+    let expected = Attention {
+        what: "the deletion of backup old waits since 2026-11-20T00:00:00Z for claims from its snapshots that have no volume yet (shop/data)".into(),
+        next: "use each of these claims in a pod, or delete it, otherwise it goes on at 2026-12-20T00:00:00Z".into(),
+    };
+    assert_eq!(found.attention, [expected]);
+    inventory.lists.requests[0].status.phase = Some(lifeboat_api::DeleteBackupRequestPhase::InProgress);
+    assert_eq!(texts(&covered(&inventory)), [""; 0]);
+}
+
+#[test]
+fn a_backup_in_the_bucket_that_has_no_place_here_needs_attention() {
+    let mut inventory = well();
+    let noted = r#"{"sameName":{"count":1,"names":["weekly"]}}"#;
+    let annotation = (well_known::ANNOTATION_PASSED_OVER.to_owned(), noted.to_owned());
+    inventory.lists.locations[0].metadata.annotations = [annotation].into();
+    let what = "location main: 1 backup in the bucket not taken over, because a backup of another location has its name: weekly";
+    assert_eq!(texts(&covered(&inventory)), [what]);
+}

@@ -2,7 +2,9 @@
 
 use super::{Metrics, schedule_of};
 use crate::coverage::NamespaceState;
+use crate::member::member_in;
 use crate::phase::facts::newest_ended;
+use crate::phase::request::ByBackup;
 use crate::phase::schedule::{ScheduleStanding, interval, next_run};
 use crate::phase::shrunken::losses_of_newest;
 use crate::phase::taken_over::is_of_another_cluster;
@@ -19,7 +21,9 @@ use std::sync::PoisonError;
 impl Metrics {
     /// What the last good backup of each schedule has lost.
     fn observe_losses(&self, world: &World) {
-        let losses = losses_of_newest(world.schedules.iter(), world.backups.iter());
+        let requests: ByBackup<'_> = world.delete_requests.iter().collect();
+        let member = |backup| member_in(world, backup, requests.of(backup), None);
+        let losses = losses_of_newest(world.schedules.iter(), world.backups.iter(), member);
         for schedule in world.schedules.iter() {
             let label = schedule.label();
             let lost = losses.get(&label).map_or(0, |lost| lost.loss.had - lost.loss.has);
@@ -32,7 +36,8 @@ impl Metrics {
         for gone in known.difference(&labels) {
             self.remove_schedule(gone);
         }
-        let newest = if labels.is_subset(&known) { BTreeMap::new() } else { newest_ended(world.backups.iter()) };
+        let newest =
+            if labels.is_subset(&known) { BTreeMap::new() } else { newest_ended(world.backups.iter(), &world.cluster) };
         for new in labels.difference(&known) {
             let last = newest.get(new.as_str());
             self.publish_schedule(new, last.is_none_or(|last| last.status.phase == Some(BackupPhase::Completed)));
@@ -62,7 +67,7 @@ impl Metrics {
         self.restore_total.with_label_values(&none).set(world.restores.len() as f64);
         let mut last: BTreeMap<&str, Time> = BTreeMap::new();
         // What another cluster has saved says nothing of a schedule of ours that has the name of one of its.
-        let own = || world.backups.iter().filter(|backup| !is_of_another_cluster(backup));
+        let own = || world.backups.iter().filter(|backup| !is_of_another_cluster(backup, &world.cluster));
         let is_shown =
             |backup: &&Backup| backup.status.phase == Some(BackupPhase::Completed) && is_there(schedule_of(backup));
         for backup in own().filter(is_shown) {
@@ -104,7 +109,7 @@ impl Metrics {
     /// What the newest backups say that have run.
     fn observe_unprotected(&self, world: &World, is_there: impl Fn(&str) -> bool) {
         let have_run = world.backups.iter().filter(|backup| backup.status.start_timestamp.is_some());
-        let newest = newest_ended(have_run.filter(|backup| is_there(schedule_of(backup))));
+        let newest = newest_ended(have_run.filter(|backup| is_there(schedule_of(backup))), &world.cluster);
         remove_absent(&self.unprotected, |schedule| newest.contains_key(schedule));
         for (schedule, backup) in newest {
             self.unprotected.with_label_values(&[schedule]).set(backup.status.unprotected_volumes as f64);

@@ -330,8 +330,13 @@ fn restores_deletions_and_locations_are_counted() {
 fn a_schedule_whose_last_backup_lost_its_objects_says_how_many() {
     let metrics = Metrics::new().unwrap();
     let mut world = with_schedules(&["daily"]);
+    let mut location = BackupStorageLocation::default();
+    location.metadata.name = "main".into();
+    location.status.phase = Some(BackupStorageLocationPhase::Available);
+    world.locations.put(location);
     for (name, items) in [("daily-20261121030000", "120"), ("daily-20261122030000", "20")] {
         let mut backup = backup(BackupPhase::Completed);
+        backup.spec.storage_location = "main".into();
         backup.metadata.name = name.into();
         backup.metadata.annotations.insert(well_known::ANNOTATION_NAMESPACED_ITEMS.into(), items.into());
         world.backups.put(backup);

@@ -59,18 +59,18 @@ pub(crate) fn stands_for(schedule: &str, backup: &Backup) -> Option<Timestamp> {
     Some(made.filter(|made| run.duration_since(*made) > CLOCK_SKEW).unwrap_or(run))
 }
 
-/// The backups that this cluster has made, the newest first.
-pub(crate) fn own_newest_first<'b>(backups: impl Iterator<Item = &'b Backup>) -> Vec<&'b Backup> {
-    let mut own: Vec<&Backup> = backups.filter(|backup| !is_of_another_cluster(backup)).collect();
+/// The backups that this cluster, whose UID is `this`, has made, the newest first.
+pub(crate) fn own_newest_first<'b>(backups: impl Iterator<Item = &'b Backup>, this: &str) -> Vec<&'b Backup> {
+    let mut own: Vec<&Backup> = backups.filter(|backup| !is_of_another_cluster(backup, this)).collect();
     own.sort_by_key(|backup| Reverse((began(backup), &backup.metadata.name)));
     own
 }
 
 /// The newest backup of each schedule that has ended, by the label of the schedule; by an empty one that of no schedule. Those of
 /// another cluster say nothing of a schedule of ours that has the name of one of its.
-pub(crate) fn newest_ended<'b>(backups: impl Iterator<Item = &'b Backup>) -> BTreeMap<&'b str, &'b Backup> {
+pub(crate) fn newest_ended<'b>(backups: impl Iterator<Item = &'b Backup>, this: &str) -> BTreeMap<&'b str, &'b Backup> {
     let mut newest: BTreeMap<&str, &Backup> = BTreeMap::new();
-    for backup in backups.filter(|backup| has_ended(backup) && !is_of_another_cluster(backup)) {
+    for backup in backups.filter(|backup| has_ended(backup) && !is_of_another_cluster(backup, this)) {
         // A label that is too short for the name of its schedule has no runs: its backups stand for when they began, all of them.
         let label = backup.schedule_label().unwrap_or_default();
         let place = |backup: &'b Backup| (stands_for(label, backup), &backup.metadata.name);
@@ -178,7 +178,7 @@ mod tests {
             of("", "by-hand", P::PartiallyFailed, Some("20T03:00:01")),
         ];
         let found: Vec<(&str, &str)> =
-            newest_ended(all.iter()).into_iter().map(|(label, b)| (label, b.metadata.name.as_str())).collect();
+            newest_ended(all.iter(), "").into_iter().map(|(label, b)| (label, b.metadata.name.as_str())).collect();
         let expected =
             [("", "by-hand"), ("nightly", "nightly-20261123030000"), ("short-label", "long-name-20261121030000")];
         assert_eq!(found, expected);

@@ -3,11 +3,12 @@
 use super::expiry::{Around, Becomes, Obstacle, becomes};
 use super::facts::stands_for;
 use super::keep::Keeper;
-use super::kept::{Kept, Member, Standing, keepers};
+use super::kept::{Kept, Standing, keepers};
 use super::kept_by::schedule_label;
 use super::location::{NoLocation, is_readable, location_of};
+use super::member::Member;
 use super::others::Sightings;
-use super::request::ByBackup;
+use super::request::{ByBackup, Requests, claims_waited_for, way_out_of_claims};
 use super::restore::has_ended;
 use super::taken_over::{is_of_another_cluster, source_cluster};
 use super::writable::spares_until;
@@ -30,6 +31,8 @@ pub struct Lists {
     pub locations: Vec<BackupStorageLocation>,
     /// The restores.
     pub restores: Vec<Restore>,
+    /// The UID of the cluster; empty when unknown.
+    pub cluster: String,
 }
 
 impl Lists {
@@ -39,6 +42,22 @@ impl Lists {
     /// [`NoLocation`].
     pub fn location_of(&self, backup: &Backup) -> Result<&BackupStorageLocation, NoLocation> {
         location_of(backup, &self.locations)
+    }
+
+    /// Tells whether another cluster has made a backup, as far as is known.
+    #[must_use]
+    pub fn is_of_another_cluster(&self, backup: &Backup) -> bool {
+        is_of_another_cluster(backup, &self.cluster)
+    }
+
+    /// A backup of a schedule, with what the rest says of it; `requests` are those for it.
+    pub(crate) fn member<'b>(&self, backup: &'b Backup, requests: Requests) -> Member<'b> {
+        Member {
+            backup,
+            deletion_is_asked: requests.is_open,
+            is_readable: self.location_of(backup).is_ok_and(is_readable),
+            is_own: !self.is_of_another_cluster(backup),
+        }
     }
 }
 
@@ -59,6 +78,8 @@ pub struct Fate {
     pub keepers: Vec<Keeper>,
     /// What becomes of it.
     pub becomes: Becomes,
+    /// For what its deletion waits that is asked for, for people: claims from its snapshots that have no volume yet.
+    pub waits_for: Option<String>,
 }
 
 impl Fate {
@@ -76,15 +97,13 @@ impl Fate {
 #[must_use]
 pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
     let requests: ByBackup<'_> = lists.requests.iter().collect();
-    let sightings: Sightings<'_> = lists.backups.iter().collect();
+    let sightings = Sightings::of(&lists.backups, &lists.cluster);
     let labels: BTreeMap<String, &Schedule> =
         lists.schedules.iter().map(|schedule| (schedule.label(), schedule)).collect();
     let mut by_schedule: BTreeMap<Cow<'_, str>, Vec<Member<'_>>> = BTreeMap::new();
     for backup in &lists.backups {
         let Some(label) = schedule_label(backup) else { continue };
-        let deletion_is_asked = requests.of(backup).is_open;
-        let is_readable = lists.location_of(backup).is_ok_and(is_readable);
-        by_schedule.entry(label).or_default().push(Member { backup, deletion_is_asked, is_readable });
+        by_schedule.entry(label).or_default().push(lists.member(backup, requests.of(backup)));
     }
     let kept: BTreeMap<Cow<'_, str>, Kept> = by_schedule
         .into_iter()
@@ -117,9 +136,13 @@ pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
         Fate {
             stands_for: stands_for(name.as_deref().or(label).unwrap_or_default(), backup),
             schedule: name,
-            is_own: !is_of_another_cluster(backup),
-            source: source_cluster(backup).filter(|_| is_of_another_cluster(backup)).map(str::to_owned),
+            is_own: !lists.is_of_another_cluster(backup),
+            source: source_cluster(backup).filter(|_| lists.is_of_another_cluster(backup)).map(str::to_owned),
             becomes: becomes(backup, &around, now),
+            waits_for: requests.waiting_for_claims(backup).and_then(|request| {
+                let claims = claims_waited_for(request)?;
+                Some(format!("claims that have no volume yet ({claims}): {}", way_out_of_claims(request)))
+            }),
             keepers: around.keepers,
             backup: backup.clone(),
         }
@@ -129,8 +152,9 @@ pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::writable::note_writable;
     use super::*;
-    use lifeboat_api::{BackupStorageLocationPhase, well_known};
+    use lifeboat_api::BackupStorageLocationPhase;
     use serde_json::{Value, json};
 
     fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -177,7 +201,8 @@ mod tests {
         lists.requests = ["asked", "going"]
             .map(|name| {
                 let phase = if name == "asked" { "New" } else { "Processed" };
-                read(json!({"apiVersion": "velero.io/v1", "kind": "DeleteBackupRequest", "metadata": {"name": name},
+                read(json!({"apiVersion": "velero.io/v1", "kind": "DeleteBackupRequest",
+                    "metadata": {"name": name, "creationTimestamp": "2026-11-22T11:00:00Z", "annotations": {"lifeboat.io/waits-for-claims": "shop/data"}},
                     "spec": {"backupName": name}, "status": {"phase": phase}}))
             })
             .into();
@@ -187,8 +212,7 @@ mod tests {
                 location.metadata.name = name.into();
                 location.spec.default = name == "main";
                 location.status.phase = Some(BackupStorageLocationPhase::Available);
-                let since = (well_known::ANNOTATION_WRITABLE_SINCE.to_owned(), "2026-11-21T00:00:00Z".to_owned());
-                location.metadata.annotations = [since].into();
+                note_writable(&mut location, "2026-11-21T00:00:00Z".parse().unwrap());
                 location
             })
             .into();
@@ -211,6 +235,11 @@ mod tests {
             ("for-ever", "", Becomes::Stays),
         ];
         let found = fates(&lists, &TimeZone::UTC, now);
+        let waiting: Vec<_> =
+            found.iter().filter_map(|f| Some((&*f.backup.metadata.name, f.waits_for.as_deref()?))).collect();
+        let told = "claims that have no volume yet (shop/data): use each of these claims in a pod, or delete it, otherwise it goes on at \
+                    2026-12-22T11:00:00Z";
+        assert_eq!(waiting, [("asked", told)]);
         let found: Vec<(&str, String, Becomes)> = found
             .iter()
             .map(|f| (f.backup.metadata.name.as_str(), super::super::keep::describe(&f.keepers), f.becomes.clone()))

@@ -5,13 +5,14 @@
 //! backups up to that one, until somebody releases them: a schedule that was deleted, renamed or stripped of its rules, and a cluster that
 //! was lost, have taken nothing back.
 
-use super::facts::{is_good, stands_for};
+use super::facts::stands_for;
 use super::hold::Hold;
 use super::keep::{Absence, Keeper};
 use super::kept_by::is_released;
+use super::member::Member;
 use super::retention::{Candidate, Rule, kept};
 use super::shrunken::losses;
-use super::taken_over::{is_of_another_cluster, source_cluster};
+use super::taken_over::source_cluster;
 use crate::cron::zone_of;
 use crate::phase::facts::deletion_has_begun;
 use jiff::Timestamp;
@@ -62,26 +63,6 @@ impl<'s> Standing<'s> {
             Self::Unreadable { why, .. } => Some(Err(why.to_owned())),
             Self::Gone { .. } => None,
         }
-    }
-}
-
-/// A backup of a schedule, and what of the rest decides whether rules keep it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Member<'b> {
-    pub(crate) backup: &'b Backup,
-    /// Whether there is a request to delete it.
-    pub(crate) deletion_is_asked: bool,
-    /// Whether its location can be read: otherwise nobody knows that it is there still.
-    pub(crate) is_readable: bool,
-}
-
-impl Member<'_> {
-    fn is_good(&self) -> bool {
-        self.is_readable && is_good(self.backup, self.deletion_is_asked)
-    }
-
-    fn name(&self) -> &str {
-        &self.backup.metadata.name
     }
 }
 
@@ -158,8 +139,8 @@ enum Source<'b> {
 }
 
 impl<'b> Source<'b> {
-    fn of(backup: &'b Backup) -> Self {
-        if is_of_another_cluster(backup) { Self::Other(source_cluster(backup)) } else { Self::This }
+    fn of(member: &Member<'b>) -> Self {
+        if member.is_own { Self::This } else { Self::Other(source_cluster(member.backup)) }
     }
 }
 
@@ -170,7 +151,9 @@ pub(crate) struct Kept {
     keepers: BTreeMap<String, Keeper>,
     /// What is to be written beside the backups that the schedule keeps, which stands here.
     note: Option<KeptBy>,
-    /// The name of the newest that it keeps.
+    /// The names of those that this cluster has made and it keeps.
+    own: BTreeSet<String>,
+    /// The name of the newest of these.
     newest: Option<String>,
 }
 
@@ -179,10 +162,10 @@ impl Kept {
     pub(crate) fn of(standing: Standing<'_>, zone: &TimeZone, members: &[Member<'_>]) -> Self {
         let rules = standing.rules(zone);
         let note = rules.as_ref().and_then(|rules| rules.as_ref().ok()).map(Rules::note);
-        let mut kept = Self { keepers: BTreeMap::new(), note, newest: None };
+        let mut kept = Self { keepers: BTreeMap::new(), note, own: BTreeSet::new(), newest: None };
         let mut groups: BTreeMap<Source<'_>, Vec<Member<'_>>> = BTreeMap::new();
         for member in members.iter().filter(|member| !is_released(&member.backup.metadata)) {
-            groups.entry(Source::of(member.backup)).or_default().push(*member);
+            groups.entry(Source::of(member)).or_default().push(*member);
         }
         for (source, group) in groups {
             let record = if source == Source::This && rules.is_some() { None } else { newest_record(standing, &group) };
@@ -203,6 +186,9 @@ impl Kept {
         for (name, by) in rules.keep(group) {
             if source == Source::This && by.contains(&Rule::LastGood) {
                 self.newest = Some(name.clone());
+            }
+            if source == Source::This {
+                self.own.insert(name.clone());
             }
             self.keepers.insert(name, Keeper::Rules { schedule: rules.schedule.clone(), rules: by });
         }
@@ -262,10 +248,9 @@ impl Kept {
 
     /// The rules that are to be written beside a backup, because it is kept by the schedule and does not say so yet.
     pub(crate) fn note(&self, backup: &Backup) -> Option<&KeptBy> {
-        let note = self.note.as_ref().filter(|_| !is_of_another_cluster(backup))?;
-        let is_kept = matches!(self.keepers.get(&backup.metadata.name), Some(Keeper::Rules { .. }));
+        let note = self.note.as_ref().filter(|_| self.own.contains(&backup.metadata.name))?;
         let is_said = matches!(KeptBy::of(&backup.metadata), Some(Ok(said)) if said.has_the_rules_of(note));
-        (is_kept && !is_said).then_some(note)
+        (!is_said).then_some(note)
     }
 
     /// Whether that is the newest good backup of this cluster, which says for the others which rules hold.
@@ -296,9 +281,10 @@ pub(crate) fn rules_of(schedule: &Schedule, zone: &TimeZone) -> Option<KeptBy> {
     Some(Standing::Here(schedule).rules(zone)?.ok()?.note())
 }
 
-/// What the annotation of each backup has in it that says the rules of a schedule; `None` for one without rules that can be followed.
-/// `zone` is that of schedules that name none.
-pub(crate) fn marker(schedule: &Schedule, zone: &TimeZone) -> Option<String> {
+/// The text that the annotation of each backup contains, as servers write it, which says the rules of a schedule; `None` for one without
+/// rules that can be followed. An annotation that says the same in another text is only read once more. `zone` is that of schedules that
+/// name none.
+pub(crate) fn rules_text(schedule: &Schedule, zone: &TimeZone) -> Option<String> {
     let text = KeptBy { schedule: String::new(), ..rules_of(schedule, zone)? }.value();
     text.strip_prefix(r#"{"schedule":"","#)?.strip_suffix('}').map(str::to_owned)
 }

@@ -11,12 +11,18 @@ const UNSEEN: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// An older look says nothing of what is there now.
 const RECENT: SignedDuration = SignedDuration::from_hours(24);
 
-/// When the newest backup of each other cluster in each location ended.
-#[derive(Debug, Default)]
-pub(crate) struct Sightings<'b>(HashMap<(&'b str, &'b str), Timestamp>);
+/// When the newest backup of each other cluster in each location ended, as this cluster sees it.
+#[derive(Debug)]
+pub(crate) struct Sightings<'b> {
+    /// The UID of this cluster; empty when unknown.
+    this: &'b str,
+    /// By the cluster and the location.
+    newest: HashMap<(&'b str, &'b str), Timestamp>,
+}
 
-impl<'b> FromIterator<&'b Backup> for Sightings<'b> {
-    fn from_iter<I: IntoIterator<Item = &'b Backup>>(backups: I) -> Self {
+impl<'b> Sightings<'b> {
+    /// Those that these backups tell.
+    pub(crate) fn of(backups: impl IntoIterator<Item = &'b Backup>, this: &'b str) -> Self {
         let mut seen = HashMap::new();
         for backup in backups {
             let (Some(cluster), status) = (source_cluster(backup), &backup.status) else { continue };
@@ -26,11 +32,9 @@ impl<'b> FromIterator<&'b Backup> for Sightings<'b> {
             let newest = seen.entry((cluster, backup.spec.storage_location.as_str())).or_insert(end);
             *newest = end.max(*newest);
         }
-        Self(seen)
+        Self { this, newest: seen }
     }
-}
 
-impl Sightings<'_> {
     /// The UID of the cluster to which it is left to let a backup go; `None` where this one does. A cluster whose backups nobody could
     /// tell from its claims, such as one of Velero, is not known.
     pub(crate) fn expires_elsewhere<'a>(
@@ -39,10 +43,10 @@ impl Sightings<'_> {
         location: Option<&BackupStorageLocation>,
         now: Timestamp,
     ) -> Option<&'a str> {
-        let cluster = source_cluster(backup).filter(|_| is_of_another_cluster(backup))?;
+        let cluster = source_cluster(backup).filter(|_| is_of_another_cluster(backup, self.this))?;
         let is_told =
             location.is_some_and(|location| location.metadata.says_true(well_known::ANNOTATION_EXPIRE_OTHERS));
-        let seen = self.0.get(&(cluster, backup.spec.storage_location.as_str()));
+        let seen = self.newest.get(&(cluster, backup.spec.storage_location.as_str()));
         // What came since the last sync is not known: a server that was away for weeks has seen nobody.
         let looked = location.and_then(|location| location.status.last_synced_time).map(Time::timestamp);
         let looked = looked.filter(|at| now.duration_since(*at) < RECENT);
@@ -135,8 +139,12 @@ mod tests {
             let mut of_another_location = self::backup(Some("a"), false, "06-29");
             of_another_location.spec.storage_location = "else".into();
             let all = [backup.clone(), self::backup(Some("a"), false, newest), of_another_location];
-            let seen: Sightings<'_> = all.iter().collect();
+            let seen = Sightings::of(&all, "");
             assert_eq!(seen.expires_elsewhere(&backup, location.as_ref(), now), expected, "{what}");
+            let (itself, another) = (Sightings::of(&all, "a"), Sightings::of(&all, "b"));
+            assert_eq!(itself.expires_elsewhere(&backup, location.as_ref(), now), None, "{what}: here is cluster a");
+            let copied = source_cluster(&backup).filter(|_| what == "our own").or(expected);
+            assert_eq!(another.expires_elsewhere(&backup, location.as_ref(), now), copied, "{what}: here is cluster b");
         }
     }
 }

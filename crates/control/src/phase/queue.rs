@@ -231,16 +231,23 @@ fn plain(backup: &Backup) -> Option<impl Iterator<Item = &str>> {
         .then(|| included.iter().map(String::as_str).filter(|name| !spec.excluded_namespaces.iter().any(|e| e == name)))
 }
 
-/// The backups that run or come before this one and may hold a namespace of it, each with these namespaces; `*` where both name
-/// theirs by patterns.
+/// The backups that run or come before this one at its position of the queue, and may hold a namespace of it, each with these namespaces;
+/// `*` where both name theirs by patterns.
 pub(crate) fn conflicts<'a>(
     backup: &'a Backup,
+    position: i64,
     all: impl Iterator<Item = &'a Backup>,
 ) -> Vec<(NamespacedName, Vec<&'a str>)> {
     use BackupPhase::{InProgress, Queued, ReadyToStart};
     let others = all.filter(|other| {
-        let comes_before = matches!(other.status.phase, Some(Queued | ReadyToStart | InProgress));
-        comes_before && !other.spec.cancel && other.key() != backup.key()
+        let comes_before = match other.status.phase {
+            Some(ReadyToStart | InProgress) => true,
+            Some(Queued) => other.status.queue_position < position,
+            _ => false,
+        };
+        let mut held = Held::default();
+        held.add(other);
+        comes_before && !other.spec.cancel && other.key() != backup.key() && held.overlaps(backup).is_some()
     });
     let shared = |other: &'a Backup| match (plain(backup), plain(other)) {
         (Some(own), Some(names)) => {
@@ -251,7 +258,7 @@ pub(crate) fn conflicts<'a>(
         (None, Some(names)) => names.collect(),
         (None, None) => vec!["*"],
     };
-    others.map(|other| (other.key(), shared(other))).filter(|(_, names): &(_, Vec<_>)| !names.is_empty()).collect()
+    others.map(|other| (other.key(), shared(other))).collect()
 }
 
 #[cfg(test)]
@@ -270,13 +277,14 @@ mod tests {
         ];
         let found = |namespaces: &[&str]| -> Vec<String> {
             let own = backup("own", None, 0, namespaces);
-            conflicts(&own, all.iter())
+            conflicts(&own, 2, all.iter())
                 .into_iter()
                 .map(|(key, names)| format!("{}: {}", key.name, names.join(",")))
                 .collect()
         };
         assert_eq!(found(&["web", "lab"]), ["runs: web", "before: web,lab"]);
-        assert_eq!(found(&["*"]), ["runs: shop,web", "before: *", "apart: db"]);
+        assert_eq!(found(&["*"]), ["runs: shop,web", "before: *"], "what comes after it does not hold it back");
+        assert_eq!(found(&["db"]), ["before: db"]);
     }
 
     fn backup(name: &str, phase: Option<BackupPhase>, position: i64, namespaces: &[&str]) -> Backup {

@@ -58,7 +58,14 @@ impl<'r> FromIterator<&'r DeleteBackupRequest> for ByBackup<'r> {
     }
 }
 
-impl ByBackup<'_> {
+impl<'r> ByBackup<'r> {
+    /// The request for this very backup that waits for claims.
+    pub(crate) fn waiting_for_claims(&self, backup: &Backup) -> Option<&'r DeleteBackupRequest> {
+        let named = self.0.get(&(backup.metadata.namespace.as_str(), backup.metadata.name.as_str()));
+        let meant = named.into_iter().flatten().filter(|request| is_meant(request, backup));
+        meant.copied().find(|request| claims_waited_for(request).is_some())
+    }
+
     /// Those for this very backup.
     pub(crate) fn of(&self, backup: &Backup) -> Requests {
         let mut found = Requests::default();
@@ -73,6 +80,27 @@ impl ByBackup<'_> {
         }
         found
     }
+}
+
+/// So long a deletion waits for claims that have no volume yet.
+pub(crate) const WAITS_FOR_CLAIMS: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// The claims for which a request to delete a backup waits, for people, as it says itself; `None` for one that does not wait, or has begun.
+pub(crate) fn claims_waited_for(request: &DeleteBackupRequest) -> Option<&str> {
+    let is_new = matches!(request.status.phase, None | Some(DeleteBackupRequestPhase::New));
+    request.metadata.annotations.get(well_known::ANNOTATION_WAITS_FOR_CLAIMS).map(String::as_str).filter(|_| is_new)
+}
+
+/// The time at which a request waits no longer for claims.
+pub(crate) fn waits_for_claims_until(request: &DeleteBackupRequest) -> Option<Timestamp> {
+    let made = request.metadata.creation_timestamp.map(Time::timestamp);
+    made.map(|made| made.saturating_add(WAITS_FOR_CLAIMS).unwrap_or(Timestamp::MAX))
+}
+
+/// A sentence about claims for which the deletion of a backup waits: what to do, and what becomes of it otherwise.
+pub(crate) fn way_out_of_claims(request: &DeleteBackupRequest) -> String {
+    let until = waits_for_claims_until(request).map(|until| format!(", otherwise it goes on at {}", Time::new(until)));
+    format!("use each of these claims in a pod, or delete it{}", until.unwrap_or_default())
 }
 
 /// Whether the deletion of a backup is asked for, and not refused yet.

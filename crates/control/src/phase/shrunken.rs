@@ -1,10 +1,12 @@
 //! Backups that have lost objects: a schedule of namespaces that are gone makes `Completed` backups of nothing, and these must push out
 //! no real one.
 
-use super::facts::{is_good, stands_for};
-use super::taken_over::is_of_another_cluster;
+use super::facts::stands_for;
+use super::kept_by::{is_released, schedule_label};
+use super::member::Member;
 use lifeboat_api::{Backup, DEFAULT_SHRINK_THRESHOLD, Schedule, well_known};
 use lifeboat_object::counted;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -62,14 +64,18 @@ pub(crate) struct LossOfNewest<'b> {
     pub(crate) loss: Loss,
 }
 
-/// The losses of the newest good backups of these schedules, by the label of the schedule.
+/// The losses of the newest good backups of these schedules, by the label of the schedule. Good is what is good for the rules.
 pub(crate) fn losses_of_newest<'b>(
     schedules: impl Iterator<Item = &'b Schedule>,
     backups: impl Iterator<Item = &'b Backup>,
+    member: impl Fn(&'b Backup) -> Member<'b>,
 ) -> BTreeMap<String, LossOfNewest<'b>> {
-    let mut of_label: BTreeMap<&str, Vec<&Backup>> = BTreeMap::new();
-    for backup in backups.filter(|b| items(b).is_some() && is_good(b, false) && !is_of_another_cluster(b)) {
-        of_label.entry(backup.schedule_label().unwrap_or_default()).or_default().push(backup);
+    let mut of_label: BTreeMap<Cow<'_, str>, Vec<&Backup>> = BTreeMap::new();
+    for backup in backups.filter(|b| items(b).is_some() && !is_released(&b.metadata)) {
+        let (Some(label), member) = (schedule_label(backup), member(backup)) else { continue };
+        if member.is_own && member.is_good() {
+            of_label.entry(label).or_default().push(backup);
+        }
     }
     let of_schedule = |schedule: &'b Schedule| {
         let label = schedule.label();
@@ -139,7 +145,8 @@ mod tests {
             backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.into(), "s".into());
         }
         let found = |schedule: &Schedule, all: &[Backup]| {
-            let mut found = losses_of_newest(std::iter::once(schedule), all.iter());
+            let member = |backup| Member { backup, deletion_is_asked: false, is_readable: true, is_own: true };
+            let mut found = losses_of_newest(std::iter::once(schedule), all.iter(), member);
             found.remove("s").map(|lost| (lost.backup.to_owned(), lost.loss))
         };
         let loss = Loss { before: "s-20261120030000".into(), had: 9, has: 1 };
@@ -150,5 +157,35 @@ mod tests {
         schedule.metadata.annotations.insert(well_known::ANNOTATION_SHRINK_THRESHOLD.into(), "10".into());
         assert_eq!(found(&schedule, &all), None);
         assert_eq!(found(&schedule, &[]), None);
+    }
+
+    #[test]
+    fn no_loss_is_told_of_a_backup_that_the_rules_do_not_count() {
+        let mut schedule = Schedule::default();
+        schedule.metadata.name = "s".into();
+        let mut all = [backup("s-20261120030000", Some(9)), backup("s-20261121030000", Some(1))];
+        for backup in &mut all {
+            backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.into(), "s".into());
+        }
+        let is_told = |all: &[Backup], change: fn(&mut Member<'_>)| {
+            let member = |backup| {
+                let mut member = Member { backup, deletion_is_asked: false, is_readable: true, is_own: true };
+                if member.name() == "s-20261121030000" {
+                    change(&mut member);
+                }
+                member
+            };
+            !losses_of_newest(std::iter::once(&schedule), all.iter(), member).is_empty()
+        };
+        assert!(is_told(&all, |_| {}));
+        assert!(!is_told(&all, |member| member.deletion_is_asked = true));
+        assert!(!is_told(&all, |member| member.is_readable = false));
+        assert!(!is_told(&all, |member| member.is_own = false));
+        let said = lifeboat_api::KeptBy {
+            released: "2026-11-22T00:00:00Z".parse().ok().map(lifeboat_api::Time::new),
+            ..Default::default()
+        };
+        all[1].metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.into(), said.value());
+        assert!(!is_told(&all, |_| {}));
     }
 }

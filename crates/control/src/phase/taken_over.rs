@@ -31,7 +31,7 @@ mod tests {
         for (is_own, is_others) in [(true, false), (false, true)] {
             let mut backup = Backup::default();
             note_taken_over(&mut backup.metadata, is_own);
-            assert_eq!((was_taken_over(&backup), is_of_another_cluster(&backup)), (true, is_others));
+            assert_eq!((was_taken_over(&backup), is_of_another_cluster(&backup, "")), (true, is_others));
         }
     }
 
@@ -40,9 +40,11 @@ mod tests {
         let time = |second| Some(Time::new(Timestamp::from_second(second).unwrap()));
         let mut backup = Backup::default();
         (backup.metadata.creation_timestamp, backup.status.completion_timestamp) = (time(600), time(0));
-        assert!(is_of_another_cluster(&backup));
+        assert!(is_of_another_cluster(&backup, "this"));
         note_source_cluster(&mut backup.metadata, Some("this"));
-        assert!(!is_of_another_cluster(&backup) && !was_taken_over(&backup));
+        for this in ["this", ""] {
+            assert!(!is_of_another_cluster(&backup, this) && !was_taken_over(&backup));
+        }
     }
 
     #[test]

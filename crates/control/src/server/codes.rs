@@ -113,6 +113,7 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::EarlierRun { .. } => "EarlierRun",
         Reason::Blocked(_) => "Blocked",
         Reason::ReadBy(_) | Reason::Restored(_) => "ReadByRestore",
+        Reason::NeededByClaims { .. } => "NeededByClaims",
         Reason::Unrecorded(_) => "Unrecorded",
         Reason::GoesElsewhere(_) => "OtherCluster",
         Reason::KeptBy(by) if by.iter().any(|keeper| matches!(keeper, Keeper::Hold(_))) => "Held",

@@ -109,6 +109,7 @@ pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) ->
         }
         world.see(Change { kind: *kind, what: Seen::All(all) });
     }
+    world.cluster = client.cluster.uid().await?;
     // A leader that died holds nothing: the server that is explained would take up its work.
     let leader = client.living_leading_pod((clock.0)()).await?;
     Ok(explained(&world, options, leader, (clock.0)()))

@@ -384,6 +384,10 @@ impl<'a> Planner<'a> {
             } else {
                 Key::Deletion { backup, request: name }
             };
+            if let Some(claims) = request::claims_waited_for(request) {
+                let (claims, way_out) = (claims.to_owned(), request::way_out_of_claims(request));
+                self.note(|_| (subject(), Reason::NeededByClaims { claims, way_out }));
+            }
             if self.may_begin(&key) {
                 let default = self.view.options.default_location.as_deref();
                 let target = work::deletion::Target::of(request, world, default, self.view.now.0);

@@ -12,15 +12,17 @@ pub(super) fn tell(work: &Work, world: &World, now: Timestamp) {
     let name = &backup.metadata.name;
     match to {
         Move::Queue(position) => {
-            let conflicts: Vec<String> = conflicts(backup, world.backups.beside(&**backup))
+            let conflicts: Vec<String> = conflicts(backup, *position as i64, world.backups.beside(&**backup))
                 .into_iter()
                 .map(|(other, namespaces)| format!("{} ({})", other.name, namespaces.join(", ")))
                 .collect();
-            let waits_for = if conflicts.is_empty() { "a place".to_owned() } else { conflicts.join("; ") };
+            if conflicts.is_empty() {
+                return tracing::info!(backup = name, position, "backup is queued");
+            }
             tracing::info!(
                 backup = name,
                 position,
-                waits_for,
+                waits_for = conflicts.join("; "),
                 "backup is queued; it runs beside none that may hold one of its namespaces"
             );
         }

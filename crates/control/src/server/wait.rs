@@ -58,6 +58,8 @@ pub(super) enum Reason {
     GoesElsewhere(String),
     /// It is a request to delete a backup, and waits for this restore of it.
     Restored(NamespacedName),
+    /// It is a request to delete a backup, and waits for these claims from its snapshots.
+    NeededByClaims { claims: String, way_out: String },
     /// It is a backup whose time would be over, and this keeps it.
     KeptBy(Vec<Keeper>),
 }

@@ -159,6 +159,9 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
             format!("the end of restore {}, which reads it: its time is over", restore.name)
         }
         Reason::Restored(restore) => format!("the end of restore {}, which reads the backup", restore.name),
+        Reason::NeededByClaims { claims, way_out } => {
+            format!("claims from the snapshots of the backup that have no volume yet ({claims}): {way_out}")
+        }
         Reason::Blocked(obstacle) => {
             format!("its location: its time is over, and it is not deleted, because {obstacle}")
         }

@@ -4,10 +4,15 @@ use super::backup::{NAME_TAKEN, engine_env, is_record_of};
 use super::restore::delete_own_files;
 use super::running::capped;
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
+use crate::event::{emit, warning};
+use crate::member::location_in;
 use crate::phase::facts::deletion_has_begun;
 use crate::phase::hold::{Hold, set_elsewhere};
-use crate::phase::location::{NoLocation, found, location_name};
-use crate::phase::request::{check_deletion, claims_may_need, is_meant, reads, refusal_for_claims, refusal_for_reader};
+use crate::phase::location::NoLocation;
+use crate::phase::request::{
+    check_deletion, claims_may_need, claims_waited_for, is_meant, reads, refusal_for_claims, refusal_for_reader,
+    waits_for_claims_until, way_out_of_claims,
+};
 use crate::phase::restore::has_files;
 use crate::world::{Kind, Meta, Unreadable, World};
 use jiff::Timestamp;
@@ -19,6 +24,7 @@ use lifeboat_backup::{run_delete_actions, unbound_claims};
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
+use lifeboat_object::first_names;
 use lifeboat_operation::{Subject, Trace};
 use lifeboat_store::{Store, StoreError};
 use std::borrow::Cow;
@@ -110,19 +116,57 @@ fn waits_for_restores(request: &DeleteBackupRequest) -> bool {
     request.metadata.says_true(well_known::ANNOTATION_WAIT_FOR_RESTORES)
 }
 
-/// That claims still need the snapshots of a backup; `None` when none does. Where nobody may list claims nothing is known of them.
-async fn needed_by_claims(context: &Context, backup: &Backup) -> Option<String> {
+/// The claims that still need the snapshots of a backup; `None` when none does. Where nobody may list claims nothing is known
+/// of them.
+async fn needed_by_claims(context: &Context, backup: &Backup) -> Option<Vec<String>> {
     if !claims_may_need(backup) {
         return None;
     }
     match unbound_claims(&context.client.cluster, &backup.metadata.name).await {
         Ok(claims) if claims.is_empty() => None,
-        Ok(claims) => Some(refusal_for_claims(&backup.metadata.name, &claims)),
+        Ok(claims) => Some(claims),
         Err(e) => {
             tracing::warn!(backup = backup.metadata.name, error = %e, "it is not known whether claims still need the snapshots of a backup");
             None
         }
     }
+}
+
+/// Tells whether a request has waited long enough for claims, by the clock of the API server too.
+async fn has_waited_for_claims(context: &Context, request: &DeleteBackupRequest) -> Result<bool, Unfinished> {
+    let Some(until) = waits_for_claims_until(request) else { return Ok(false) };
+    Ok(until <= context.env.now() && until <= context.earliest_now().await?)
+}
+
+/// Says in the request for which claims it waits, and with an event of the backup when that has changed.
+async fn tell_of_claims(
+    context: &Context,
+    backup: &Backup,
+    request: &DeleteBackupRequest,
+    claims: &str,
+) -> Result<(), Unfinished> {
+    if claims_waited_for(request) == Some(claims) {
+        return Ok(());
+    }
+    let way_out = way_out_of_claims(request);
+    tracing::info!(
+        backup = backup.metadata.name,
+        claims,
+        "a deletion waits for claims from the backup's snapshots that have no volume yet"
+    );
+    let mut after = request.clone();
+    after.metadata.annotations.insert(well_known::ANNOTATION_WAITS_FOR_CLAIMS.to_owned(), claims.to_owned());
+    context.client.change(request, &after).await?;
+    let told = format!(
+        "the deletion waits for claims from the backup's snapshots that have no volume yet ({claims}): {way_out}"
+    );
+    tell(context, backup, "DeletionWaits", &told).await;
+    Ok(())
+}
+
+async fn tell(context: &Context, backup: &Backup, reason: &str, message: &str) {
+    let told = warning(backup, reason, message);
+    emit(&context.client, told.event(&context.options.identity, context.env.now())).await;
 }
 
 /// After what time claims are looked at again that a deletion waits for.
@@ -132,19 +176,6 @@ const CLAIMS_LOOKED_AT: Duration = Duration::from_secs(60);
 pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Option<Cow<'a, Backup>> {
     let unreadable = || world.backups.get_unreadable(name).map(|backup| Cow::Owned(backup.backup()));
     world.backups.get(name).map(Cow::Borrowed).or_else(unreadable)
-}
-
-/// The location of a backup; `default` is the one that the server's flag names.
-///
-/// # Errors
-/// [`NoLocation`].
-pub(crate) fn location_in<'w>(
-    world: &'w World,
-    backup: &Backup,
-    default: Option<&str>,
-) -> Result<&'w BackupStorageLocation, NoLocation> {
-    let name = location_name(backup, world.locations.beside(backup), default);
-    found(name, |name| world.locations.get(&backup.beside(name)))
 }
 
 /// Deletes what the request names. What was begun by a server that died is gone on with: each step finds done what is
@@ -158,12 +189,25 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         }
         Err(why) => return refuse(context, &request, &target.failed, vec![why]).await,
     };
-    if let Some(why) = needed_by_claims(context, backup).await {
-        if waits_for_restores(&request) {
-            tracing::info!(backup = backup.metadata.name, why, "a deletion waits");
+    if let Some(claims) = needed_by_claims(context, backup).await {
+        if !waits_for_restores(&request) {
+            let why = refusal_for_claims(&backup.metadata.name, &claims);
+            return refuse(context, &request, &target.failed, vec![why]).await;
+        }
+        let claims = first_names(&claims);
+        if !has_waited_for_claims(context, &request).await? {
+            tell_of_claims(context, backup, &request, &claims).await?;
             return Err(Unfinished::NotYet(CLAIMS_LOOKED_AT));
         }
-        return refuse(context, &request, &target.failed, vec![why]).await;
+        let told = format!(
+            "the backup is deleted although claims from its snapshots have no volume yet ({claims}): it has waited for 30 days"
+        );
+        tracing::warn!(
+            backup = backup.metadata.name,
+            claims,
+            "a deletion goes on although claims from its snapshots have no volume yet"
+        );
+        tell(context, backup, "DeletionGoesOn", &told).await;
     }
     let store = match context.store(location).await {
         Ok(store) => store,

@@ -65,7 +65,8 @@ pub(super) async fn keep_as_record_says(
     let now = context.env.now();
     let (own, recorded) = (&backup.metadata, &record.known.metadata);
     let is_later = record.known.status.expiration.is_some_and(|end| end.timestamp() > now);
-    let says_more = kept_by::says_more(&recorded.annotations, &own.annotations, !is_of_another_cluster(backup));
+    let is_own = !is_of_another_cluster(backup, &context.cluster_uid().await?);
+    let says_more = kept_by::says_more(&recorded.annotations, &own.annotations, is_own);
     if !is_later && !says_more && set_elsewhere(own, recorded, now).is_none() {
         return Ok(None);
     }
@@ -139,7 +140,9 @@ async fn write_agreement(
     match record {
         Some(Record { all, .. }) => {
             let mut changed = all.clone();
-            reconcile(&mut after, &mut changed, until, in_force);
+            let is_own = !is_of_another_cluster(backup, &context.cluster_uid().await?);
+            let kept = KeptHere { is_own, in_force };
+            reconcile(&mut after, &mut changed, until, kept);
             if changed != all {
                 store.change_record(&backup.metadata.name, &changed).await?;
             }
@@ -159,15 +162,23 @@ fn later(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     if at(other) > at(one) { other } else { one }
 }
 
+/// A backup, as this cluster sees it.
+#[derive(Clone, Copy, Debug)]
+struct KeptHere {
+    /// Tells that this cluster has made it.
+    is_own: bool,
+    in_force: InForce,
+}
+
 /// Makes both say the same: the hold of the one that was changed, the rules that keep it, and the latest expiration. What else the record
 /// has stays.
-fn reconcile(backup: &mut Backup, record: &mut Value, until: Option<Timestamp>, in_force: InForce) {
+fn reconcile(backup: &mut Backup, record: &mut Value, until: Option<Timestamp>, kept: KeptHere) {
+    let KeptHere { is_own, in_force } = kept;
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let given = record["metadata"]["annotations"].as_object().into_iter().flatten();
     let before: BTreeMap<String, String> =
         given.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
     let mut there = before.clone();
-    let is_own = !is_of_another_cluster(backup);
     hold::agree(&mut backup.metadata.annotations, &mut there);
     kept_by::agree_beside(&mut backup.metadata.annotations, &mut there, is_own, in_force);
     if there != before {

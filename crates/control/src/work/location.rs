@@ -1,9 +1,11 @@
 //! Validates a storage location (api-and-controllers.md 5.1).
 
-use super::marker::{Marking, empty_though, mark, may_be_unmounted};
+use super::bucket_id::{Marking, empty_though, mark, may_be_unmounted};
 use super::probe::probe;
 use super::sync::{Known, is_stored_in, sync_backups};
 use super::{Context, Effect, Finished};
+use crate::event::{emit, warning};
+use crate::passed_over::PassedOver;
 use crate::phase::writable::note_writable;
 use crate::world::Meta;
 use jiff::Timestamp;
@@ -43,8 +45,13 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
         context.buckets.forget(&location.key());
         tracing::warn!("{}", unavailable(&location, why));
     }
-    let found = found.map(|said| context.locations.remarks.with(&location, said));
+    let passed_over = context.locations.passed_over(&location);
+    let found = found.map(|said| {
+        let all: Vec<String> = said.into_iter().chain(passed_over.text()).collect();
+        (!all.is_empty()).then(|| all.join(". "))
+    });
     let mut after = validated(&location, &found, synced, context.env.now());
+    passed_over.note(&mut after);
     after.metadata.annotations.extend(is_bucket.map(|id| (well_known::ANNOTATION_BUCKET_ID.to_owned(), id)));
     let stored = context.client.change(&location, &after).await.inspect_err(|_| {
         // The effects are lost with this step, and the reason with them.
@@ -55,7 +62,19 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
         }
     })?;
     effects.push(Effect::stored(stored));
+    tell_of_passed_over(context, &location, &passed_over).await;
     Ok(effects)
+}
+
+/// Tells by an event what a sync has not taken over, when that was not noted before.
+pub(super) async fn tell_of_passed_over(context: &Context, before: &BackupStorageLocation, found: &PassedOver) {
+    if PassedOver::of(before) != *found
+        && let Some(text) = found.text()
+    {
+        tracing::warn!(location = before.metadata.name, "{text}");
+        let told = warning(before, "NotTakenOver", &text);
+        emit(&context.client, told.event(&context.options.identity, context.env.now())).await;
+    }
 }
 
 /// Which bucket a directory is, when that is to be noted. An empty one in which backups should be is refused.
@@ -221,7 +240,8 @@ mod tests {
         let mut location = BackupStorageLocation::default();
         let noted = |location: &BackupStorageLocation, found: Result<Option<String>, String>, now| {
             let after = validated(location, &found, false, at(now));
-            after.metadata.annotations.get(well_known::ANNOTATION_WRITABLE_SINCE).cloned()
+            let noted = after.metadata.annotations.get(well_known::ANNOTATION_WRITABLE_SINCE);
+            noted.and_then(|noted| noted.split(' ').next()).map(str::to_owned)
         };
         assert_eq!(noted(&location, Err("no".into()), 1), None, "it was not found yet");
         assert_eq!(noted(&location, Ok(None), 2).as_deref(), Some("1970-01-01T00:00:02Z"));

@@ -16,7 +16,7 @@ pub(super) async fn probe(
     if location.is_read_only() {
         return None;
     }
-    let found = match context.locations.probes.of(location) {
+    let found = match context.locations.probed(location) {
         Some(found) => found,
         None => {
             // A server that does not lead any more writes nothing.
@@ -28,7 +28,7 @@ pub(super) async fn probe(
             });
             // What is not known now is asked with the next validation.
             let found = found.ok()?;
-            context.locations.probes.note(location, found);
+            context.locations.note_probed(location, found);
             found
         }
     };

@@ -85,7 +85,7 @@ fn named<'a>(key: &NamespacedName, world: &'a World) -> Result<&'a Backup, Vec<S
 fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<String>> {
     let schedule = &restore.spec.schedule_name;
     let from = SourceCluster::of(restore);
-    let admits = |backup: &Backup| from.admits(backup);
+    let admits = |backup: &Backup| from.admits(backup, &world.cluster);
     choose_of_schedule(world.backups.beside(restore), schedule, false, admits).map_err(|none| {
         if let NoneOfSchedule::Admitted(why) = none {
             return vec![why];
@@ -151,7 +151,8 @@ pub(super) async fn delete_files(
 
 /// Deletes the files of a restore that is to go, as far as they are its own.
 pub(super) async fn delete_own_files(context: &Context, restore: &Identity, store: &Store) -> Result<(), Unfinished> {
-    let now = context.env.now();
+    // A server whose clock is ahead would remove originals that were promised for longer.
+    let now = context.earliest_now().await?;
     let mut known = Restore::default();
     known.metadata.name.clone_from(&restore.key.name);
     known.metadata.namespace.clone_from(&restore.key.namespace);

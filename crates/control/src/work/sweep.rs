@@ -4,6 +4,7 @@
 
 use super::backup::engine_env;
 use super::{Context, Finished, SnapshotLocations, Unfinished};
+use crate::phase::writable::spares_until;
 use crate::world::{Left, Meta};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, Restore};
@@ -51,23 +52,32 @@ fn is_ours_and_old(claim: &Claim, cluster_uid: &str, namespace: &str, now: Times
     claim.is_of_server(cluster_uid, namespace) && now.duration_since(claim.last_sign()) >= AGE
 }
 
-/// Removes, once a day, what restores of this server have left whose Restores are gone and whose time is over.
+/// Removes, once a day, what restores of this server have left whose Restores are gone, and what commands of this cluster have left, when
+/// the time of it is over.
 pub(super) async fn sweep_restores(context: &Context, store: &Store, location: &BackupStorageLocation) {
     let is_read = location.is_read_only();
-    if is_read || !context.locations.restore_sweeps.is_due(location.key(), Instant::now()) {
+    let is_spared = || spares_until(location, context.env.now()).is_some();
+    if is_read || is_spared() || !context.locations.restores_are_due(location.key(), Instant::now()) {
         return;
     }
+    // A server whose clock is ahead would remove what was promised for longer.
+    let now = match context.earliest_now().await {
+        Ok(now) => now,
+        Err(e) => return tracing::warn!(error = %e, "what restores have left is not removed now"),
+    };
     let cluster = match context.cluster_uid().await {
         Ok(cluster) => cluster,
         Err(e) => return tracing::warn!(error = %e, "what restores have left is not removed now"),
     };
     let is_left = |name: String, claim: RestoreClaim| {
         // Of a cluster that is not known nobody can say which restores are gone.
-        let is_ours = !cluster.is_empty() && claim.is_beside(&cluster, &context.options.namespace);
-        async move { is_ours && matches!(context.client.get::<Restore>(&name).await, Ok(None)) }
+        let is_ours = !cluster.is_empty() && claim.is_of_server(&cluster, &context.options.namespace);
+        // A command has no Restore: when its time is over nothing is left that needs its files.
+        let is_of_command = claim.is_of_command(&cluster);
+        async move { is_of_command || is_ours && matches!(context.client.get::<Restore>(&name).await, Ok(None)) }
     };
     let location = &location.metadata.name;
-    match store.sweep_restores(context.env.now(), is_left).await {
+    match store.sweep_restores(now, is_left).await {
         Ok(swept) if swept.is_empty() => {}
         Ok(swept) => {
             let restores = first_names(&swept);
@@ -133,7 +143,64 @@ async fn has_record(store: &Store, name: &str) -> Result<bool, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::ServerClock;
+    use crate::phase::writable::note_writable;
+    use crate::stub::{OneBucket, context, sandbox};
     use lifeboat_archive::sidecar::CLAIM_FORMAT;
+    use lifeboat_bucket::Memory;
+    use lifeboat_store::RestoreOwner;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_clock_that_is_ahead_removes_nothing_that_is_promised_and_commands_leave_nothing_for_ever() {
+        let at = |year: u32| format!("{year}-01-01T00:00:00Z").parse::<Timestamp>().unwrap();
+        let (_sandbox, cluster) = sandbox().await;
+        let own = cluster.uid().await.unwrap();
+        let bucket = Arc::new(Memory::default());
+        let (store, mut context) = (Store::new(bucket.clone()), context(cluster, Arc::new(OneBucket(bucket))));
+        // The API server has the time of this machine, which lies between.
+        context.env.clock = ServerClock(Arc::new(|| "2090-01-01T00:00:00Z".parse().unwrap()));
+        for (name, cluster, namespace, until) in [
+            ("server-over", &*own, "velero", 2001),
+            ("server-promised", &own, "velero", 2080),
+            ("command-over", &own, "", 2001),
+            ("command-promised", &own, "", 2080),
+            ("another-cluster", "that", "", 2001),
+            ("another-server", &own, "other", 2001),
+            ("unknown", "", "", 2001),
+        ] {
+            let owner = RestoreOwner {
+                name: name.into(),
+                uid: "u".into(),
+                cluster_uid: cluster.into(),
+                namespace: namespace.into(),
+                keep_replaced_until: at(until),
+            };
+            store.claim_restore(&owner, at(2000)).await.unwrap();
+        }
+        let left = async || {
+            let mut left = Vec::new();
+            for name in [
+                "server-over",
+                "server-promised",
+                "command-over",
+                "command-promised",
+                "another-cluster",
+                "another-server",
+                "unknown",
+            ] {
+                left.extend(store.restore_claim(name).await.unwrap().map(|_| name));
+            }
+            left
+        };
+        let mut location = BackupStorageLocation::default();
+        sweep_restores(&context, &store, &location).await;
+        assert_eq!(left().await.len(), 7, "it is the first hour of the location");
+        note_writable(&mut location, at(2000));
+        sweep_restores(&context, &store, &location).await;
+        let expected = ["server-promised", "command-promised", "another-cluster", "another-server", "unknown"];
+        assert_eq!(left().await, expected);
+    }
 
     #[test]
     fn only_an_old_claim_of_this_server_is_given_up() {

@@ -1,7 +1,10 @@
 //! Takes over what a bucket holds (api-and-controllers.md 3.6).
 
-use super::marker::{empty_though, may_be_unmounted};
+use super::backup::is_record_of;
+use super::bucket_id::{empty_though, may_be_unmounted};
+use super::location::tell_of_passed_over;
 use super::{Context, Effect, Finished, Unfinished, sweep};
+use crate::passed_over::{Names as PassedNames, PassedOver};
 use crate::phase::hold::agree_alone;
 use crate::phase::taken_over::{note_source_cluster, note_taken_over, was_taken_over};
 use crate::world::{Kind, Left, World};
@@ -85,8 +88,11 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
     let mut effects = sync_backups(context, &location, &known).await?;
     let mut after = location.clone();
     after.status.last_synced_time = Some(Time::new(context.env.now()));
+    let passed_over = context.locations.passed_over(&location);
+    passed_over.note(&mut after);
     let stored = context.client.change(&location, &after).await?;
     effects.push(Effect::stored(stored));
+    tell_of_passed_over(context, &location, &passed_over).await;
     Ok(effects)
 }
 
@@ -107,12 +113,21 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
     let store = &store;
     let names: Vec<&String> = folders.difference(&known.names).collect();
     let cluster = if names.is_empty() { String::new() } else { context.cluster_uid().await? };
-    let waiting = Mutex::default();
-    let finder = Finder { context, store, location, known, cluster: &cluster, waiting: &waiting };
+    let found = Mutex::default();
+    let finder = Finder { context, store, location, known, cluster: &cluster, found: &found };
     let new: Vec<_> = names.into_iter().map(|name| finder.take_over(name).boxed()).collect();
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
-    context.locations.remarks.note_waiting(location, waiting.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let known_names: BTreeSet<String> = folders
+        .iter()
+        .filter(|name| known.names.contains(*name) && !known.stored.contains_key(*name))
+        .cloned()
+        .collect();
+    finder.look_at(&known_names).await;
+    let NotTaken { waiting, damaged } = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let same_name = PassedNames::of(context.locations.others_of_known_names(location));
+    let passed_over = PassedOver { waiting: PassedNames::of(waiting), same_name, damaged: PassedNames::of(damaged) };
+    context.locations.note_passed_over(location, passed_over);
     for (name, gone) in known.stored.iter().filter(|(name, _)| !folders.contains(*name)) {
         // A list may lag behind; the record itself decides.
         match store.backup(name).await {
@@ -141,9 +156,20 @@ struct Finder<'a> {
     known: &'a Known,
     /// The UID of this cluster; empty when it cannot be read.
     cluster: &'a str,
-    /// Backups that wait for operations of whoever has made them.
-    waiting: &'a Mutex<Vec<String>>,
+    found: &'a Mutex<NotTaken>,
 }
+
+/// The names of backups that are not taken over.
+#[derive(Default)]
+struct NotTaken {
+    /// Those that wait for operations of whoever has made them.
+    waiting: Vec<String>,
+    /// Those whose record is damaged.
+    damaged: Vec<String>,
+}
+
+/// So many backups whose names are known are looked at by one sync; the next one goes on.
+const LOOKED_AT: usize = 50;
 
 impl Finder<'_> {
     /// Makes a Backup of one that was found; one that cannot be read or taken over is left out.
@@ -159,13 +185,16 @@ impl Finder<'_> {
             }
             Err(e) => {
                 tracing::warn!(backup = name, error = %e, "a backup in the bucket cannot be read and is left out");
+                if e.is_damage() {
+                    self.note(|found| found.damaged.push(name.to_owned()));
+                }
                 return None;
             }
         };
         let waits = found.status.phase.is_some_and(|phase| phase.waits_for_operations() || phase.is_finalizing());
         let Some(mut backup) = as_taken_over(found, location, &known.schedules, context.env.now()) else {
             if waits {
-                self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+                self.note(|found| found.waiting.push(name.to_owned()));
             }
             return None;
         };
@@ -184,6 +213,30 @@ impl Finder<'_> {
             Err(e) => {
                 tracing::warn!(backup = name, error = %e, "a backup could not be taken over");
                 None
+            }
+        }
+    }
+
+    fn note(&self, note: impl FnOnce(&mut NotTaken)) {
+        note(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Finds out which backups in the bucket are others than the Backups of their names, which lie in another location. What is not known
+    /// yet is looked at, a part of it in each sync.
+    async fn look_at(&self, names: &BTreeSet<String>) {
+        let Self { context, store, location, .. } = *self;
+        let label = label_value(&location.metadata.name);
+        for name in context.locations.unknown_names(location, names, LOOKED_AT) {
+            let looked = async {
+                let backup = context.client.get::<Backup>(&name).await.ok()??;
+                let of = backup.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION);
+                // One that is being written, or has failed, is of this location.
+                let is_elsewhere = of.is_some_and(|of| *of != label) && backup.status.start_timestamp.is_some();
+                let record = if is_elsewhere { store.backup(&name).await.ok()? } else { return None };
+                Some(!is_record_of(&record, &backup))
+            };
+            if let Some(is_another) = looked.await {
+                context.locations.note_name(location, name, is_another);
             }
         }
     }
@@ -282,6 +335,58 @@ mod tests {
     use lifeboat_api::OwnerReference;
     use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
     use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+
+    #[tokio::test]
+    async fn what_is_not_taken_over_is_told_beside_the_location_and_by_one_event() {
+        let (_sandbox, cluster) = sandbox().await;
+        let bucket = Arc::new(Memory::default());
+        let context = context(cluster.clone(), Arc::new(OneBucket(bucket.clone())));
+        let began = |second| Some(Time::new(Timestamp::from_second(second).unwrap()));
+        let backup = |name: &str, second, phase| {
+            let mut backup = Backup::default();
+            (backup.metadata.name, backup.metadata.namespace) = (name.to_owned(), "velero".to_owned());
+            backup.status.start_timestamp = began(second);
+            backup.status.phase = Some(phase);
+            backup
+        };
+        for (record, phase) in [
+            (backup("of-another-location", 5, BackupPhase::Completed), BackupPhase::Completed),
+            (backup("copied-from-there", 5, BackupPhase::Completed), BackupPhase::Completed),
+            (backup("is-written-here", 5, BackupPhase::Completed), BackupPhase::InProgress),
+        ] {
+            let name = record.metadata.name.clone();
+            let location = if phase == BackupPhase::InProgress { "main" } else { "other" };
+            let second = if name == "of-another-location" { 7 } else { 5 };
+            let mut known = backup(&name, second, phase);
+            known.metadata.labels.insert(well_known::LABEL_STORAGE_LOCATION.into(), location.into());
+            context.client.create(&name, &known).await.unwrap().unwrap();
+            let bytes = serde_json::to_vec(&record).unwrap();
+            bucket.put(&BackupFile::Metadata.key(&name), bytes.into(), PutOptions::default()).await.unwrap();
+        }
+        let waits = backup("waits", 5, BackupPhase::WaitingForPluginOperations);
+        for (name, bytes) in [("waits", serde_json::to_vec(&waits).unwrap()), ("damaged", b"{".to_vec())] {
+            bucket.put(&BackupFile::Metadata.key(name), bytes.into(), PutOptions::default()).await.unwrap();
+        }
+        let mut location = BackupStorageLocation::default();
+        (location.metadata.name, location.metadata.namespace) = ("main".into(), "velero".into());
+        location.spec.provider = "aws".into();
+        let mut location = context.client.create("main", &location).await.unwrap().unwrap();
+        let names: Names =
+            Arc::new(["of-another-location", "copied-from-there", "is-written-here"].map(str::to_owned).into());
+        for _ in 0..2 {
+            let known = Known::of(&World::default(), &location, names.clone());
+            sync(&context, location.clone(), known).await.unwrap();
+            location = context.client.get("main").await.unwrap().unwrap();
+            let of = |name: &str| PassedNames::of(vec![name.to_owned()]);
+            let expected =
+                PassedOver { waiting: of("waits"), same_name: of("of-another-location"), damaged: of("damaged") };
+            assert_eq!(PassedOver::of(&location), expected);
+        }
+        let mut events = 0;
+        let types = lifeboat_object::ApiResource::new("", "v1", "events", "Event");
+        cluster.each_metadata(&types, Some("velero"), "", |_: ObjectMeta| events += 1).await.unwrap();
+        assert_eq!(events, 1);
+    }
 
     #[tokio::test]
     async fn what_is_taken_over_says_which_cluster_has_made_it() {

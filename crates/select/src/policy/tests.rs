@@ -108,10 +108,7 @@ fn what_makes_no_sense_in_a_document_is_told_at_once_with_its_place() {
         ),
         (
             "volumePolicies: [{action: {type: snapshot, parameters: {snapshotClass: [], more: 1}}}]",
-            &[
-                "volumePolicies[0]: snapshotClass must be a string (line 2)",
-                "volumePolicies[0]: the action snapshot has no parameter \"more\" (line 2)",
-            ],
+            &["volumePolicies[0]: snapshotClass must be a string (line 2)"],
         ),
         (
             "volumePolicies: [{action: {type: snapshot-native, parameters: {snapshotClass: a}}}, {action: {type: snapshot-csi, parameters: {dataMover: velero}}}]",
@@ -681,4 +678,21 @@ proptest! {
             }
         }}}}
     }
+}
+
+#[test]
+fn a_parameter_that_an_action_does_not_know_has_no_effect_which_is_a_warning() {
+    let text = "version: v1
+volumePolicies:
+- {action: {type: snapshot, parameters: {snapshotClass: a, more: 1}}}
+- {action: {type: skip, parameters: {why: old}}}
+- {action: {type: custom, parameters: {by: hand}}}";
+    let policies = ResourcePolicies::parse(text, PolicyUse::Backup).unwrap().from_source("ConfigMap velero/p");
+    assert_eq!(
+        policies.warnings(),
+        [
+            "ConfigMap velero/p: volumePolicies[0]: the action snapshot has no parameter \"more\", which has no effect (line 3)",
+            "ConfigMap velero/p: volumePolicies[1]: the action skip has no parameter \"why\", which has no effect (line 4)",
+        ]
+    );
 }

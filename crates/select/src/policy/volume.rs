@@ -161,18 +161,25 @@ struct Conditions {
     pvc_access_modes: Vec<String>,
 }
 
+/// What was found in a document.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// What makes no sense.
+    pub(super) problems: Vec<String>,
+    /// What has no effect.
+    pub(super) warnings: Vec<String>,
+}
+
 impl VolumePolicy {
-    pub(super) fn checked(
-        number: usize,
-        policy: Spanned<DocumentVolumePolicy>,
-        problems: &mut Vec<String>,
-    ) -> Option<Self> {
+    pub(super) fn checked(number: usize, policy: Spanned<DocumentVolumePolicy>, found: &mut Found) -> Option<Self> {
         let line = line(&policy);
         let DocumentVolumePolicy { conditions, action } = policy.value;
-        let mut wrong = Vec::new();
-        let conditions = conditions_of(conditions.unwrap_or_default(), &mut wrong);
-        let action = action_of(action, &mut wrong);
-        problems.extend(wrong.into_iter().map(|why| format!("volumePolicies[{number}]: {why}{line}")));
+        let mut own = Found::default();
+        let conditions = conditions_of(conditions.unwrap_or_default(), &mut own.problems);
+        let action = action_of(action, &mut own);
+        let told = |why| format!("volumePolicies[{number}]: {why}{line}");
+        found.problems.extend(own.problems.into_iter().map(told));
+        found.warnings.extend(own.warnings.into_iter().map(told));
         Some(Self { number: number + 1, source: Arc::default(), conditions, action: action? })
     }
 
@@ -275,7 +282,12 @@ fn is_csi(wanted: &Csi, facts: &VolumeFacts) -> bool {
     (wanted.driver.is_empty() || wanted.driver == *driver) && wanted.volume_attributes.iter().all(has)
 }
 
-fn action_of(action: DocumentAction, problems: &mut Vec<String>) -> Option<VolumeAction> {
+fn without_effect(action: &str, parameter: &str) -> String {
+    format!("the action {action} has no parameter {parameter:?}, which has no effect")
+}
+
+fn action_of(action: DocumentAction, found: &mut Found) -> Option<VolumeAction> {
+    let Found { problems, warnings } = found;
     let DocumentAction { kind, mut parameters } = action;
     let by = match kind.as_str() {
         "snapshot" => Some(SnapshotBy::Any),
@@ -303,7 +315,8 @@ fn action_of(action: DocumentAction, problems: &mut Vec<String>) -> Option<Volum
             None => problems.push("snapshotClass must be a string".to_owned()),
             Some(_) => {}
         }
-        problems.extend(parameters.keys().map(|key| format!("the action {kind} has no parameter {key:?}")));
+        // Velero accepts what it does not know.
+        warnings.extend(parameters.keys().map(|key| without_effect(&kind, key)));
         let (data_mover, snapshot_class) = (mover.flatten().unwrap_or_default(), class.flatten().unwrap_or_default());
         let unused = [
             ("dataMover", &data_mover, matches!(by, SnapshotBy::Csi | SnapshotBy::Native)),
@@ -315,6 +328,11 @@ fn action_of(action: DocumentAction, problems: &mut Vec<String>) -> Option<Volum
     }
     for key in ["dataMover", "snapshotClass"].into_iter().filter(|key| parameters.contains_key(*key)) {
         problems.push(format!("the parameter {key} is for snapshots only"));
+    }
+    if matches!(kind.as_str(), "skip" | "fs-backup") {
+        let known = ["dataMover", "snapshotClass"];
+        let unknown = parameters.keys().filter(|key| !known.contains(&key.as_str()));
+        warnings.extend(unknown.map(|key| without_effect(&kind, key)));
     }
     match kind.as_str() {
         "skip" => Some(VolumeAction::Skip),

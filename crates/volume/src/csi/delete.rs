@@ -208,7 +208,9 @@ impl ContentAction {
         match delete_by_content(&self.cluster, of, DELETED).await.map_err(failed)? {
             Deletion::Left(content) => Err(archived.not_deleted(&content)),
             Deletion::Done { was_seen } => {
-                if !was_seen && is_of_another_cluster(archived.backup) {
+                // Which cluster this is may not be known: then the marks of the backup say it.
+                let this = self.cluster.uid().await.unwrap_or_default();
+                if !was_seen && is_of_another_cluster(archived.backup, &this) {
                     self.groups.unproven().add(archived.content, archived.handle, not_seen_before());
                 }
                 Ok(())

@@ -74,11 +74,11 @@ impl ArchivedSnapshots {
     /// have been another backup's before, and an object that a restore makes has the name of its backup too. Without
     /// any UID in the archive the name has to do.
     pub(crate) fn is_own(&self, object: &Value, backup: &str) -> bool {
-        if label(object, LABEL_RESTORE_NAME).is_some() {
-            return false;
-        }
+        let is_restored = || label(object, LABEL_RESTORE_NAME).is_some();
         match label(object, LABEL_BACKUP_UID) {
+            // A restore takes the label off what it makes; the snapshot of a claim that was restored may have the restore's name all the same.
             Some(uid) => uid == self.backup_uid,
+            None if is_restored() => false,
             None if self.has_taken(object) => true,
             None => !self.tells_uids && has_name(object, backup),
         }
@@ -233,7 +233,9 @@ impl One<'_> {
         let content = match delete_by_content(cluster, of, DELETED).await.map_err(failed)? {
             Deletion::Left(content) => content,
             Deletion::Done { was_seen } => {
-                if !was_seen && is_of_another_cluster(self.backup) {
+                // Which cluster this is may not be known: then the marks of the backup say it.
+                let this = cluster.uid().await.unwrap_or_default();
+                if !was_seen && is_of_another_cluster(self.backup, &this) {
                     self.all.unproven.add(self.content, &self.group.handle, not_seen_before());
                 }
                 return Ok(());

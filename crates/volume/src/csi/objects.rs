@@ -2,7 +2,7 @@
 
 use crate::class::SnapshotClass;
 use crate::facts::Claim;
-use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
+use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_RESTORE_NAME};
 use lifeboat_api::{Backup, label_value};
 use lifeboat_object::{ApiResource, Catalog, GroupResource};
 use serde_json::{Value, json};
@@ -92,6 +92,8 @@ pub(crate) fn name_of(backup_uid: &str, claim: &Claim) -> String {
 /// The VolumeSnapshot of a claim (backup.md 3.2, step 6). Unlike Velero's it says by its labels which Backup it is of.
 pub(crate) fn snapshot_of(backup: &Backup, claim: &Claim, class: &SnapshotClass, types: &SnapshotTypes) -> Value {
     let mut labels = claim.labels.clone();
+    // No restore has made the snapshot, though one may have made the claim.
+    labels.remove(LABEL_RESTORE_NAME);
     labels.insert(LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name));
     labels.insert(LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
     json!({
@@ -115,6 +117,26 @@ mod tests {
     fn claim(name: &str, uid: &str) -> Claim {
         let key = ClaimKey { namespace: "n".into(), name: name.into() };
         Claim { key, uid: uid.into(), ..Claim::default() }
+    }
+
+    #[test]
+    fn a_snapshot_of_a_claim_that_was_restored_is_none_that_a_restore_has_made() {
+        let mut restored = claim("c", "1");
+        restored.labels = [(LABEL_RESTORE_NAME, "r"), (LABEL_BACKUP_NAME, "before"), ("app", "shop")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+        let mut backup = Backup::default();
+        (backup.metadata.name, backup.metadata.uid) = ("b".into(), "u".into());
+        let of = |name: &str, kind: &str| Arc::new(ApiResource::new(SNAPSHOT_API, "v1", name, kind));
+        let types = SnapshotTypes {
+            snapshots: of("volumesnapshots", "VolumeSnapshot"),
+            contents: of("volumesnapshotcontents", "VolumeSnapshotContent"),
+            classes: of("volumesnapshotclasses", "VolumeSnapshotClass"),
+            groups: None,
+        };
+        let snapshot = snapshot_of(&backup, &restored, &SnapshotClass::default(), &types);
+        let expected = json!({"app": "shop", LABEL_BACKUP_NAME: "b", LABEL_BACKUP_UID: "u"});
+        assert_eq!(snapshot["metadata"]["labels"], expected);
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn a_csi_claim_of_a_running_pod_has_the_outcome_of_veleros_table() {
         for (snapshots, moves) in [(true, false), (true, true), (false, false), (false, true)] {
             let flags = Flags { fs_backup_by_default: fs_default, snapshots, moves_data: moves, ..flags() };
             let taken = match moves {
-                true => Way::MovedCsiSnapshot { class: String::new(), data_mover: String::new() },
+                true => Way::MovedCsiSnapshot { class: String::new(), data_mover: String::new(), group: None },
                 false => snapshot(),
             };
             for (action, expected) in [
@@ -124,7 +124,7 @@ fn the_first_rule_that_matches_decides_and_is_named() {
 
 #[test]
 fn the_finer_snapshots_are_taken_in_their_way_or_not_at_all() {
-    let moved = |mover: &str| Way::MovedCsiSnapshot { class: String::new(), data_mover: mover.into() };
+    let moved = |mover: &str| Way::MovedCsiSnapshot { class: String::new(), data_mover: mover.into(), group: None };
     let moving = Flags { moves_data: true, data_mover: "other".into(), ..flags() };
     let native = Flags { native: true, ..flags() };
     let off = Flags { csi: false, ..flags() };

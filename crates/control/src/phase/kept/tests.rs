@@ -49,7 +49,12 @@ fn of_cluster(uid: Option<&str>, mut backup: Backup) -> Backup {
 }
 
 fn members(backups: &[Backup]) -> Vec<Member<'_>> {
-    let member = |backup| Member { backup, deletion_is_asked: false, is_readable: true };
+    let member = |backup| Member {
+        backup,
+        deletion_is_asked: false,
+        is_readable: true,
+        is_own: !lifeboat_api::is_of_another_cluster(backup, ""),
+    };
     backups.iter().map(member).collect()
 }
 
@@ -238,9 +243,9 @@ fn the_rules_are_written_beside_what_they_keep() {
     let other = noted(b, r#"{"keepDaily":3}"#);
     let expected = [None, Some((note, false)), None, None];
     assert_eq!(told(&[a, other, noted(c, RULES), d]), expected);
-    let marker = marker(&schedule, &TimeZone::UTC).unwrap();
-    assert!(noted(on(20), RULES).metadata.annotations[well_known::ANNOTATION_KEPT_BY].contains(&marker));
-    assert_eq!(marker, r#""rules":{"keepDaily":2},"zone":"UTC","shrinkThreshold":50"#);
+    let text = rules_text(&schedule, &TimeZone::UTC).unwrap();
+    assert!(noted(on(20), RULES).metadata.annotations[well_known::ANNOTATION_KEPT_BY].contains(&text));
+    assert_eq!(text, r#""rules":{"keepDaily":2},"zone":"UTC","shrinkThreshold":50"#);
 }
 
 #[test]

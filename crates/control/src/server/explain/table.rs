@@ -109,6 +109,8 @@ fn every_reason_to_wait_has_its_word() {
         (Reason::ReadBy(named("r")), "ReadByRestore"),
         (Reason::Unrecorded(Obstacle::ReadOnly("l".into())), "Unrecorded"),
         (Reason::GoesElsewhere("u".into()), "OtherCluster"),
+        (Reason::Restored(named("r")), "ReadByRestore"),
+        (Reason::NeededByClaims { claims: "n/c".into(), way_out: "use it".into() }, "NeededByClaims"),
     ] {
         assert_eq!(codes::of_wait(&why), expected, "{why:?}");
     }

@@ -115,6 +115,7 @@ mod tests {
     use super::super::{Memory, Step, View, Work, plan};
     use super::*;
     use crate::phase::restore::FINALIZER;
+    use crate::phase::writable::note_writable;
     use crate::stub::{named, options};
     use crate::work::Unfinished;
     use crate::world::Left;
@@ -134,8 +135,7 @@ mod tests {
         location.metadata.name = name.into();
         location.spec.default = name == "hangs";
         location.status.phase = Some(BackupStorageLocationPhase::Available);
-        let since = ("lifeboat.io/writable-since".to_owned(), "1969-12-31T00:00:00Z".to_owned());
-        location.metadata.annotations = [since].into();
+        note_writable(&mut location, "1969-12-31T00:00:00Z".parse().unwrap());
         for n in 0..count {
             let mut backup = |what: &str, phase| {
                 let mut backup = Backup::default();

@@ -1,12 +1,12 @@
 //! Backups and restores: whose turn it is, and what each needs.
 
 use super::{Key, Planner, Reason, SETTLED, Step, Subject};
+use crate::member::location_in;
 use crate::options::Controller;
 use crate::phase::location::NoLocation;
 use crate::phase::queue::{Blocked, Move, NoTurn, Standing, Turns, turns};
 use crate::phase::{self, Decision};
 use crate::work::backup::Target;
-use crate::work::deletion::location_in;
 use crate::work::restore::{Origin, Source};
 use crate::world::Meta;
 use jiff::Timestamp;

@@ -31,7 +31,9 @@ impl Runs for Of<'_> {
 
     fn newest(&self, until: Timestamp) -> Option<Timestamp> {
         let label = self.schedule.label();
-        let is_own = |backup: &&Backup| backup.schedule_label() == Some(&*label) && !is_of_another_cluster(backup);
+        let is_own = |backup: &&Backup| {
+            backup.schedule_label() == Some(&*label) && !is_of_another_cluster(backup, &self.world.cluster)
+        };
         let own = self.world.backups.beside(self.schedule).filter(is_own);
         let made = own.filter_map(|backup| backup.metadata.creation_timestamp.map(Time::timestamp));
         made.filter(|made| *made <= until).max()

@@ -1,6 +1,7 @@
 //! What a look at a whole world comes to: slots, exclusion, failures and defaults together.
 
 use super::*;
+use crate::phase::writable::note_writable;
 use crate::phase::{ANNOTATION_ATTEMPT, restore::FINALIZER};
 use crate::server::words::{does, waits_for};
 use crate::stub::{named, options};
@@ -43,13 +44,17 @@ impl Scene {
         if status["phase"] == "InProgress" {
             metadata["annotations"] = json!({ANNOTATION_ATTEMPT: "1"});
         }
-        if kind == Kind::BackupStorageLocation {
-            metadata["annotations"] = json!({"lifeboat.io/writable-since": "2026-11-22T10:59:00Z"});
-        }
         if kind == Kind::Restore {
             metadata["finalizers"] = json!([FINALIZER]);
         }
-        let object = json!({"apiVersion": "velero.io/v1", "kind": kind.word(), "metadata": metadata, "spec": spec, "status": status});
+        let mut object = json!({"apiVersion": "velero.io/v1", "kind": kind.word(), "metadata": metadata, "spec": spec, "status": status});
+        if kind == Kind::BackupStorageLocation {
+            let of: Option<BackupStorageLocation> = serde_json::from_value(object.clone()).ok();
+            if let Some(mut location) = of {
+                note_writable(&mut location, "2026-11-22T10:59:00Z".parse().unwrap());
+                object["metadata"]["annotations"] = json!(location.metadata.annotations);
+            }
+        }
         self.world.see(Change { kind, what: Seen::Applied(object.to_string().into()) });
         if kind == Kind::BackupStorageLocation
             && let Some(location) = self.world.locations.get(key)

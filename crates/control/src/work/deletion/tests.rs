@@ -352,3 +352,76 @@ fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
         assert_eq!(why(&request, &target).as_deref(), expected);
     }
 }
+
+#[tokio::test]
+async fn a_deletion_waits_for_a_claim_while_its_snapshot_is_there_and_thirty_days_at_most() {
+    let (sandbox, cluster) = sandbox().await;
+    let definition = serde_json::json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "volumesnapshots.snapshot.storage.k8s.io"},
+        "spec": {"group": "snapshot.storage.k8s.io", "scope": "Namespaced",
+            "names": {"plural": "volumesnapshots", "singular": "volumesnapshot", "kind": "VolumeSnapshot", "listKind": "VolumeSnapshotList"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
+    });
+    let source = serde_json::json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"});
+    let claim = serde_json::json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"namespace": "velero", "name": "data", "labels": {"velero.io/restore-name": "r", "velero.io/backup-name": "b"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "dataSource": source},
+        "status": {"phase": "Pending"},
+    });
+    let snapshot = serde_json::json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": {"namespace": "velero", "name": "s"}, "spec": {"source": {"volumeSnapshotContentName": "c"}},
+    });
+    sandbox.apply(vec![definition, claim, snapshot]).await.unwrap();
+    let mut context = context(cluster.clone(), Arc::new(OneBucket(Arc::new(Memory::default()))));
+    let mut backup = begun("", 5);
+    backup.metadata.namespace = "velero".into();
+    backup.status.phase = Some(BackupPhase::Completed);
+    let backup = context.client.create("b", &backup).await.unwrap().unwrap();
+    let mut request = DeleteBackupRequest::default();
+    (request.metadata.name, request.metadata.namespace) = ("d".into(), "velero".into());
+    request.spec.backup_name = "b".into();
+    let waits = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
+    request.metadata.annotations = [waits].into();
+    context.client.create("d", &request).await.unwrap().unwrap();
+    let mut location = BackupStorageLocation::default();
+    location.spec.provider = "aws".into();
+    location.status.phase = Some(BackupStorageLocationPhase::Available);
+    let target = || Target {
+        backup: Some((backup.clone(), Ok(location.clone()))),
+        restores: vec![],
+        readers: vec![],
+        others: vec![],
+        failed: vec![],
+        now: NOW,
+    };
+    let known = || async { context.client.get::<DeleteBackupRequest>("d").await.unwrap().unwrap() };
+    let said = |request: &DeleteBackupRequest| claims_waited_for(request).map(str::to_owned);
+    for _ in 0..2 {
+        let waits = delete(&context, known().await, target()).await;
+        assert!(matches!(waits, Err(Unfinished::NotYet(_))), "{waits:?}");
+        assert_eq!(said(&known().await).as_deref(), Some("velero/data"));
+    }
+    let mut events = 0;
+    let types = lifeboat_object::ApiResource::new("", "v1", "events", "Event");
+    cluster.each_metadata(&types, Some("velero"), "", |_: lifeboat_api::ObjectMeta| events += 1).await.unwrap();
+    assert_eq!(events, 1, "it is told once");
+    assert!(context.client.get::<Backup>("b").await.unwrap().is_some());
+    // Thirty days are over when both clocks say so.
+    let mut old = known().await;
+    old.metadata.creation_timestamp = Some(Time::new("2020-01-01T00:00:00Z".parse().unwrap()));
+    let early = delete(&context, old.clone(), target()).await;
+    assert!(matches!(early, Err(Unfinished::NotYet(_))), "the clock of the server lags: {early:?}");
+    context.env.clock = crate::options::ServerClock(Arc::new(|| "2090-01-01T00:00:00Z".parse().unwrap()));
+    let mut young = old.clone();
+    young.metadata.creation_timestamp = Some(Time::new("2080-01-01T00:00:00Z".parse().unwrap()));
+    let ahead = delete(&context, young, target()).await;
+    assert!(matches!(ahead, Err(Unfinished::NotYet(_))), "the clock of the server is ahead: {ahead:?}");
+    delete(&context, old, target()).await.unwrap();
+    let left = context.client.get::<Backup>("b").await.unwrap();
+    let request = context.client.get::<DeleteBackupRequest>("d").await.unwrap();
+    assert!(left.is_none(), "{:?}", request.map(|request| request.status));
+}

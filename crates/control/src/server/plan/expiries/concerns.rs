@@ -48,7 +48,7 @@ impl<'a> Concerns<'a> {
         now: Timestamp,
     ) -> Option<String> {
         source_cluster(backup)?;
-        let sightings = self.sightings.get_or_init(|| self.world.backups.iter().collect());
+        let sightings = self.sightings.get_or_init(|| Sightings::of(self.world.backups.iter(), &self.world.cluster));
         sightings.expires_elsewhere(backup, location, now).map(str::to_owned)
     }
 }

@@ -2,14 +2,14 @@
 //! Rules are followed when the first backup of the schedule is looked at.
 
 use super::concerns::Concerns;
+use crate::member::member_in;
 use crate::options::Options;
 use crate::phase::expiry::Note;
 use crate::phase::hold::Hold;
 use crate::phase::keep::Keeper;
-use crate::phase::kept::{Kept, Member, Standing, keepers, marker};
+use crate::phase::kept::{Kept, Standing, keepers, rules_text};
 use crate::phase::kept_by::schedule_label;
-use crate::phase::location::is_readable;
-use crate::work::deletion::location_in;
+use crate::phase::member::Member;
 use crate::world::{Unreadable, World};
 use jiff::Timestamp;
 use lifeboat_api::{Backup, Schedule, label_value, well_known};
@@ -28,8 +28,8 @@ pub(super) struct Keepers<'a> {
 /// A schedule with rules, here or in its backups.
 struct Ruled<'a> {
     standing: Option<Found<'a>>,
-    /// What a backup says that says the rules of the schedule.
-    marker: Option<String>,
+    /// The text in a backup that says the rules of the schedule.
+    rules_text: Option<String>,
     kept: OnceCell<Kept>,
 }
 
@@ -41,11 +41,11 @@ enum Found<'a> {
 
 impl<'a> Ruled<'a> {
     fn of(standing: Option<Found<'a>>, options: &Options) -> Self {
-        let marker = match &standing {
-            Some(Found::Readable(schedule)) => marker(schedule, &options.zone),
+        let rules_text = match &standing {
+            Some(Found::Readable(schedule)) => rules_text(schedule, &options.zone),
             _ => None,
         };
-        Self { standing, marker, kept: OnceCell::new() }
+        Self { standing, rules_text, kept: OnceCell::new() }
     }
 }
 
@@ -96,9 +96,9 @@ impl<'a> Keepers<'a> {
     /// Whether the rules of the schedule are to be written beside a backup at once. Of those that say them this is known without looking
     /// at the others.
     pub(super) fn is_to_be_noted(&self, backup: &Backup) -> bool {
-        let marker = self.ruled(backup).and_then(|ruled| ruled.marker.as_ref());
+        let rules = self.ruled(backup).and_then(|ruled| ruled.rules_text.as_ref());
         let said = || backup.metadata.annotations.get(well_known::ANNOTATION_KEPT_BY);
-        marker.is_some_and(|marker| !said().is_some_and(|said| said.contains(marker)))
+        rules.is_some_and(|rules| !said().is_some_and(|said| said.contains(rules)))
             && self.note(backup).is_some_and(|note| note.at_once)
     }
 
@@ -119,11 +119,7 @@ impl<'a> Keepers<'a> {
         let label = schedule_label(of);
         let default = self.options.default_location.as_deref();
         let own = self.world.backups.beside(of).filter(|backup| schedule_label(backup) == label);
-        let own = own.map(|backup| Member {
-            backup,
-            deletion_is_asked: self.concerns.requests_for(backup).is_open,
-            is_readable: location_in(self.world, backup, default).is_ok_and(is_readable),
-        });
+        let own = own.map(|backup| member_in(self.world, backup, self.concerns.requests_for(backup), default));
         let own: Vec<Member<'_>> = own.collect();
         let standing = match ruled.standing {
             Some(Found::Readable(schedule)) => Standing::Here(schedule),

@@ -16,6 +16,7 @@ impl Play {
     pub(super) fn check_fates(&self, plan: &Plan) {
         let (world, now) = (&self.world, self.now().0);
         let mut lists = Lists {
+            cluster: world.cluster.clone(),
             backups: world.backups.iter().cloned().collect(),
             schedules: world.schedules.iter().cloned().collect(),
             requests: world.delete_requests.iter().cloned().collect(),

@@ -10,6 +10,7 @@ use crate::phase::kept::rules_of;
 use crate::phase::retention::Candidate;
 use crate::phase::retention::tests::naive;
 use crate::phase::schedule::{Run, Step as S, run_name};
+use crate::phase::writable::note_writable;
 use crate::phase::{hold, kept_by};
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, KeptBy, Retention};
@@ -74,8 +75,7 @@ impl Keeping {
         };
         let mut location = BackupStorageLocation { metadata: meta("l0".into(), 0, false), ..Default::default() };
         location.status.phase = Some(BackupStorageLocationPhase::Available);
-        let since = (well_known::ANNOTATION_WRITABLE_SINCE.to_owned(), Time::new(Timestamp::UNIX_EPOCH).to_string());
-        location.metadata.annotations = [since].into();
+        note_writable(&mut location, Timestamp::UNIX_EPOCH);
         location.status.last_validation_time = Some(Time::new(play.now));
         location.spec.validation_frequency = Some(lifeboat_api::Duration::ZERO);
         play.world.locations.put(location);

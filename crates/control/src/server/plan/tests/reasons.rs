@@ -63,7 +63,9 @@ impl Play {
             Reason::ReadBy(restore) | Reason::Restored(restore) => {
                 self.world.restores.get(restore).is_some_and(|restore| !crate::phase::restore::has_ended(restore))
             }
-            Reason::Blocked(_) | Reason::Unrecorded(_) | Reason::GoesElsewhere(_) => true,
+            Reason::Blocked(_) | Reason::Unrecorded(_) | Reason::GoesElsewhere(_) | Reason::NeededByClaims { .. } => {
+                true
+            }
             Reason::KeptBy(by) => !by.is_empty(),
             Reason::Disabled(_) | Reason::Unreadable(_) => false,
         };

@@ -79,7 +79,7 @@ impl Site {
 
     /// An empty cluster with the location, which may be written.
     pub(super) fn install(&mut self, now: Timestamp) {
-        self.world = World::default();
+        self.world = World { cluster: self.actor.cluster.clone(), ..World::default() };
         let mut location = BackupStorageLocation { metadata: meta(MAIN.into(), 0, false), ..Default::default() };
         location.spec.default = true;
         location.spec.backup_sync_period = Some(lifeboat_api::Duration::from_secs(20 * 3600));
@@ -134,6 +134,7 @@ impl Site {
             backups: world.backups.iter().cloned().collect(),
             schedules: world.schedules.iter().cloned().collect(),
             locations: world.locations.iter().cloned().collect(),
+            cluster: world.cluster.clone(),
             ..Lists::default()
         };
         let found = fates(&lists, &TimeZone::UTC, clock).into_iter().find(|fate| fate.backup.metadata.name == name);
@@ -338,7 +339,7 @@ impl Site {
         if self.out_of_reach > now {
             return End::Failed("the bucket is away");
         }
-        let is_own = !is_of_another_cluster(&backup);
+        let is_own = !is_of_another_cluster(&backup, &self.actor.cluster);
         let end = backup.status.expiration.unwrap().timestamp();
         let Some((record, _)) = shared.bucket.get_mut(&name) else { return self.without_record(backup, step) };
         let recorded = record.status.expiration.unwrap().timestamp();

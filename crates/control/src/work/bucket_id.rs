@@ -1,7 +1,7 @@
 //! Which bucket the directory of a location is.
 
 use lifeboat_api::{BackupStorageLocation, well_known};
-use lifeboat_bucket::{BlobStore, BucketError, ListOptions, MARKER, put_marker, read_marker, refusal_of_marker};
+use lifeboat_bucket::{BlobStore, BucketError, BucketNotes, ListOptions, MARKER, put_marker, read_marker};
 use lifeboat_object::first_names;
 
 /// The bucket that the directory of a location was when it was seen before.
@@ -18,8 +18,13 @@ pub(super) async fn check(location: &BackupStorageLocation, bucket: &dyn BlobSto
         return Ok(());
     }
     let found = read_marker(bucket).await.map_err(|e| e.to_string())?;
-    let forget = format!("take the annotation {} off the location", well_known::ANNOTATION_BUCKET_ID);
-    match refusal_of_marker(known(location), found.as_deref(), &forget) {
+    let (annotation, known) = (well_known::ANNOTATION_BUCKET_ID, known(location));
+    let add = format!(
+        "set the annotation {annotation} of the location to {}",
+        known.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+    );
+    let notes = BucketNotes { known, forget: format!("take the annotation {annotation} off the location"), add };
+    match notes.refusal(found.as_deref()) {
         Some(why) => Err(format!("{}: {why}", bucket.describe())),
         None => Ok(()),
     }

@@ -1,0 +1,27 @@
+//! A backup of a schedule among the others of it: is it one that rules count?
+
+use super::facts::is_good;
+use lifeboat_api::Backup;
+
+/// A backup of a schedule, and what of the rest decides whether rules keep it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member<'b> {
+    pub(crate) backup: &'b Backup,
+    /// Tells that there is a request to delete it.
+    pub(crate) deletion_is_asked: bool,
+    /// Tells that its location can be read: otherwise nobody knows that it is there still.
+    pub(crate) is_readable: bool,
+    /// Tells that this cluster has made it, as far as is known.
+    pub(crate) is_own: bool,
+}
+
+impl Member<'_> {
+    /// Tells whether it could be restored, and will be there.
+    pub(crate) fn is_good(&self) -> bool {
+        self.is_readable && is_good(self.backup, self.deletion_is_asked)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.backup.metadata.name
+    }
+}
