@@ -2,7 +2,6 @@
 
 use crate::{ObjectMeta, Retention, Time, well_known};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// What the annotation [`well_known::ANNOTATION_KEPT_BY`] says. Fields of later versions are lost when a server of ours writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,12 +48,14 @@ impl KeptBy {
     /// Why it cannot be followed. A rule that is not known is an error: what it was meant to keep would go.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: String| format!("invalid annotation {}: {why}", well_known::ANNOTATION_KEPT_BY);
-        let value: Value = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
-        let Value::Object(mut fields) = value else { return Err(wrong("it is no JSON object".to_owned())) };
-        let rules = fields.remove("rules").filter(|rules| !rules.is_null());
-        let mut found: Self = serde_json::from_value(Value::Object(fields)).map_err(|e| wrong(e.to_string()))?;
-        found.rules = rules.map(Retention::read).transpose().map_err(wrong)?;
-        Ok(found)
+        if !text.trim_start().starts_with('{') {
+            return Err(wrong("it is no JSON object".to_owned()));
+        }
+        let found: Self = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
+        match found.rules.as_ref().and_then(Retention::refusal_of_all) {
+            Some(why) => Err(wrong(why)),
+            None => Ok(found),
+        }
     }
 
     /// The value of the annotation.
@@ -102,7 +103,8 @@ mod tests {
     fn what_cannot_be_followed_is_said() {
         for (text, expected) in [
             ("7", "it is no JSON object"),
-            ("{}", "missing field `schedule`"),
+            ("{}", "missing field `schedule` at line 1 column 2"),
+            ("[\"s\"]", "it is no JSON object"),
             (
                 r#"{"schedule":"s","rules":{"keepDays":7}}"#,
                 "keepDays is not known, only keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly",

@@ -46,25 +46,28 @@ impl Retention {
         Some(format!("invalid retention: {name} is {number}, and must not be negative"))
     }
 
+    /// Why it cannot be followed, of one of which all must be known. A name that is not known is an error: what it was meant to keep
+    /// would go.
+    pub(crate) fn refusal_of_all(&self) -> Option<String> {
+        let unknown = self.other.keys().next().map(|name| {
+            let names = self.numbers().map(|(name, _)| name);
+            format!("{name} is not known, only {}", names.join(", "))
+        });
+        unknown.or_else(|| self.refusal())
+    }
+
     /// Reads the JSON of the annotation.
     ///
     /// # Errors
-    /// Why it cannot be followed. A name that is not known is an error: what it was meant to keep would go.
+    /// Why it cannot be followed.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: String| format!("invalid annotation {}: {why}", well_known::ANNOTATION_RETENTION);
         let value: Value = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
-        Self::read(value).map_err(wrong)
-    }
-
-    /// Reads JSON, of which all must be known.
-    pub(crate) fn read(value: Value) -> Result<Self, String> {
-        let Value::Object(given) = &value else { return Err("it is no JSON object".to_owned()) };
-        let names = Self::default().numbers().map(|(name, _)| name);
-        if let Some(unknown) = given.keys().find(|name| !names.contains(&name.as_str())) {
-            return Err(format!("{unknown} is not known, only {}", names.join(", ")));
+        if !value.is_object() {
+            return Err(wrong("it is no JSON object".to_owned()));
         }
-        let rules: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
-        rules.refusal().map_or(Ok(rules), Err)
+        let rules: Self = serde_json::from_value(value).map_err(|e| wrong(e.to_string()))?;
+        rules.refusal_of_all().map(wrong).map_or(Ok(rules), Err)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::phase::facts::deletion_has_begun;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, DEFAULT_SHRINK_THRESHOLD, KeptBy, Retention, Schedule};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What keeps a backup at this time: its hold, then the rules that `kept` knows. What is half gone is not kept any more.
@@ -66,6 +67,32 @@ impl<'s> Standing<'s> {
     }
 }
 
+/// A member, and what its object says of rules, which is read once at most.
+struct Read<'b> {
+    backup: &'b Backup,
+    is_good: bool,
+    said: OnceCell<Option<Result<KeptBy, String>>>,
+}
+
+impl<'b> Read<'b> {
+    fn of(member: &Member<'b>) -> Self {
+        Self { backup: member.backup, is_good: member.is_good(), said: OnceCell::new() }
+    }
+
+    fn name(&self) -> &'b str {
+        &self.backup.metadata.name
+    }
+
+    fn said(&self) -> Option<&Result<KeptBy, String>> {
+        self.said.get_or_init(|| KeptBy::of(&self.backup.metadata)).as_ref()
+    }
+
+    /// What it says, when that can be followed.
+    fn record(&self) -> Option<&KeptBy> {
+        self.said()?.as_ref().ok()
+    }
+}
+
 /// Rules that can be followed.
 #[derive(Clone, Debug)]
 struct Rules {
@@ -78,11 +105,11 @@ struct Rules {
 
 impl Rules {
     /// Those of a record; `zone` is that of the server.
-    fn of(record: KeptBy, zone: &TimeZone) -> Option<Self> {
-        let named = record.zone.and_then(|name| TimeZone::get(&name).ok());
+    fn of(record: &KeptBy, zone: &TimeZone) -> Option<Self> {
+        let named = record.zone.as_ref().and_then(|name| TimeZone::get(name).ok());
         Some(Self {
-            schedule: record.schedule,
-            retention: record.rules?,
+            schedule: record.schedule.clone(),
+            retention: record.rules.clone()?,
             zone: named.unwrap_or_else(|| zone.clone()),
             shrink_threshold: record.shrink_threshold.unwrap_or(DEFAULT_SHRINK_THRESHOLD),
         })
@@ -101,12 +128,12 @@ impl Rules {
 
     /// Which of these they keep. Backups that have lost their objects are counted by themselves: they take no place of the others, and
     /// none of them is the last good one.
-    fn keep(&self, members: &[Member<'_>]) -> Vec<(String, Vec<Rule>)> {
-        let mut good: Vec<&Member<'_>> = members.iter().filter(|member| member.is_good()).collect();
+    fn keep<'b>(&self, members: impl Iterator<Item = &'b Read<'b>>) -> Vec<(String, Vec<Rule>)> {
+        let mut good: Vec<&Read<'_>> = members.filter(|member| member.is_good).collect();
         good.sort_by_cached_key(|member| place(&self.schedule, member));
         let lost = losses(good.iter().map(|member| member.backup), self.shrink_threshold);
         let (shrunken, full): (Vec<_>, Vec<_>) = good.into_iter().partition(|member| lost.contains_key(member.name()));
-        let of = |members: &[&Member<'_>]| {
+        let of = |members: &[&Read<'_>]| {
             let candidates: Vec<Candidate> = members.iter().map(|member| candidate(&self.schedule, member)).collect();
             let by_rules = kept(&self.retention, &self.zone, &candidates);
             candidates.into_iter().map(|candidate| candidate.name).zip(by_rules).collect::<Vec<_>>()
@@ -119,15 +146,14 @@ impl Rules {
     }
 }
 
-fn candidate(schedule: &str, member: &Member<'_>) -> Candidate {
+fn candidate(schedule: &str, member: &Read<'_>) -> Candidate {
     let (stands_for, name) = place(schedule, member);
-    Candidate { name: name.to_owned(), stands_for, is_good: member.is_good() }
+    Candidate { name: name.to_owned(), stands_for, is_good: member.is_good }
 }
 
 /// The place of a backup among those of its schedule.
-fn place<'m>(schedule: &str, member: &Member<'m>) -> (Timestamp, &'m str) {
-    let name = &member.backup.metadata.name;
-    (stands_for(schedule, member.backup).unwrap_or(Timestamp::MIN), name)
+fn place<'b>(schedule: &str, member: &Read<'b>) -> (Timestamp, &'b str) {
+    (stands_for(schedule, member.backup).unwrap_or(Timestamp::MIN), member.name())
 }
 
 /// The cluster that has made a backup.
@@ -163,9 +189,9 @@ impl Kept {
         let rules = standing.rules(zone);
         let note = rules.as_ref().and_then(|rules| rules.as_ref().ok()).map(Rules::note);
         let mut kept = Self { keepers: BTreeMap::new(), note, own: BTreeSet::new(), newest: None };
-        let mut groups: BTreeMap<Source<'_>, Vec<Member<'_>>> = BTreeMap::new();
+        let mut groups: BTreeMap<Source<'_>, Vec<Read<'_>>> = BTreeMap::new();
         for member in members.iter().filter(|member| !is_released(&member.backup.metadata)) {
-            groups.entry(Source::of(member)).or_default().push(*member);
+            groups.entry(Source::of(member)).or_default().push(Read::of(member));
         }
         for (source, group) in groups {
             let record = if source == Source::This && rules.is_some() { None } else { newest_record(standing, &group) };
@@ -182,8 +208,8 @@ impl Kept {
         kept
     }
 
-    fn by_schedule(&mut self, rules: &Rules, source: Source<'_>, group: &[Member<'_>]) {
-        for (name, by) in rules.keep(group) {
+    fn by_schedule(&mut self, rules: &Rules, source: Source<'_>, group: &[Read<'_>]) {
+        for (name, by) in rules.keep(group.iter()) {
             if source == Source::This && by.contains(&Rule::LastGood) {
                 self.newest = Some(name.clone());
             }
@@ -199,9 +225,9 @@ impl Kept {
     fn as_recorded(
         &mut self,
         standing: Standing<'_>,
-        (newest, record, source): (Member<'_>, KeptBy, Source<'_>),
+        (newest, record, source): (&Read<'_>, &KeptBy, Source<'_>),
         zone: &TimeZone,
-        group: &[Member<'_>],
+        group: &[Read<'_>],
     ) {
         let absence = match (source, standing) {
             (Source::Other(cluster), _) => Absence::OfCluster(cluster.unwrap_or(&record.cluster).to_owned()),
@@ -210,11 +236,11 @@ impl Kept {
         };
         let Some(rules) = Rules::of(record, zone) else { return };
         let schedule = rules.schedule.clone();
-        let until = place(&schedule, &newest);
-        let own: Vec<Member<'_>> = group.iter().filter(|member| place(&schedule, member) <= until).copied().collect();
+        let until = place(&schedule, newest);
+        let own = group.iter().filter(|member| place(&schedule, member) <= until);
         let all = Rules { retention: Retention::default(), ..rules.clone() };
         let mut by_name: BTreeMap<String, BTreeSet<Rule>> = BTreeMap::new();
-        for (name, by) in rules.keep(&own).into_iter().chain(all.keep(group)) {
+        for (name, by) in rules.keep(own).into_iter().chain(all.keep(group.iter())) {
             by_name.entry(name).or_default().extend(by);
         }
         for (name, by) in by_name {
@@ -224,18 +250,18 @@ impl Kept {
     }
 
     /// Rules that cannot be followed keep all good backups.
-    fn as_wrong(&mut self, schedule: &str, why: &str, group: &[Member<'_>]) {
-        for member in group.iter().filter(|member| member.is_good()) {
+    fn as_wrong(&mut self, schedule: &str, why: &str, group: &[Read<'_>]) {
+        for member in group.iter().filter(|member| member.is_good) {
             let keeper = Keeper::WrongRules { schedule: schedule.to_owned(), why: why.to_owned() };
             self.keepers.insert(member.name().to_owned(), keeper);
         }
     }
 
     /// A good backup whose own record cannot be followed stays, until somebody mends or releases it.
-    fn as_unreadable(&mut self, schedule: &str, group: &[Member<'_>]) {
-        for member in group.iter().filter(|member| member.is_good()) {
-            if let Some(Err(why)) = KeptBy::of(&member.backup.metadata) {
-                let keeper = || Keeper::WrongRules { schedule: schedule.to_owned(), why };
+    fn as_unreadable(&mut self, schedule: &str, group: &[Read<'_>]) {
+        for member in group.iter().filter(|member| member.is_good) {
+            if let Some(Err(why)) = member.said() {
+                let keeper = || Keeper::WrongRules { schedule: schedule.to_owned(), why: why.clone() };
                 self.keepers.entry(member.name().to_owned()).or_insert_with(keeper);
             }
         }
@@ -261,18 +287,12 @@ impl Kept {
 
 /// What the newest record of these backups says, and the newest of those that have one. The good ones go first: these are told when rules
 /// change.
-fn newest_record<'b>(standing: Standing<'_>, group: &[Member<'b>]) -> Option<(Member<'b>, KeptBy)> {
-    let of = |member: &Member<'b>| {
-        let record = KeptBy::of(&member.backup.metadata)?.ok().filter(|record| record.rules.is_some())?;
-        Some((*member, record))
-    };
-    let records: Vec<(Member<'b>, KeptBy)> = group.iter().filter_map(of).collect();
-    let place = |member: &Member<'b>| {
-        let (stands_for, name) = place(standing.name(), member);
-        (stands_for, name.to_owned())
-    };
-    let newest = records.iter().max_by_key(|(member, _)| (member.is_good(), place(member)))?.0;
-    let (_, record) = records.into_iter().max_by_key(|(m, record)| (m.is_good(), record.since, place(m)))?;
+fn newest_record<'g, 'b>(standing: Standing<'_>, group: &'g [Read<'b>]) -> Option<(&'g Read<'b>, &'g KeptBy)> {
+    let of = |member: &'g Read<'b>| Some((member, member.record().filter(|record| record.rules.is_some())?));
+    let records =
+        || group.iter().filter_map(of).map(|(member, record)| (member, record, place(standing.name(), member)));
+    let (newest, ..) = records().max_by_key(|(member, _, place)| (member.is_good, *place))?;
+    let (_, record, _) = records().max_by_key(|(member, record, place)| (member.is_good, record.since, *place))?;
     Some((newest, record))
 }
 

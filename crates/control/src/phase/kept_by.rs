@@ -81,14 +81,15 @@ pub(crate) fn agree_alone(own: &mut Annotations) {
 
 fn agreed(own: &Annotations, record: &Annotations, is_own: bool) -> Option<String> {
     let order = if is_own { [own, record] } else { [record, own] };
-    let said: Vec<&String> = order.into_iter().filter_map(|annotations| annotations.get(NAME)).collect();
-    let read: Vec<KeptBy> = said.iter().filter_map(|text| KeptBy::parse(text).ok()).collect();
-    let released = read.iter().find(|kept| kept.released.is_some());
-    if let Some(released) = released {
+    let mut said: Vec<&String> = order.into_iter().filter_map(|annotations| annotations.get(NAME)).collect();
+    said.dedup();
+    let first = (*said.first()?).clone();
+    let read: Vec<(&String, KeptBy)> =
+        said.into_iter().filter_map(|text| Some((text, KeptBy::parse(text).ok()?))).collect();
+    if let Some((_, released)) = read.iter().find(|(_, kept)| kept.released.is_some()) {
         return Some(KeptBy { recorded: true, ..released.clone() }.value());
     }
-    let readable = said.iter().find(|text| KeptBy::parse(text).is_ok());
-    readable.or(said.first()).map(|text| (*text).clone())
+    Some(read.first().map_or(first, |(text, _)| (*text).clone()))
 }
 
 #[cfg(test)]

@@ -65,9 +65,13 @@ pub(crate) fn run_name(schedule: &str, due: Timestamp) -> String {
 
 /// The time of the run that a backup of this name was made for; `None` for other names.
 pub(crate) fn run_time(schedule: &str, backup: &str) -> Option<Timestamp> {
-    let stamp = backup.strip_prefix(schedule)?.strip_prefix('-')?;
-    let is_stamp = stamp.len() == 14 && stamp.bytes().all(|byte| byte.is_ascii_digit());
-    let parsed = is_stamp.then(|| DateTime::strptime("%Y%m%d%H%M%S", stamp))?.ok()?;
+    let stamp = backup.strip_prefix(schedule)?.strip_prefix('-')?.as_bytes();
+    if stamp.len() != 14 || !stamp.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = |digits: &[u8]| digits.iter().fold(0, |number: i16, digit| number * 10 + i16::from(digit - b'0'));
+    let [month, day, hour, minute, second] = [4, 6, 8, 10, 12].map(|at| number(&stamp[at..at + 2]) as i8);
+    let parsed = DateTime::new(number(&stamp[..4]), month, day, hour, minute, second, 0).ok()?;
     TimeZone::UTC.to_timestamp(parsed).ok()
 }
 

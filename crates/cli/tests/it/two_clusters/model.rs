@@ -1,6 +1,7 @@
 //! What has to be there, from what was promised, and what is there.
 
 use crate::support::gunzip;
+use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,8 @@ pub(super) struct Backup {
     /// The UID of the cluster.
     pub(super) cluster: String,
     pub(super) schedule: String,
+    /// When it began, by the clock of its server, which may be wrong: of backups that are no runs the newest is the one that began last.
+    pub(super) began: Timestamp,
 }
 
 /// The files of a restore.
@@ -25,12 +28,38 @@ pub(super) struct Restore {
     pub(super) backup: String,
 }
 
-/// Backups of one schedule of one cluster that its rules keep, the newest last.
+/// Backups of one schedule of one cluster, as its rules count them.
 #[derive(Debug, Default)]
 struct Group {
-    kept: Vec<String>,
+    /// When each began, its name, and whether it was made by rules that keep it for certain: the newest last.
+    all: Vec<(Timestamp, String, bool)>,
     /// Whether the rules may have changed since: then only the newest is certain to stay.
     has_changed: bool,
+}
+
+impl Group {
+    fn add(&mut self, backup: &Backup, has_rules: bool) {
+        let kept_before = self.kept().count();
+        self.all.push((backup.began, backup.name.clone(), has_rules));
+        self.all.sort();
+        self.settle();
+        self.has_changed = !has_rules || self.has_changed && kept_before + 1 < KEEPS;
+        self.settle();
+    }
+
+    /// What is not among the newest is not kept, and may be gone from now on. Those that no rules keep may be there, and have places too.
+    fn settle(&mut self) {
+        let most = if self.has_changed { 1 } else { KEEPS };
+        let mut kept = 0;
+        for (place, (.., is_kept)) in self.all.iter_mut().rev().enumerate() {
+            *is_kept = *is_kept && place < KEEPS && kept < most;
+            kept += usize::from(*is_kept);
+        }
+    }
+
+    fn kept(&self) -> impl Iterator<Item = &String> {
+        self.all.iter().filter(|(.., is_kept)| *is_kept).map(|(_, name, _)| name)
+    }
 }
 
 /// All promises that were made.
@@ -53,32 +82,20 @@ const KEEPS: usize = 2;
 
 impl Model {
     pub(super) fn made(&mut self, backup: Backup, has_rules: bool) {
-        let group = (backup.cluster.clone(), backup.schedule.clone());
         if backup.schedule == PLAIN {
             self.free.insert(backup.name.clone());
-        } else if has_rules {
-            let group = self.groups.entry(group).or_default();
-            group.kept.push(backup.name.clone());
-            let keeps = if group.has_changed { 1 } else { KEEPS };
-            group.has_changed = group.has_changed && group.kept.len() < KEEPS;
-            while group.kept.len() > keeps {
-                group.kept.remove(0);
-            }
-        } else if let Some(group) = self.groups.get_mut(&group) {
-            group.has_changed = true;
+        } else {
+            let group = (backup.cluster.clone(), backup.schedule.clone());
+            self.groups.entry(group).or_default().add(&backup, has_rules);
         }
         self.backups.push(backup);
     }
 
     /// The rules of a cluster's schedules may be others from now on.
     pub(super) fn rules_change(&mut self, cluster: &str) {
-        for ((of, _), group) in &mut self.groups {
-            if of == cluster {
-                group.has_changed = true;
-                while group.kept.len() > 1 {
-                    group.kept.remove(0);
-                }
-            }
+        for (_, group) in self.groups.iter_mut().filter(|((of, _), _)| of == cluster) {
+            group.has_changed = true;
+            group.settle();
         }
     }
 
@@ -101,13 +118,13 @@ impl Model {
     pub(super) fn deleted(&mut self, name: &str) {
         self.free.remove(name);
         for group in self.groups.values_mut() {
-            group.kept.retain(|kept| kept != name);
+            group.all.retain(|(_, one, _)| one != name);
         }
     }
 
     /// All that must be in the bucket.
     pub(super) fn kept(&self) -> Vec<String> {
-        self.groups.values().flat_map(|group| group.kept.iter()).chain(&self.held).cloned().collect()
+        self.groups.values().flat_map(Group::kept).chain(&self.held).cloned().collect()
     }
 
     /// All that must not stay in the bucket.
@@ -140,6 +157,13 @@ impl Model {
 /// Whether a backup is in a bucket: its record is.
 pub(super) fn is_in(bucket: &Path, backup: &str) -> bool {
     bucket.join("backups").join(backup).join("velero-backup.json").is_file()
+}
+
+/// When the time of a backup is over, as its record says; `None` when it has none.
+pub(super) fn end_of(bucket: &Path, backup: &str) -> Option<Timestamp> {
+    let record = std::fs::read(bucket.join("backups").join(backup).join("velero-backup.json")).ok()?;
+    let record: Value = serde_json::from_slice(&record).expect("a record");
+    record["status"]["expiration"].as_str().map(|end| end.parse().expect("a time"))
 }
 
 /// A digest of the results of a restore; `None` when there are none.

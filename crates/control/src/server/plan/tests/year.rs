@@ -12,6 +12,7 @@ use lifeboat_api::Retention;
 use promise::{Group, Promise};
 use site::{Bucket, Shared, Site};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The schedules of each cluster: their times, and how many days their backups last.
 const SCHEDULES: [(&str, &str, i64); 2] = [("often", "M 2 */4 * *", 3), ("weekly", "M 5 * * 0", 9)];
@@ -253,10 +254,17 @@ impl Year {
     }
 }
 
-/// So many years at a time, so that two run beside each other.
-fn live(seeds: std::ops::Range<u64>) {
+/// So many years are lived, each with the seed of its number.
+const YEARS: u64 = 100;
+
+/// Lives one year after the other, each of which `next` gives to one thread; how many backups are gone and have stayed.
+fn lives(next: &AtomicU64) -> (usize, usize) {
     let (mut gone, mut stayed) = (0, 0);
-    for seed in seeds.clone() {
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= YEARS {
+            return (gone, stayed);
+        }
         let lived = std::panic::catch_unwind(|| {
             let mut year = Year::new(seed);
             year.live();
@@ -265,15 +273,16 @@ fn live(seeds: std::ops::Range<u64>) {
         let Ok(counts) = lived else { panic!("the year of seed {seed} did not go well") };
         (gone, stayed) = (gone + counts.0, stayed + counts.1);
     }
-    assert!(gone > 3000 && stayed > 200, "{seeds:?}: {gone} are gone, and {stayed} are there");
 }
 
 #[test]
-fn nothing_that_was_promised_is_lost_in_fifty_years_of_misfortunes() {
-    live(0..50);
-}
-
-#[test]
-fn nothing_that_was_promised_is_lost_in_fifty_other_years_of_misfortunes() {
-    live(50..100);
+fn nothing_that_was_promised_is_lost_in_a_hundred_years_of_misfortunes() {
+    let next = AtomicU64::new(0);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let counts: Vec<(usize, usize)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(|| lives(&next))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("years that go well")).collect()
+    });
+    let (gone, stayed) = counts.into_iter().fold((0, 0), |all, some| (all.0 + some.0, all.1 + some.1));
+    assert!(gone > 6000 && stayed > 400, "{gone} are gone, and {stayed} are there");
 }
