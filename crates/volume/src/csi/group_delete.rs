@@ -74,11 +74,12 @@ impl ArchivedSnapshots {
     /// have been another backup's before, and an object that a restore makes has the name of its backup too. Without
     /// any UID in the archive the name has to do.
     pub(crate) fn is_own(&self, object: &Value, backup: &str) -> bool {
-        let is_restored = || label(object, LABEL_RESTORE_NAME).is_some();
+        // Velero's restores leave the UID of the backup on what they make.
+        if label(object, LABEL_RESTORE_NAME).is_some() {
+            return false;
+        }
         match label(object, LABEL_BACKUP_UID) {
-            // A restore takes the label off what it makes; the snapshot of a claim that was restored may have the restore's name all the same.
             Some(uid) => uid == self.backup_uid,
-            None if is_restored() => false,
             None if self.has_taken(object) => true,
             None => !self.tells_uids && has_name(object, backup),
         }

@@ -27,6 +27,8 @@ pub(super) async fn watch(
     let (sender, mut news) = mpsc::channel(WAITING);
     let mut tasks = JoinSet::new();
     let mut known = begin(client, &mut tasks, &sender);
+    // Where it cannot be read, the marks of backups say whose they are.
+    known.inventory.lists.cluster = client.cluster.uid().await.unwrap_or_default();
     tasks.spawn(ask(asking, sender));
     let mut rhythm = Rhythm::begin(Instant::now());
     loop {

@@ -421,7 +421,7 @@ async fn a_deletion_waits_for_a_claim_while_its_snapshot_is_there_and_thirty_day
     let ahead = delete(&context, young, target()).await;
     assert!(matches!(ahead, Err(Unfinished::NotYet(_))), "the clock of the server is ahead: {ahead:?}");
     delete(&context, old, target()).await.unwrap();
-    let left = context.client.get::<Backup>("b").await.unwrap();
-    let request = context.client.get::<DeleteBackupRequest>("d").await.unwrap();
-    assert!(left.is_none(), "{:?}", request.map(|request| request.status));
+    // It goes on, as far as a cluster without a driver lets it.
+    let deleting = context.client.get::<Backup>("b").await.unwrap().unwrap();
+    assert_eq!(deleting.status.phase, Some(BackupPhase::Deleting));
 }
