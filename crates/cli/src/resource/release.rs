@@ -71,7 +71,7 @@ impl RulesReleaseArgs {
             nobody_to_ask("released", "--schedule", Place::of(client))
         })?;
         let all = fates(lists, &TimeZone::UTC, now);
-        let chosen = self.chosen(&all)?;
+        let chosen = self.chosen(&all, &lists.cluster)?;
         if chosen.is_empty() {
             writeln!(std::io::stdout(), "No backups that rules keep were found")?;
             return Ok(ExitCode::SUCCESS);
@@ -85,10 +85,10 @@ impl RulesReleaseArgs {
         release(client, &chosen, &lists.locations, now).await
     }
 
-    /// The backups that are meant, of all.
-    fn chosen<'f>(&self, all: &'f [Fate]) -> Result<Vec<&'f Fate>> {
+    /// The backups that are meant, of all; `this` is the UID of the cluster.
+    fn chosen<'f>(&self, all: &'f [Fate], this: &str) -> Result<Vec<&'f Fate>> {
         if !self.schedule.is_empty() {
-            return self.of_schedule(all);
+            return self.of_schedule(all, this);
         }
         let mut chosen = Vec::new();
         for name in &self.names {
@@ -101,11 +101,12 @@ impl RulesReleaseArgs {
         Ok(chosen)
     }
 
-    fn of_schedule<'f>(&self, all: &'f [Fate]) -> Result<Vec<&'f Fate>> {
+    fn of_schedule<'f>(&self, all: &'f [Fate], this: &str) -> Result<Vec<&'f Fate>> {
         let name = &self.schedule;
         let kept = kept_by_rules(all, name);
         let from = SourceCluster::parse(&self.source_cluster);
-        let (chosen, others): (Vec<&Fate>, Vec<&Fate>) = kept.into_iter().partition(|fate| from.admits(&fate.backup));
+        let (chosen, others): (Vec<&Fate>, Vec<&Fate>) =
+            kept.into_iter().partition(|fate| from.admits(&fate.backup, this));
         let by_schedule = |fate: &&Fate| fate.keepers.iter().any(|keeper| matches!(keeper, Keeper::Rules { .. }));
         if chosen.iter().any(by_schedule) {
             bail!(
@@ -272,7 +273,7 @@ mod tests {
     fn what_a_schedule_that_is_gone_has_kept_is_released_by_its_name_or_theirs() {
         let lists = lists(&[]);
         let all = fates(&lists, &TimeZone::UTC, now());
-        let chosen = |args: &RulesReleaseArgs| args.chosen(&all).map(|chosen| days(&chosen));
+        let chosen = |args: &RulesReleaseArgs| args.chosen(&all, "").map(|chosen| days(&chosen));
         assert_eq!(chosen(&args(&[], "nightly", "")).unwrap(), ["21", "22"]);
         assert_eq!(chosen(&args(&[], "nightly", "u")).unwrap(), ["23"]);
         assert_eq!(chosen(&args(&[], "nightly", "any")).unwrap(), ["21", "22", "23"], "those of all clusters");
@@ -281,7 +282,7 @@ mod tests {
         assert_eq!(chosen(&args(&names, "", "")).unwrap(), ["22"]);
         assert!(chosen(&args(&["nope"], "", "")).unwrap_err().to_string().contains("\"nope\" not found"));
         let own = args(&[], "nightly", "");
-        let after = after_release(&lists, &own.chosen(&all).unwrap(), now());
+        let after = after_release(&lists, &own.chosen(&all, "").unwrap(), now());
         let becomes: Vec<&Becomes> = after.iter().map(|fate| &fate.becomes).collect();
         let over: Timestamp = "2026-11-24T03:00:00Z".parse().unwrap();
         assert_eq!(becomes, [&Becomes::Goes(over); 2]);
@@ -308,10 +309,10 @@ mod tests {
             "spec": {"schedule": "0 3 * * *", "template": {}, "retention": {"keepLast": 2}}});
         let lists = lists(&[schedule]);
         let all = fates(&lists, &TimeZone::UTC, now());
-        let why = args(&[], "nightly", "").chosen(&all).unwrap_err().to_string();
+        let why = args(&[], "nightly", "").chosen(&all, "").unwrap_err().to_string();
         let expected = "schedule nightly is here, and its rules keep its backups: take the rules away first (`schedule retention nightly \
                         --none`), or name the backups";
         assert_eq!(why, expected);
-        assert_eq!(days(&args(&["nightly-20261121030000"], "", "").chosen(&all).unwrap()), ["21"]);
+        assert_eq!(days(&args(&["nightly-20261121030000"], "", "").chosen(&all, "").unwrap()), ["21"]);
     }
 }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_api::well_known::ANNOTATION_BUCKET_ID;
-use lifeboat_bucket::{BlobStore, Deadlined, Deadlines, Directory, Gates, Prefixed, refusal_of_marker};
+use lifeboat_bucket::{BlobStore, BucketNotes, Deadlined, Deadlines, Directory, Gates, Prefixed};
 use lifeboat_control::{LocationAccess, Providers};
 use lifeboat_install::DIRECTORY_PROVIDER;
 use lifeboat_s3::{CredentialsFile, S3, S3Config};
@@ -97,9 +97,14 @@ fn open_below(root: &Path, path: &str, bucket: &str, known: Option<&str>) -> Res
         return Err(format!("config.path {path} is not below the server's --directory-root {}", root.display()));
     }
     let folder = base.join(bucket);
-    let forget = format!("take the annotation {ANNOTATION_BUCKET_ID} off the location");
+    let notes = BucketNotes {
+        known,
+        forget: format!("take the annotation {ANNOTATION_BUCKET_ID} off the location"),
+        // A folder that is missing has no ID that could be added.
+        add: String::new(),
+    };
     if !folder.is_dir()
-        && let Some(why) = refusal_of_marker(known, None, &forget)
+        && let Some(why) = notes.refusal(None)
     {
         return Err(format!("the directory {} is not there: {why}", folder.display()));
     }
