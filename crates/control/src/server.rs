@@ -226,7 +226,7 @@ async fn own_cluster(context: &Context) -> String {
         match context.cluster_uid().await {
             Ok(cluster) => return cluster,
             Err(why) => {
-                tracing::warn!(attempt, error = %why, "the UID of the cluster (of its namespace kube-system) cannot be read")
+                tracing::warn!(attempt, error = %why, "the UID of the cluster (of its namespace kube-system) cannot be read");
             }
         }
         tokio::time::sleep(BETWEEN_ATTEMPTS).await;

@@ -12,7 +12,7 @@ pub(super) fn tell(work: &Work, world: &World, now: Timestamp) {
     let name = &backup.metadata.name;
     match to {
         Move::Queue(position) => {
-            let conflicts: Vec<String> = conflicts(backup, *position as i64, world.backups.beside(&**backup))
+            let conflicts: Vec<String> = conflicts(backup, *position, world.backups.beside(&**backup))
                 .into_iter()
                 .map(|(other, namespaces)| format!("{} ({})", other.name, namespaces.join(", ")))
                 .collect();

@@ -2,10 +2,8 @@
 
 use super::bucket_id::{Marking, empty_though, mark, may_be_unmounted};
 use super::probe::probe;
-use super::sync::{Known, is_stored_in, sync_backups};
+use super::sync::{Known, is_stored_in, sync_backups, tell_of_passed_over};
 use super::{Context, Effect, Finished};
-use crate::event::{emit, warning};
-use crate::passed_over::PassedOver;
 use crate::phase::writable::note_writable;
 use crate::world::Meta;
 use jiff::Timestamp;
@@ -64,17 +62,6 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
     effects.push(Effect::stored(stored));
     tell_of_passed_over(context, &location, &passed_over).await;
     Ok(effects)
-}
-
-/// Tells by an event what a sync has not taken over, when that was not noted before.
-pub(super) async fn tell_of_passed_over(context: &Context, before: &BackupStorageLocation, found: &PassedOver) {
-    if PassedOver::of(before) != *found
-        && let Some(text) = found.text()
-    {
-        tracing::warn!(location = before.metadata.name, "{text}");
-        let told = warning(before, "NotTakenOver", &text);
-        emit(&context.client, told.event(&context.options.identity, context.env.now())).await;
-    }
 }
 
 /// Which bucket a directory is, when that is to be noted. An empty one in which backups should be is refused.

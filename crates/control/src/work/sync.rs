@@ -2,8 +2,8 @@
 
 use super::backup::is_record_of;
 use super::bucket_id::{empty_though, may_be_unmounted};
-use super::location::tell_of_passed_over;
 use super::{Context, Effect, Finished, Unfinished, sweep};
+use crate::event::{emit, warning};
 use crate::passed_over::{Names as PassedNames, PassedOver};
 use crate::phase::hold::agree_alone;
 use crate::phase::taken_over::{note_source_cluster, note_taken_over, was_taken_over};
@@ -94,6 +94,17 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
     effects.push(Effect::stored(stored));
     tell_of_passed_over(context, &location, &passed_over).await;
     Ok(effects)
+}
+
+/// Tells by an event what a sync has not taken over, when that was not noted before.
+pub(super) async fn tell_of_passed_over(context: &Context, before: &BackupStorageLocation, found: &PassedOver) {
+    if PassedOver::of(before) != *found
+        && let Some(text) = found.text()
+    {
+        tracing::warn!(location = before.metadata.name, "{text}");
+        let told = warning(before, "NotTakenOver", &text);
+        emit(&context.client, told.event(&context.options.identity, context.env.now())).await;
+    }
 }
 
 /// Makes a Backup of each backup in the bucket that the cluster does not know, and removes Backups whose files are gone.
