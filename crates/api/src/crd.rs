@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// What a client must know of a kind to address its objects.
+/// The group, version and names of a kind, by which a client addresses its objects.
 pub trait Resource {
     /// Kind, such as `Backup`.
     const KIND: &'static str;

@@ -31,7 +31,7 @@ impl SourceCluster {
         }
     }
 
-    /// What is asked for of a Restore from a schedule, by its annotation.
+    /// Reads the annotation of a Restore from a schedule.
     #[must_use]
     pub fn of(restore: &Restore) -> Self {
         Self::parse(restore.metadata.annotations.get(ANNOTATION_SOURCE_CLUSTER).map_or("", String::as_str))
@@ -47,8 +47,8 @@ impl SourceCluster {
         }
     }
 
-    /// Whether it has made a backup whose claim names this cluster; `this` is the UID of the cluster from where it is asked, empty when
-    /// unknown. Where nothing says whose a backup is, nothing says that it is another's.
+    /// Returns true if it has made a backup whose claim names this cluster; `this` is the UID of the cluster that asks,
+    /// empty when unknown. A backup that names no cluster is not taken for another cluster's.
     #[must_use]
     pub fn admits_claim(&self, claimed: Option<&str>, this: &str) -> bool {
         let claimed = claimed.filter(|uid| !uid.is_empty());
@@ -78,7 +78,7 @@ pub fn only_of_others<'a>(schedule: &str, clusters: impl IntoIterator<Item = Opt
 pub enum NoneOfSchedule {
     /// None of its backups can be restored.
     Usable,
-    /// Those that can be restored are other clusters': this says so, and how to take one.
+    /// All backups that can be restored are of other clusters. The text says so, and how to take one of them.
     Admitted(String),
 }
 

@@ -19,7 +19,7 @@ pub fn source_cluster(backup: &Backup) -> Option<&str> {
     backup.metadata.annotations.get(ANNOTATION_SOURCE_CLUSTER).map(String::as_str).filter(|uid| !uid.is_empty())
 }
 
-/// Whether a Backup was made from what a bucket held.
+/// Returns true if a Backup was made from the contents of a bucket.
 #[must_use]
 pub fn was_taken_over(backup: &Backup) -> bool {
     match (origin(backup), source_cluster(backup)) {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_backup_whose_object_was_made_again_is_own_and_one_that_was_copied_here_is_not() {
+    fn a_remade_object_of_an_own_backup_is_own_and_one_copied_here_is_not() {
         let time = |second| Time::new(Timestamp::from_second(second).unwrap());
         let mut backup = Backup::default();
         backup.metadata.annotations.insert(ANNOTATION_SOURCE_CLUSTER.to_owned(), "this".to_owned());
