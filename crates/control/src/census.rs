@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// What Kubernetes has for itself; a backup of them is nobody's duty.
+/// Namespaces of Kubernetes itself, which nobody is expected to back up.
 const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(60);

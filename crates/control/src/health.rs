@@ -1,4 +1,4 @@
-//! Whether the server is well, for probes.
+//! Health of the server, for liveness and readiness probes.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The loop looks at everything once a minute at least; after this long without a look it hangs.
 const LONGEST: Duration = Duration::from_secs(180);
 
-/// What the server is at. Written by the one loop, read by probes.
+/// The state of the server. Written by the one loop, read by probes.
 #[derive(Debug, Default)]
 pub(crate) struct Health(Mutex<State>);
 
@@ -50,7 +50,7 @@ impl Health {
         self.set(State::Leads(Some(at)));
     }
 
-    /// Whether the process should go on; otherwise why it should be started anew.
+    /// Tells whether the process should go on; the error is the reason to restart it.
     pub(crate) fn is_alive(&self) -> Result<&'static str, &'static str> {
         match self.get() {
             State::Leads(Some(at)) if at.elapsed() > LONGEST => Err("the loop hangs"),
@@ -58,8 +58,8 @@ impl Health {
         }
     }
 
-    /// Whether it does its part: leads with all resources in sight, or is ready to take over; otherwise what is
-    /// missing.
+    /// Tells whether the server does its part: it leads with all resources in sight, or is ready to take over. The
+    /// error says what is missing.
     pub(crate) fn is_ready(&self) -> Result<&'static str, &'static str> {
         match self.get() {
             State::Starting => Err("starting"),

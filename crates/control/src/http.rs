@@ -1,5 +1,5 @@
-//! What the server serves by HTTP: metrics and health to every client, files to clients with a signed URL, plans to users, profiles to
-//! whoever is on its machine.
+//! The HTTP endpoints of the server: metrics and health for every client, files for clients with a signed URL, plans
+//! for users, profiles for clients on its own machine.
 
 mod answer;
 pub(crate) mod download;
@@ -33,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// After the system has refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is served at an address.
+/// The endpoints that a listener serves.
 #[derive(Debug)]
 pub(crate) enum Site {
     /// `/metrics`, `/healthz`, `/readyz`.
