@@ -1,4 +1,4 @@
-//! What the server remembers between two looks at everything. Its successor needs nothing of it.
+//! The memory of the server between two looks at everything. Its successor needs none of it.
 
 use super::key::Key;
 use super::step::{Step, Work};
@@ -18,11 +18,12 @@ pub(super) struct Memory {
     pub(super) failures: HashMap<Key, Failure>,
     /// When a backup left the queue.
     pub(super) started: Option<Instant>,
-    /// Whether the location that the flag names was looked at, which is done once.
+    /// True once the location that the flag names was looked at, which is done only once.
     pub(super) default_is_marked: bool,
     /// The specs of locations as they were last validated by this server, and when that began.
     pub(super) validated: HashMap<NamespacedName, (BackupStorageLocationSpec, Instant)>,
-    /// What the status of schedules was last told of runs that wait, whether it could keep that or not.
+    /// The messages about waiting runs that were last written into the status of schedules, even where the definition
+    /// drops the field.
     pub(super) told: HashMap<NamespacedName, String>,
 }
 
@@ -92,7 +93,7 @@ impl Memory {
     }
 }
 
-/// Whether what a step is for is still there.
+/// Returns true if the object of a step still exists.
 fn is_there(key: &Key, world: &World) -> bool {
     match key {
         Key::Deletion { request, .. } => world.delete_requests.is_there(request),

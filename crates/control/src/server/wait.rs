@@ -1,4 +1,4 @@
-//! Why nothing begins with an object.
+//! The reasons for which nothing begins with an object.
 
 use super::key::{Key, Subject};
 use crate::options::Controller;
@@ -16,7 +16,7 @@ pub(super) struct Wait {
     pub(super) why: Reason,
 }
 
-/// What an object waits for.
+/// The reason for which an object waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     /// Work on it runs.
