@@ -27,15 +27,15 @@ use tokio_util::sync::CancellationToken;
 /// The backup that a restore names, and where that lies.
 pub(crate) type Place = (Backup, BackupStorageLocation);
 
-/// What a step of a restore needs.
+/// The facts from the cluster that a step of a restore needs.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// What the restore is made from, or what is wrong with that; no errors in a step that does not run it.
+    /// The source of the restore, or the errors in it; no errors in a step that does not run it.
     pub(crate) origin: Result<Origin, Vec<String>>,
     pub(crate) place: Option<Place>,
 }
 
-/// What a restore is made from.
+/// The backup that a restore is made from, and its location.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     backup: Backup,
@@ -299,7 +299,8 @@ async fn begin(
     Ok(effects)
 }
 
-/// Whether a restore that broke off in this attempt, for a reason that can pass or not, goes on in another one.
+/// Returns true if a restore that broke off in this attempt goes on in another one. `can_pass`: the reason may pass by
+/// itself.
 fn goes_on(can_pass: bool, attempt: u32) -> bool {
     can_pass && has_more(attempt)
 }
@@ -309,7 +310,7 @@ fn given_up(why: &str) -> String {
     format!("{why}; make another Restore of this backup: what is there is left alone")
 }
 
-/// Whether there is another attempt after this one.
+/// Returns true if there is another attempt after this one.
 fn has_more(attempt: u32) -> bool {
     attempt < MOST_ATTEMPTS
 }
@@ -325,13 +326,14 @@ fn leave_for_next_attempt(context: &Context, restore: &Restore, why: &str) -> Un
 /// Longest pause between two attempts at a restore that broke off.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long after one attempt at a restore that broke off the next one begins: a third of what an attempt waits for the
-/// bucket, so that the attempts are not used up by one outage. That is a minute unless requests may take less than usual.
+/// The pause between an attempt at a restore that broke off and the next one: a third of the time that an attempt waits
+/// for the bucket, so that the attempts are not used up by one outage. That is a minute unless the time limit of
+/// requests is shorter than usual.
 fn pause(patience: Duration) -> Duration {
     (patience / 3).min(LONGEST_PAUSE)
 }
 
-/// What the engine is given; otherwise why plugins cannot be used.
+/// The environment of the engine; otherwise the reason for which plugins cannot be used.
 pub(super) async fn engine_env(
     context: &Context,
     restore: &Restore,
@@ -503,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_from_a_schedule_takes_no_backup_of_another_cluster_unless_that_is_asked_for() {
+    fn a_restore_from_a_schedule_takes_another_clusters_backup_only_if_asked() {
         let mut world = world(&[("own", "daily", BackupPhase::Completed, Some("2026-01-01T00:00:00Z"))]);
         let mut other = world.backups.iter().next().unwrap().clone();
         other.metadata.name = "newer".to_owned();
@@ -534,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_from_a_schedule_takes_the_backup_that_began_last_of_those_that_are_complete() {
+    fn a_restore_from_a_schedule_takes_its_newest_completed_backup() {
         use BackupPhase::{Completed, Failed, PartiallyFailed};
         let (one, two, three) =
             (Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"), Some("2026-01-03T00:00:00Z"));

@@ -1,5 +1,5 @@
-//! What backups and restores have in common while the engine runs: they are watched, and changed only while they are
-//! still what they were.
+//! The common part of running backups and restores: they are watched while the engine runs, and changed only while they
+//! are still in the phase and the attempt that the server knows.
 
 use super::{Context, Unfinished};
 use crate::phase::{attempt, note_attempt};
@@ -43,12 +43,12 @@ pub(super) fn shortened(mut message: String) -> String {
     message
 }
 
-/// Why an operation cannot begin when the API server refuses to note that it does.
+/// The reason for which an operation cannot begin: the API server refuses to note that it does.
 pub(super) fn not_taken(error: &ClusterError) -> String {
     format!("the API server refuses what is to be noted on it, so it cannot begin: {error}")
 }
 
-/// Why a backup or restore that was pending is not whole.
+/// The reason for which a backup or restore that was pending is incomplete.
 pub(super) fn unfinalized(why: &str) -> String {
     format!("{why}: it is not finalized, and its files stay as they were")
 }
@@ -56,9 +56,9 @@ pub(super) fn unfinalized(why: &str) -> String {
 /// Between reports of progress.
 const REPORT: Duration = Duration::from_secs(1);
 
-/// How long the end of an operation that failed waits for a bucket that hangs.
+/// Time that the end of a failed operation waits for a bucket that hangs.
 pub(super) const RECORDING: Duration = Duration::from_secs(60);
-/// How long the end of an operation that was cancelled before, or is meanwhile, waits for a bucket that hangs.
+/// Time that the end of an operation that was cancelled before, or is meanwhile, waits for a bucket that hangs.
 pub(crate) const RECORDING_CANCELLED: Duration = Duration::from_secs(4);
 
 /// Waits until log and record of a failed operation are stored, and gives what came of that; otherwise why it was given up:
@@ -81,7 +81,7 @@ pub(super) async fn recorded<O>(
     }
 }
 
-/// Why the wait for a bucket was given up.
+/// The reason for which the wait for a bucket was given up.
 pub(super) fn silent_for(time: Duration) -> String {
     format!("the bucket did not answer within {} s", time.as_secs())
 }
@@ -143,13 +143,13 @@ impl<T: Phased> Attempt<T> {
     }
 }
 
-/// What an operation asks before each act that cannot be taken back: whether this server leads still.
+/// The check that an operation makes before each irreversible act: this server is still the leader.
 pub(super) fn fence(context: &Context) -> Fence {
     let leadership = context.leadership.clone();
     Arc::new(move || leadership.check().map_err(|lost| lost.to_string()))
 }
 
-/// What has become of an object that is worked on.
+/// The present state of an object that is worked on.
 pub(super) enum Now<T> {
     /// The object is in the phase and the attempt that we know.
     Ours(T),
@@ -160,7 +160,7 @@ pub(super) enum Now<T> {
 }
 
 impl<T: Phased> Now<T> {
-    /// What has become of the object that we know, when this is found under its name.
+    /// Compares the object that we know with the one that is found under its name.
     fn of(known: &T, found: Option<T>) -> Self {
         match found {
             Some(found) if found.meta().uid == known.meta().uid => {

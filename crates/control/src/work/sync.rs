@@ -37,7 +37,7 @@ pub(crate) fn names<'a>(
     Arc::new(world.backups.beside(location).map(|backup| backup.metadata.name.clone()).chain(busy).collect())
 }
 
-/// What of the world a sync needs.
+/// The facts from the cluster that a sync needs.
 #[derive(Debug)]
 pub(crate) struct Known {
     names: Names,
@@ -65,14 +65,14 @@ impl Known {
         }
     }
 
-    /// Whether two syncs share the names that they know.
+    /// Returns true if two syncs share the names that they know.
     #[cfg(test)]
     pub(crate) fn shares_names_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.names, &other.names)
     }
 }
 
-/// Whether the files of a backup should be in the location of this label.
+/// Returns true if the files of a backup should be in the location of this label.
 pub(super) fn is_stored_in(backup: &Backup, label: &str) -> bool {
     let ended = match backup.status.phase {
         Some(phase) if phase.has_contents() => true,
@@ -162,9 +162,9 @@ struct Finder<'a> {
 /// The names of backups that are not taken over.
 #[derive(Default)]
 struct NotTaken {
-    /// Those that wait for operations of whoever has made them.
+    /// Backups that wait for operations of the cluster that has made them.
     waiting: Vec<String>,
-    /// Those whose record is damaged.
+    /// Backups whose record is damaged.
     damaged: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupSpec, BackupStatus, Time, well_known};
 use lifeboat_backup::{Outcome, record_failure, remove_snapshots};
 
-/// What the failure reason of a backup says when its name is that of another one in the bucket (backup.md 1.3).
+/// The failure reason of a backup whose name is that of another one in the bucket (backup.md 1.3).
 pub(in crate::work) const NAME_TAKEN: &str = "backup already exists in object storage";
 
 /// Stores what is known of a failed backup beside the others, then notes the failure. Tells beside how that ended whether
@@ -39,14 +39,15 @@ pub(super) async fn record_and_note_failure(
     (false, note_failure(context, backup, reason).await)
 }
 
-/// Whether a record is what was given to be recorded of a failure, and not of an earlier attempt.
+/// Returns true if a record is the one that was stored for this failure, and not that of an earlier attempt.
 fn is_of_failure(record: &BackupStatus, given: &BackupStatus) -> bool {
     let end = |status: &BackupStatus| (status.phase, status.completion_timestamp, status.failure_reason.clone());
     end(record) == end(given)
 }
 
-/// Whether a record in a bucket is that of a Backup. One that was taken over from a bucket has another UID than its record;
-/// two clusters may begin backups of one name at the same second.
+/// Returns true if a record in a bucket is that of a Backup. A Backup that was taken over from a bucket has another UID
+/// than its record. The start alone does not tell, because two clusters may begin backups of one name at the same
+/// second.
 pub(in crate::work) fn is_record_of(record: &Backup, backup: &Backup) -> bool {
     let run = |status: &BackupStatus| (status.start_timestamp, status.completion_timestamp, status.progress.clone());
     record.metadata.uid == backup.metadata.uid || run(&record.status) == run(&backup.status)
