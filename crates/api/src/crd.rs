@@ -186,7 +186,7 @@ mod tests {
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
     }
 
-    /// Holds `value` against `schema`: what is wrong with it, and which fields one of them has and the other has not.
+    /// Compares `value` with `schema`: collects wrong types, and fields that only one of them has.
     fn compare(schema: &Value, value: &Value, path: &str, wrong: &mut BTreeSet<String>) {
         let fits = match schema["type"].as_str().unwrap() {
             "object" => value.is_object(),

@@ -1,4 +1,4 @@
-//! Which backup a schedule stands for. Pure.
+//! The newest backup of a schedule, which a restore from that schedule takes. Pure.
 
 use crate::backup::{Backup, BackupPhase};
 use crate::label::label_value;
@@ -8,7 +8,7 @@ use crate::well_known::ANNOTATION_SOURCE_CLUSTER;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// The clusters whose backups a schedule stands for.
+/// The clusters whose backups a restore from a schedule may take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SourceCluster {
     /// This one alone.
@@ -60,8 +60,8 @@ impl SourceCluster {
     }
 }
 
-/// That the backups of a schedule are other clusters' alone, for people: what to say then. `clusters` are their UIDs, as far as they are
-/// known.
+/// The message for people that all backups of a schedule are of other clusters, and how to take one of them. `clusters`
+/// are their UIDs, as far as they are known.
 #[must_use]
 pub fn only_of_others<'a>(schedule: &str, clusters: impl IntoIterator<Item = Option<&'a str>>) -> String {
     let known: BTreeSet<&str> = clusters.into_iter().flatten().collect();

@@ -20,7 +20,7 @@ pub struct OperationStatus {
     /// Total amount.
     #[serde(skip_serializing_if = "is_zero")]
     pub n_total: i64,
-    /// Of what, such as `Byte`.
+    /// The unit of the amounts, such as `Byte`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub operation_units: String,
     /// For people.

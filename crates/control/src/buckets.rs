@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After so long a client is made anew: what it took from elsewhere than the location and its Secrets, such as a file with
-/// credentials, may be another by then.
+/// Age at which a client is replaced: sources outside of the location and its Secrets, such as a file with credentials,
+/// may have changed by then.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// For so long visits use a client without reading its Secrets again: with many locations these reads are most of what a server asks the
-/// API server for. Credentials that are refused meanwhile are read anew at once.
+/// Time for which visits use a client without reading its Secrets again. With many locations these reads would be most
+/// of a server's requests to the API server. Refused credentials are read anew at once.
 const UNASKED: Duration = Duration::from_secs(300);
 
 /// The clients of buckets by location. A client is kept as long as the location and its Secrets stay the same.

@@ -9,7 +9,7 @@ use lifeboat_cluster::{ClusterError, Wanted};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 
-/// A resource that says what it came to.
+/// A resource that can describe its outcome for an event.
 pub(crate) trait Telling: Meta {
     /// Returns true if its phase is a reason to look at it, and a sentence about the phase.
     fn describe(&self) -> (bool, String);

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks.
+/// Pause between two looks at the pods.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Velero's program, and the last part of its image's name.
 const PROGRAM: &str = "velero";

@@ -29,23 +29,23 @@ impl Health {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It waits for something before it can take part. That counts as ready: a rollout that replaces what is waited for
-    /// would wait for us otherwise.
+    /// Notes that the server waits before it can take part. That counts as ready: otherwise a rollout that replaces the
+    /// awaited server would wait for us.
     pub(crate) fn waits(&self, what: &'static str) {
         self.set(State::Waiting(what));
     }
 
-    /// Another server leads.
+    /// Notes that another server leads.
     pub(crate) fn stands_by(&self) {
         self.set(State::StandsBy);
     }
 
-    /// It leads from now on.
+    /// Notes that this server leads from now on.
     pub(crate) fn leads(&self) {
         self.set(State::Leads(None));
     }
 
-    /// The loop has looked at everything.
+    /// Notes that the loop has looked at everything.
     pub(crate) fn looked(&self, at: Instant) {
         self.set(State::Leads(Some(at)));
     }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Between two searches of a location for what restores have left.
+/// Interval between two searches of a location for files of restores that are gone.
 const RESTORES_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 /// All that is remembered of locations, by their names.
@@ -25,9 +25,10 @@ struct LocationNote {
     probed: Option<(BackupStorageLocationSpec, Probed)>,
     /// The backups that its last sync found and did not take over; unset before the first sync.
     passed_over: Option<PassedOver>,
-    /// Of backups in it whose names Backups of other locations have, as far as that was looked at: whether they are other backups.
+    /// Backups in it whose names Backups of other locations have, as far as they were looked at: true for another
+    /// backup than that Backup.
     same_names: BTreeMap<String, bool>,
-    /// When it is searched next for what restores have left.
+    /// Time of the next search for files of restores that are gone.
     restores_swept_next: Option<Instant>,
 }
 
@@ -65,7 +66,7 @@ impl LocationNotes {
         self.with(location.key(), |note| note.passed_over.clone()).unwrap_or_else(|| PassedOver::of(location))
     }
 
-    /// Of these names those that nobody has looked at, so many at most; of others nothing is remembered any more.
+    /// The first of these names that were not looked at yet, at most this many. Forgets all other names.
     pub(crate) fn unknown_names(
         &self,
         location: &BackupStorageLocation,

@@ -1,10 +1,11 @@
-//! Backups that a sync has found in a bucket and has not taken over: they are told where people look, with the way out.
+//! Backups that a sync has found in a bucket and has not taken over, and messages about them with the next step for the
+//! user.
 
 use lifeboat_api::{BackupStorageLocation, well_known};
 use lifeboat_object::counted;
 use serde::{Deserialize, Serialize};
 
-/// So many names of each kind are noted.
+/// Number of names of each kind that are noted.
 const NAMED: usize = 20;
 
 /// Backups in the bucket of a location that have no Backup here, as the annotation of the location says them.

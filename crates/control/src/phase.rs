@@ -36,13 +36,14 @@ pub(crate) enum Decision<S> {
     Do(S),
 }
 
-/// By so much may clocks differ that are taken to be right: that of a server, that of another one and that of the API server.
+/// Largest difference between clocks that are taken to be right: that of a server, that of another one and that of the
+/// API server.
 pub(crate) const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// Put on an object that a server of ours works on: how many times its work was begun. It is what counts; `status.attempt`
 /// shows it where the definition has that field, which Velero's have not.
 pub(crate) const ANNOTATION_ATTEMPT: &str = "lifeboat.io/attempt";
-/// After so many attempts an operation has failed.
+/// Number of attempts after which an operation has failed.
 pub(crate) const MOST_ATTEMPTS: u32 = 3;
 
 /// Notes that the work on an object begins, for this time.

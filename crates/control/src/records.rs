@@ -26,7 +26,7 @@ const MOST: usize = 1 << 20;
 type Notes = BTreeMap<String, Option<Bytes>>;
 type Answer = Result<(), RecordsError>;
 
-/// The notes of one backup or restore. What is written while a request is under way goes into the next one together.
+/// The notes of one backup or restore. Writes that come while a request is under way go together into the next one.
 #[derive(Debug)]
 pub(crate) struct RecordMap {
     cluster: Cluster,

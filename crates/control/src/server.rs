@@ -55,13 +55,13 @@ const WAITING: usize = 256;
 const MOST_EVENTS: usize = 32;
 /// The health message of a server that waits for one of Velero's to end.
 const VELERO_RUNS: &str = "waiting for the end of a Velero server in this namespace";
-/// So often the UID of the cluster is asked for before the first decision.
+/// Number of attempts to read the UID of the cluster before the first decision.
 const ATTEMPTS_AT_UID: u32 = 5;
 /// The pause between two of these attempts.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(2);
 /// Longest pause between two looks at everything.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Between two comparisons of the namespaces with the backups.
+/// Interval between two comparisons of the namespaces with the backups.
 const BETWEEN_COMPARISONS: Duration = Duration::from_secs(15);
 /// Time limit for tasks to stop: work that hangs is given up after four seconds, and then its end is noted. The
 /// leadership holds for longer than that.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks, at the namespace or at its Restores.
+/// Pause between two looks at the namespace, or at its Restores.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Time limit for a server that was told to stop to deal with the Restores of its namespace. Together with the time for
 /// its tasks to end before, that is less than the default grace period of a pod.

@@ -1,4 +1,4 @@
-//! The steps themselves: each is one task that reads, writes, and says what it has changed.
+//! Performs the steps of plans: each is a task that reads, writes, and returns its changes.
 
 pub(crate) mod backup;
 mod bucket_id;

@@ -1,4 +1,4 @@
-//! Backups and restores that have failed, by what they failed of: a hundred failures of one cause are one thing to mend.
+//! Failed backups and restores by their causes: a hundred failures of one cause are one problem.
 
 use super::state::{Attention, FailedEarlier};
 use crate::phase::facts::has_ended;

@@ -11,7 +11,7 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// A rare day, such as the 29th of February, comes in this many years at least once, also where a century has no leap year.
 pub(super) const LONGEST_WAIT_YEARS: i64 = 9;
 
-/// Which values match; bit `n` stands for the value `n`.
+/// The values of each field that match; bit `n` stands for the value `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fields {
     minutes: u64,

@@ -157,7 +157,7 @@ impl Plans {
     }
 }
 
-/// That the time for a plan is over.
+/// The message that the time for a plan is over.
 fn too_late() -> String {
     format!("the plan was not made within {} s", LONGEST.as_secs())
 }

@@ -137,7 +137,8 @@ fn remove_absent_series(counter: &IntCounterVec, is_shown: impl Fn(&str, &str) -
     }
 }
 
-/// Takes away what is gone of a gauge with one label. A scrape meanwhile sees all of the rest.
+/// Removes the series of a gauge with one label whose resources are gone. A scrape at the same time still sees all
+/// others.
 fn remove_absent(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
     for family in gauge.collect() {
         for metric in family.get_metric() {

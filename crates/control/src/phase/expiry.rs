@@ -119,7 +119,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// A deletion that has failed is asked for again after so long when the server's flag does not say.
+/// Pause before a failed deletion is requested anew, when the server's flag does not set it.
 const FREQUENCY: Duration = Duration::from_secs(3600);
 /// Longest pause before a deletion that fails again and again is requested anew, unless the flag says more.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);

@@ -85,7 +85,7 @@ pub fn describe(keepers: &[Keeper]) -> String {
 
 /// Largest remaining time at which the expiration of a kept backup is moved; half of its `ttl` where that is less.
 const MARGIN: SignedDuration = SignedDuration::from_hours(24);
-/// At least so much, so that a server has its turn before the time is over.
+/// Smallest remaining time, so that a server has its turn before the time is over.
 const LEAST_MARGIN: SignedDuration = SignedDuration::from_mins(1);
 /// Time by which a kept backup outlives the next move of its expiration.
 const PROLONGED_BY: SignedDuration = SignedDuration::from_hours(24);
@@ -99,7 +99,7 @@ pub(crate) fn margin(backup: &Backup) -> SignedDuration {
     }
 }
 
-/// Until when a backup that is kept lasts: what a hold says, or else so long that it is looked at again before.
+/// The time until which a kept backup lasts: the end of its hold, or else a time before which it is looked at again.
 pub(crate) fn lasts_until(backup: &Backup, keepers: &[Keeper], now: Timestamp) -> Option<Timestamp> {
     let again = || now.saturating_add(PROLONGED_BY + margin(backup)).unwrap_or(Timestamp::MAX);
     let until = keepers.iter().map(|keeper| match keeper {

@@ -1,4 +1,5 @@
-//! Which cluster lets a backup go when its time is over: the one that has made it, which alone knows what it is for.
+//! The cluster that lets a backup go when its time is over: the one that has made it, because it alone knows what the
+//! backup is for.
 
 use super::taken_over::{is_of_another_cluster, source_cluster};
 use jiff::{SignedDuration, Timestamp};

@@ -10,7 +10,7 @@ use lifeboat_api::{Duration, ObjectMeta, Time};
 /// Put on a pending object: since when the server cannot reach what it needs. It is taken off when that is reached.
 pub(crate) const ANNOTATION_UNREACHABLE: &str = "lifeboat.io/unreachable-since";
 
-/// So long may it be away, counted from the time at which the operations should have ended.
+/// Time limit for an outage, counted from the time at which the operations should have ended.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
 /// The decision about a pending object that cannot proceed now.

@@ -194,7 +194,7 @@ impl<'a> Slots<'a> {
 /// The namespaces that some backups may hold, and the first of them.
 #[derive(Default)]
 struct Held<'a> {
-    /// Of those that name them one by one.
+    /// The backups that name them one by one.
     names: BTreeMap<&'a str, &'a Backup>,
     /// A backup that names them by a pattern, which may match any namespace.
     anything: Option<&'a Backup>,

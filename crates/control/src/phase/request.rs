@@ -82,7 +82,7 @@ impl<'r> ByBackup<'r> {
     }
 }
 
-/// So long a deletion waits for claims that have no volume yet.
+/// Time limit for a deletion that waits for claims that have no volume yet.
 pub(crate) const WAITS_FOR_CLAIMS: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// The claims for which a request to delete a backup waits, for people, as it says itself; `None` for one that does not wait, or has begun.
@@ -97,7 +97,8 @@ pub(crate) fn waits_for_claims_until(request: &DeleteBackupRequest) -> Option<Ti
     made.map(|made| made.saturating_add(WAITS_FOR_CLAIMS).unwrap_or(Timestamp::MAX))
 }
 
-/// A sentence about claims for which the deletion of a backup waits: what to do, and what becomes of it otherwise.
+/// A sentence about claims for which the deletion of a backup waits: the next step for the user, and the time at which
+/// it goes on otherwise.
 pub(crate) fn way_out_of_claims(request: &DeleteBackupRequest) -> String {
     let until = waits_for_claims_until(request).map(|until| format!(", otherwise it goes on at {}", Time::new(until)));
     format!("use each of these claims in a pod, or delete it{}", until.unwrap_or_default())

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocation, Time, well_known};
 use sha2::{Digest, Sha256};
 
-/// So long no backup goes by time alone.
+/// Time for which no backup is deleted by time alone.
 const FIRST_HOUR: SignedDuration = SignedDuration::from_hours(1);
 
 const NAME: &str = well_known::ANNOTATION_WRITABLE_SINCE;

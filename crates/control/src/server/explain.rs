@@ -200,7 +200,7 @@ fn in_progress(world: &World) -> Vec<Key> {
     keys.into_values().collect()
 }
 
-/// All that the plan neither has a step for nor knows what it waits for.
+/// Counts the objects for which the plan has neither a step nor a reason to wait.
 fn at_rest(world: &World, plan: &Plan) -> Vec<AtRest> {
     let mut moving: BTreeSet<Subject> = plan.work.iter().map(|work| work.key.object()).collect();
     moving.extend(plan.waits.iter().map(|wait| wait.subject.clone()));

@@ -15,7 +15,7 @@ pub(super) enum Key {
     /// The end of a backup or restore that no task works on; it does not wait for what failed before.
     CancelBackup(NamespacedName),
     CancelRestore(NamespacedName),
-    /// Of what the backup of a name has left in a location, which is in the same namespace.
+    /// The removal of the files that the backup of a name has left in a location, which is in the same namespace.
     Sweep {
         backup: NamespacedName,
         location: NamespacedName,
@@ -28,7 +28,7 @@ pub(super) enum Key {
     Validation(NamespacedName),
     Default(NamespacedName),
     Sync(NamespacedName),
-    /// Of the backup, for one of those that ask for it, which are in the same namespace.
+    /// The deletion of the backup, for a request that asks for it, which is in the same namespace.
     Deletion {
         backup: NamespacedName,
         request: NamespacedName,
@@ -39,7 +39,7 @@ pub(super) enum Key {
     Status(NamespacedName),
     /// An update of the status of a schedule, or a run of it.
     Schedule(NamespacedName),
-    /// Of a backup whose time is over.
+    /// The expiry of a backup, or a change of its expiration.
     Expiry(NamespacedName),
     Unreadable(Kind, NamespacedName),
 }
@@ -47,7 +47,7 @@ pub(super) enum Key {
 /// The thing that a task has for itself: at most one task works on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Subject {
-    /// All that is called so: the object, its files, its place in the queue.
+    /// The object of this name, its files, and its place in the queue.
     Backup(NamespacedName),
     Restore(NamespacedName),
     Location(NamespacedName),

@@ -12,7 +12,7 @@ use lifeboat_reconcile::{Failure, TaskKey};
 use std::collections::HashMap;
 use tokio::time::Instant;
 
-/// Steps that failed, and what was begun last.
+/// Steps that failed, and the steps that were begun last.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) failures: HashMap<Key, Failure>,
@@ -40,7 +40,7 @@ impl Memory {
         }
     }
 
-    /// Everything was looked at: what is gone has no failures, and left no validation.
+    /// Forgets failures, validations and messages of objects that are gone.
     pub(super) fn looked(&mut self, world: &World) {
         self.default_is_marked = true;
         self.failures.retain(|key, _| is_there(key, world));
@@ -48,7 +48,7 @@ impl Memory {
         self.told.retain(|key, _| world.schedules.get(key).is_some());
     }
 
-    /// This begins.
+    /// Notes that a step begins.
     pub(super) fn begins(&mut self, work: &Work, now: Instant) {
         match &work.step {
             Step::Queue(_, Move::Start) => self.started = Some(now),
@@ -63,7 +63,8 @@ impl Memory {
         }
     }
 
-    /// This was finished, with these effects; a sync that failed within it counts as a failure of the sync.
+    /// Notes that a step has succeeded, with these effects. A sync that failed within it counts as a failure of the
+    /// sync.
     pub(super) fn succeeded(&mut self, key: &Key, effects: &[Effect], now: Instant) {
         self.failures.remove(key);
         for effect in effects {
@@ -73,7 +74,7 @@ impl Memory {
         }
     }
 
-    /// This was not finished, and is tried again later.
+    /// Notes that a step has failed, to be tried again later.
     pub(super) fn failed(&mut self, key: Key, why: &Unfinished, now: Instant) {
         if let Key::Validation(location) = &key {
             self.validated.remove(location);

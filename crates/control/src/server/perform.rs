@@ -1,4 +1,4 @@
-//! Does what was decided.
+//! Carries out the steps of a plan.
 
 use super::key::Key;
 use super::step::{Step, Work};

@@ -104,7 +104,7 @@ pub(crate) async fn run_again(
     Box::pin(begin(context, Request { backup, settings }, attempt, location, stop)).await
 }
 
-/// The snapshot locations of a backup, or what is wrong with them. What can pass is tried again.
+/// The snapshot locations of a backup, or the errors in them. Errors that may pass are retried.
 async fn snapshot_locations(
     context: &Context,
     backup: &Backup,
@@ -271,8 +271,8 @@ fn noted_nothing(backup: &Backup) -> bool {
     status.hook_status.as_ref().is_none_or(|hooks| hooks.hooks_attempted == 0) && status.volume_snapshots_attempted == 0
 }
 
-/// Gives what came of ending a backup. Where that failed because its Backup was deleted meanwhile, removes its files: a
-/// record only when this run has put it.
+/// Passes on the result of ending a backup. Where that failed because its Backup was deleted meanwhile, removes its
+/// files: a record only when this run has put it.
 async fn unless_gone(
     context: &Context,
     backup: &Backup,

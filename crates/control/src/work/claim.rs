@@ -7,7 +7,7 @@ use lifeboat_store::Store;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// Between two signs of life.
+/// Interval between two refreshes of a claim.
 const REFRESH: Duration = Duration::from_secs(60);
 /// Time limit for a refresh. It is shorter than the time from the end of a leadership to the beginning of the next one,
 /// so that no refresh comes after the claim of the next leader.

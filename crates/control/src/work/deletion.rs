@@ -178,8 +178,8 @@ pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Optio
     world.backups.get(name).map(Cow::Borrowed).or_else(unreadable)
 }
 
-/// Deletes what the request names. What was begun by a server that died is gone on with: each step finds done what is
-/// done. The record goes first, so that a backup is never half there.
+/// Deletes the backup that the request names. A deletion that a server left unfinished is resumed: each step skips what
+/// is done already. The record goes first, so that a backup is never half there.
 pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, target: Target) -> Finished {
     let (backup, location) = match target.check(&request) {
         Ok(found) => found,

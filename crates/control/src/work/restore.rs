@@ -1,4 +1,4 @@
-//! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
+//! Runs a restore, and removes its files from the bucket (api-and-controllers.md 3.10 and 3.12).
 
 use super::running::{
     Attempt, fence, leave_to_next_server, not_taken, recorded, shortened, store_refusal, until_written, watched,
@@ -116,7 +116,8 @@ fn without_finalizer(restore: &Restore) -> Restore {
     after
 }
 
-/// Removes the files of a restore, then lets it go. Those of one whose backup or location is gone stay, which is said.
+/// Removes the files of a restore, then lets it go. The files stay when its backup or location is gone, which is
+/// logged.
 pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option<Place>) -> Finished {
     let name = &restore.metadata.name;
     match origin {
@@ -209,7 +210,7 @@ pub(crate) async fn run(
     Box::pin(begin(context, request, Attempt::of(1, started), origin, stop)).await
 }
 
-/// Runs a restore again that was valid, after a server was cut off in it. What is missing now fails it.
+/// Runs a restore again after a server was cut off in it. It was valid then, and fails if something is missing now.
 pub(crate) async fn run_again(
     context: &Context,
     restore: Restore,
@@ -305,7 +306,8 @@ fn goes_on(can_pass: bool, attempt: u32) -> bool {
     can_pass && has_more(attempt)
 }
 
-/// That a restore has no further attempt, though what stopped it can pass. The user cannot run the same Restore again.
+/// Adds to the reason of a failure that may pass that the restore has no further attempt. The user cannot run the same
+/// Restore again.
 fn given_up(why: &str) -> String {
     format!("{why}; make another Restore of this backup: what is there is left alone")
 }
@@ -385,7 +387,7 @@ fn take_status(restore: &mut Restore, outcome: &Outcome) {
     restore.status.start_timestamp = begun;
 }
 
-/// Another status; fields that we do not know are whoever's wrote them into the object.
+/// Replaces the status, except for unknown fields, which belong to the client that wrote them.
 fn replace_status(restore: &mut Restore, status: &RestoreStatus) {
     let other = std::mem::take(&mut restore.status.other);
     restore.status = RestoreStatus { other, ..status.clone() };
@@ -417,7 +419,7 @@ pub(crate) async fn note_failure(context: &Context, restore: &Restore, reason: S
     Ok(noted)
 }
 
-/// Stores what is known of a restore that broke off, then notes its failure.
+/// Stores log and record of a restore that broke off, then notes its failure.
 async fn record_and_note_failure(
     context: &Context,
     restore: &Restore,

@@ -61,8 +61,9 @@ pub(super) const RECORDING: Duration = Duration::from_secs(60);
 /// Time that the end of an operation that was cancelled before, or is meanwhile, waits for a bucket that hangs.
 pub(crate) const RECORDING_CANCELLED: Duration = Duration::from_secs(4);
 
-/// Waits until log and record of a failed operation are stored, and gives what came of that; otherwise why it was given up:
-/// soon when the operation was cancelled before, or is meanwhile. The caller says that what is not stored then is lost.
+/// Waits until log and record of a failed operation are stored, and returns the result; otherwise the reason for which
+/// the wait was given up: soon when the operation was cancelled before, or is meanwhile. The caller reports that the
+/// rest is lost.
 pub(super) async fn recorded<O>(
     cancelled: bool,
     stop: &CancellationToken,
@@ -90,10 +91,10 @@ pub(super) fn silent_for(time: Duration) -> String {
 pub(super) trait Phased: Meta {
     fn is_in_phase_of(&self, other: &Self) -> bool;
 
-    /// So many objects are done, of so many.
+    /// Sets the number of objects that are done, and of all objects.
     fn set_progress(&mut self, done: i64, total: i64);
 
-    /// So many attempts were begun.
+    /// Sets the number of attempts.
     fn set_attempt(&mut self, attempt: u32);
 }
 
@@ -203,8 +204,8 @@ pub(super) async fn until_written<T: Phased>(
     }
 }
 
-/// Notes on an object that it is refused, by `refuse`, and why; `after` is what was to be noted when it begins. Where the API server does not
-/// take that, only the reasons are noted.
+/// Notes on an object that it is refused, by `refuse`, and why; `after` is the object as it would begin. Where the API
+/// server refuses that, only the reasons are noted.
 pub(super) async fn store_refusal<T: Phased>(
     context: &Context,
     before: &T,
@@ -236,7 +237,7 @@ pub(super) async fn leave_to_next_server<T: Phased>(context: &Context, current: 
 }
 
 /// Runs an engine to its end and reports its progress meanwhile. Cancels it when the object is no longer ours to work
-/// on, and when we lead no more: what it writes into the cluster cannot ask before each object.
+/// on, and when this server leads no more: the engine's writes into the cluster are not checked one by one.
 pub(super) async fn watched<T: Phased, O>(
     context: &Context,
     current: &mut T,

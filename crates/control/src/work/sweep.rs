@@ -1,6 +1,7 @@
-//! Removes what a backup left that was never committed and whose Backup is gone (design: claim and commit).
+//! Removes the files of a backup that was never committed and whose Backup is gone (design: claim and commit).
 //!
-//! No other work removes it: it has no record, so sync never takes it over, and no Backup, so no deletion reaches it.
+//! No other work removes them: without a record, no sync takes the backup over, and without a Backup, no deletion
+//! reaches it.
 
 use super::backup::engine_env;
 use super::{Context, Finished, SnapshotLocations, Unfinished};
@@ -15,8 +16,8 @@ use lifeboat_object::first_names;
 use lifeboat_store::{Store, StoreError};
 use tokio::time::Instant;
 
-/// So long ago must the last sign of life be. In this cluster no server works on a Backup that is gone; but a copy of
-/// the whole cluster has its UID, and Backups that are not known here.
+/// Time since the last sign of life after which files are removed. In this cluster no server works on a Backup that is
+/// gone; but a copy of the whole cluster has its UID, and Backups that are not known here.
 const AGE: SignedDuration = SignedDuration::from_hours(1);
 
 /// Returns true if a folder without a record holds files that a server of this namespace left. Files that another

@@ -168,7 +168,7 @@ struct NotTaken {
     damaged: Vec<String>,
 }
 
-/// So many backups whose names are known are looked at by one sync; the next one goes on.
+/// Number of backups with known names that one sync looks at; the next sync continues.
 const LOOKED_AT: usize = 50;
 
 impl Finder<'_> {
@@ -221,8 +221,8 @@ impl Finder<'_> {
         note(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Finds out which backups in the bucket are others than the Backups of their names, which lie in another location. What is not known
-    /// yet is looked at, a part of it in each sync.
+    /// Finds backups in the bucket that are not those of the Backups with their names, which lie in another location.
+    /// Looks at a part of the unknown ones in each sync.
     async fn look_at(&self, names: &BTreeSet<String>) {
         let Self { context, store, location, .. } = *self;
         let label = label_value(&location.metadata.name);

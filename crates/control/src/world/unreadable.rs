@@ -62,7 +62,7 @@ impl Unreadable {
         self.all["status"]["startTimestamp"].is_string()
     }
 
-    /// Of a Backup, what a deletion needs.
+    /// The fields of a Backup that its deletion needs.
     pub(crate) fn backup(&self) -> Backup {
         let status = &self.all["status"];
         let mut backup = Backup { metadata: self.meta.clone(), ..Backup::default() };

@@ -103,7 +103,7 @@ async fn give_up(context: &Context, restore: &Restore, why: Unfinished) -> Finis
     note_ended(context, restore, mark_unfinalized(context, restore.clone(), &why)).await
 }
 
-/// Between two looks at claims that have no volumes yet.
+/// Pause between two looks at claims that have no volumes yet.
 const FINALIZE_AGAIN: Duration = Duration::from_secs(2);
 
 /// The reason for ending a restore whose backup or location is gone.
