@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 resource! {
     /// A backup: what to save, and how far that came.
     Backup, "backups", "v1",
-    /// What to save.
+    /// The contents and options of a backup.
     BackupSpec,
-    /// How far it came.
+    /// The progress and the outcome.
     BackupStatus
 }
 
 object! {
-    /// What to save.
+    /// The contents and options of a backup.
     pub struct BackupSpec {
         /// Labels and annotations for the backups of a schedule.
         metadata: TemplateMetadata = "metadata";
@@ -39,13 +39,13 @@ object! {
         label_selector: Option<LabelSelector> = "labelSelector" nullable;
         /// Objects must match one of these.
         or_label_selectors: Vec<LabelSelector> = "orLabelSelectors" nullable;
-        /// Whether volumes are snapshotted; unset means yes.
+        /// Set to false when no volumes are snapshotted; unset means true.
         snapshot_volumes: Option<bool> = "snapshotVolumes" nullable;
-        /// How long to keep the backup; zero for the default.
+        /// Time for which the backup is kept; zero for the default.
         ttl: Duration = "ttl";
         /// Label of claims that are snapshotted as a group.
         volume_group_snapshot_label_key: String = "volumeGroupSnapshotLabelKey";
-        /// Whether cluster-scoped types are saved; unset means as needed (old-style filter).
+        /// True when cluster-scoped types are saved; unset means as needed (old-style filter).
         include_cluster_resources: Option<bool> = "includeClusterResources" nullable;
         /// Commands to run in pods.
         hooks: BackupHooks = "hooks";
@@ -55,26 +55,26 @@ object! {
         volume_snapshot_locations: Vec<String> = "volumeSnapshotLocations";
         /// Deprecated name of `defaultVolumesToFsBackup`.
         default_volumes_to_restic: Option<bool> = "defaultVolumesToRestic" nullable;
-        /// Whether volumes are saved through the file system unless a pod opts out.
+        /// True when volumes are saved through the file system unless a pod opts out.
         default_volumes_to_fs_backup: Option<bool> = "defaultVolumesToFsBackup" nullable;
         /// Objects of a type to save first, in this order: type to `namespace/name,…`.
         ordered_resources: BTreeMap<String, String> = "orderedResources" nullable;
-        /// How long to wait for a CSI snapshot; zero for the default.
+        /// Time to wait for a CSI snapshot; zero for the default.
         csi_snapshot_timeout: Duration = "csiSnapshotTimeout";
-        /// How long asynchronous operations may take; zero for the default.
+        /// Time limit of asynchronous operations; zero for the default.
         item_operation_timeout: Duration = "itemOperationTimeout";
         /// A ConfigMap with resource policies.
         resource_policy: Option<TypedLocalObjectReference> = "resourcePolicy";
-        /// Whether the data of CSI snapshots is moved to the repository.
+        /// True when the data of CSI snapshots is moved to the repository.
         snapshot_move_data: Option<bool> = "snapshotMoveData" nullable;
         /// Which data mover.
         data_mover: String = "datamover";
-        /// Whether data is moved in full or incrementally.
+        /// The kind of data movement, full or incremental.
         backup_type: Option<BackupType> = "backupType" later;
         /// Settings of the uploader.
         uploader_config: Option<UploaderConfigForBackup> = "uploaderConfig" nullable;
-        /// What becomes of claims that cannot be snapshotted as a group; absent means that their data is not saved; an addition of
-        /// Lifeboat.
+        /// The treatment of claims that cannot be snapshotted as a group; absent means that their data is not saved; an
+        /// addition of Lifeboat.
         volume_group_fallback: Option<VolumeGroupFallback> = "volumeGroupFallback";
         /// Makes the backup though the data of some volumes in scope cannot be saved as asked; an addition of Lifeboat.
         allow_unprotected: bool = "allowUnprotected";
@@ -104,7 +104,7 @@ words! {
 }
 
 words! {
-    /// What becomes of the claims of a group that cannot be snapshotted together.
+    /// The treatment of the claims of a group that cannot be snapshotted together.
     pub enum VolumeGroupFallback {
         /// Each has a snapshot of its own, of a moment of its own.
         Single = "single",
@@ -150,7 +150,7 @@ object! {
 }
 
 object! {
-    /// One hook.
+    /// A hook: a command in a container.
     pub struct BackupResourceHook {
         /// A command in a container.
         exec: ExecHook = "exec" required;
@@ -164,15 +164,15 @@ object! {
         container: String = "container";
         /// The command.
         command: Vec<String> = "command" required filled;
-        /// What a failure means.
+        /// The effect of a failure.
         on_error: Option<HookErrorMode> = "onError";
-        /// How long it may take; zero for the default.
+        /// Time limit of the command; zero for the default.
         timeout: Duration = "timeout";
     }
 }
 
 words! {
-    /// What the failure of a hook means.
+    /// The effect of a hook's failure on the backup or restore.
     pub enum HookErrorMode {
         /// Record it and go on.
         Continue,
@@ -202,7 +202,7 @@ words! {
 }
 
 impl Backup {
-    /// Whether resource policies may have left objects out: those of a ConfigMap, or of a file.
+    /// Returns true if resource policies may have left objects out: those of a ConfigMap, or of a file.
     #[must_use]
     pub fn has_resource_policies(&self) -> bool {
         self.spec.resource_policy.is_some() || self.metadata.annotations.contains_key(ANNOTATION_RESOURCE_POLICIES)
@@ -210,19 +210,19 @@ impl Backup {
 }
 
 impl BackupPhase {
-    /// Whether operations that its actions have begun go on.
+    /// Returns true while asynchronous operations of its actions go on.
     #[must_use]
     pub fn waits_for_operations(self) -> bool {
         matches!(self, Self::WaitingForPluginOperations | Self::WaitingForPluginOperationsPartiallyFailed)
     }
 
-    /// Whether its operations have ended, and it has not.
+    /// Returns true if its asynchronous operations have ended and the backup itself has not.
     #[must_use]
     pub fn is_finalizing(self) -> bool {
         matches!(self, Self::Finalizing | Self::FinalizingPartiallyFailed)
     }
 
-    /// Whether the backup has ended with contents that can be read and restored.
+    /// Returns true if the backup has ended with contents that can be read and restored.
     #[must_use]
     pub fn has_contents(self) -> bool {
         matches!(self, Self::Completed | Self::PartiallyFailed)
@@ -230,7 +230,7 @@ impl BackupPhase {
 }
 
 object! {
-    /// How far a backup came.
+    /// The progress and the outcome of a backup.
     pub struct BackupStatus {
         /// Always 1 (deprecated).
         version: i64 = "version";
@@ -242,7 +242,7 @@ object! {
         phase: Option<BackupPhase> = "phase";
         /// Place in the queue, from 1.
         queue_position: i64 = "queuePosition";
-        /// Why it was refused.
+        /// Validation errors, for which the spec was refused.
         validation_errors: Vec<String> = "validationErrors" nullable;
         /// When it began.
         start_timestamp: Option<Time> = "startTimestamp" nullable;
@@ -252,7 +252,7 @@ object! {
         volume_snapshots_attempted: i64 = "volumeSnapshotsAttempted";
         /// Native snapshots made.
         volume_snapshots_completed: i64 = "volumeSnapshotsCompleted";
-        /// Why it failed as a whole.
+        /// Reason for which it failed as a whole.
         failure_reason: String = "failureReason";
         /// Warnings.
         warnings: i64 = "warnings";
@@ -272,7 +272,7 @@ object! {
         backup_item_operations_failed: i64 = "backupItemOperationsFailed";
         /// Hooks run.
         hook_status: Option<HookStatus> = "hookStatus" nullable;
-        /// How many times a server began the work; absent when none did. Not in Velero.
+        /// Number of times that a server began the work; absent when none did. Not in Velero.
         attempt: i64 = "attempt";
         /// Volumes in scope whose data nothing saved, though no policy leaves them out; absent when there are none. Not in Velero.
         unprotected_volumes: i64 = "unprotectedVolumes";

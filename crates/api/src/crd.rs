@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// What a client must know of a kind to address its objects.
+/// The group, version and names of a kind, by which a client addresses its objects.
 pub trait Resource {
     /// Kind, such as `Backup`.
     const KIND: &'static str;
@@ -186,7 +186,7 @@ mod tests {
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
     }
 
-    /// Holds `value` against `schema`: what is wrong with it, and which fields one of them has and the other has not.
+    /// Compares `value` with `schema`: collects wrong types, and fields that only one of them has.
     fn compare(schema: &Value, value: &Value, path: &str, wrong: &mut BTreeSet<String>) {
         let fits = match schema["type"].as_str().unwrap() {
             "object" => value.is_object(),

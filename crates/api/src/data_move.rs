@@ -47,7 +47,7 @@ resource! {
     DataUpload, "datauploads", "v2alpha1",
     /// Which snapshot, and where to.
     DataUploadSpec,
-    /// How far it came.
+    /// The progress and the outcome.
     DataUploadStatus
 }
 
@@ -68,9 +68,9 @@ object! {
         source_namespace: String = "sourceNamespace" required;
         /// Settings of the data mover.
         data_mover_config: BTreeMap<String, String> = "dataMoverConfig" nullable;
-        /// Whether to stop.
+        /// Set when the work is to stop.
         cancel: bool = "cancel";
-        /// How long preparations may take.
+        /// Time limit of the preparations.
         operation_timeout: Duration = "operationTimeout" required;
         /// The file system of the volume.
         source_fs_type: String = "sourceFSType" later;
@@ -94,7 +94,7 @@ object! {
 }
 
 object! {
-    /// How far an upload came.
+    /// The progress and the outcome of an upload.
     pub struct DataUploadStatus {
         /// Phase.
         phase: Option<DataPathPhase> = "phase";
@@ -102,9 +102,9 @@ object! {
         path: String = "path";
         /// The snapshot in the repository.
         snapshot_id: String = "snapshotID";
-        /// What the data mover says for the restore.
+        /// Data that the data mover returned for the restore.
         data_mover_result: BTreeMap<String, String> = "dataMoverResult" nullable;
-        /// What went wrong.
+        /// Error message.
         message: String = "message";
         /// When it began.
         start_timestamp: Option<Time> = "startTimestamp" nullable;
@@ -130,7 +130,7 @@ resource! {
     DataDownload, "datadownloads", "v2alpha1",
     /// Which snapshot, and where to.
     DataDownloadSpec,
-    /// How far it came.
+    /// The progress and the outcome.
     DataDownloadStatus
 }
 
@@ -149,9 +149,9 @@ object! {
         source_namespace: String = "sourceNamespace" required;
         /// Settings of the data mover.
         data_mover_config: BTreeMap<String, String> = "dataMoverConfig";
-        /// Whether to stop.
+        /// Set when the work is to stop.
         cancel: bool = "cancel";
-        /// How long preparations may take.
+        /// Time limit of the preparations.
         operation_timeout: Duration = "operationTimeout" required;
         /// The operating system of the node that must do it.
         node_os: Option<NodeOs> = "nodeOS";
@@ -175,11 +175,11 @@ object! {
 }
 
 object! {
-    /// How far a download came.
+    /// The progress and the outcome of a download.
     pub struct DataDownloadStatus {
         /// Phase.
         phase: Option<DataPathPhase> = "phase";
-        /// What went wrong.
+        /// Error message.
         message: String = "message";
         /// When it began.
         start_timestamp: Option<Time> = "startTimestamp" nullable;
@@ -197,7 +197,7 @@ object! {
 }
 
 object! {
-    /// What a restore needs to know of an upload; kept in a ConfigMap while the restore runs.
+    /// The facts about an upload that a restore needs; kept in a ConfigMap while the restore runs.
     pub struct DataUploadResult {
         /// The storage location of the repository.
         backup_storage_location: String = "backupStorageLocation" required;
@@ -207,7 +207,7 @@ object! {
         snapshot_id: String = "snapshotID" required;
         /// The namespace the volume was saved from.
         source_namespace: String = "sourceNamespace" required;
-        /// What the data mover says for the restore.
+        /// Data that the data mover returned for the restore.
         data_mover_result: BTreeMap<String, String> = "dataMoverResult";
         /// The operating system of the node that moved it.
         node_os: Option<NodeOs> = "nodeOS";

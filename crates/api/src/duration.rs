@@ -31,7 +31,7 @@ impl Duration {
         self.0
     }
 
-    /// Whether it is zero.
+    /// Returns true if it is zero.
     #[must_use]
     pub const fn is_zero(&self) -> bool {
         self.0 == 0
@@ -100,7 +100,7 @@ pub enum ParseDurationError {
     },
 }
 
-/// What is wrong with a text.
+/// The error in a text that is no duration.
 enum Wrong<'a> {
     Form,
     NoUnit,

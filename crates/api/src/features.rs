@@ -28,8 +28,8 @@ impl Features {
     }
 }
 
-/// Whether a name is among these, separated by commas, that changes nothing in this version: an unknown one, or that of a feature
-/// which is still to come.
+/// Returns true if one of these names, separated by commas, changes nothing in this version: an unknown name, or that
+/// of a feature that is not implemented yet.
 #[must_use]
 pub fn has_feature_without_effect(names: &str) -> bool {
     names.split(',').map(str::trim).any(|name| !matches!(name, "" | "EnableAPIGroupVersions" | "EnableCSI"))

@@ -3,7 +3,8 @@
 use crate::{ObjectMeta, Retention, Time, well_known};
 use serde::{Deserialize, Serialize};
 
-/// What the annotation [`well_known::ANNOTATION_KEPT_BY`] says. Fields of later versions are lost when a server of ours writes it.
+/// The value of the annotation [`well_known::ANNOTATION_KEPT_BY`]. Fields of later versions are lost when this version
+/// writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptBy {
@@ -27,16 +28,16 @@ pub struct KeptBy {
     /// When somebody has released the backup: no rules keep it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released: Option<Time>,
-    /// Whether the record in the bucket says so too that it is released.
+    /// True when the record in the bucket says, too, that the backup is released.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recorded: bool,
 }
 
 impl KeptBy {
-    /// What the annotations of a backup, or of its record, say; `None` when they say nothing.
+    /// Reads the annotation of a backup, or of its record; `None` when there is none.
     ///
     /// # Errors
-    /// Why it cannot be followed.
+    /// An annotation that cannot be followed.
     #[must_use]
     pub fn of(meta: &ObjectMeta) -> Option<Result<Self, String>> {
         meta.annotations.get(well_known::ANNOTATION_KEPT_BY).map(|text| Self::parse(text))
@@ -45,7 +46,8 @@ impl KeptBy {
     /// Reads the JSON of the annotation.
     ///
     /// # Errors
-    /// Why it cannot be followed. A rule that is not known is an error: what it was meant to keep would go.
+    /// JSON that is not valid, or rules that cannot be followed. An unknown rule is an error, because ignoring it would
+    /// delete the backups that it was meant to keep.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: String| format!("invalid annotation {}: {why}", well_known::ANNOTATION_KEPT_BY);
         if !text.trim_start().starts_with('{') {
@@ -64,7 +66,8 @@ impl KeptBy {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Whether both say the same rules, whenever that was written and whatever became of it.
+    /// Returns true if both say the same rules, whatever else differs, such as when they were written or whether the
+    /// backup was released.
     #[must_use]
     pub fn has_the_rules_of(&self, other: &Self) -> bool {
         let rules = |one: &Self| (one.schedule.clone(), one.rules.clone(), one.zone.clone(), one.shrink_threshold);

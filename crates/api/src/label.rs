@@ -23,7 +23,7 @@ pub fn label_value(name: &str) -> String {
     format!("{head}{}", hex::encode(&hash[..3]))
 }
 
-/// Whether the API server takes a text as the value of a label.
+/// Returns true if the API server accepts a text as the value of a label.
 fn is_label_value(text: &str) -> bool {
     let ends = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
     text.len() <= LONGEST && text.chars().all(is_allowed) && ends(text.chars().next()) && ends(text.chars().next_back())

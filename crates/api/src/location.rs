@@ -10,14 +10,14 @@ resource! {
     BackupStorageLocation, "backupstoragelocations", "v1",
     /// The place and how to reach it.
     BackupStorageLocationSpec,
-    /// Whether it can be reached.
+    /// The availability of the location.
     BackupStorageLocationStatus
 }
 
 object! {
     /// The place and how to reach it.
     pub struct BackupStorageLocationSpec {
-        /// Who provides the object store.
+        /// The provider of the object store.
         provider: String = "provider" required;
         /// Settings for the provider.
         config: BTreeMap<String, String> = "config";
@@ -25,13 +25,14 @@ object! {
         credential: Option<SecretKeySelector> = "credential";
         /// The place in the object store.
         object_storage: ObjectStorageLocation = "objectStorage" required;
-        /// Whether backups that name no location go here.
+        /// True when backups that name no location go here.
         default: bool = "default";
-        /// Whether it may be written to; unset means `ReadWrite`.
+        /// The access to the location; unset means `ReadWrite`.
         access_mode: Option<BackupStorageLocationAccessMode> = "accessMode";
-        /// How often backups found here are shown in the cluster; `0s` for never, unset for the server's setting.
+        /// Interval at which backups found here are shown in the cluster; `0s` for never, unset for the server's
+        /// setting.
         backup_sync_period: Option<Duration> = "backupSyncPeriod" nullable;
-        /// How often the location is checked; `0s` for only once, unset for the server's setting.
+        /// Interval at which the location is checked; `0s` for only once, unset for the server's setting.
         validation_frequency: Option<Duration> = "validationFrequency" nullable;
     }
 }
@@ -59,7 +60,7 @@ impl BackupStorageLocation {
 }
 
 words! {
-    /// Whether a location may be written to.
+    /// The access to a location: reading alone, or writing too.
     pub enum BackupStorageLocationAccessMode {
         /// Only read.
         ReadOnly,
@@ -69,7 +70,7 @@ words! {
 }
 
 words! {
-    /// Whether a location can be reached.
+    /// The availability of a location.
     #[allow(missing_docs, reason = "the words are Velero's")]
     pub enum BackupStorageLocationPhase {
         Available,
@@ -78,7 +79,7 @@ words! {
 }
 
 object! {
-    /// Whether a location can be reached.
+    /// The availability of a location, and the times of its last checks.
     pub struct BackupStorageLocationStatus {
         /// Phase.
         phase: Option<BackupStorageLocationPhase> = "phase";
@@ -86,7 +87,7 @@ object! {
         last_synced_time: Option<Time> = "lastSyncedTime" nullable;
         /// When the location was last checked.
         last_validation_time: Option<Time> = "lastValidationTime" nullable;
-        /// Why it cannot be reached.
+        /// Reason for which the location is unavailable.
         message: String = "message";
         /// Never written (deprecated).
         last_synced_revision: String = "lastSyncedRevision";
@@ -100,14 +101,14 @@ resource! {
     VolumeSnapshotLocation, "volumesnapshotlocations", "v1",
     /// The place and how to reach it.
     VolumeSnapshotLocationSpec,
-    /// Whether it can be reached.
+    /// The availability of the location.
     VolumeSnapshotLocationStatus
 }
 
 object! {
     /// The place and how to reach it.
     pub struct VolumeSnapshotLocationSpec {
-        /// Who provides the snapshots.
+        /// The provider of the snapshots.
         provider: String = "provider" required;
         /// Settings for the provider.
         config: BTreeMap<String, String> = "config";
@@ -117,7 +118,7 @@ object! {
 }
 
 words! {
-    /// Whether a location can be reached.
+    /// The availability of a location.
     #[allow(missing_docs, reason = "the words are Velero's")]
     pub enum VolumeSnapshotLocationPhase {
         Available,
@@ -126,7 +127,7 @@ words! {
 }
 
 object! {
-    /// Whether a location can be reached; nobody writes it.
+    /// The availability of a location; neither Velero nor Lifeboat writes it.
     pub struct VolumeSnapshotLocationStatus {
         /// Phase.
         phase: Option<VolumeSnapshotLocationPhase> = "phase";

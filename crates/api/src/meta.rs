@@ -43,7 +43,7 @@ pub struct ObjectMeta {
     /// The objects that own it.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
     pub owner_references: Vec<OwnerReference>,
-    /// What must be taken off before the API server removes the object.
+    /// Names that must be removed before the API server removes the object.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
     pub finalizers: Vec<String>,
     /// Everything else.
@@ -71,10 +71,10 @@ pub struct OwnerReference {
     pub name: String,
     /// UID.
     pub uid: String,
-    /// Whether this is the owner that manages the object.
+    /// True when this is the owner that manages the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether the owner stays until the object is gone.
+    /// True when the owner stays until the object is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! Which backup a schedule stands for. Pure.
+//! The newest backup of a schedule, which a restore from that schedule takes. Pure.
 
 use crate::backup::{Backup, BackupPhase};
 use crate::label::label_value;
@@ -8,7 +8,7 @@ use crate::well_known::ANNOTATION_SOURCE_CLUSTER;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// The clusters whose backups a schedule stands for.
+/// The clusters whose backups a restore from a schedule may take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SourceCluster {
     /// This one alone.
@@ -31,7 +31,7 @@ impl SourceCluster {
         }
     }
 
-    /// What is asked for of a Restore from a schedule, by its annotation.
+    /// Reads the annotation of a Restore from a schedule.
     #[must_use]
     pub fn of(restore: &Restore) -> Self {
         Self::parse(restore.metadata.annotations.get(ANNOTATION_SOURCE_CLUSTER).map_or("", String::as_str))
@@ -47,8 +47,8 @@ impl SourceCluster {
         }
     }
 
-    /// Whether it has made a backup whose claim names this cluster; `this` is the UID of the cluster from where it is asked, empty when
-    /// unknown. Where nothing says whose a backup is, nothing says that it is another's.
+    /// Returns true if it has made a backup whose claim names this cluster; `this` is the UID of the cluster that asks,
+    /// empty when unknown. A backup that names no cluster is not taken for another cluster's.
     #[must_use]
     pub fn admits_claim(&self, claimed: Option<&str>, this: &str) -> bool {
         let claimed = claimed.filter(|uid| !uid.is_empty());
@@ -60,8 +60,8 @@ impl SourceCluster {
     }
 }
 
-/// That the backups of a schedule are other clusters' alone, for people: what to say then. `clusters` are their UIDs, as far as they are
-/// known.
+/// The message for people that all backups of a schedule are of other clusters, and how to take one of them. `clusters`
+/// are their UIDs, as far as they are known.
 #[must_use]
 pub fn only_of_others<'a>(schedule: &str, clusters: impl IntoIterator<Item = Option<&'a str>>) -> String {
     let known: BTreeSet<&str> = clusters.into_iter().flatten().collect();
@@ -78,7 +78,7 @@ pub fn only_of_others<'a>(schedule: &str, clusters: impl IntoIterator<Item = Opt
 pub enum NoneOfSchedule {
     /// None of its backups can be restored.
     Usable,
-    /// Those that can be restored are other clusters': this says so, and how to take one.
+    /// All backups that can be restored are of other clusters. The text says so, and how to take one of them.
     Admitted(String),
 }
 

@@ -1,26 +1,26 @@
-//! How far an asynchronous operation of an action is, as files of backups and restores have it (backup.md 4.6,
-//! api-and-controllers.md 3.4).
+//! Progress of an asynchronous operation of an action, as it is stored in the files of backups and restores (backup.md
+//! 4.6, api-and-controllers.md 3.4).
 
 use crate::Time;
 use serde::{Deserialize, Serialize};
 
-/// How far an operation is that an action has begun.
+/// Progress and outcome of an operation that an action has begun.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperationStatus {
     /// Where it stands; operations without one are new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<OperationPhase>,
-    /// Why it failed.
+    /// Error message; empty when the operation has not failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// How much is done.
+    /// Amount that is done.
     #[serde(skip_serializing_if = "is_zero")]
     pub n_completed: i64,
-    /// How much there is.
+    /// Total amount.
     #[serde(skip_serializing_if = "is_zero")]
     pub n_total: i64,
-    /// Of what, such as `Byte`.
+    /// The unit of the amounts, such as `Byte`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub operation_units: String,
     /// For people.
@@ -38,7 +38,7 @@ pub struct OperationStatus {
 }
 
 impl OperationStatus {
-    /// Whether the operation has ended, well or not.
+    /// Returns true if the operation has ended, well or not.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         matches!(self.phase, Some(OperationPhase::Completed | OperationPhase::Failed))

@@ -1,16 +1,17 @@
-//! Which cluster has made a backup. Pure.
+//! The cluster that has made a backup. Pure.
 //!
-//! A Backup that was made from what a bucket held says so itself, with the cluster that its claim names; one that a server makes is
-//! marked with its own cluster when it begins. Those of earlier versions and of Velero have no mark: they are told by their times.
+//! A Backup that was made from the contents of a bucket has an annotation that says so, with the cluster that its claim
+//! names. A Backup that a server makes is marked with its own cluster when it begins. Backups of earlier versions and
+//! of Velero have no mark: their times decide.
 
 use crate::backup::Backup;
 use crate::well_known::{ANNOTATION_SOURCE_CLUSTER, ANNOTATION_TAKEN_OVER, TAKEN_OVER_OWN};
 use jiff::SignedDuration;
 
-/// So much the clock of a server may lag behind that of the API server, where nothing but times tells.
+/// Largest lag of a server's clock behind that of the API server, where only times decide.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
-/// So much it may lag where the Backup has a mark. Velero takes the mark over with the rest of a record, and adds none of its own: a
-/// Backup that is younger by more is one of those.
+/// Largest lag where the Backup has a mark. Velero copies the mark with the rest of a record, and adds none of its own:
+/// a Backup that is younger by more was made by such a sync.
 const MARKED_SKEW: SignedDuration = SignedDuration::from_hours(1);
 
 /// The UID of the cluster that has made a backup, as far as its Backup says it; `None` where nothing does, as for those of Velero.
@@ -19,7 +20,7 @@ pub fn source_cluster(backup: &Backup) -> Option<&str> {
     backup.metadata.annotations.get(ANNOTATION_SOURCE_CLUSTER).map(String::as_str).filter(|uid| !uid.is_empty())
 }
 
-/// Whether a Backup was made from what a bucket held.
+/// Returns true if a Backup was made from the contents of a bucket.
 #[must_use]
 pub fn was_taken_over(backup: &Backup) -> bool {
     match (origin(backup), source_cluster(backup)) {
@@ -29,9 +30,10 @@ pub fn was_taken_over(backup: &Backup) -> bool {
     }
 }
 
-/// Tells whether another cluster than `this` has made a backup, as far as is known; `this` is the UID of the cluster in which the Backup
-/// lies, empty when unknown. Where both UIDs are known they alone decide: marks and times may have come along from elsewhere, with an
-/// object that was exported and applied. Otherwise another has made what was taken over, and nothing says that it is of this one.
+/// Tells whether another cluster than `this` has made a backup, as far as is known; `this` is the UID of the cluster in
+/// which the Backup lies, empty when unknown. Where both UIDs are known they alone decide, because marks and times may
+/// be those of an object that was exported and applied elsewhere. Otherwise a Backup that was taken over counts as
+/// another cluster's, unless it is marked as this cluster's own.
 #[must_use]
 pub fn is_of_another_cluster(backup: &Backup, this: &str) -> bool {
     match source_cluster(backup) {
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_backup_whose_object_was_made_again_is_own_and_one_that_was_copied_here_is_not() {
+    fn a_remade_object_of_an_own_backup_is_own_and_one_copied_here_is_not() {
         let time = |second| Time::new(Timestamp::from_second(second).unwrap());
         let mut backup = Backup::default();
         backup.metadata.annotations.insert(ANNOTATION_SOURCE_CLUSTER.to_owned(), "this".to_owned());

@@ -6,7 +6,7 @@ use crate::{DataMoveProgress, DataPathPhase, ObjectReference, Time};
 use std::collections::BTreeMap;
 
 words! {
-    /// What moves the files of a volume.
+    /// The program that moves the files of a volume.
     #[derive(Default)]
     pub enum UploaderType {
         /// kopia.
@@ -24,7 +24,7 @@ resource! {
     PodVolumeBackup, "podvolumebackups", "v1",
     /// Which volume, and where to.
     PodVolumeBackupSpec,
-    /// How far it came.
+    /// The progress and the outcome.
     PodVolumeBackupStatus
 }
 
@@ -41,13 +41,13 @@ object! {
         backup_storage_location: String = "backupStorageLocation" required;
         /// The repository of restic; otherwise empty.
         repo_identifier: String = "repoIdentifier" required;
-        /// What moves the files.
+        /// The program that moves the files.
         uploader_type: UploaderType = "uploaderType";
         /// Tags of the snapshot.
         tags: BTreeMap<String, String> = "tags";
         /// Settings of the uploader.
         uploader_settings: BTreeMap<String, String> = "uploaderSettings" nullable;
-        /// Whether to stop.
+        /// Set when the work is to stop.
         cancel: bool = "cancel";
         /// The snapshot to build on: empty or `auto` for the latest, `none` for none, otherwise its id.
         parent_snapshot: String = "parentSnapshot" later;
@@ -55,7 +55,7 @@ object! {
 }
 
 object! {
-    /// How far the saving of a volume came.
+    /// The progress and the outcome of the backup of a volume.
     pub struct PodVolumeBackupStatus {
         /// Phase.
         phase: Option<DataPathPhase> = "phase";
@@ -63,7 +63,7 @@ object! {
         path: String = "path";
         /// The snapshot in the repository.
         snapshot_id: String = "snapshotID";
-        /// What went wrong.
+        /// Error message.
         message: String = "message";
         /// When it began.
         start_timestamp: Option<Time> = "startTimestamp" nullable;
@@ -83,7 +83,7 @@ resource! {
     PodVolumeRestore, "podvolumerestores", "v1",
     /// Which volume, and where from.
     PodVolumeRestoreSpec,
-    /// How far it came.
+    /// The progress and the outcome.
     PodVolumeRestoreStatus
 }
 
@@ -98,7 +98,7 @@ object! {
         backup_storage_location: String = "backupStorageLocation" required;
         /// The repository of restic; otherwise empty.
         repo_identifier: String = "repoIdentifier" required;
-        /// What moves the files.
+        /// The program that moves the files.
         uploader_type: UploaderType = "uploaderType";
         /// The snapshot in the repository.
         snapshot_id: String = "snapshotID" required;
@@ -106,7 +106,7 @@ object! {
         source_namespace: String = "sourceNamespace" required;
         /// Settings of the uploader.
         uploader_settings: BTreeMap<String, String> = "uploaderSettings" nullable;
-        /// Whether to stop.
+        /// Set when the work is to stop.
         cancel: bool = "cancel";
         /// Bytes in the snapshot.
         snapshot_size: i64 = "snapshotSize" int64;
@@ -114,11 +114,11 @@ object! {
 }
 
 object! {
-    /// How far the restoring of a volume came.
+    /// The progress and the outcome of the restore of a volume.
     pub struct PodVolumeRestoreStatus {
         /// Phase.
         phase: Option<DataPathPhase> = "phase";
-        /// What went wrong.
+        /// Error message.
         message: String = "message";
         /// When it began.
         start_timestamp: Option<Time> = "startTimestamp" nullable;

@@ -24,7 +24,7 @@ object! {
         name: String = "name" defaulted;
         /// The key.
         key: String = "key" required;
-        /// Whether it may be missing.
+        /// True when the Secret or its key may be missing.
         optional: Option<bool> = "optional";
     }
 }

@@ -9,7 +9,7 @@ resource! {
     BackupRepository, "backuprepositories", "v1",
     /// Which repository.
     BackupRepositorySpec,
-    /// Whether it can be used.
+    /// The state of the repository, as the server reports it.
     BackupRepositoryStatus
 }
 
@@ -24,7 +24,7 @@ object! {
         repository_type: UploaderType = "repositoryType";
         /// The address of a restic repository (deprecated).
         restic_identifier: String = "resticIdentifier";
-        /// How often it is maintained.
+        /// Interval between maintenance runs.
         maintenance_frequency: Duration = "maintenanceFrequency" required;
         /// Settings of the repository.
         repository_config: BTreeMap<String, String> = "repositoryConfig" nullable;
@@ -32,7 +32,7 @@ object! {
 }
 
 words! {
-    /// Whether a repository can be used; absent means `New`.
+    /// The phase of a repository; absent means `New`.
     #[allow(missing_docs, reason = "the words are Velero's")]
     pub enum BackupRepositoryPhase {
         New,
@@ -42,11 +42,11 @@ words! {
 }
 
 object! {
-    /// Whether a repository can be used.
+    /// The state of a repository, and its last maintenance runs.
     pub struct BackupRepositoryStatus {
         /// Phase.
         phase: Option<BackupRepositoryPhase> = "phase";
-        /// Why it cannot be used.
+        /// Reason for which the repository cannot be used.
         message: String = "message";
         /// When it was last maintained.
         last_maintenance_time: Option<Time> = "lastMaintenanceTime" nullable;
@@ -56,7 +56,7 @@ object! {
 }
 
 words! {
-    /// How a maintenance run ended.
+    /// The outcome of a maintenance run.
     #[allow(missing_docs, reason = "the words are Velero's")]
     pub enum BackupRepositoryMaintenanceResult {
         Succeeded,
@@ -67,13 +67,13 @@ words! {
 object! {
     /// A maintenance run.
     pub struct BackupRepositoryMaintenanceStatus {
-        /// How it ended.
+        /// The outcome.
         result: Option<BackupRepositoryMaintenanceResult> = "result";
         /// When it began.
         start_timestamp: Option<Time> = "startTimestamp" nullable;
         /// When it ended.
         complete_timestamp: Option<Time> = "completeTimestamp" nullable;
-        /// What went wrong.
+        /// Error message.
         message: String = "message";
     }
 }

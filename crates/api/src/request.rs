@@ -10,7 +10,7 @@ resource! {
     DeleteBackupRequest, "deletebackuprequests", "v1",
     /// Which backup.
     DeleteBackupRequestSpec,
-    /// What came of it.
+    /// The progress and the outcome of the request.
     DeleteBackupRequestStatus
 }
 
@@ -33,11 +33,11 @@ words! {
 }
 
 object! {
-    /// What came of a request to delete a backup.
+    /// The progress and the outcome of a request to delete a backup.
     pub struct DeleteBackupRequestStatus {
         /// Phase.
         phase: Option<DeleteBackupRequestPhase> = "phase";
-        /// What could not be deleted, and why.
+        /// Errors of the deletion: each names a part that could not be deleted, and the reason.
         errors: Vec<String> = "errors" nullable;
     }
 }
@@ -111,7 +111,7 @@ object! {
         download_url: String = "downloadURL";
         /// When the URL ceases to work.
         expiration: Option<Time> = "expiration" nullable;
-        /// Why there is no URL.
+        /// Reason for which there is no URL.
         message: String = "message" later;
     }
 }
@@ -168,7 +168,7 @@ object! {
     pub struct PluginInfo {
         /// Name.
         name: String = "name" required;
-        /// What it does.
+        /// The kind of plugin.
         kind: String = "kind" required;
     }
 }

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 resource! {
     /// A restore: what to bring back, and how far that came.
     Restore, "restores", "v1",
-    /// What to bring back.
+    /// The contents and options of a restore.
     RestoreSpec,
-    /// How far it came.
+    /// The progress and the outcome.
     RestoreStatus
 }
 
 object! {
-    /// What to bring back.
+    /// The contents and options of a restore.
     pub struct RestoreSpec {
         /// The backup to restore from; exclusive with `scheduleName`.
         backup_name: String = "backupName";
@@ -36,19 +36,19 @@ object! {
         label_selector: Option<LabelSelector> = "labelSelector" nullable;
         /// Objects must match one of these.
         or_label_selectors: Vec<LabelSelector> = "orLabelSelectors" nullable;
-        /// Whether volumes are restored from snapshots; unset means yes.
+        /// Set to false when no volumes are restored from snapshots; unset means true.
         restore_pvs: Option<bool> = "restorePVs" nullable;
         /// Which types get their status back; unset for none.
         restore_status: Option<RestoreStatusSpec> = "restoreStatus" nullable;
-        /// Whether node ports are kept.
+        /// True when node ports are kept.
         preserve_node_ports: Option<bool> = "preserveNodePorts" nullable;
-        /// Whether cluster-scoped objects are restored; unset means as needed.
+        /// True when cluster-scoped objects are restored; unset means as needed.
         include_cluster_resources: Option<bool> = "includeClusterResources" nullable;
         /// Commands and containers for restored pods.
         hooks: RestoreHooks = "hooks";
-        /// What to do with objects that exist: empty, `none`, `update`, `recreate` or `exact`.
+        /// The treatment of objects that exist already: empty, `none`, `update`, `recreate` or `exact`.
         existing_resource_policy: ExistingResourcePolicy = "existingResourcePolicy" nullable;
-        /// What to do with some objects that exist: the first entry that matches an object counts, and
+        /// The treatment of some of the objects that exist already: the first entry that matches an object counts, and
         /// `existingResourcePolicy` where none does; an addition of Lifeboat.
         existing_resource_policy_overrides: Vec<ExistingResourcePolicyOverride> = "existingResourcePolicyOverrides";
         /// Types of objects that may be deleted and made anew by the policy `recreate` although that can take more with it: custom
@@ -56,18 +56,19 @@ object! {
         allow_recreate: Vec<String> = "allowRecreate";
         /// The digest of the plan that this restore may carry out and no other; an addition of Lifeboat.
         plan_digest: String = "planDigest";
-        /// Whether objects are removed that the backup lacks; with `existingResourcePolicy: exact` and `planDigest` only; an
-        /// addition of Lifeboat.
+        /// True when objects are removed that the backup lacks; with `existingResourcePolicy: exact` and `planDigest`
+        /// only; an addition of Lifeboat.
         prune: bool = "prune";
-        /// Whether restored objects get their owners back, except those whose controllers adopt them; an addition of Lifeboat.
+        /// True when restored objects get their owners back, except those whose controllers adopt them; an addition of
+        /// Lifeboat.
         restore_owner_references: bool = "restoreOwnerReferences";
-        /// How long asynchronous operations may take; zero for the default.
+        /// Time limit of asynchronous operations; zero for the default.
         item_operation_timeout: Duration = "itemOperationTimeout";
         /// A ConfigMap with resource modifiers.
         resource_modifier: Option<TypedLocalObjectReference> = "resourceModifier" nullable;
         /// A ConfigMap with fine-grained filters. Velero's definitions have it after 1.18.
         resource_policy: Option<TypedLocalObjectReference> = "resourcePolicy" nullable;
-        /// Whether the server's default modifiers are left out. Velero's definitions have it after 1.18.
+        /// True when the server's default modifiers are left out. Velero's definitions have it after 1.18.
         skip_default_resource_modifier: Option<bool> = "skipDefaultResourceModifier" nullable;
         /// Settings of the uploader.
         uploader_config: Option<UploaderConfigForRestore> = "uploaderConfig" nullable;
@@ -76,7 +77,7 @@ object! {
     }
 }
 
-/// What to do with objects that exist already.
+/// The treatment of objects that exist already.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum ExistingResourcePolicy {
@@ -138,9 +139,9 @@ impl From<ExistingResourcePolicy> for String {
 }
 
 object! {
-    /// What to do with those of the objects that exist which all of this matches.
+    /// The treatment of existing objects that meet all the conditions of this entry.
     pub struct ExistingResourcePolicyOverride {
-        /// What to do: `none`, `update` or `recreate`.
+        /// The treatment: `none`, `update` or `recreate`.
         policy: ExistingResourcePolicy = "policy" required;
         /// Types; empty or `*` for all.
         included_resources: Vec<String> = "includedResources";
@@ -166,7 +167,7 @@ object! {
 object! {
     /// Settings of the uploader.
     pub struct UploaderConfigForRestore {
-        /// Whether holes are written as holes.
+        /// True when holes are written as holes.
         write_sparse_files: Option<bool> = "writeSparseFiles" nullable;
         /// Files downloaded at once; zero for the default.
         parallel_files_download: i64 = "parallelFilesDownload";
@@ -202,7 +203,7 @@ object! {
 }
 
 object! {
-    /// One hook.
+    /// A hook: a command in a container, or init containers.
     pub struct RestoreResourceHook {
         /// A command in a container.
         exec: Option<ExecRestoreHook> = "exec";
@@ -218,13 +219,13 @@ object! {
         container: String = "container";
         /// The command.
         command: Vec<String> = "command" required filled;
-        /// What a failure means.
+        /// The effect of a failure.
         on_error: Option<HookErrorMode> = "onError";
-        /// How long it may take; zero for the default.
+        /// Time limit of the command; zero for the default.
         exec_timeout: Duration = "execTimeout";
-        /// How long to wait for the container; zero for the default.
+        /// Time to wait for the container; zero for the default.
         wait_timeout: Duration = "waitTimeout";
-        /// Whether to wait until the container is ready.
+        /// True when the hook waits until the container is ready.
         wait_for_ready: Option<bool> = "waitForReady" nullable;
     }
 }
@@ -234,7 +235,7 @@ object! {
     pub struct InitRestoreHook {
         /// The containers, as written.
         init_containers: Vec<Value> = "initContainers" untyped;
-        /// How long to wait.
+        /// Time limit of the init containers.
         timeout: Duration = "timeout";
     }
 }
@@ -257,13 +258,13 @@ words! {
 }
 
 impl RestorePhase {
-    /// Whether operations that its actions have begun go on.
+    /// Returns true while asynchronous operations of its actions go on.
     #[must_use]
     pub fn waits_for_operations(self) -> bool {
         matches!(self, Self::WaitingForPluginOperations | Self::WaitingForPluginOperationsPartiallyFailed)
     }
 
-    /// Whether its operations have ended, and it has not.
+    /// Returns true if its asynchronous operations have ended and the restore itself has not.
     #[must_use]
     pub fn is_finalizing(self) -> bool {
         matches!(self, Self::Finalizing | Self::FinalizingPartiallyFailed)
@@ -271,17 +272,17 @@ impl RestorePhase {
 }
 
 object! {
-    /// How far a restore came.
+    /// The progress and the outcome of a restore.
     pub struct RestoreStatus {
         /// Phase.
         phase: Option<RestorePhase> = "phase";
-        /// Why it was refused.
+        /// Validation errors, for which the spec was refused.
         validation_errors: Vec<String> = "validationErrors" nullable;
         /// Warnings.
         warnings: i64 = "warnings";
         /// Errors.
         errors: i64 = "errors";
-        /// Why it failed as a whole.
+        /// Reason for which it failed as a whole.
         failure_reason: String = "failureReason";
         /// When it began.
         start_timestamp: Option<Time> = "startTimestamp" nullable;
@@ -297,7 +298,7 @@ object! {
         restore_item_operations_failed: i64 = "restoreItemOperationsFailed";
         /// Hooks run.
         hook_status: Option<HookStatus> = "hookStatus" nullable;
-        /// How many times a server began the work; absent when none did. Not in Velero.
+        /// Number of times that a server began the work; absent when none did. Not in Velero.
         attempt: i64 = "attempt";
     }
 }
@@ -313,7 +314,8 @@ object! {
     }
 }
 
-/// How a user gives a restore one of its permissions, for people: by the flag of a command, or by this annotation of the same word.
+/// Names, for people, the two ways to give a restore one of its permissions: the flag of a command, and the annotation
+/// of the same word.
 #[must_use]
 pub fn permission(annotation: &str) -> String {
     let word = annotation.rsplit('/').next().unwrap_or_default();

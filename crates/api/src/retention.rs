@@ -5,7 +5,8 @@ use crate::well_known;
 use serde_json::Value;
 
 object! {
-    /// How many backups stay although their time is over. Whichever numbers are given, the newest good one always stays.
+    /// The numbers of backups that stay after their time is over. Whichever numbers are given, the newest good one
+    /// always stays.
     #[derive(Eq)]
     pub struct Retention {
         /// The newest so many.
@@ -38,7 +39,7 @@ impl Retention {
         ]
     }
 
-    /// Why it cannot be followed; `None` when it can.
+    /// Returns the reason for which the rules cannot be followed; `None` when they can.
     #[must_use]
     pub fn refusal(&self) -> Option<String> {
         let negative = |(name, number): (&str, Option<i64>)| number.filter(|n| *n < 0).map(|n| (name.to_owned(), n));
@@ -46,8 +47,8 @@ impl Retention {
         Some(format!("invalid retention: {name} is {number}, and must not be negative"))
     }
 
-    /// Why it cannot be followed, of one of which all must be known. A name that is not known is an error: what it was meant to keep
-    /// would go.
+    /// Returns the reason for which the rules cannot be followed where all their names must be known. An unknown name
+    /// is an error, because ignoring it would delete the backups that it was meant to keep.
     pub(crate) fn refusal_of_all(&self) -> Option<String> {
         let unknown = self.other.keys().next().map(|name| {
             let names = self.numbers().map(|(name, _)| name);
@@ -59,7 +60,7 @@ impl Retention {
     /// Reads the JSON of the annotation.
     ///
     /// # Errors
-    /// Why it cannot be followed.
+    /// JSON that is not valid, or rules that cannot be followed.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: String| format!("invalid annotation {}: {why}", well_known::ANNOTATION_RETENTION);
         let value: Value = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;

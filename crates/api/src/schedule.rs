@@ -6,24 +6,24 @@ use crate::{BackupSpec, Retention, Time};
 resource! {
     /// Makes a backup again and again.
     Schedule, "schedules", "v1",
-    /// What to save, and when.
+    /// The template of the backups, and the times at which they are made.
     ScheduleSpec,
     /// When it last ran.
     ScheduleStatus
 }
 
 object! {
-    /// What to save, and when.
+    /// The template of the backups, and the times at which they are made.
     pub struct ScheduleSpec {
         /// The backups to make.
         template: BackupSpec = "template" required;
         /// When to make one: a cron expression of five fields, or a word such as `@daily` or `@every 6h`.
         schedule: String = "schedule" required;
-        /// Whether the backups are owned by the schedule, and so deleted with it.
+        /// True when the backups are owned by the schedule, and so deleted with it.
         use_owner_references_in_backup: Option<bool> = "useOwnerReferencesInBackup" nullable;
-        /// Whether the schedule rests.
+        /// True when the schedule is paused.
         paused: bool = "paused";
-        /// Whether the run that is due now is left out; unset for the server's setting.
+        /// True when the run that is due now is left out; unset for the server's setting.
         skip_immediately: Option<bool> = "skipImmediately";
         /// Which backups stay although their time is over; an addition of Lifeboat.
         retention: Option<Retention> = "retention";
@@ -49,9 +49,9 @@ object! {
         last_backup: Option<Time> = "lastBackup" nullable;
         /// When a run was left out on purpose.
         last_skipped: Option<Time> = "lastSkipped" nullable;
-        /// Why it was refused.
+        /// Validation errors, for which the spec was refused.
         validation_errors: Vec<String> = "validationErrors";
-        /// Why a run that is due has not begun; an addition of Lifeboat.
+        /// Reason for which a run that is due has not begun; an addition of Lifeboat.
         message: String = "message";
     }
 }

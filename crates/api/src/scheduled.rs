@@ -1,9 +1,10 @@
-//! What a schedule makes: its backups (api-and-controllers.md 3.8), and which of them stay.
+//! The backups that a schedule makes (api-and-controllers.md 3.8), and the rules by which they are kept.
 
 use crate::{Backup, OwnerReference, Resource, Retention, Schedule, label_value, well_known};
 use std::collections::BTreeMap;
 
-/// What `kubectl apply` notes of the schedule; on a backup it would be taken for what was applied of the backup.
+/// The annotation in which `kubectl apply` notes the schedule as it was applied. Copied to a backup, it would be taken
+/// for the backup as it was applied.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl Schedule {
@@ -11,7 +12,7 @@ impl Schedule {
     /// none.
     ///
     /// # Errors
-    /// Why they cannot be followed.
+    /// Rules that cannot be followed.
     pub fn retention(&self) -> Result<Option<Retention>, String> {
         match &self.spec.retention {
             Some(rules) => rules.refusal().map_or_else(|| Ok(Some(rules.clone())), Err),
@@ -22,11 +23,11 @@ impl Schedule {
         }
     }
 
-    /// Below how many percent of the objects of the one before a backup is not good for its retention: half when nothing says it; 0 for
-    /// never.
+    /// The share of objects, in percent of those of the backup before, below which a backup is not good for its
+    /// retention: half when nothing is set; 0 turns the check off.
     ///
     /// # Errors
-    /// What is wrong with the annotation that says it.
+    /// An annotation that is no percentage.
     pub fn shrink_threshold(&self) -> Result<u8, String> {
         let name = well_known::ANNOTATION_SHRINK_THRESHOLD;
         let Some(text) = self.metadata.annotations.get(name) else { return Ok(DEFAULT_SHRINK_THRESHOLD) };
@@ -92,7 +93,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_backup_counts_that_has_half_of_the_one_before_unless_the_schedule_says_another_share() {
+    fn a_backup_counts_with_half_of_the_objects_or_the_share_that_is_set() {
         let of = |text: Option<&str>| {
             let mut schedule = Schedule::default();
             let said = text.map(|text| (well_known::ANNOTATION_SHRINK_THRESHOLD.to_owned(), text.to_owned()));

@@ -15,8 +15,8 @@ pub(crate) trait Field: Sized {
     /// Its schema.
     fn schema() -> Schema;
 
-    /// Whether Go's `omitempty` leaves this value out. It never leaves out a struct, so that empty objects and zero
-    /// durations are written.
+    /// Returns true if Go's `omitempty` leaves this value out. It never leaves out a struct, so that empty objects and
+    /// zero durations are written.
     fn is_omitted(&self) -> bool {
         false
     }
@@ -26,7 +26,7 @@ pub(crate) trait Field: Sized {
     fn full() -> Self;
 }
 
-/// What a declaration says of a field besides its name and type.
+/// The properties of a declared field besides its name and type.
 #[derive(Clone, Copy)]
 pub(crate) struct Facets {
     /// Written even when empty.

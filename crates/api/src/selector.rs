@@ -15,7 +15,7 @@ object! {
 }
 
 object! {
-    /// One requirement of a selector.
+    /// A single requirement of a selector.
     #[derive(Eq)]
     pub struct LabelSelectorRequirement {
         /// Label key.

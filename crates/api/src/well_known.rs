@@ -101,13 +101,13 @@ pub const ANNOTATION_SOURCE_CLUSTER: &str = "lifeboat.io/source-cluster";
 /// On backups, and in their record: the rules of the schedule that keep them, as JSON ([`KeptBy`](crate::KeptBy)); an addition of
 /// Lifeboat.
 pub const ANNOTATION_KEPT_BY: &str = "lifeboat.io/kept-by";
-/// On backups, and in their record: how many objects of namespaces they hold; an addition of Lifeboat.
+/// On backups, and in their record: the number of namespaced objects that they hold; an addition of Lifeboat.
 pub const ANNOTATION_NAMESPACED_ITEMS: &str = "lifeboat.io/namespaced-items";
-/// On schedules: a backup with less than so many percent of the objects of the one before is not good for their retention; an
-/// addition of Lifeboat.
+/// On schedules: the percentage of the objects of the backup before, below which a backup is not good for their
+/// retention; an addition of Lifeboat.
 pub const ANNOTATION_SHRINK_THRESHOLD: &str = "lifeboat.io/shrink-threshold";
-/// On storage locations: since when a server has seen that they can be written, of which UID and which place that is said; an addition of
-/// Lifeboat.
+/// On storage locations: the time since which a server has seen that they can be written, with the UID of the location
+/// and the place that this holds for; an addition of Lifeboat.
 pub const ANNOTATION_WRITABLE_SINCE: &str = "lifeboat.io/writable-since";
 /// On storage locations: the backups in its bucket that have no Backup here, as JSON (`waiting`, `sameName`, `damaged`); an addition of
 /// Lifeboat.
@@ -255,9 +255,9 @@ pub const ANNOTATION_INIT_HOOK_TIMEOUT: &str = "init.hook.restore.velero.io/time
 
 /// On restores: their files in the object store go first.
 pub const FINALIZER_RESTORE: &str = "restores.velero.io/external-resources-finalizer";
-/// On uploads and downloads: what was prepared for them goes first.
+/// On uploads and downloads: the objects that were prepared for them go first.
 pub const FINALIZER_DATA_PATH: &str = "velero.io/data-upload-download-finalizer";
-/// On volume backups and restores: what was prepared for them goes first.
+/// On volume backups and restores: the objects that were prepared for them go first.
 pub const FINALIZER_POD_VOLUME: &str = "velero.io/pod-volume-finalizer";
 /// On VolumeSnapshotContents of other versions: removed, never added.
 pub const FINALIZER_VSC_PROTECT: &str = "velero.io/volume-snapshot-content-protect-finalizer";

@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After so long a client is made anew: what it took from elsewhere than the location and its Secrets, such as a file with
-/// credentials, may be another by then.
+/// Age at which a client is replaced: sources outside of the location and its Secrets, such as a file with credentials,
+/// may have changed by then.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// For so long visits use a client without reading its Secrets again: with many locations these reads are most of what a server asks the
-/// API server for. Credentials that are refused meanwhile are read anew at once.
+/// Time for which visits use a client without reading its Secrets again. With many locations these reads would be most
+/// of a server's requests to the API server. Refused credentials are read anew at once.
 const UNASKED: Duration = Duration::from_secs(300);
 
-/// One client a location, as long as that and its Secrets stay the same.
+/// The clients of buckets by location. A client is kept as long as the location and its Secrets stay the same.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
     kept: Mutex<HashMap<NamespacedName, Kept>>,
@@ -40,12 +40,12 @@ impl Kept {
     }
 }
 
-/// What a bucket is opened for.
+/// The purpose for which a bucket is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// One of the looks at a location that come again by themselves: its validation, its sync, and what follows from that.
+    /// A periodic look at a location: its validation, its sync, and what follows from that.
     Visit,
-    /// An operation or a download, which may fail for good: what was kept from before must not be why.
+    /// An operation or a download, which may fail for good: an outdated client from before must not be the cause.
     Operation,
 }
 
@@ -119,7 +119,7 @@ impl Buckets {
 /// The bucket of a location, below its prefix, opened once by the rights of this client to read the Secrets that it names.
 ///
 /// # Errors
-/// Why it cannot be used, for people.
+/// A message for people that says why the bucket cannot be used.
 pub async fn open_location(
     client: &Client,
     providers: &dyn Providers,
@@ -128,7 +128,7 @@ pub async fn open_location(
     providers.open(location, access(client, location).await?).await
 }
 
-/// How a location is reached; otherwise what is wrong with it.
+/// Reads the credentials and certificates of a location; otherwise says what is wrong with it.
 async fn access(client: &Client, location: &BackupStorageLocation) -> Result<LocationAccess, String> {
     let storage = &location.spec.object_storage;
     if location.spec.provider.is_empty() {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_operation_uses_a_kept_client_only_when_its_credentials_are_known_to_be_the_same() {
+    async fn an_operation_uses_a_kept_client_only_with_the_same_credentials() {
         use Purpose::{Operation, Visit};
         let mut tasks = JoinSet::new();
         let client = client(&mut tasks, &["one"]).await;

@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// What Kubernetes has for itself; a backup of them is nobody's duty.
+/// Namespaces of Kubernetes itself, which nobody is expected to back up.
 const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
-/// Between two looks.
+/// Pause between two lists of the namespaces.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Between two looks when these are refused.
+/// Pause between two lists when they are refused.
 const REFUSED: Duration = Duration::from_secs(600);
 
 /// A namespace of this metadata, when it is to be protected: not one of Kubernetes, that of the server, one that is being deleted, or one

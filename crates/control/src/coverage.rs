@@ -1,4 +1,5 @@
-//! What is protected and what is not: a pure function of what lies in the cluster (an addition of Lifeboat).
+//! Tells which parts of the cluster are protected: a pure function of the objects of the cluster (an addition of
+//! Lifeboat).
 
 mod attention;
 mod failures;
@@ -86,7 +87,8 @@ fn running(lists: &Lists) -> Vec<RunningState> {
     backups.chain(restores).collect()
 }
 
-/// Whether it saves everything in its namespaces. What a list excludes was left out on purpose, but for one that excludes all types.
+/// Returns true if a backup saves everything in its namespaces. Types on a list of exclusions were left out on purpose,
+/// unless the list excludes all types.
 fn saves_all_of_its_namespaces(spec: &BackupSpec) -> bool {
     let is_star = |one: &String| one == "*";
     let all = |list: &[String]| list.is_empty() || list.iter().any(is_star);
@@ -106,8 +108,8 @@ pub(crate) fn good_newest_first<'b>(
     own_newest_first(backups.filter(|backup| is_good(backup, requests.of(backup).is_open)), this)
 }
 
-/// What is known of each of these namespaces, those without a good backup first, then by the age of the last one; `good` are the good
-/// backups of this cluster, the newest first.
+/// The protection of each of these namespaces: first those without a good backup, then by the age of the last one.
+/// `good` are the good backups of this cluster, the newest first.
 pub(crate) fn namespaces<'a>(
     good: &[&Backup],
     schedules: impl Iterator<Item = &'a Schedule>,

@@ -25,9 +25,9 @@ use zoned::Zoned;
 /// The times at which a schedule is due.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cron {
-    /// So many seconds after the last time, at least one.
+    /// A number of seconds after the last time, at least one.
     Every(i64),
-    /// When the clocks of a zone say so.
+    /// Times by the clocks of a zone.
     At(Zoned),
 }
 

@@ -9,13 +9,13 @@ use lifeboat_cluster::{ClusterError, Wanted};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 
-/// A resource that says what it came to.
+/// A resource that can describe its outcome for an event.
 pub(crate) trait Telling: Meta {
-    /// Whether its phase is a reason to look, and a sentence about it.
+    /// Returns true if its phase is a reason to look at it, and a sentence about the phase.
     fn describe(&self) -> (bool, String);
 }
 
-/// What became of an operation: how it failed, or what it did.
+/// The outcome of an operation: its failure, or its counts.
 struct End<'a> {
     phase: Option<&'static str>,
     failure: &'a str,
@@ -87,7 +87,7 @@ impl Telling for Schedule {
 /// Bytes of a message that the API server takes (its limit is 1024).
 const LONGEST: usize = 1000;
 
-/// What is told of an object.
+/// The contents of an event about an object.
 pub(crate) struct Told<'a, T> {
     object: &'a T,
     is_bad: bool,

@@ -1,4 +1,4 @@
-//! What plugins give the operations of a server.
+//! The actions and snapshotters that plugins give to the operations of a server.
 
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, Actions, LocatedSnapshotter, VolumeFacts, VolumeRequest, VolumeSnapshotter};
@@ -13,19 +13,19 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::sleep;
 
-/// What is not built into the engines.
+/// Provides actions and snapshotters that are not built into the engines.
 #[async_trait]
 pub trait Extensions: Debug + Send + Sync {
     /// The actions for one operation, without snapshotters. What they log goes into the journal.
     ///
     /// # Errors
-    /// Why there are none, for people: the operation must not go on without them.
+    /// A message for people that says why there are none: the operation must not go on without them.
     async fn actions(&self, journal: &Journal) -> Result<Actions, String>;
 
     /// The snapshotter of a location, whose Secret has these credentials.
     ///
     /// # Errors
-    /// Why the location cannot be used, for people.
+    /// A message for people that says why the location cannot be used.
     async fn volume_snapshotter(
         &self,
         location: &VolumeSnapshotLocation,
@@ -64,7 +64,7 @@ impl Extensions for NoPlugins {
 /// The snapshotter of a location that can be used, made with the credentials that the location names.
 ///
 /// # Errors
-/// Why it cannot be used, for people.
+/// A message for people that says why it cannot be used.
 pub(crate) async fn open_snapshotter(
     client: &Client,
     extensions: &dyn Extensions,
@@ -105,7 +105,8 @@ struct Late {
     extensions: Arc<dyn Extensions>,
     location: VolumeSnapshotLocation,
     journal: Journal,
-    /// One that cannot be used after some tries stays so for the operation: each volume is told at once.
+    /// The snapshotter, or the reason for which it could not be opened. An operation tries that only once, so that each
+    /// further volume fails at once.
     opened: OnceCell<Result<Arc<dyn VolumeSnapshotter>, String>>,
 }
 

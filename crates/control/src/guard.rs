@@ -20,15 +20,15 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks.
+/// Pause between two looks at the pods.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Velero's program, and the last part of its image's name.
 const PROGRAM: &str = "velero";
 
-/// What tells which of the pods we are.
+/// The marks by which this server finds its own pod among those of the namespace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Own<'a> {
-    /// What our token says.
+    /// The pod that the token of this server names.
     pub(crate) pod: Option<&'a OwnPod>,
     /// The name of the pod, when the token says nothing.
     pub(crate) identity: &'a str,
@@ -101,7 +101,7 @@ fn strangers(pods: &[Value], own: Own<'_>) -> Vec<String> {
     pods.iter().filter(runs).filter(server).filter(stranger).map(name).collect()
 }
 
-/// What may be wrong when we are none of the pods; empty when we are one.
+/// Returns a guess for people at what is wrong when none of the pods is ours; empty when one is.
 fn hint(pods: &[Value], own: Own<'_>) -> String {
     if pods.iter().any(|pod| own.is(pod)) {
         return String::new();
@@ -130,8 +130,8 @@ fn serving(pod: &Value) -> Option<&Value> {
     pod["spec"]["containers"].as_array().into_iter().flatten().find(|container| is_server(container))
 }
 
-/// Whether a container is given the command `server`, and its program or its image is named as Velero's. The words are
-/// looked at one by one: a shell may stand before them.
+/// Returns true if a container is given the command `server`, and its program or its image has Velero's name. The words
+/// are looked at one by one, because a shell may stand before them.
 fn is_server(container: &Value) -> bool {
     let given = ["command", "args"].into_iter().filter_map(|field| container[field].as_array()).flatten();
     let words: Vec<&str> = given.filter_map(Value::as_str).flat_map(str::split_whitespace).collect();

@@ -1,4 +1,4 @@
-//! Whether the server is well, for probes.
+//! Health of the server, for liveness and readiness probes.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The loop looks at everything once a minute at least; after this long without a look it hangs.
 const LONGEST: Duration = Duration::from_secs(180);
 
-/// What the server is at. Written by the one loop, read by probes.
+/// The state of the server. Written by the one loop, read by probes.
 #[derive(Debug, Default)]
 pub(crate) struct Health(Mutex<State>);
 
@@ -29,28 +29,28 @@ impl Health {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It waits for something before it can take part. That counts as ready: a rollout that replaces what is waited for
-    /// would wait for us otherwise.
+    /// Notes that the server waits before it can take part. That counts as ready: otherwise a rollout that replaces the
+    /// awaited server would wait for us.
     pub(crate) fn waits(&self, what: &'static str) {
         self.set(State::Waiting(what));
     }
 
-    /// Another server leads.
+    /// Notes that another server leads.
     pub(crate) fn stands_by(&self) {
         self.set(State::StandsBy);
     }
 
-    /// It leads from now on.
+    /// Notes that this server leads from now on.
     pub(crate) fn leads(&self) {
         self.set(State::Leads(None));
     }
 
-    /// The loop has looked at everything.
+    /// Notes that the loop has looked at everything.
     pub(crate) fn looked(&self, at: Instant) {
         self.set(State::Leads(Some(at)));
     }
 
-    /// Whether the process should go on; otherwise why it should be started anew.
+    /// Tells whether the process should go on; the error is the reason to restart it.
     pub(crate) fn is_alive(&self) -> Result<&'static str, &'static str> {
         match self.get() {
             State::Leads(Some(at)) if at.elapsed() > LONGEST => Err("the loop hangs"),
@@ -58,8 +58,8 @@ impl Health {
         }
     }
 
-    /// Whether it does its part: leads with all resources in sight, or is ready to take over; otherwise what is
-    /// missing.
+    /// Tells whether the server does its part: it leads with all resources in sight, or is ready to take over. The
+    /// error says what is missing.
     pub(crate) fn is_ready(&self) -> Result<&'static str, &'static str> {
         match self.get() {
             State::Starting => Err("starting"),

@@ -1,5 +1,5 @@
-//! What the server serves by HTTP: metrics and health to every client, files to clients with a signed URL, plans to users, profiles to
-//! whoever is on its machine.
+//! The HTTP endpoints of the server: metrics and health for every client, files for clients with a signed URL, plans
+//! for users, profiles for clients on its own machine.
 
 mod answer;
 pub(crate) mod download;
@@ -26,21 +26,21 @@ use tokio::time::{sleep, timeout};
 
 /// Connections of one listener at once; more wait to be accepted.
 const MOST_CONNECTIONS: usize = 64;
-/// For a client to say what it wants, as in Velero.
+/// Time limit for a client to send its request headers, as in Velero.
 const HEADERS: Duration = Duration::from_secs(3);
-/// For one connection; the largest archive has to pass within it.
+/// Time limit for a connection; the largest archive has to pass within it.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// After the system has refused a connection.
+/// Pause after the system has refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is served at an address.
+/// The endpoints that a listener serves.
 #[derive(Debug)]
 pub(crate) enum Site {
     /// `/metrics`, `/healthz`, `/readyz`.
     Status { metrics: Arc<Metrics>, health: Arc<Health> },
     /// Files behind signed URLs, and plans for users.
     Files { downloads: Box<Downloads>, plans: Box<Plans> },
-    /// Where the time of the processors goes.
+    /// CPU profiles of the process.
     Profiles(Profiles),
 }
 

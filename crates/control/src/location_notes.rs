@@ -1,5 +1,5 @@
-//! What a server remembers of locations as long as it lives. Nothing is decided by it that would be lost with it: what is not known is asked
-//! again.
+//! Facts about locations that a server keeps in memory. No decision needs them to survive a restart: unknown facts are
+//! looked up again.
 
 use crate::passed_over::PassedOver;
 use crate::world::Meta;
@@ -11,23 +11,24 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Between two searches of a location for what restores have left.
+/// Interval between two searches of a location for files of restores that are gone.
 const RESTORES_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 /// All that is remembered of locations, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct LocationNotes(Mutex<HashMap<NamespacedName, LocationNote>>);
 
-/// What is remembered of a location.
+/// The known facts about a location.
 #[derive(Debug, Default)]
 struct LocationNote {
-    /// What was found of its store, and how it was configured then.
+    /// The abilities of its store as they were probed, and the spec that it had then.
     probed: Option<(BackupStorageLocationSpec, Probed)>,
-    /// What its last sync has found and not taken over; unset before the first.
+    /// The backups that its last sync found and did not take over; unset before the first sync.
     passed_over: Option<PassedOver>,
-    /// Of backups in it whose names Backups of other locations have, as far as that was looked at: whether they are other backups.
+    /// Backups in it whose names Backups of other locations have, as far as they were looked at: true for another
+    /// backup than that Backup.
     same_names: BTreeMap<String, bool>,
-    /// When it is searched next for what restores have left.
+    /// Time of the next search for files of restores that are gone.
     restores_swept_next: Option<Instant>,
 }
 
@@ -37,7 +38,7 @@ impl LocationNotes {
         use_it(all.entry(location).or_default())
     }
 
-    /// What was found of the store of a location as it is configured now.
+    /// The abilities of the store of a location, if they were probed with its present configuration.
     pub(crate) fn probed(&self, location: &BackupStorageLocation) -> Option<Probed> {
         self.with(location.key(), |note| {
             note.probed.as_ref().filter(|(spec, _)| *spec == location.spec).map(|(_, found)| *found)
@@ -49,7 +50,7 @@ impl LocationNotes {
         self.with(location.key(), |note| note.probed = Some((location.spec.clone(), found)));
     }
 
-    /// How objects are put in a location that are to be put on a condition.
+    /// The treatment of conditional puts by the store of a location.
     pub(crate) fn puts(&self, location: &BackupStorageLocation) -> ConditionalPuts {
         self.probed(location).map_or(ConditionalPuts::Kept, Probed::puts)
     }
@@ -59,12 +60,13 @@ impl LocationNotes {
         self.with(location.key(), |note| note.passed_over = Some(found));
     }
 
-    /// What the last sync of a location has found and not taken over; what an earlier server has noted where none was made since.
+    /// The backups that the last sync of a location found and did not take over; without a sync of this server, those
+    /// that an earlier one noted in the annotation.
     pub(crate) fn passed_over(&self, location: &BackupStorageLocation) -> PassedOver {
         self.with(location.key(), |note| note.passed_over.clone()).unwrap_or_else(|| PassedOver::of(location))
     }
 
-    /// Of these names those that nobody has looked at, so many at most; of others nothing is remembered any more.
+    /// The first of these names that were not looked at yet, at most this many. Forgets all other names.
     pub(crate) fn unknown_names(
         &self,
         location: &BackupStorageLocation,

@@ -1,4 +1,4 @@
-//! What the rest of the world says of one backup.
+//! Facts about a backup that other objects hold: its location, and its membership in a schedule.
 
 use crate::phase::location::{NoLocation, found, is_readable, location_name};
 use crate::phase::member::Member;

@@ -1,4 +1,5 @@
-//! What the server counts, under Velero's names (api-and-controllers.md 4.6): here what happens, in `observed` what there is.
+//! The metrics of the server, under Velero's names (api-and-controllers.md 4.6): those of events here, those of the
+//! present state in `observed`.
 
 mod observed;
 
@@ -140,7 +141,8 @@ impl Metrics {
         [&self.csi_attempt, &self.csi_success, &self.csi_failure]
     }
 
-    /// What is shown of a schedule of which nothing was counted yet. `is_good`: its last backup was completed, as far as is known.
+    /// Publishes the series of a schedule for which nothing was counted yet. `is_good`: its last backup was completed,
+    /// as far as is known.
     fn publish_schedule(&self, schedule: &str, is_good: bool) {
         for counter in self.counters() {
             counter.with_label_values(&[schedule]).inc_by(0);
@@ -185,7 +187,8 @@ impl Metrics {
         if known.contains(schedule) { schedule } else { "" }
     }
 
-    /// Whether what is said of the last backup of a schedule is said of this one: the schedule is there, or there never was one.
+    /// Returns true if the gauges about the last backup of a schedule show this backup: its schedule exists, or it
+    /// never had one.
     fn is_shown(&self, backup: &Backup) -> bool {
         self.of_backup(backup) == schedule_of(backup)
     }

@@ -1,4 +1,4 @@
-//! What the server is told, and what it is given.
+//! The settings of the server, and the means that it works with.
 
 use crate::extensions::Extensions;
 use crate::own_pod::OwnPod;
@@ -29,17 +29,17 @@ pub struct Options {
     pub default_location: Option<String>,
     /// Names of snapshot locations by provider, for backups that name none where there are several.
     pub default_snapshot_locations: BTreeMap<String, String>,
-    /// How often a location is validated that does not say; zero for once.
+    /// Default validation period of locations without `validationFrequency`; zero validates once.
     pub validation_frequency: Duration,
-    /// How often the backups of a location are synced that does not say; zero for each minute.
+    /// Default sync period of locations without `backupSyncPeriod`; zero for each minute.
     pub sync_period: Duration,
     /// After what time a deletion that has failed is asked for again, of a backup whose time is over; an hour when it is zero.
     pub expiry_frequency: Duration,
-    /// Whether a schedule that does not say leaves out the run that is due when it is seen first.
+    /// Default of schedules without `skipImmediately`: true when the run that is due at the first look is left out.
     pub schedules_skip: bool,
     /// The time zone of schedules that name none.
     pub zone: TimeZone,
-    /// How often asynchronous operations are looked after.
+    /// Interval at which asynchronous operations are looked at.
     pub operation_frequency: Duration,
     /// Backups at once, at least one.
     pub concurrent_backups: usize,
@@ -49,9 +49,9 @@ pub struct Options {
     pub fail_in_progress: bool,
     /// Parts of the server that are left out.
     pub disabled: BTreeSet<Controller>,
-    /// What backups are made with; name of the location and UID are those of each backup.
+    /// Settings of the backup engine; the name of the location and the UID are set for each backup.
     pub backup: lifeboat_backup::Settings,
-    /// What restores are made with.
+    /// Settings of the restore engine.
     pub restore: lifeboat_restore::Settings,
 }
 
@@ -93,8 +93,8 @@ const CONTROLLERS: [(&str, Controller); 14] = [
 ];
 
 impl Controller {
-    /// Those that make, end or delete backups. The queue is one of them: without it a backup waits as `New` instead of
-    /// being `ReadyToStart` for ever.
+    /// The controllers that make, end or delete backups. The queue is one of them: without it a backup waits as `New`
+    /// instead of being `ReadyToStart` for ever.
     pub const OF_BACKUPS: [Self; 7] = [
         Self::BackupQueue,
         Self::Backup,
@@ -126,7 +126,7 @@ impl FromStr for Controller {
     }
 }
 
-/// How a storage location is reached.
+/// Credentials and certificates with which a storage location is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocationAccess {
     /// Content of the Secret that `spec.credential` names.
@@ -141,18 +141,18 @@ pub trait Providers: Debug + Send + Sync {
     /// The bucket of a location, below its prefix.
     ///
     /// # Errors
-    /// Why it cannot be used, for people.
+    /// A message for people that says why it cannot be used.
     async fn open(
         &self,
         location: &BackupStorageLocation,
         access: LocationAccess,
     ) -> Result<Arc<dyn BlobStore>, String>;
 
-    /// Whether what was opened for a location can be used again later. What is bound to a folder as it was cannot: that may
-    /// have been replaced, or mounted over.
+    /// Returns true if the opened bucket of a location can be used again later. A bucket that is bound to a folder as
+    /// it was cannot: the folder may have been replaced, or mounted over.
     fn may_keep(&self, location: &BackupStorageLocation) -> bool;
 
-    /// Whether the bucket is a directory, in whose place there may be an empty one when its file system is not mounted.
+    /// Returns true if the bucket is a directory. An empty one may be in its place when its file system is not mounted.
     fn is_directory(&self, _: &BackupStorageLocation) -> bool {
         false
     }
@@ -185,7 +185,7 @@ pub struct Env {
     pub cluster: Cluster,
     /// Storage.
     pub providers: Arc<dyn Providers>,
-    /// What is not built into the engines.
+    /// Actions and snapshotters that are not built into the engines.
     pub extensions: Arc<dyn Extensions>,
     /// The time.
     pub clock: ServerClock,
@@ -195,7 +195,7 @@ pub struct Env {
     pub scratch: PathBuf,
     /// Random, and of this process alone: it tells the process from others of its name.
     pub instance: String,
-    /// What URLs are signed with: random, and of this process alone.
+    /// The key that signs URLs: random, and of this process alone.
     pub signing_key: SigningKey,
     /// Set to stop.
     pub cancel: CancellationToken,

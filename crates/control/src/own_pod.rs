@@ -17,7 +17,7 @@ const LARGEST: usize = 64 << 10;
 pub struct OwnPod {
     /// Its name.
     pub name: String,
-    /// What no other pod has.
+    /// Its UID, which no other pod has.
     pub uid: String,
 }
 

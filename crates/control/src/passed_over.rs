@@ -1,10 +1,11 @@
-//! Backups that a sync has found in a bucket and has not taken over: they are told where people look, with the way out.
+//! Backups that a sync has found in a bucket and has not taken over, and messages about them with the next step for the
+//! user.
 
 use lifeboat_api::{BackupStorageLocation, well_known};
 use lifeboat_object::counted;
 use serde::{Deserialize, Serialize};
 
-/// So many names of each kind are noted.
+/// Number of names of each kind that are noted.
 const NAMED: usize = 20;
 
 /// Backups in the bucket of a location that have no Backup here, as the annotation of the location says them.
@@ -58,13 +59,13 @@ pub(crate) struct Said {
 }
 
 impl PassedOver {
-    /// Those that the annotation of a location names.
+    /// Reads the annotation of a location.
     pub(crate) fn of(location: &BackupStorageLocation) -> Self {
         let noted = location.metadata.annotations.get(well_known::ANNOTATION_PASSED_OVER);
         noted.and_then(|noted| serde_json::from_str(noted).ok()).unwrap_or_default()
     }
 
-    /// Writes it beside a location, or takes it off where there is nothing to say.
+    /// Writes the annotation of a location, or removes it when there is nothing to say.
     pub(crate) fn note(&self, location: &mut BackupStorageLocation) {
         let annotations = &mut location.metadata.annotations;
         match serde_json::to_string(self) {
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_passed_over_is_noted_beside_its_location_and_told_with_the_way_out() {
+    fn passed_over_backups_are_noted_beside_their_location_with_the_way_out() {
         let names = |names: &[&str]| Names::of(names.iter().map(|name| (*name).to_owned()).collect());
         let mut location = BackupStorageLocation::default();
         let passed = PassedOver { waiting: names(&["b", "a"]), same_name: names(&["c"]), damaged: Names::default() };

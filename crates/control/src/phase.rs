@@ -1,5 +1,4 @@
-//! What is to be done with an object, decided from what is seen of it. Pure: the tables of api-and-controllers.md 3
-//! are the tests.
+//! Decides the next step for an object from its state. Pure: the tests are the tables of api-and-controllers.md 3.
 
 pub(crate) mod backup;
 pub(crate) mod expiry;
@@ -26,7 +25,7 @@ pub(crate) mod writable;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// What is to be done with an object.
+/// The decision about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision<S> {
     /// Nothing until something changes.
@@ -37,13 +36,14 @@ pub(crate) enum Decision<S> {
     Do(S),
 }
 
-/// By so much may clocks differ that are taken to be right: that of a server, that of another one and that of the API server.
+/// Largest difference between clocks that are taken to be right: that of a server, that of another one and that of the
+/// API server.
 pub(crate) const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// Put on an object that a server of ours works on: how many times its work was begun. It is what counts; `status.attempt`
 /// shows it where the definition has that field, which Velero's have not.
 pub(crate) const ANNOTATION_ATTEMPT: &str = "lifeboat.io/attempt";
-/// After so many attempts an operation has failed.
+/// Number of attempts after which an operation has failed.
 pub(crate) const MOST_ATTEMPTS: u32 = 3;
 
 /// Notes that the work on an object begins, for this time.
@@ -52,7 +52,7 @@ pub(crate) fn note_attempt(meta: &mut lifeboat_api::ObjectMeta, status: &mut i64
     *status = i64::from(attempt);
 }
 
-/// How many times the work on an object was begun by a server of ours; `None` when another program began it.
+/// The number of times that a server of ours began the work on an object; `None` when another program began it.
 pub(crate) fn attempt(meta: &lifeboat_api::ObjectMeta) -> Option<u32> {
     meta.annotations.get(ANNOTATION_ATTEMPT)?.parse().ok()
 }

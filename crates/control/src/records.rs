@@ -26,7 +26,7 @@ const MOST: usize = 1 << 20;
 type Notes = BTreeMap<String, Option<Bytes>>;
 type Answer = Result<(), RecordsError>;
 
-/// The notes of one backup or restore. What is written while a request is under way goes into the next one together.
+/// The notes of one backup or restore. Writes that come while a request is under way go together into the next one.
 #[derive(Debug)]
 pub(crate) struct RecordMap {
     cluster: Cluster,
@@ -39,7 +39,7 @@ pub(crate) struct RecordMap {
     is_silent: AtomicBool,
     /// Writes that no request carries yet.
     waiting: Mutex<Vec<(Notes, oneshot::Sender<Answer>)>>,
-    /// How long each note is that the ConfigMap holds, once that was read. Held while a request is under way.
+    /// The length of each note in the ConfigMap, once it was read. Locked while a request is under way.
     lengths: tokio::sync::Mutex<Option<BTreeMap<String, usize>>>,
 }
 
@@ -55,7 +55,8 @@ impl RecordMap {
         Self::until_cancelled(context, owner, CancellationToken::new())
     }
 
-    /// One of an operation that runs: when it is cancelled, an API server that hangs is waited for no longer than a bucket.
+    /// The notes of an operation that runs: when it is cancelled, an API server that hangs is waited for no longer than
+    /// a bucket.
     pub(crate) fn until_cancelled<T: Meta>(context: &Context, owner: &T, cancel: CancellationToken) -> Self {
         let owner = Owner { kind: T::KIND, metadata: owner.meta().clone() };
         Self::of(context.client.cluster.clone(), context.leadership.clone(), owner, cancel)
@@ -74,7 +75,8 @@ impl RecordMap {
         }
     }
 
-    /// What a request comes to, unless it is given up.
+    /// Waits for the result of a request, or gives the request up when the operation is cancelled and the API server is
+    /// silent.
     async fn bound<O>(&self, request: impl Future<Output = Result<O, String>>) -> Result<O, String> {
         let overdue = async {
             self.cancel.cancelled().await;
@@ -377,7 +379,7 @@ mod tests {
         assert_eq!(*map.lengths.lock().await, None);
     }
 
-    /// One that asks for too much does not take the others with it.
+    /// A note that is too large does not make the others fail with it.
     #[tokio::test]
     async fn what_waits_goes_into_one_request() {
         let mut tasks = JoinSet::new();

@@ -53,18 +53,18 @@ use tokio::time::{Instant, sleep_until};
 const WAITING: usize = 256;
 /// Events on their way at once.
 const MOST_EVENTS: usize = 32;
-/// What a server that waits for one of Velero's says when it is asked how it is.
+/// The health message of a server that waits for one of Velero's to end.
 const VELERO_RUNS: &str = "waiting for the end of a Velero server in this namespace";
-/// So often the UID of the cluster is asked for before the first decision.
+/// Number of attempts to read the UID of the cluster before the first decision.
 const ATTEMPTS_AT_UID: u32 = 5;
 /// The pause between two of these attempts.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(2);
 /// Longest pause between two looks at everything.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Between two comparisons of the namespaces with the backups.
+/// Interval between two comparisons of the namespaces with the backups.
 const BETWEEN_COMPARISONS: Duration = Duration::from_secs(15);
-/// How long tasks may take to stop: what hangs is given up after four seconds, and then its end is noted. The leadership
-/// holds for longer than that.
+/// Time limit for tasks to stop: work that hangs is given up after four seconds, and then its end is noted. The
+/// leadership holds for longer than that.
 const STOPPING: Duration = Duration::from_secs(6);
 
 /// The server ended other than by being told to.
@@ -358,7 +358,7 @@ impl Server {
         }
     }
 
-    /// What those of these backups have lost that are the newest good ones of their schedules, by their names.
+    /// The losses of those of these backups that are the newest good ones of their schedules, by their names.
     fn losses_of(&self, turned: &[Backup]) -> BTreeMap<String, String> {
         let mut ended = turned.iter().filter(|backup| backup.status.phase == Some(BackupPhase::Completed)).peekable();
         if ended.peek().is_none() {

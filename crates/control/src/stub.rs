@@ -1,4 +1,4 @@
-//! What tests of the server stand on: an API server that answers as it is told, options, and a context.
+//! Fixtures for tests of the server: an API server that answers as it is told, options, and a context.
 
 use crate::buckets::Buckets;
 use crate::extensions::{Extensions, NoPlugins};
@@ -44,7 +44,7 @@ pub(crate) async fn sandbox() -> (Sandbox, Cluster) {
     (sandbox, cluster)
 }
 
-/// How an object of this name is called that says nothing of its namespace, as those of most tests.
+/// The key of an object with no namespace, as most tests make them.
 pub(crate) fn named(name: &str) -> NamespacedName {
     NamespacedName { namespace: String::new(), name: name.to_owned() }
 }

@@ -17,10 +17,10 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks, at the namespace or at its Restores.
+/// Pause between two looks at the namespace, or at its Restores.
 const PAUSE: Duration = Duration::from_secs(5);
-/// How long a server that was told to stop may take for the Restores of its namespace: with the end of its tasks before, that
-/// is less than a pod is given by default.
+/// Time limit for a server that was told to stop to deal with the Restores of its namespace. Together with the time for
+/// its tasks to end before, that is less than the default grace period of a pod.
 const PARTING: Duration = Duration::from_secs(12);
 
 /// Waits until the namespace is being deleted and nobody can lead there any more.
@@ -33,7 +33,7 @@ pub(crate) async fn until_nobody_can_lead(cluster: &Cluster, namespace: &str) {
     }
 }
 
-/// Whether the namespace is being deleted, and its Lease is gone. What cannot be read is taken for a no.
+/// Returns true if the namespace is being deleted, and its Lease is gone. Where either cannot be read, returns false.
 pub(crate) async fn nobody_can_lead(cluster: &Cluster, namespace: &str) -> bool {
     let leases = ApiResource::new("coordination.k8s.io", "v1", "leases", "Lease");
     is_terminating(cluster, namespace).await.unwrap_or(false)

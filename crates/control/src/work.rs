@@ -1,4 +1,4 @@
-//! The steps themselves: each is one task that reads, writes, and says what it has changed.
+//! Performs the steps of plans: each is a task that reads, writes, and returns its changes.
 
 pub(crate) mod backup;
 mod bucket_id;
@@ -42,7 +42,7 @@ use lifeboat_store::{Store, StoreError};
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
 
-/// What every task is given.
+/// The means and settings that every task is given.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) client: Client,
@@ -55,7 +55,7 @@ pub(crate) struct Context {
     pub(crate) signer: Option<Signer>,
     /// The UID of the cluster, once it was read.
     pub(crate) cluster_uid: OnceLock<String>,
-    /// What is remembered of locations.
+    /// Facts about locations that the server remembers.
     pub(crate) locations: Arc<LocationNotes>,
 }
 
@@ -116,13 +116,13 @@ impl From<StoreError> for Unfinished {
     }
 }
 
-/// What a task comes to.
+/// The result of a task.
 pub(crate) type Finished = Result<Vec<Effect>, Unfinished>;
 
 /// The snapshot locations whose snapshotters an operation is given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SnapshotLocations<'a> {
-    /// Those of these names, in this order; what is not there any more is left out, and the engine misses it.
+    /// The locations of these names, in this order. Missing ones are left out, and the engine reports them.
     Named(&'a [String]),
     /// All of the namespace: which of them is needed stands in the files of a backup.
     All,
@@ -177,7 +177,7 @@ impl Context {
         Ok(self.patient(self.visited_bucket(location).await?, location))
     }
 
-    /// What plugins give an operation, with the snapshotters of these snapshot locations, or of all.
+    /// The actions of the plugins for an operation, with the snapshotters of these snapshot locations, or of all.
     pub(crate) async fn actions(&self, journal: &Journal, which: SnapshotLocations<'_>) -> Result<Actions, String> {
         let extensions = &self.env.extensions;
         let failed = |why| format!("the plugins of this server cannot be used: {why}");

@@ -20,12 +20,12 @@ pub(crate) trait Meta: Object {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta;
 
-    /// How it is called.
+    /// Its namespace and name.
     fn key(&self) -> NamespacedName {
         NamespacedName::of(self.meta())
     }
 
-    /// How another object is called that this one names: one of its own namespace.
+    /// The namespace and name of another object that this one names: it lies in the same namespace.
     fn beside(&self, name: &str) -> NamespacedName {
         NamespacedName { namespace: self.meta().namespace.clone(), name: name.to_owned() }
     }
@@ -119,12 +119,12 @@ macro_rules! mirrored {
                 }
             }
 
-            /// Whether every kind was listed once: before that, what is missing is not known to be missing.
+            /// Returns true if every kind was listed once. Before that, a missing object may only be unknown.
             pub(crate) fn is_complete(&self) -> bool {
                 $(self.$field.listed)&&*
             }
 
-            /// Whether there is one of the name, be it one that cannot be read.
+            /// Returns true if an object has this name, even one that cannot be read.
             pub(crate) fn is_there(&self, kind: Kind, key: &NamespacedName) -> bool {
                 match kind {
                     $(Kind::$kind => self.$field.is_there(key)),*
@@ -175,13 +175,13 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// How the Backup was called.
+    /// The namespace and name of the Backup.
     pub(crate) fn backup(&self) -> NamespacedName {
         self.location.beside(&self.name)
     }
 }
 
-/// What a mirror saw of a kind.
+/// A change that a mirror saw, of an object of this kind.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) kind: Kind,
@@ -221,7 +221,7 @@ impl<T: Meta> Objects<T> {
         self.unreadable.get(key)
     }
 
-    /// Whether there is one of the name, be it one that cannot be read.
+    /// Returns true if an object has this name, even one that cannot be read.
     pub(crate) fn is_there(&self, key: &NamespacedName) -> bool {
         self.readable.contains_key(key) || self.unreadable.contains_key(key)
     }
@@ -231,7 +231,7 @@ impl<T: Meta> Objects<T> {
         self.readable.values()
     }
 
-    /// Those of the namespace in which this object is.
+    /// The objects in the namespace of this object.
     pub(crate) fn beside(&self, object: &impl Meta) -> impl Iterator<Item = &T> {
         let namespace = &object.meta().namespace;
         self.iter().filter(move |other| other.meta().namespace == *namespace)
@@ -268,7 +268,7 @@ impl<T: Meta> Objects<T> {
         self.readable.insert(key, object);
     }
 
-    /// What cannot be read is not what it was, but it keeps its name.
+    /// Replaces the object of this name by one that cannot be read: its former contents are out of date.
     fn put_unreadable(&mut self, object: Unreadable) {
         let key = NamespacedName::of(&object.meta);
         self.readable.remove(&key);

@@ -1,4 +1,4 @@
-//! What an object needs comes back with it, also when that takes a second attempt.
+//! Tests that an object's additional items come back with it, also when that takes a second attempt.
 
 use crate::faults::{Case, Ground, namespace};
 use crate::support::{Run, gunzip_json};
@@ -83,7 +83,7 @@ fn an_additional_item_that_fails_for_a_while_comes_back() {
 }
 
 #[test]
-fn an_additional_item_whose_bucket_is_away_comes_back_when_the_same_command_is_run_again() {
+fn an_additional_item_whose_bucket_was_away_comes_back_with_another_run() {
     let ground = Ground::start(objects());
     let case = backed_up(&ground);
     // Its first reading: then its pod waits for it. And the second one, after it was refused: then its pod has gone on.
@@ -126,7 +126,7 @@ fn an_additional_item_whose_bucket_is_away_comes_back_when_the_same_command_is_r
 }
 
 #[test]
-fn an_additional_item_that_nothing_else_leads_to_comes_back_when_the_same_command_is_run_again() {
+fn an_additional_item_that_only_its_pod_leads_to_comes_back_with_a_rerun() {
     let mut objects = objects();
     objects[2]["metadata"]["labels"] = json!({"app": "web"});
     let ground = Ground::start(objects);
@@ -148,7 +148,7 @@ fn an_additional_item_that_nothing_else_leads_to_comes_back_when_the_same_comman
 }
 
 #[test]
-fn an_additional_item_that_gets_no_answer_until_the_restore_is_cancelled_is_named() {
+fn an_additional_item_without_an_answer_until_the_cancellation_is_named() {
     let ground = Ground::start(objects());
     let case = backed_up(&ground);
     case.api.script(vec![Rule::new("POST", "*/persistentvolumeclaims?*", Nth::Every, Fault::Hang)]);

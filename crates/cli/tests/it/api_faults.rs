@@ -1,4 +1,4 @@
-//! What each command makes of an API server that refuses, is silent, forgets, or breaks off.
+//! The effect on each command of an API server that refuses, is silent, forgets, or breaks off: a table of faults.
 
 use crate::faults::{Case, Ground, applied, config_maps, in_parallel, namespace};
 use crate::support::{Run, eventually};
@@ -21,7 +21,7 @@ enum Command {
 }
 use Command::{Backup, BackupOfPages, Restore, RestoreOverOther, RestoreOverPages};
 
-/// What becomes of the requests of a row.
+/// The fault that meets the requests of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Breaks {
     /// 429 with Retry-After.
@@ -43,7 +43,7 @@ use Breaks::{CutAfter, CutBefore, Expires, ExpiresForGood, Hangs, Throttles};
 const FAULTS: [Breaks; 5] = [Throttles, Breaks::Fails, Hangs, CutBefore, CutAfter];
 const FAULTS_OF_NEXT_PAGES: [Breaks; 2] = [Expires, ExpiresForGood];
 
-/// What comes of it. `NS` in a message stands for the namespace of the cell.
+/// The outcome of a command. `NS` in a message stands for the namespace of the cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// The command makes no such request.
@@ -62,7 +62,7 @@ enum Outcome {
 }
 use Outcome::{Fails, Heals, Partly, Unlisted, Unused, Warns};
 
-/// One kind of request of one command, with the outcome of each fault, when it happens once and when it stays.
+/// A kind of request of a command, with the outcome of each fault, when it happens once and when it stays.
 #[derive(Debug)]
 struct Row {
     verb: &'static str,
@@ -75,7 +75,7 @@ struct Row {
     stays: &'static [Outcome],
 }
 
-/// What all lists that ask for metadata alone have in their `Accept` header.
+/// The part of the `Accept` header that all lists for metadata alone have in common.
 const METADATA: &str = "PartialObjectMetadataList";
 
 const HEALS: &[Outcome] = &[Heals; 5];
@@ -141,7 +141,7 @@ const fn row(
     Row { verb, command, method, path, once, stays }
 }
 
-/// One cell of the table.
+/// A single cell of the table.
 struct Cell {
     number: usize,
     row: &'static Row,
@@ -243,7 +243,7 @@ fn arguments(cell: &Cell) -> (String, Vec<String>) {
     (folder, args)
 }
 
-/// What is in the cluster before.
+/// The objects of the cluster before the commands run.
 fn objects(cells: &[Cell]) -> Vec<Value> {
     let mut out: Vec<Value> = ["few", "bound", "sixty", "pages"].map(namespace).into();
     out.push(applied("few"));

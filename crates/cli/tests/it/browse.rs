@@ -249,7 +249,7 @@ fn the_contents_of_a_backup_are_listed_printed_and_written_into_files() {
 }
 
 #[test]
-fn a_difference_between_two_backups_is_told_by_object_and_field_and_by_the_exit_code() {
+fn a_diff_of_two_backups_names_objects_and_fields_and_sets_the_exit_code() {
     let (sandbox, folder) = saved();
     let kubectl = sandbox.kubectl();
     let backup = |name: &str| {

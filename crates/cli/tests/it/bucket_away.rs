@@ -13,8 +13,8 @@ fn objects() -> Vec<Value> {
     objects.chain(config_maps("shop", 3)).collect()
 }
 
-/// What becomes of the archive after it was read as a whole, for the namespaces, and for the Secrets: the next are the
-/// ConfigMaps.
+/// Makes reads of the archive fail after it was read as a whole, for the namespaces, and for the Secrets. The next
+/// reads are those for the ConfigMaps.
 fn reads(fault: Fault) -> Rule {
     Rule::new("GET", "*/b.tar.gz?*", Nth::From(4), fault)
 }
@@ -24,7 +24,7 @@ fn fails() -> Fault {
 }
 
 #[test]
-fn a_restore_whose_bucket_is_away_goes_on_when_the_same_command_is_run_again() {
+fn a_restore_whose_bucket_was_away_goes_on_when_the_command_is_run_again() {
     let ground = Ground::start(objects());
     let types = "namespaces,secrets,configmaps";
     let run = ground.case("away").local(&["backup", "b", "--include-namespaces", "shop", "--include-resources", types]);
@@ -98,7 +98,7 @@ fn lost_after_backup() -> (ground::Ground, Proxy, ground::Server) {
 }
 
 #[test]
-fn a_restore_of_a_server_whose_bucket_is_away_goes_on_in_the_attempts_that_are_left() {
+fn a_restore_of_a_server_whose_bucket_was_away_goes_on_in_later_attempts() {
     let (ground, s3, _server) = lost_after_backup();
 
     s3.script(vec![reads(fails())]);

@@ -1,4 +1,4 @@
-//! What each command makes of a bucket that fails, is slow, or breaks off.
+//! The effect on each command of a bucket that fails, is slow, or breaks off: a table of faults.
 
 use crate::faults::{Case, Ground, config_maps, in_parallel, incompressible, namespace};
 use crate::support::Run;
@@ -23,7 +23,7 @@ enum Command {
 }
 use Command::{Backup, ForeignRestore, LargeBackup, Restore, SecondBackup, Verify};
 
-/// What becomes of the requests of a row.
+/// The fault that meets the requests of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Breaks {
     /// They have no effect.
@@ -37,7 +37,7 @@ enum Breaks {
 }
 const FAULTS: [Breaks; 4] = [Breaks::Before, Breaks::After, Breaks::Slow, Breaks::Truncated];
 
-/// What comes of it.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// The command makes no such request.
@@ -63,7 +63,7 @@ enum Cut {
 }
 use Cut::{Answer, Nothing, Request};
 
-/// One operation of one command, with the outcome of each fault, when it happens once and when it stays.
+/// An operation of a command, with the outcome of each fault, when it happens once and when it stays.
 #[derive(Debug)]
 struct Row {
     operation: &'static str,
@@ -161,7 +161,7 @@ const fn row(
     Row { operation, command, method, path, from, cut, once, stays }
 }
 
-/// One cell of the table.
+/// A single cell of the table.
 struct Cell {
     number: usize,
     row: &'static Row,
@@ -214,7 +214,7 @@ impl Cell {
         Rule::new(method, path, if self.stays { Nth::From(*from) } else { Nth::Only(*from) }, fault)
     }
 
-    /// Whether what broke must be asked for again.
+    /// Returns true if the broken request must be repeated.
     fn is_repeated(&self) -> bool {
         match self.fault {
             Breaks::Before | Breaks::After => true,

@@ -1,4 +1,5 @@
-//! How many requests a backup and a restore make: some for each type and page, and one for each object that is made.
+//! The number of requests that a backup and a restore make: some for each type and page, and one for each object that
+//! is made.
 
 use crate::faults::{Case, Ground, config_maps, namespace};
 use crate::support::ok;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 const FEW: usize = 300;
 const MANY: usize = 1300;
 const PAGE: usize = 500;
-/// What more objects may cost in requests besides those that make them.
+/// Most requests that more objects may cost besides those that make them.
 const PAGES: usize = (MANY - FEW).div_ceil(PAGE) + 1;
 
 /// Runs a command that must succeed and gives the requests it made to the API server.

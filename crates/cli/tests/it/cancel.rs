@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
 
-/// What hangs does so for minutes: who ends within the patience of `until` was stopped.
+/// Makes a request hang for minutes: a command that ends within the time limit of `until` was stopped.
 fn hangs(method: &'static str, path: &str, nth: Nth) -> Vec<Rule> {
     vec![Rule::new(method, path, nth, Fault::Hang)]
 }

@@ -179,7 +179,7 @@ fn a_server_that_is_away_is_not_waited_for_long() {
     assert!(nowhere.contains("read --cacert nowhere.pem: No such file"), "{nowhere}");
 }
 
-/// What is listed beside a backup or restore may be refused, or be of a kind that is not there: the rest is shown.
+/// Objects listed beside a backup or restore may be refused, or be of a kind that is not there: the rest is shown.
 #[test]
 fn a_description_goes_on_without_what_cannot_be_listed() {
     let mut stock = stock();

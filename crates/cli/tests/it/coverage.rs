@@ -106,7 +106,7 @@ impl Watched {
         Self { command, proxy, kubectl, folder, sandbox: Some(sandbox), _runtime: runtime }
     }
 
-    /// What was printed to `out` or `err`.
+    /// The output in the file `out` or `err`.
     fn printed(&self, name: &str) -> String {
         std::fs::read_to_string(self.folder.path().join(name)).expect("what was printed")
     }
@@ -142,7 +142,7 @@ impl Watched {
         self.kubectl.try_run(args).unwrap_or_else(|e| panic!("{e:#}"));
     }
 
-    /// How often the objects of each type were listed since the last call.
+    /// The number of lists of each type since the last call.
     fn lists(&self) -> BTreeMap<String, usize> {
         let mut lists = BTreeMap::new();
         for seen in self.proxy.take_seen() {

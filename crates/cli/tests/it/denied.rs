@@ -1,4 +1,4 @@
-//! What the cluster will not have is named, object by object, and everything else is restored.
+//! Tests that objects which the cluster refuses are named one by one, and everything else is restored.
 
 use crate::faults::{config_maps, namespace};
 use crate::ground::Ground;
@@ -22,7 +22,7 @@ fn set(names: impl IntoIterator<Item = impl Into<String>>) -> BTreeSet<String> {
     names.into_iter().map(Into::into).collect()
 }
 
-/// What the results say of the namespace, sorted.
+/// The results for the namespace, sorted.
 fn told(results: &Value, severity: &str) -> Vec<String> {
     let found = results[severity]["namespaces"]["shop"].as_array().cloned().unwrap_or_default();
     let mut out: Vec<String> = found.iter().map(|text| text.as_str().expect("a text").to_owned()).collect();
@@ -81,7 +81,7 @@ fn gadgets(plural: &str) -> Value {
 }
 
 #[test]
-fn a_definition_that_is_never_established_is_named_and_the_rest_is_restored() {
+fn a_definition_never_established_is_named_and_the_rest_is_restored() {
     let ground = Ground::start();
     ground.create(&namespace("shop"));
     ground.create(&gadgets("gadgets"));

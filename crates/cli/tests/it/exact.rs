@@ -110,7 +110,7 @@ fn what_the_backup_lacks_is_removed_by_a_plan_that_was_seen() {
 }
 
 #[test]
-fn a_plan_that_no_longer_holds_stops_the_restore_before_anything_is_changed() {
+fn a_plan_that_no_longer_holds_stops_the_restore_before_any_change() {
     let bed = changed_since_its_backup();
     let file = bed.bucket().with_file_name("plan");
     let file = file.display().to_string();
@@ -193,7 +193,7 @@ fn what_changes_after_the_plan_was_checked_is_left_as_it_is() {
 }
 
 #[test]
-fn an_object_that_was_deleted_to_be_made_anew_is_made_however_often_that_is_refused() {
+fn an_object_that_was_deleted_to_be_recreated_is_created_despite_refusals() {
     let bed = changed_since_its_backup();
     let line = ["restore", "r", "--from-backup", "b", "--existing-resource-policy=recreate"];
     let run = bed.local(&[&line[..], &["--dry-run", "-o", "json"]].concat());

@@ -231,7 +231,7 @@ fn nothing_is_deleted_that_the_api_server_would_not_take_back() {
 }
 
 #[test]
-fn an_object_that_was_deleted_to_be_made_anew_comes_back_whenever_the_command_dies() {
+fn an_object_being_recreated_comes_back_whenever_the_command_dies() {
     let bed = Bed::start();
     create(&bed, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}));
     create(&bed, &config_map("fixed", "1"));
@@ -273,7 +273,7 @@ fn an_object_that_was_deleted_to_be_made_anew_comes_back_whenever_the_command_di
 }
 
 #[test]
-fn a_field_that_the_cluster_s_definition_lacks_is_refused_before_anything_is_created() {
+fn a_field_that_the_definition_lacks_is_refused_before_anything_is_made() {
     let ground = Ground::start();
     let fields = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
     let remove = ["allowRecreate", "existingResourcePolicyOverrides"]

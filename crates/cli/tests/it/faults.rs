@@ -1,4 +1,4 @@
-//! What the fault tests share: a cluster in memory and an S3 server, and for each case a proxy before either.
+//! Fixtures of the fault tests: a cluster in memory and an S3 server, and for each case a proxy before either.
 
 use crate::support::{Run, eventually};
 use lifeboat_archive::{ArchivePath, ReadLimits, TarReader};
@@ -33,7 +33,7 @@ pub(crate) struct Ground {
     runtime: Runtime,
 }
 
-/// One run of the binary, or several, with a machine, a folder of the bucket and proxies of its own.
+/// The runs of the binary in one case, with a machine, a folder of the bucket and proxies of their own.
 pub(crate) struct Case<'a> {
     ground: &'a Ground,
     /// Before the API server.

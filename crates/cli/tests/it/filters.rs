@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What all draws follow from; `LIFEBOAT_SEED` is another one.
+/// Default seed of all random draws; `LIFEBOAT_SEED` sets another one.
 const SEED: u64 = 20_261_123;
 const COMBINATIONS: usize = 200;
 const THREADS: usize = 4;
@@ -35,7 +35,7 @@ const SPACES: [&str; 15] = [
     "kube-*",
     "none-*",
 ];
-/// How people name types of either scope, and patterns.
+/// Names of types of either scope, as people write them, and patterns.
 const NAMESPACED: [&str; 13] = [
     "configmaps",
     "cm",
@@ -317,7 +317,7 @@ fn fill(bed: &Bed, dice: &mut Dice) -> World {
     world
 }
 
-/// One backup.
+/// A backup with a random spec and random policies.
 #[derive(Debug)]
 #[allow(dead_code, reason = "all of it is shown when an assertion fails")]
 struct Case {
@@ -326,7 +326,7 @@ struct Case {
     policy: Value,
 }
 
-/// How many objects of each type are among these.
+/// The number of objects of each type among these.
 fn counted(keys: &BTreeSet<String>) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
     for key in keys {

@@ -1,4 +1,5 @@
-//! What a backup must hold by its spec and its policies, decided as naively as can be: nothing of the product is asked.
+//! The expected contents of a backup by its spec and its policies, decided as naively as possible and without code of
+//! the product.
 
 use crate::snapshot;
 use lifeboat_testbed::Kubectl;
@@ -82,7 +83,7 @@ fn list(of: &Value) -> Vec<String> {
     of.as_array().into_iter().flatten().map(|one| one.as_str().expect("a text").to_owned()).collect()
 }
 
-/// Whether labels meet a selector of Kubernetes.
+/// Returns true if labels match a selector of Kubernetes.
 fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     let has = |key: &str, values: &[String]| labels.get(key).is_some_and(|value| values.contains(value));
     let mut by_label = selector["matchLabels"].as_object().into_iter().flatten();
@@ -206,7 +207,7 @@ impl World {
         entries.collect()
     }
 
-    /// What a backup must hold.
+    /// The objects that a backup must hold.
     pub(crate) fn expected(&self, spec: &Value, policy: &Value) -> BTreeSet<String> {
         let asked = Asked::new(self, spec, policy);
         let is_namespace = |object: &&Object| self.types[object.of].is_namespaces();
@@ -284,7 +285,7 @@ impl<'a> Asked<'a> {
         asked
     }
 
-    /// Whether the objects of a type are listed.
+    /// Returns true if the objects of a type are listed.
     fn collects(&self, of: &Type) -> bool {
         let id = of.id();
         let is_in = |[includes, excludes]: &[Vec<String>; 2]| {
@@ -310,7 +311,7 @@ impl<'a> Asked<'a> {
         !any(excludes, &id) && (unfiltered || any(includes, &id) || of.is_namespaces())
     }
 
-    /// Whether objects of a type stay out also when others need them.
+    /// Returns true if objects of a type stay out even when others need them.
     fn bars(&self, of: &Type) -> bool {
         let id = of.id();
         if !self.is_old {
@@ -340,7 +341,7 @@ impl<'a> Asked<'a> {
         Some(filters.iter().find(names_type).or_else(|| filters.iter().find(is_for_others)))
     }
 
-    /// Whether the lists bring an object.
+    /// Returns true if the lists bring an object.
     fn lists(&self, object: &Object) -> bool {
         self.collects(&self.world.types[object.of])
             && match self.filter(object) {
@@ -350,7 +351,7 @@ impl<'a> Asked<'a> {
             }
     }
 
-    /// Whether an object goes into the backup when a list or another object has brought it.
+    /// Returns true if an object goes into the backup once a list or another object has brought it.
     fn includes(&self, object: &Object) -> bool {
         let of = &self.world.types[object.of];
         let here = match &object.namespace {

@@ -19,7 +19,7 @@ struct Deviation {
 }
 
 enum What {
-    /// What Velero prints once in each of these files, and what stands there instead.
+    /// A text that Velero prints once in each of these files, and the text in its place.
     Text(&'static str, &'static str),
     /// Velero prints lines that follow one another and are equal; of those one is left.
     Once,
@@ -28,7 +28,7 @@ enum What {
 }
 use What::{Flag, Once, Text};
 
-/// Why an output deviates.
+/// The reason for which an output deviates.
 enum Why {
     /// As the row of this topic in docs/compatibility/ says.
     Page(&'static str),
@@ -208,7 +208,7 @@ fn golden(name: &str) -> Golden {
     Golden { line, output: output.to_owned(), code: code.trim().parse().expect("a number") }
 }
 
-/// What Lifeboat is to do: as Velero, but for the deviations.
+/// The expected output of Lifeboat: that of Velero, but for the deviations.
 fn expected(name: &str) -> Golden {
     let mut golden = golden(name);
     for Deviation { what, why, .. } in DEVIATIONS.iter().filter(|one| one.of.contains(&name)) {
@@ -235,7 +235,8 @@ fn expected(name: &str) -> Golden {
 
 const LOCATION_LABEL: &str = "velero.io/storage-location";
 
-/// What the golden runs found: two backups, a restore, a location. The backups expire at times from now on.
+/// The objects of the cluster of the golden runs: two backups, a restore, a location. The backups expire at times from
+/// now on.
 pub(crate) fn stock() -> Value {
     let mut items = lifeboat_api::crds();
     items.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "velero"}}));

@@ -22,13 +22,13 @@ fn touched(all: impl Iterator<Item = Value>, restore: &str) -> Snapshot {
     all.filter(|o| label(o) == restore).filter(|o| !is_made_anew(o)).map(|o| (snapshot::name(&o), o)).collect()
 }
 
-/// Whether it is chance that this restored pod is there still. A controller that sees the ReplicaSet of the web before its
-/// pods makes others, and then deletes as many as there are too many, restored or not.
+/// Returns true if it is left to chance that this restored pod is still there. A controller that sees the ReplicaSet of
+/// the web before its pods makes others, and then deletes as many as there are too many, restored or not.
 fn is_there_by_chance(kind: &str, name: &str) -> bool {
     kind == "Pod" && name.starts_with("web-")
 }
 
-/// What differs between what Velero's restore left and what ours left.
+/// The differences between the results of Velero's restore and of ours.
 fn differences(bed: &Bed, restore: &str) -> Vec<String> {
     let golden = fixtures().join("restore-runs").join(restore).join("after.json.gz");
     let golden = match gunzip_json(&golden) {

@@ -39,7 +39,7 @@ fn objects(tarball: &Path) -> BTreeSet<String> {
     out
 }
 
-/// What every cluster has beside the sample.
+/// Returns true for an object that every cluster has beside the sample.
 fn is_of_the_cluster(key: &str) -> bool {
     let (resource, name) = key.split_once('/').unwrap_or((key, ""));
     resource == "namespaces" && !NAMESPACES.contains(&name)

@@ -72,7 +72,7 @@ fn paths(bed: &Bed, end: &str) -> Vec<String> {
     out
 }
 
-/// What a restore into another cluster does there: the requests that make objects, by type.
+/// Runs a restore into another cluster: the requests that make objects, by type.
 fn restored(from: &Bed, definitions: &[(&str, &[&str])], more: &[&str]) -> (i32, BTreeMap<String, String>, String) {
     let to = Bed::fresh();
     serve(&to, definitions);
@@ -151,7 +151,7 @@ fn each_object_is_restored_in_the_version_that_suits_best() {
 
 /// scenario: APIExtensions
 #[test]
-fn a_server_with_the_feature_brings_definitions_along_and_goes_by_its_config_map() {
+fn a_server_with_the_feature_saves_definitions_and_obeys_its_config_map() {
     let bed = saved();
     let ground = Ground::start();
     let folder = ground.directory("d", &json!({"default": true, "backupSyncPeriod": "1s"}));

@@ -25,7 +25,7 @@ fn local(sandbox: &Sandbox, folder: &Path, args: &[&str]) -> Run {
     run(&mut command)
 }
 
-/// What kubectl is shown of the backup `one`.
+/// Browses the backup `one` with kubectl.
 fn looked_into(folder: &Path) -> Run {
     let kubectl = Binaries::ensure().expect("kubectl").path("kubectl");
     let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));

@@ -104,7 +104,7 @@ impl Ground {
         serde_json::from_str(&out).unwrap_or_default()
     }
 
-    /// What there is of a type.
+    /// The names of the objects of a type.
     fn names(&self, args: &[&str]) -> Vec<String> {
         let out = self.bed.kubectl(&[&["get"], args, &["--output=name"]].concat());
         out.lines().map(str::to_owned).collect()
@@ -127,7 +127,7 @@ impl Ground {
         );
     }
 
-    /// Whether nothing of an installation is left.
+    /// Returns true if nothing of an installation is left.
     fn is_clean(&self, namespace: &str, cluster_name: &str) -> bool {
         self.json(&["get", "namespace", namespace]).is_null()
             && self.json(&["get", "clusterrolebinding", cluster_name]).is_null()

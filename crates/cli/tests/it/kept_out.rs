@@ -1,4 +1,4 @@
-//! What the label `velero.io/exclude-from-backup=true` keeps out.
+//! The effect of the label `velero.io/exclude-from-backup=true`.
 
 use crate::support::{Sandbox, run};
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is in the bucket after a kill.
+/// The contents of the bucket after a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Nothing,
@@ -26,9 +26,9 @@ struct Call {
     /// The namespace that is backed up: `few` small objects in an archive that goes up whole, or `large` ones in one
     /// that goes up in two parts.
     namespace: &'static str,
-    /// What is left when the process dies before the effect.
+    /// The contents when the process dies before the effect.
     before: Left,
-    /// What is left when it dies after the effect.
+    /// The contents when it dies after the effect.
     after: Left,
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn is_complete(case: &Case<'_>, run: &Run, archived: &[String]) {
     assert_eq!(case.backups(), ["b"]);
 }
 
-/// What a backup of this namespace holds when nothing disturbs it.
+/// The objects in a backup of this namespace when nothing disturbs it.
 pub(crate) fn undisturbed(ground: &Ground, namespace: &str) -> Vec<String> {
     let case = ground.case(&format!("undisturbed-{namespace}"));
     let run = case.local(&backup(namespace));
@@ -357,7 +357,7 @@ fn a_restore_killed_at_a_result_file_is_taken_up_again() {
     });
 }
 
-/// Who owns fields of the ConfigMap `applied`, and how.
+/// The managers that own fields of the ConfigMap `applied`, and their operations.
 fn managers(kubectl: &Kubectl, namespace: &str) -> Vec<(String, String)> {
     let out = kubectl
         .try_run(&[

@@ -27,7 +27,7 @@ fn maps() -> Vec<Value> {
     config_maps("large", MAPS).enumerate().map(with_fate).collect()
 }
 
-/// How many requests of each method have written something.
+/// The number of writing requests, by method.
 fn writes(seen: &[Seen]) -> BTreeMap<String, usize> {
     let mut out = BTreeMap::new();
     for request in seen.iter().filter(|request| request.method != "GET") {
@@ -50,7 +50,7 @@ fn data(bed: &Bed) -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn a_large_restore_writes_what_is_changed_and_what_is_missing_and_nothing_else() {
+fn a_large_restore_writes_only_changed_and_missing_objects() {
     let bed = Bed::start();
     let direct = bed.plane.kubeconfig();
     many::create(&direct, vec![namespace("large")]);

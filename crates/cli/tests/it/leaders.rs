@@ -43,7 +43,7 @@ impl<'a> Team<'a> {
         team
     }
 
-    /// One that waits for the leadership.
+    /// Starts a server that waits for the leadership.
     fn replica(&self, number: usize) -> Server {
         let identity = format!("{}-{number}", self.name);
         self.ground.server_with(&identity, &self.ground.bed.plane.kubeconfig(), &["--namespace", &self.namespace])
@@ -299,7 +299,7 @@ fn deletion_survives(ground: &Ground, name: &str, death: &Death) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// What a long test kills.
+/// The work that a long test kills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Backup,
@@ -357,7 +357,7 @@ fn long_any_request_of_a_server_may_be_the_last_one() {
     });
 }
 
-/// What happens to a leader that does not die.
+/// The way in which a leader loses the leadership without dying, or dies with its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
     /// Its requests do not reach the API server.

@@ -1,4 +1,4 @@
-//! What is being deleted in the cluster is waited for.
+//! Tests that a restore waits for objects that are being deleted in the cluster.
 
 use crate::support::{Bed, eventually, with_object};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What an API server does not take of an object, and what it does not let be changed.
+//! Objects that an API server refuses, and fields that it does not let be changed.
 
 use crate::support::{Bed, eventually, gunzip_json, with_object};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn told(results: &Value, severity: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_object_as_large_as_etcd_takes_comes_back_without_labels_and_a_status_that_is_data_with_its_object() {
+fn an_object_as_large_as_etcd_takes_comes_back_and_a_status_that_is_data() {
     let bed = Bed::start();
     bed.kubectl(&["create", "namespace", SPACE]);
     create(&bed, &definition("doors", "Door", &["v1"]));
@@ -71,7 +71,7 @@ fn an_object_as_large_as_etcd_takes_comes_back_without_labels_and_a_status_that_
 }
 
 #[test]
-fn an_update_writes_all_that_can_be_changed_and_puts_no_older_definition_over_a_newer_one() {
+fn an_update_writes_all_that_can_change_and_no_older_definition() {
     let bed = Bed::start();
     bed.kubectl(&["create", "namespace", SPACE]);
     create(&bed, &definition("doors", "Door", &["v1"]));

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 /// Requests in flight.
 const AT_ONCE: usize = 32;
 
-/// What is done with each object.
+/// The request that is made for each object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Deed {
     Create,

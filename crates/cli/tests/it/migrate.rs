@@ -43,7 +43,7 @@ fn velero_definitions(ground: &Ground) {
     until_types_are_served(&ground.bed.plane.kubectl(), &[]);
 }
 
-/// What `migrate check` says, a line each.
+/// The findings of `migrate check`, a line each.
 fn findings(report: &Value) -> Vec<String> {
     let all = report["findings"].as_array().expect("a list").iter();
     let text = |value: &Value| value.as_str().expect("text").to_owned();

@@ -61,7 +61,7 @@ fn lifeboat(ground: &Ground, args: &[&str]) -> Run {
         .env("XDG_STATE_HOME", ground.directories.path().join("state")))
 }
 
-/// What the rules have made of the application in a namespace.
+/// Asserts that the rules have changed the application in a namespace.
 fn assert_modified(ground: &Ground, space: &str) {
     let get = |kind: &str, name: &str| ground.get_in(space, kind, name);
     assert_eq!(get("configmap", "settings")["data"], json!({"color": "blue", "count": "5"}));
@@ -73,7 +73,7 @@ fn assert_modified(ground: &Ground, space: &str) {
     assert_eq!(get("widget", "w")["spec"], json!({"list": [{"name": "b"}]}));
 }
 
-/// What is said of the application in a namespace.
+/// Asserts the results about the application in a namespace.
 fn assert_told(results: &Value, space: &str) {
     let of = |severity: &str| -> Vec<String> {
         let found = results[severity]["namespaces"][space].as_array().cloned().unwrap_or_default();

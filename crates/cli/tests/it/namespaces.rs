@@ -72,7 +72,7 @@ fn a_namespace_that_is_refused_for_good_is_one_error() {
 /// Ahead, 60 config maps are worth a list; the labels leave five, which are not. `--include-namespaces` leaves out the
 /// Namespace itself, whose failure would discard what was seen.
 #[test]
-fn objects_in_a_namespace_that_is_being_deleted_are_errors_however_few_are_selected() {
+fn objects_in_a_namespace_that_is_being_deleted_are_errors_even_if_few() {
     let mut maps: Vec<Value> = config_maps("shop", 60).collect();
     for map in &mut maps[5..] {
         map["metadata"]["labels"] = json!({"leave": "out"});

@@ -1,4 +1,4 @@
-//! What only a node can show: real containers and volumes. `make test-node` runs these tests, as root.
+//! Tests that need a node, with real containers and volumes. `make test-node` runs them, as root.
 
 mod application;
 mod driver;

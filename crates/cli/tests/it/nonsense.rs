@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What the server acts on, and types beside them that it must leave alone; the first ones are made more often.
+/// The kinds that the server acts on, and types beside them that it must leave alone; the first ones are made more
+/// often.
 const KINDS: [&str; 8] = [
     "Backup",
     "Restore",
@@ -64,11 +65,11 @@ const NUMBERS: [i64; 7] = [0, 1, -1, 7, 2_147_483_647, -2_147_483_648, i64::MAX]
 const NAMESPACES: [&str; 6] = ["shop", "*", "sho*", "nowhere", "kube-system", "velero"];
 const TYPES: [&str; 7] =
     ["configmaps", "*", "pods", "deployments.apps", "persistentvolumes", "nope", "nope.example.com"];
-/// What the server writes to for ever: the Lease, checks of locations, and answers whose time is over.
+/// Writes that the server makes for ever: to the Lease, for checks of locations, and for answers whose time is over.
 const ROUTINE: [&str; 4] = ["/leases/", "/backupstoragelocations/", "/events", "/serverstatusrequests/"];
 /// The backup that makes sense, and its location.
 const GOOD: &str = "good";
-/// What other objects are named after, so that they refer to each other.
+/// Number of names that objects have, so small that they refer to each other.
 const NAMED: u64 = 12;
 
 /// So many servers die at least.
@@ -194,7 +195,7 @@ impl Maker {
         Value::Object(out)
     }
 
-    /// One that is all chance, or one that makes sense but for some fields.
+    /// A spec that is all chance, or one that makes sense but for some fields.
     fn spec(&mut self, kind: &str) -> Value {
         let schema = self.schemas.get(kind).cloned().unwrap_or_default();
         let sensible = self.sensible.get(kind).cloned().unwrap_or_default();
@@ -361,7 +362,7 @@ fn all(ground: &Ground) -> All {
     items.into_iter().map(|item| ((text(&item["kind"]), text(&item["metadata"]["name"])), item)).collect()
 }
 
-/// Whether nothing more is to become of it.
+/// Returns true if the server has nothing more to do with an object.
 fn is_over(kind: &str, object: &Value) -> bool {
     let status = &object["status"];
     let phase = status["phase"].as_str().unwrap_or_default();
@@ -379,7 +380,7 @@ fn is_over(kind: &str, object: &Value) -> bool {
     }
 }
 
-/// What must not change any more when all is over: locations are checked and searched for ever.
+/// The parts of an object that must not change any more when all is over: locations are checked and searched for ever.
 fn settled(object: &Value) -> Value {
     let mut object = object.clone();
     if object["kind"] == "BackupStorageLocation" {
@@ -398,7 +399,7 @@ fn settled(object: &Value) -> Value {
     object
 }
 
-/// How many of each kind are in each phase.
+/// The number of objects in each phase of each kind.
 fn outcomes(all: &All) -> BTreeMap<String, usize> {
     let mut out = BTreeMap::new();
     for ((kind, _), object) in all {

@@ -18,7 +18,7 @@ fn on(sandbox: &Sandbox, folder: &Path, args: &[&str]) -> Run {
 }
 
 #[test]
-fn a_restore_whose_name_another_cluster_has_is_refused_and_leaves_its_results_alone() {
+fn a_restore_with_the_name_of_another_clusters_is_refused_and_leaves_it() {
     let (made, first, second) = (Sandbox::start(MANIFEST), Sandbox::start(EMPTY), Sandbox::start(EMPTY));
     let folder = tempfile::tempdir().expect("a folder");
     let run = on(&made, folder.path(), &["backup", "one"]);
@@ -46,7 +46,7 @@ fn a_restore_whose_name_another_cluster_has_is_refused_and_leaves_its_results_al
 }
 
 #[test]
-fn a_backup_of_another_cluster_is_chosen_by_a_schedule_only_when_that_is_asked_for() {
+fn a_restore_from_a_schedule_takes_another_clusters_backup_only_if_told() {
     let (made, other) = (Sandbox::start(MANIFEST), Sandbox::start(EMPTY));
     let folder = tempfile::tempdir().expect("a folder");
     let run = on(&made, folder.path(), &["backup", "nightly-1", "--labels", "velero.io/schedule-name=nightly"]);

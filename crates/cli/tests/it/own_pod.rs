@@ -32,7 +32,7 @@ fn pod_of(ground: &Ground, deployment: &str) -> Value {
     found
 }
 
-/// How such a pod reaches the API server: by the token that a kubelet would put into it.
+/// The kubeconfig of such a pod: with the token that a kubelet would put into it.
 fn kubeconfig_of(ground: &Ground, pod: &Value) -> PathBuf {
     let text = |field: &str| pod["metadata"][field].as_str().expect("a text").to_owned();
     let token = ground.bed.kubectl(&[
@@ -113,7 +113,7 @@ fn the_image_alone_makes_a_server_of_velero_one_of_lifeboat() {
     }
 }
 
-/// What remains where no token tells it: the name of the host, and a word about what to do.
+/// Without a token that names the pod, the name of the host remains, and the log says how to set another.
 #[test]
 fn who_cannot_know_its_own_pod_says_what_to_set() {
     let ground = Ground::start();

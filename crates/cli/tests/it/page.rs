@@ -41,8 +41,8 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Whether a page tells the truth: dots stand for any text, in a line of their own for any lines. Blanks and empty lines do not
-/// count.
+/// Returns true if a page shows the output as it is. Dots stand for any text, in a line of their own for any lines.
+/// Blanks and empty lines do not count.
 fn is_shown(shown: &str, printed: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -67,10 +67,11 @@ fn is_line(shown: &str, printed: &str) -> bool {
     (0..=rest.len()).any(|at| rest.get(at..).is_some_and(|rest| is_line(after, rest)))
 }
 
-/// What waits for a pod: these clusters have no nodes, so a process takes its place.
+/// A command that waits for a pod. These clusters have no nodes, so a process takes its place.
 const ROLLOUT: &str = "kubectl -n velero rollout status deployment/velero --timeout=5m\n";
 
-/// What a person at a shell has: the programs, a folder, and variables in place of those that a page begins with.
+/// The environment of a person at a shell: the programs, a folder, and variables in place of those that a page begins
+/// with.
 pub(crate) struct Reader {
     folder: tempfile::TempDir,
     variables: Vec<(&'static str, String)>,

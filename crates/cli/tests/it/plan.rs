@@ -1,4 +1,4 @@
-//! What backups and restores of the server would do, as the command line finds it out without them.
+//! Plans of backups and restores of the server, as the command line makes them without running them.
 
 use crate::faults::namespace;
 use crate::ground::Ground;
@@ -97,7 +97,7 @@ fn a_plan_says_what_a_restore_of_the_server_would_do_and_nothing_is_made() {
     assert_eq!(ground.get_in("shop", "configmap", "changed")["data"]["a"], "dHdv");
 }
 
-/// What the server's port answers to a request for a plan: the status, and the body.
+/// The answer of the server's port to a request for a plan: the status, and the body.
 fn ask(address: &str, token: Option<&str>, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a deadline");

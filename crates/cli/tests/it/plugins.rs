@@ -150,7 +150,7 @@ impl ObjectStore for Files {
 /// Disks whose snapshots are files in a folder. A PersistentVolume names its disk in an annotation.
 struct Disks {
     folder: PathBuf,
-    /// Whether each snapshot of a disk has a name of its own, by `config.each`.
+    /// True when each snapshot of a disk has a name of its own, by `config.each`.
     has_many: bool,
 }
 
@@ -369,9 +369,10 @@ fn what_a_backup_has_left_goes_with_its_snapshots(ground: &Ground, left: &Path, 
     assert_eq!(files(snapshots), ["snapshot-of-disk-1"], "that of the backup that is there stays");
 }
 
-/// What a backup names itself and cannot be used refuses it; what it takes because it is there is an error of the volume.
+/// An unusable snapshot location refuses a backup that names it. For a backup that takes it by default it is an error
+/// of the volume.
 #[test]
-fn a_snapshot_location_without_its_plugin_refuses_the_backup_that_names_it() {
+fn a_snapshot_location_without_its_plugin_refuses_a_backup_that_names_it() {
     let ground = Ground::start();
     ground.many("shop", 1);
     ground.directory("main", &json!({"default": true}));

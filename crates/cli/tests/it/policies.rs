@@ -185,7 +185,7 @@ const WRONG: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn wrong_policies_are_refused_before_anything_is_written_in_the_same_words_everywhere() {
+fn wrong_policies_are_refused_in_the_same_words_before_any_write() {
     let ground = Ground::start();
     ground.create(&namespace("shop"));
     let config_map = |name: &str, data: &Value| {

@@ -1,4 +1,4 @@
-//! What objects say about namespaces follows the namespace mapping.
+//! Tests that references to namespaces in objects follow the namespace mapping.
 
 use crate::support::{Bed, eventually, with_object};
 use serde_json::{Value, json};

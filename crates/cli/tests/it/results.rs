@@ -1,4 +1,4 @@
-//! What a restore warned of and failed at: which objects its messages name.
+//! The objects that the warnings and errors of a restore name.
 
 use lifeboat_testbed::Kubectl;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub(crate) fn kinds(kubectl: &Kubectl) -> Kinds {
     table.lines().filter_map(columns).collect()
 }
 
-/// One line for each message: `warning NAMESPACE KIND NAME`, sorted. A message that names no object stands as it is.
+/// The messages, a line each: `warning NAMESPACE KIND NAME`, sorted. A message that names no object stands as it is.
 pub(crate) fn named(results: &Value, kinds: &Kinds) -> Vec<String> {
     let mut out = Vec::new();
     for (severity, set) in [("warning", &results["warnings"]), ("error", &results["errors"])] {

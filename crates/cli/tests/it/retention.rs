@@ -28,7 +28,7 @@ fn expiration(backup: &Value) -> jiff::Timestamp {
     backup["status"]["expiration"].as_str().expect("an expiration").parse().expect("a time")
 }
 
-/// What becomes of each backup, by its name.
+/// The fate of each backup, by its name.
 fn becomes(ground: &Ground, line: &str) -> Vec<(String, String, String)> {
     let all: Vec<Value> = serde_json::from_str(&ok(ground, line)).expect("JSON");
     let text = |value: &Value| value.as_str().expect("text").to_owned();

@@ -1,4 +1,4 @@
-//! Who may read only some namespaces backs up those.
+//! Tests that a user who may read only some namespaces backs up those.
 
 use crate::faults::{archived, config_maps, namespace, shared_plane};
 use crate::refusals::{kubeconfig_with, local};

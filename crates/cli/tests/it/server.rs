@@ -275,8 +275,8 @@ fn a_bucket_that_velero_filled_shows_up() {
     ground.until_gone("backup", "one-ns");
 }
 
-/// Who has stood by looks again when it comes to lead: a Velero server may have been started meanwhile, here as Velero's
-/// Helm chart starts it.
+/// A server that has stood by looks again when it comes to lead: a Velero server may have been started meanwhile, here
+/// as Velero's Helm chart starts it.
 #[test]
 fn who_comes_to_lead_looks_for_velero_again() {
     let ground = Ground::start();
@@ -659,7 +659,7 @@ fn a_location_costs_one_write_a_visit() {
     }
 }
 
-/// What is not valid is refused with all that is wrong, and holds nobody up.
+/// Invalid specs are refused with all their errors, and hold nobody up.
 #[test]
 fn wrong_specs_are_refused() {
     let ground = Ground::start();
@@ -838,7 +838,7 @@ fn wrong_specs_are_refused() {
     assert_eq!(refused, 200);
 }
 
-/// What an admission policy forbids fails, or stays as it is when not even that can be noted; it holds nobody up.
+/// Work that an admission policy forbids fails, or stays as it is when not even that can be noted; it holds nobody up.
 #[test]
 fn what_the_api_server_refuses_for_ever_holds_nobody_up() {
     let ground = Ground::start();

@@ -32,7 +32,7 @@ fn reader(ground: &Ground) -> std::path::PathBuf {
 }
 
 #[test]
-fn who_may_only_read_is_told_what_the_server_would_do_and_why_the_rest_waits() {
+fn a_reader_is_told_the_steps_of_the_server_and_why_the_rest_waits() {
     let ground = Ground::start();
     let kubeconfig = reader(&ground);
     let put = |kind: &str, name: &str, spec: Value, status: Value| {

@@ -1,4 +1,4 @@
-//! What the server serves by HTTP, and the events it writes.
+//! The HTTP endpoints of the server, and the events that it writes.
 
 use crate::ground::Ground;
 use crate::support::{eventually, run};

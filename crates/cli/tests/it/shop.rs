@@ -37,7 +37,7 @@ pub(crate) fn backed_up(bed: &Bed) -> Snapshot {
     before
 }
 
-/// What is no file: generated names, owners, large objects, status.
+/// Makes the objects that no file has: generated names, owners, large objects, status.
 pub(crate) fn stock(kubectl: &Kubectl) {
     for object in [
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "menu-", "namespace": "storefront", "labels": {"tier": "gold"}}, "data": {"of": "today"}}),
@@ -111,7 +111,7 @@ pub(crate) fn apply_as(kubectl: &Kubectl, manager: &str, object: &Value) -> anyh
     with_object(kubectl, &["apply", "--server-side", &format!("--field-manager={manager}")], object)
 }
 
-/// One manager's part of a ConfigMap.
+/// The part of a ConfigMap that one manager owns.
 pub(crate) fn flags(key: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "feature-flags", "namespace": "storefront"}, "data": {key: value}})
 }

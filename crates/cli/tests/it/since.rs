@@ -1,4 +1,4 @@
-//! What has changed since a backup, and over all of them.
+//! Changes since a backup, and across all backups.
 
 use crate::shop;
 use crate::support::{Bed, Run, Sandbox, eventually, local, ok, run};

@@ -56,7 +56,7 @@ pub(crate) fn compare(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     out
 }
 
-/// Whether a restore brings the object back itself.
+/// Returns true if a restore brings the object back itself.
 pub(crate) fn is_kept(object: &Value) -> bool {
     is_of_interest(object) && !is_remade(object)
 }
@@ -80,8 +80,8 @@ fn has_failed(job: &Value) -> bool {
     conditions.into_iter().any(|one| one["type"] == "Failed" && one["status"] == "True")
 }
 
-/// Whether a controller of Kubernetes itself owns the object: it makes it again, maybe under another name. The groups
-/// of other controllers have a dot.
+/// Returns true if a controller of Kubernetes itself owns the object: it makes the object again, maybe under another
+/// name. The groups of other controllers have a dot.
 fn is_remade(object: &Value) -> bool {
     object["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|owner| {
         let api_version = owner["apiVersion"].as_str().unwrap_or_default();
@@ -157,7 +157,7 @@ fn forget_automatic_node_ports(service: &mut Value, asked_for: impl Fn(&Value) -
     }
 }
 
-/// Whether some manager owns the node port of a port.
+/// Returns true if some manager owns the node port of a port.
 fn is_owned(managed_fields: &str, port: &Value) -> bool {
     let key = format!(
         "k:{{\\\"port\\\":{},\\\"protocol\\\":\\\"{}\\\"}}",

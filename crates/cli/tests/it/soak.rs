@@ -20,7 +20,7 @@ const BACKUPS: u64 = 500;
 /// Schedules that are due each minute, and as many that are due each [`PERIOD`]: fifty runs a minute.
 const EACH: usize = 10;
 const PERIOD: SignedDuration = SignedDuration::from_secs(15);
-/// How long the backups of every other schedule are kept.
+/// Time for which the backups of every other schedule are kept.
 const TTL: &str = "60s";
 const REPLICAS: usize = 3;
 const FLAGS: [&str; 10] = [
@@ -38,7 +38,7 @@ const FLAGS: [&str; 10] = [
 /// Between two kills, in seconds, and until what was killed is started again.
 const KILLS: std::ops::Range<u64> = 4..20;
 const AWAY: std::ops::Range<u64> = 0..6;
-/// How long all runs may take, which are due within ten minutes, and what is unfinished at their end.
+/// Time limit for all runs, which are due within ten minutes, and for the work that is unfinished at their end.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 const END: Duration = Duration::from_secs(180);
 /// A run may come so much later than it is due: a leader is killed, its Lease runs out, the next one begins the backup before again.
@@ -82,12 +82,12 @@ impl Plan {
     }
 }
 
-/// What the API server says was asked of Backups: each run that was ever made.
+/// The creations of Backups in the API server's audit log: each run that was ever made.
 struct Audit {
     log: BufReader<File>,
     /// A line that is not written to its end yet.
     begun: String,
-    /// How often a Backup of the name was made.
+    /// The number of Backups that were made by each name.
     made: BTreeMap<String, usize>,
 }
 
@@ -121,7 +121,7 @@ impl Audit {
 /// The memory of a leader.
 struct Leading {
     identity: String,
-    /// How many backups there were when it began.
+    /// Number of backups when it began to lead.
     since: usize,
     /// KiB, when it was warm.
     first: Option<(u64, usize)>,
@@ -154,7 +154,7 @@ struct Fleet<'a> {
     kills: usize,
     /// Of them, those of leaders.
     leaders: usize,
-    /// How many have ended by themselves.
+    /// Number of servers that have ended by themselves.
     ended: usize,
     next_kill: Instant,
     next_start: Instant,
@@ -283,7 +283,7 @@ fn backups(ground: &Ground) -> BTreeMap<String, (String, u64)> {
     out.lines().filter_map(of).collect()
 }
 
-/// Whether a backup that was cut off is under way again: cut off three times it has failed, as it should.
+/// Returns true if a backup that was cut off is under way again, or has failed, as it should after three times.
 fn is_begun_again(ground: &Ground) -> bool {
     backups(ground).values().any(|(phase, attempt)| *attempt > 1 && phase != "Completed")
 }

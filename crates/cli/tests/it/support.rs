@@ -52,7 +52,7 @@ impl Lent {
         Self { plane: Some(ControlPlane::start().expect("a control plane")), goes_on: false }
     }
 
-    /// One that another process has started.
+    /// A control plane that another process has started.
     fn of(plane: ControlPlane) -> Self {
         Self { plane: Some(plane), goes_on: false }
     }
@@ -73,7 +73,7 @@ impl Drop for Lent {
     }
 }
 
-/// One of the places for a test with a control plane.
+/// A place for a test with a control plane.
 struct Turn;
 
 /// Turns that are taken.
@@ -99,8 +99,8 @@ impl Drop for Turn {
     }
 }
 
-/// How many control planes there may be at once: each takes half a gigabyte, and its test waits most of the time for others.
-/// `LIFEBOAT_TEST_PLACES` says another number.
+/// The number of control planes that may run at once: each takes half a gigabyte, and its test waits most of the time
+/// for others. `LIFEBOAT_TEST_PLACES` sets another number.
 fn places() -> usize {
     static PLACES: OnceLock<usize> = OnceLock::new();
     *PLACES.get_or_init(|| {
@@ -165,7 +165,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// What a run of the binary printed.
+/// The exit code and the output of a run of the binary.
 #[derive(Debug)]
 #[allow(dead_code, reason = "all of it is shown when an assertion fails")]
 pub(crate) struct Run {

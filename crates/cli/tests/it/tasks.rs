@@ -33,7 +33,7 @@ fn open_shop(kubectl: &Kubectl) {
     }
 }
 
-/// What the application is, but for what a cluster makes anew.
+/// The contents of the application, without the parts that a cluster makes itself.
 fn shop(bed: &Bed) -> Vec<String> {
     let types = "configmaps,secrets,services,deployments,persistentvolumeclaims";
     let list = bed.kubectl(&["get", types, "--namespace=shop", "--output=json"]);

@@ -25,10 +25,10 @@ struct Collector {
     _runtime: Runtime,
 }
 
-/// What a collector was told of a process: its attributes.
+/// The attributes of a process, as they were sent to a collector.
 type Resource = BTreeMap<String, String>;
 
-/// What it was sent: the attributes of the senders, and the spans.
+/// The data that a collector was sent: the attributes of the senders, and the spans.
 #[derive(Clone, Default)]
 struct Taken(Arc<Mutex<(Vec<Resource>, Vec<Span>)>>);
 

@@ -19,7 +19,7 @@ use std::path::Path;
 const STEPS: u64 = 200;
 /// The short form: its seed and its steps.
 const SHORT: (u64, u64) = (337, 25);
-/// How wrong a clock may be, in seconds.
+/// Largest error of a clock, in seconds.
 const SHIFT: i64 = 600;
 /// The names of all restores: both clusters use the same.
 const RESTORES: [&str; 3] = ["one", "two", "three"];
@@ -48,7 +48,7 @@ impl World {
         Some(names[place].clone())
     }
 
-    /// One random step, in words.
+    /// Takes a random step, and describes it.
     fn step(&mut self) -> String {
         let number = self.throw(2);
         let what = self.throw(16);
@@ -99,7 +99,7 @@ impl World {
         format!("cluster {number} {said}")
     }
 
-    /// What comes sooner or later where a server is paused or not there.
+    /// Starts or resumes, sooner or later, a server that is paused or not there.
     fn go_on(&mut self, number: usize) -> String {
         if self.throw(3) > 0 {
             return "is away".to_owned();
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// What has to be true at every moment.
+    /// Asserts the rules that hold at every moment.
     fn check(&mut self, step: &str) {
         let bucket = &self.clusters[0].bucket;
         // The restores of a backup go with it.
@@ -241,8 +241,8 @@ impl World {
     }
 }
 
-/// Whether the time of a backup that nothing keeps is over. The record of one that was made by a clock that was ahead says so later, but
-/// not by more than that: what is kept gets a day and more.
+/// Returns true if the time of a backup that nothing keeps is over. A clock that was ahead moves that time in its
+/// record by its error at most; the expiration of a kept backup is more than a day ahead.
 fn is_over(bucket: &Path, backup: &str) -> bool {
     let Some(end) = end_of(bucket, backup) else { return true };
     let left = end.duration_since(Timestamp::now());

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 const BINDINGS: usize = 60;
 
 #[test]
-fn what_a_restore_changes_is_told_or_written_though_it_is_as_in_the_backup() {
+fn changes_of_a_restore_are_shown_or_made_though_objects_are_as_saved() {
     let mut manifests = String::from("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n");
     manifests += "{apiVersion: v1, kind: Namespace, metadata: {name: velero}}\n---\n";
     for n in 0..BINDINGS {

@@ -1,4 +1,4 @@
-//! One object back: `lifeboat undelete`.
+//! Tests of `lifeboat undelete`, which brings back a single object.
 
 use crate::faults::namespace;
 use crate::ground::Ground;

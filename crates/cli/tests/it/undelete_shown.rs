@@ -1,4 +1,4 @@
-//! What an undelete shows before it does it, and whom it asks.
+//! The plan that an undelete shows before it begins, and the question on a terminal.
 
 use crate::support::Run;
 use crate::tea::Tea;
@@ -105,7 +105,7 @@ fn terminal(tea: &Tea, line: &str) -> Command {
     command
 }
 
-/// What the command does there, when the user types this.
+/// Runs the command on a terminal, where the user types this.
 fn on_a_terminal(tea: &Tea, typed: &str) -> Run {
     let answer = tea.folder.path().join("answer");
     std::fs::write(&answer, typed).expect("write");

@@ -12,11 +12,11 @@ struct Case {
     name: &'static str,
     spec: Value,
     unknown: &'static [&'static str],
-    /// What a server makes of it: its last phase.
+    /// The last phase that a server gives it.
     phase: Option<&'static str>,
-    /// What a user changes of it.
+    /// Commands by which a user changes it.
     changes: &'static [&'static str],
-    /// How a user has it shown.
+    /// The command by which a user shows it.
     shown: Option<&'static str>,
 }
 
@@ -89,7 +89,7 @@ fn cases(bucket: &Path) -> Vec<Case> {
     ]
 }
 
-/// What no version knows.
+/// A value that no version knows.
 fn of_later() -> Value {
     json!({"number": 7, "list": [{"a": "b"}]})
 }

@@ -39,7 +39,8 @@ fn delete(bed: &Bed, spaces: &[String]) {
     bed.kubectl(&[&["delete", "namespace", "--timeout=60s"], &spaces[..]].concat());
 }
 
-/// What is in the namespaces whose names begin like this, without that beginning and what the cluster makes itself.
+/// The objects in the namespaces with this prefix, without the prefix and without the objects that the cluster makes
+/// itself.
 fn there(bed: &Bed, prefix: &str) -> BTreeSet<String> {
     let template = "{range .items[*]}{.metadata.namespace}/{.kind}/{.metadata.name}{\"\\n\"}{end}";
     let types = "deployments,secrets,configmaps";
@@ -239,7 +240,7 @@ fn two_locations() -> (Ground, [PathBuf; 2], Server) {
 
 /// scenario: BSL, Deletion
 #[test]
-fn the_backups_of_a_location_that_is_deleted_leave_the_cluster_and_not_the_bucket() {
+fn backups_of_a_deleted_location_leave_the_cluster_and_not_the_bucket() {
     let (ground, buckets, _server) = two_locations();
     let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
     command.args(["backup-location", "delete", "first", "--confirm"]);

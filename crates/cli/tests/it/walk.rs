@@ -51,7 +51,7 @@ fn lose(bed: &Bed) {
     bed.kubectl(&["delete", "validatingwebhookconfiguration/golden-noop"]);
 }
 
-/// What does not come back, each for a reason that the sample was made for.
+/// Objects and fields that do not come back, each for a reason that the sample was made for.
 const NOT_BACK: [&str; 7] = [
     // It carries the label velero.io/exclude-from-backup.
     "ConfigMap. app1 excluded: lost",
@@ -65,7 +65,7 @@ const NOT_BACK: [&str; 7] = [
     "Pod. app2 hooked: /spec/nodeName: \"node-a\" became absent",
 ];
 
-/// What a LimitRange completes.
+/// Fields that a LimitRange fills in.
 const LIMITED: [&str; 2] = ["/spec/initContainers/0/resources/", "kubernetes.io/limit-ranger"];
 
 #[test]

@@ -38,7 +38,7 @@ fn drift_stays_or_goes_as_the_policy_says() {
 
 const DOWN: &str = "warning velero the types of steam.example.org/v1alpha1 could not be discovered: the aggregated API server behind it does not answer";
 
-/// What `drift` changes; the replica set by its controller.
+/// Objects that `drift` changes; the replica set by its controller.
 const DRIFTED: [&str; 19] = [
     "Catalog.tea.example.org storefront spring",
     "ClusterRole.rbac.authorization.k8s.io - teahouse:catalog-operator",

@@ -12,11 +12,11 @@ struct Case {
     name: &'static str,
     backup: &'static str,
     args: &'static [&'static str],
-    /// Whether an object of the storefront, the warehouse or the platform is asked for.
+    /// Returns true for objects of the storefront, the warehouse or the platform that are asked for.
     wanted: fn(&Value) -> bool,
-    /// What comes along for the sake of others, by name in the snapshot.
+    /// Objects that come along because others need them, by name in the snapshot.
     related: &'static [&'static str],
-    /// What the resource list names outside of namespaces.
+    /// Objects without namespaces in the resource list.
     cluster: &'static [&'static str],
 }
 
@@ -179,12 +179,12 @@ fn only_what_is_asked_for_comes() {
 }
 
 impl Case {
-    /// Whether a volume comes along whose name begins with this.
+    /// Returns true if a volume comes along whose name begins with this.
     fn has_volume(&self, name: &str) -> bool {
         self.cluster.iter().any(|one| one.starts_with(&format!("PersistentVolume {name}")))
     }
 
-    /// Whether an object is a claim of a volume that the living original has, or would make such a one anew.
+    /// Returns true if an object is a claim of a volume that the living original has, or would make such a claim anew.
     fn is_held_back(&self, object: &Value) -> bool {
         match kind(object) {
             "PersistentVolumeClaim" => object["spec"]["volumeName"].as_str().is_some_and(|name| !name.is_empty()),
@@ -194,7 +194,7 @@ impl Case {
     }
 }
 
-/// What a restore lost, changed or brought too much.
+/// The differences after a restore: objects that are lost, changed or not asked for.
 fn differences(case: &Case, before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let targets = SOURCES.map(|source| format!("{}-{source}", case.name));
     let mapping: Vec<(&str, &str)> = SOURCES.into_iter().zip(targets.iter().map(String::as_str)).collect();

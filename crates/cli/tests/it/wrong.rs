@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What a document is for.
+/// The kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     /// Resource policies of a backup.
@@ -345,7 +345,7 @@ const BARRED: [(Sort, &str, &str); 10] = [
     (Restore, "preserveNodePort: true\n", "--spec PLACE: a Restore has no field spec.preserveNodePort"),
 ];
 
-/// Whether a text is the expected one, of which … leaves the rest open.
+/// Returns true if a text is the expected one. A … at the end leaves the rest open.
 fn is_as_expected(text: &str, expected: &str) -> bool {
     match expected.strip_suffix('…') {
         Some(begin) => text.len() > begin.len() && text.starts_with(begin),
@@ -414,7 +414,7 @@ fn ground() -> (Ground, crate::ground::Server) {
 }
 
 #[test]
-fn wrong_documents_are_refused_in_the_same_words_by_the_command_and_by_the_server() {
+fn wrong_documents_are_refused_in_the_same_words_by_command_and_server() {
     let (ground, _server) = ground();
     let before = files(&ground.directories.path().join("d/b"));
     let name = |number: usize| format!("wrong-{number}");

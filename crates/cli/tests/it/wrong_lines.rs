@@ -401,13 +401,13 @@ const WRONG: &[(&str, &str)] = &[
     ("server --client-burst 0", "invalid value '0' for '--client-burst <N>': 0 is not in 1..…"),
 ];
 
-/// What was found to be wrong, of which the last line is the whole.
+/// The error message of a command: all after the words `An error occurred: `.
 fn message(run: &Run) -> &str {
     let (_, message) = run.err.rsplit_once("An error occurred: ").unwrap_or(("", &run.err));
     message.trim_end()
 }
 
-/// Whether a text is the expected one, of which each … leaves some of it open.
+/// Returns true if a text is the expected one. Each … leaves some of it open.
 fn is_as_expected(text: &str, expected: &str) -> bool {
     let mut parts = expected.split('…');
     let Some(mut rest) = parts.next().and_then(|begin| text.strip_prefix(begin)) else { return false };

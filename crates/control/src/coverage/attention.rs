@@ -1,4 +1,4 @@
-//! What somebody has to do something about, and with which command.
+//! Problems that somebody has to solve, each with the command to run next.
 
 use super::failures::because;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
@@ -12,17 +12,17 @@ use lifeboat_api::{BackupPhase, BackupStorageLocation, BackupStorageLocationPhas
 use lifeboat_object::counted;
 use std::collections::BTreeSet;
 
-/// How late a run may be before that is told.
+/// Time by which a run may be late before that is reported.
 const LATE: SignedDuration = SignedDuration::from_mins(5);
-/// A location that was not validated for so long is told of.
+/// Time after which a location that was not validated is reported.
 const UNSEEN: SignedDuration = SignedDuration::from_hours(1);
-/// Where it is validated more rarely: when so many times were missed.
+/// Number of missed validations after which a location that is validated more rarely is reported.
 const MISSED: i64 = 3;
 /// The most names that are listed one by one.
 const LISTED: usize = 5;
 
-/// What needs attention of what lies in the cluster, of which the coverage says the rest: also these failures. `program` is what
-/// commands begin with.
+/// Reports what needs attention in the cluster, beside the states in the coverage; includes these failures. `program`
+/// is the first word of the commands.
 pub(super) fn attention(
     inventory: &Inventory,
     coverage: &Coverage,
@@ -204,7 +204,7 @@ impl Notes<'_> {
         }
     }
 
-    /// What who looks may not list.
+    /// Reports the lists that the user may not read.
     fn hidden(&mut self, inventory: &Inventory) {
         let (what, consequence, type_of_it) = match &inventory.namespaces {
             None => ("the namespaces of the cluster", "which of them are not protected", "namespaces"),

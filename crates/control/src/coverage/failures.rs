@@ -1,4 +1,4 @@
-//! Backups and restores that have failed, by what they failed of: a hundred failures of one cause are one thing to mend.
+//! Failed backups and restores by their causes: a hundred failures of one cause are one problem.
 
 use super::state::{Attention, FailedEarlier};
 use crate::phase::facts::has_ended;
@@ -10,7 +10,7 @@ use lifeboat_object::{counted, first_names_of};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// How long a failure is told; after that it only counts.
+/// Time for which a failure is reported; after that it is only counted.
 const TOLD_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// The most names of one cause.
 const NAMED: usize = 3;
@@ -19,7 +19,7 @@ const NAMED: usize = 3;
 struct Ended<'a> {
     kind: &'static str,
     name: &'a str,
-    /// What it is of: a later one of the same that completed makes up for its failure.
+    /// The contents: namespaces, or a source. A later success with the same contents makes up for the failure.
     of: Vec<&'a str>,
     phase: &'static str,
     is_good: bool,
@@ -60,7 +60,8 @@ impl<'a> Ended<'a> {
         }
     }
 
-    /// What it failed of, without what is of itself: names, numbers and what is quoted.
+    /// The reason without its own parts, so that failures of one cause compare equal: names, numbers and quoted texts
+    /// are left out.
     fn cause(&self) -> String {
         let mut is_quoted = false;
         let mut out = String::new();
@@ -128,7 +129,7 @@ fn told(same: &[&Ended<'_>], program: &str) -> Attention {
     Attention { what, next: format!("`{program} {kind} describe {name}`, `{program} {kind} logs {name}`") }
 }
 
-/// Why something failed, to be put behind its phase.
+/// The reason for which something failed, in a form to put behind its phase.
 pub(super) fn because(failure: &str, validation: &[String], errors: i64) -> String {
     match (failure, validation, errors) {
         ("", [], 0) => String::new(),

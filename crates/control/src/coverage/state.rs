@@ -7,12 +7,13 @@ use lifeboat_api::{BackupPhase, BackupStorageLocationPhase, Time};
 use lifeboat_select::NamespaceFacts;
 use serde::Serialize;
 
-/// What lies in the cluster. Backups that another cluster has made protect nothing of this one.
+/// The objects of the cluster that coverage is computed from. Backups that another cluster has made protect nothing of
+/// this one.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     /// The resources.
     pub lists: Lists,
-    /// The namespaces of the cluster that are to be protected; `None` when who looks may not list them.
+    /// The namespaces of the cluster that are to be protected; `None` when the user may not list them.
     pub namespaces: Option<Vec<NamespaceInventory>>,
 }
 
@@ -23,11 +24,11 @@ pub struct NamespaceInventory {
     pub facts: NamespaceFacts,
     /// When it was made: no older backup has it.
     pub created: Option<Timestamp>,
-    /// How many claims of volumes it has; `None` when who looks may not list them.
+    /// Number of its volume claims; `None` when the user may not list them.
     pub claims: Option<u64>,
 }
 
-/// What is protected and what is not.
+/// The state of protection: of locations, schedules, running operations and namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Coverage {
@@ -39,7 +40,7 @@ pub struct Coverage {
     pub running: Vec<RunningState>,
     /// The namespaces, those without a good backup first, then by the age of the last one, the oldest first.
     pub namespaces: Vec<NamespaceState>,
-    /// What somebody has to do something about, with what.
+    /// Problems that somebody has to solve, with the next step for each.
     pub attention: Vec<Attention>,
     /// Failures that are told no more.
     pub failed_earlier: FailedEarlier,
@@ -61,9 +62,9 @@ pub struct FailedEarlier {
 pub struct LocationState {
     /// Its name.
     pub name: String,
-    /// Whether it is the default one.
+    /// True when it is the default one.
     pub default: bool,
-    /// Whether it may only be read.
+    /// True when it may only be read.
     pub read_only: bool,
     /// Its phase; `None` when it was not validated yet.
     pub phase: Option<BackupStorageLocationPhase>,
@@ -77,7 +78,7 @@ pub struct LocationState {
 pub struct ScheduleState {
     /// Its name.
     pub name: String,
-    /// Whether it runs.
+    /// Its state: whether it makes backups.
     pub state: ScheduleStanding,
     /// The newest of its backups that has ended, and how.
     pub last_ended: Option<Ended>,
@@ -107,13 +108,13 @@ pub struct RunningState {
     pub name: String,
     /// Its phase.
     pub phase: &'static str,
-    /// How far it is, where that is known.
+    /// Its progress, where that is known.
     pub progress: Option<Progress>,
     /// When it began.
     pub start: Option<Time>,
 }
 
-/// How far a backup or restore is.
+/// Progress of a backup or restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Progress {
     /// Objects that are done.
@@ -130,22 +131,23 @@ pub struct NamespaceState {
     pub name: String,
     /// The newest good backup of all of it: `Completed`, without selectors or lists of types.
     pub last_good: Option<Ended>,
-    /// How old that is.
+    /// The age of that backup in seconds.
     pub age_seconds: Option<i64>,
     /// The schedules that save all of it.
     pub schedules: Vec<String>,
-    /// How many claims it has; `None` when who looks may not list them.
+    /// Number of its volume claims; `None` when the user may not list them.
     pub claims: Option<u64>,
-    /// Whether one of these schedules saves what is in volumes, as far as it is not told to leave that out.
+    /// True when one of these schedules saves the data of volumes: its template does not set `snapshotVolumes` to
+    /// false.
     pub volumes_are_scheduled: bool,
 }
 
-/// What somebody has to do something about.
+/// A problem that somebody has to solve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attention {
-    /// What is not as it should be, and why.
+    /// The problem, and the reason for it.
     pub what: String,
-    /// What to do next.
+    /// The next step to take.
     pub next: String,
 }

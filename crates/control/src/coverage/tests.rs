@@ -365,7 +365,7 @@ fn the_status_is_not_well_while_the_last_backups_save_no_volumes() {
 }
 
 #[test]
-fn a_deletion_that_waits_for_a_claim_without_a_volume_is_told_with_the_way_out() {
+fn a_deletion_that_waits_for_an_unbound_claim_is_told_with_the_way_out() {
     let mut inventory = well();
     let mut request: DeleteBackupRequest = read("DeleteBackupRequest", "r", &json!({"backupName": "old"}), &json!({}));
     request.metadata.creation_timestamp = Some(Time::new("2026-11-20T00:00:00Z".parse().unwrap()));

@@ -1,8 +1,9 @@
-//! What is wrong with a schedule.
+//! Errors in the text of a schedule.
 
 use lifeboat_api::ParseDurationError;
 
-/// Why a text is no schedule. Where the program that Velero's releases use has words for it, they are these.
+/// The error in a text that is no schedule. Messages are those of the cron library of Velero's releases, where it has
+/// one for the error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CronError {
     #[error("empty spec string")]

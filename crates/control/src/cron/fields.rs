@@ -11,7 +11,7 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// A rare day, such as the 29th of February, comes in this many years at least once, also where a century has no leap year.
 pub(super) const LONGEST_WAIT_YEARS: i64 = 9;
 
-/// Which values match; bit `n` stands for the value `n`.
+/// The values of each field that match; bit `n` stands for the value `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fields {
     minutes: u64,
@@ -68,7 +68,7 @@ impl Fields {
         })
     }
 
-    /// What a word such as `@daily` stands for.
+    /// Parses a word such as `@daily`.
     pub(super) fn of_word(word: &str) -> Result<Self, CronError> {
         Self::parse(match word {
             "@yearly" | "@annually" => "0 0 1 1 *",
@@ -80,7 +80,7 @@ impl Fields {
         })
     }
 
-    /// Whether no time matches, such as the 30th of February.
+    /// Returns true if no time ever matches, such as the 30th of February.
     pub(super) fn is_never(&self) -> bool {
         let from = jiff::civil::date(2096, 1, 1).at(0, 0, 0, 0);
         let before = from.checked_add(LONGEST_WAIT_YEARS.years()).unwrap_or(DateTime::MAX);

@@ -90,7 +90,8 @@ fn a_schedule_without_a_zone_goes_by_that_of_the_server() {
     }
 }
 
-/// What the clocks leave out is due when they go on, and what they show twice is due once.
+/// A run in an hour that the clocks leave out is due when they go on, and a run in an hour that they show twice is due
+/// once.
 #[test]
 fn a_day_whose_clocks_change_has_each_run_once() {
     for (what, spec, from, expected) in [

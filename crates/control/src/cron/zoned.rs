@@ -25,7 +25,7 @@ struct Change {
 }
 
 impl Change {
-    /// What the clocks would show, and what they show instead.
+    /// The time that the clocks would show without the change, and the time that they show instead.
     fn times(self) -> (DateTime, DateTime) {
         (self.before.to_datetime(self.at), self.after.to_datetime(self.at))
     }
@@ -77,14 +77,14 @@ impl Zoned {
         None
     }
 
-    /// What is the first time of the stretch after a change: what the clocks show twice came before, unless hours are taken as
-    /// they pass.
+    /// The first time that counts after a change. A time that the clocks show twice counted before the change, unless
+    /// the schedule takes hours as they pass.
     fn begin(&self, change: Change) -> DateTime {
         let (old, new) = change.times();
         if self.fields.is_hourly { new } else { new.max(old) }
     }
 
-    /// Whether a time that the clocks leave out at this change matches.
+    /// Returns true if a time matches that the clocks leave out at this change.
     fn is_due_at(&self, change: Change) -> bool {
         let (old, new) = change.times();
         !self.fields.is_hourly && self.fields.first(old, new).is_some()

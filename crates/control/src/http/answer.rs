@@ -1,4 +1,4 @@
-//! What is answered.
+//! Answers to HTTP requests.
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};

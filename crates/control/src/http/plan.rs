@@ -60,7 +60,7 @@ impl Debug for Plans {
     }
 }
 
-/// Why there is no plan: a status, and a text for people.
+/// The reason for which there is no plan: a status, and a text for people.
 type Refusal = (StatusCode, String);
 
 impl Plans {
@@ -130,7 +130,7 @@ impl Plans {
         Ok(lines(Making::begin(request, env, deadline, place)).boxed())
     }
 
-    /// What the plan of a restore is made with.
+    /// The environment of the preview of a restore.
     async fn env(&self, restore: &Restore, user: Cluster) -> Result<Env, Refusal> {
         let store = self.store(&restore.spec.backup_name).await?;
         let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
@@ -157,7 +157,7 @@ impl Plans {
     }
 }
 
-/// That the time for a plan is over.
+/// The message that the time for a plan is over.
 fn too_late() -> String {
     format!("the plan was not made within {} s", LONGEST.as_secs())
 }
@@ -168,7 +168,7 @@ fn bearer<B>(request: &Request<B>) -> Option<String> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()).then(|| token.trim().to_owned())
 }
 
-/// Whether a user may create Restores in this namespace: whoever may not has no plan of one either.
+/// Refuses a plan to a user who may not create Restores in this namespace.
 async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), Refusal> {
     let reviews = ApiResource::new("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {
@@ -192,7 +192,7 @@ async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), Refusal> {
 struct Making {
     items: mpsc::Receiver<PreviewItem>,
     preview: BoxFuture<'static, Result<PreviewEnd, RestoreError>>,
-    /// What the preview came to.
+    /// The result of the preview, once it has ended.
     ended: Option<Result<PreviewEnd, RestoreError>>,
     deadline: Instant,
     _place: OwnedSemaphorePermit,

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 /// Samples each second, as Go takes them.
 const FREQUENCY: i32 = 100;
-/// How long a profile is when nobody says, as in Go.
+/// Seconds of a profile by default, as in Go.
 const USUAL: u64 = 30;
 /// The longest profile.
 const LONGEST: u64 = 600;
@@ -23,7 +23,7 @@ const LONGEST: u64 = 600;
 /// Where all profiles are.
 const ROOT: &str = "/debug/pprof/";
 
-/// What a person at the root gets to read.
+/// The page at the root, for people.
 const CONTENTS: &str = "\
 profile?seconds=N  where the processors' time goes, in the form of pprof: go tool pprof http://ADDRESS/debug/pprof/profile
 cmdline            the program and its arguments
@@ -67,7 +67,7 @@ impl Profiles {
     }
 }
 
-/// How long a profile is wanted.
+/// The requested seconds of a profile.
 fn seconds(query: &str) -> Result<u64, String> {
     let given = query.split('&').find_map(|part| part.strip_prefix("seconds="));
     match given.unwrap_or_default() {

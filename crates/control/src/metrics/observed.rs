@@ -1,4 +1,4 @@
-//! What is read off the resources at each look, and taken away when they are gone.
+//! Gauges that follow the resources at each look, and series that are removed with their resources.
 
 use super::{Metrics, schedule_of};
 use crate::coverage::NamespaceState;
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 impl Metrics {
-    /// What the last good backup of each schedule has lost.
+    /// Sets the number of objects that the last good backup of each schedule has lost.
     fn observe_losses(&self, world: &World) {
         let requests: ByBackup<'_> = world.delete_requests.iter().collect();
         let member = |backup| member_in(world, backup, requests.of(backup), None);
@@ -57,7 +57,7 @@ impl Metrics {
         }
     }
 
-    /// What can be counted in the resources.
+    /// Sets all gauges that are read from the resources, and removes series of those that are gone.
     pub(crate) fn observe(&self, world: &World, zone: &TimeZone, now: Timestamp) {
         let schedules: BTreeSet<String> = world.schedules.iter().map(Schedule::label).collect();
         let is_there = |schedule: &str| schedule.is_empty() || schedules.contains(schedule);
@@ -92,7 +92,7 @@ impl Metrics {
         }
     }
 
-    /// What is protected of the cluster.
+    /// Sets the gauges about the protection of namespaces.
     pub(crate) fn observe_namespaces(&self, states: &[NamespaceState]) {
         let names: BTreeSet<&str> = states.iter().map(|state| state.name.as_str()).collect();
         for gauge in [&self.namespace_last_good, &self.namespace_schedules] {
@@ -106,7 +106,7 @@ impl Metrics {
         }
     }
 
-    /// What the newest backups say that have run.
+    /// Sets the number of unprotected volumes from the newest backups that have run.
     fn observe_unprotected(&self, world: &World, is_there: impl Fn(&str) -> bool) {
         let have_run = world.backups.iter().filter(|backup| backup.status.start_timestamp.is_some());
         let newest = newest_ended(have_run.filter(|backup| is_there(schedule_of(backup))), &world.cluster);
@@ -137,7 +137,8 @@ fn remove_absent_series(counter: &IntCounterVec, is_shown: impl Fn(&str, &str) -
     }
 }
 
-/// Takes away what is gone of a gauge with one label. A scrape meanwhile sees all of the rest.
+/// Removes the series of a gauge with one label whose resources are gone. A scrape at the same time still sees all
+/// others.
 fn remove_absent(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
     for family in gauge.collect() {
         for metric in family.get_metric() {

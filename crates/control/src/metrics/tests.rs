@@ -149,7 +149,7 @@ fn snapshots_are_counted_when_they_are_begun_and_when_their_backup_ends() {
 }
 
 #[test]
-fn what_another_cluster_has_saved_does_not_count_for_a_schedule_of_its_name() {
+fn backups_of_another_cluster_do_not_count_for_a_schedule_of_their_name() {
     let metrics = Metrics::new().unwrap();
     let mut world = with_schedules(&["daily"]);
     let mut found = backup(BackupPhase::Completed);

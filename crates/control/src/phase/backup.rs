@@ -3,7 +3,7 @@
 use super::{Decision, MOST_ATTEMPTS, attempt};
 use lifeboat_api::{Backup, BackupPhase};
 
-/// What to do with a backup.
+/// The next step of the work on a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Validate and run it.
@@ -27,7 +27,8 @@ pub(crate) enum Step {
     Finalize,
 }
 
-/// What is to be done with a backup on which no task works. `fail_in_progress` is Velero's way with interrupted ones.
+/// Decides the next step for a backup on which no task works. `fail_in_progress` fails interrupted backups, as Velero
+/// does.
 pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
     use BackupPhase as P;
     match backup.status.phase {

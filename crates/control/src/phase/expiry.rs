@@ -1,5 +1,5 @@
-//! What becomes of a backup (api-and-controllers.md 3.8), and what is done about it when its time is over, or soon will be where
-//! something keeps it.
+//! The fate of a backup (api-and-controllers.md 3.8), and the steps that follow when its time is over, or soon will be
+//! while something keeps it.
 
 use super::Decision;
 use super::facts::{expiration, is_running};
@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationPhase, Duration, KeptBy, well_known};
 use std::fmt;
 
-/// What becomes of a backup, if nothing changes but the time.
+/// The fate of a backup, if nothing changes but the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Becomes {
     /// It goes at this time, which may be over.
@@ -39,7 +39,7 @@ pub enum Becomes {
     Stays,
 }
 
-/// What to do with a backup whose time is over, or that something keeps.
+/// The next step for a backup whose time is over, or that something keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Say by its label why it stays.
@@ -50,7 +50,7 @@ pub(crate) enum Step {
     Prolong {
         /// To this time.
         until: Timestamp,
-        /// What keeps it.
+        /// The reasons that keep it.
         by: Vec<Keeper>,
         /// The rules that are to be written beside it meanwhile.
         note: Option<Box<KeptBy>>,
@@ -62,7 +62,7 @@ pub(crate) enum Step {
     },
 }
 
-/// Why nothing can be deleted from the location of a backup.
+/// The reason for which nothing can be deleted from the location of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The backup has none.
@@ -74,7 +74,8 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// Why nothing can be deleted from the location of a backup; `None` when something can.
+    /// Returns the reason for which nothing can be deleted from the location of a backup; `None` when deletions are
+    /// possible.
     #[must_use]
     pub fn of(location: Result<&BackupStorageLocation, NoLocation>) -> Option<Self> {
         let location = match location {
@@ -118,18 +119,18 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// A deletion that has failed is asked for again after so long when the server's flag does not say.
+/// Pause before a failed deletion is requested anew, when the server's flag does not set it.
 const FREQUENCY: Duration = Duration::from_secs(3600);
-/// One that fails again and again is asked for again after so long at the latest, unless the flag says more.
+/// Longest pause before a deletion that fails again and again is requested anew, unless the flag says more.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
-/// What is known beside the backup.
+/// The facts beside the object of a backup that its fate depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Around {
-    /// Why nothing can be changed in its location.
+    /// The reason for which nothing can be changed in its location.
     pub(crate) obstacle: Option<Obstacle>,
     pub(crate) requests: Requests,
-    /// What keeps it.
+    /// The reasons that keep it.
     pub(crate) keepers: Vec<Keeper>,
     /// The name of a restore that reads it.
     pub(crate) restore: Option<String>,
@@ -145,11 +146,11 @@ pub(crate) struct Around {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) rules: KeptBy,
-    /// Whether that is done at once, and not when the backup is written for another reason.
+    /// True when they are written at once, false when they wait until the backup is written for another reason.
     pub(crate) at_once: bool,
 }
 
-/// Whether what keeps a backup was changed here, and its record does not say so yet.
+/// Returns true if the hold or the rules that keep a backup were changed here, and its record does not say so yet.
 pub(crate) fn is_to_be_recorded(backup: &Backup) -> bool {
     hold::is_to_be_recorded(&backup.metadata, backup.status.phase)
         || is_released_unrecorded(&backup.metadata) && hold::has_record(backup.status.phase)
@@ -160,7 +161,7 @@ pub(crate) fn begins(backup: &Backup) -> Option<Timestamp> {
     Some(expiration(backup)?.saturating_sub(margin(backup)).unwrap_or(Timestamp::MIN))
 }
 
-/// What becomes of a backup. All that is done about it follows from this, and all that is said of it.
+/// Decides the fate of a backup. All actions and all messages about its expiry follow from this.
 pub(crate) fn becomes(backup: &Backup, around: &Around, now: Timestamp) -> Becomes {
     if backup.metadata.deletion_timestamp.is_some() || around.requests.is_open {
         return Becomes::Going;
@@ -185,7 +186,7 @@ pub(crate) fn becomes(backup: &Backup, around: &Around, now: Timestamp) -> Becom
     }
 }
 
-/// What becomes of a backup, and what is to be done with it now.
+/// Decides the fate of a backup, and the next step for it.
 pub(crate) fn decide(
     backup: &Backup,
     around: &Around,
@@ -430,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_of_the_newest_are_recorded_at_once_and_of_others_when_they_are_prolonged() {
+    fn rules_of_the_newest_are_recorded_at_once_and_others_when_prolonged() {
         let mut backup = over();
         backup.status.phase = Some(BackupPhase::Completed);
         backup.status.expiration = Some(Time::new(at(9_000_000)));

@@ -1,4 +1,4 @@
-//! What the object of a backup tells: one answer to each question, for all who ask.
+//! Facts that the object of a backup tells, each computed in one place.
 
 use super::CLOCK_SKEW;
 use super::schedule::run_time;
@@ -8,13 +8,13 @@ use lifeboat_api::{Backup, BackupPhase, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Whether it waits for its turn.
+/// Returns true if a backup waits for its turn.
 pub(crate) fn waits(backup: &Backup) -> bool {
     use BackupPhase as P;
     matches!(backup.status.phase, None | Some(P::New | P::Queued | P::ReadyToStart))
 }
 
-/// Whether it has begun and not ended: from its phase, so that it is known after a restart too.
+/// Returns true if a backup has begun and not ended. Decided by its phase, so that it is known after a restart too.
 #[must_use]
 pub fn is_running(backup: &Backup) -> bool {
     let runs =
@@ -22,19 +22,20 @@ pub fn is_running(backup: &Backup) -> bool {
     backup.status.phase.is_some_and(runs)
 }
 
-/// Whether it has ended, and how is known: of one whose deletion has begun that is forgotten.
+/// Returns true if a backup has ended with a known outcome. The phase `Deleting` hides the outcome.
 pub(crate) fn has_ended(backup: &Backup) -> bool {
     use BackupPhase as P;
     matches!(backup.status.phase, Some(P::Completed | P::PartiallyFailed | P::Failed | P::FailedValidation))
 }
 
-/// Whether it could be restored and will be there, as far as its object tells; `deletion_is_asked`: there is a request for that.
+/// Returns true if a backup can be restored and will stay, as far as its object tells. `deletion_is_asked`: a request
+/// for its deletion exists.
 pub(crate) fn is_good(backup: &Backup, deletion_is_asked: bool) -> bool {
     let is_deleted = deletion_is_asked || backup.metadata.deletion_timestamp.is_some();
     backup.status.phase == Some(BackupPhase::Completed) && !is_deleted
 }
 
-/// Whether its deletion has begun: it may be half gone, and after that a hold comes too late.
+/// Returns true if the deletion of a backup has begun. It may be half gone, and a hold comes too late.
 #[must_use]
 pub fn deletion_has_begun(backup: &Backup) -> bool {
     backup.status.phase == Some(BackupPhase::Deleting)

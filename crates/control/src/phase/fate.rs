@@ -1,4 +1,5 @@
-//! What becomes of each backup, for people: when it goes, or why it stays. Only gathers what `expiry.rs` decides from.
+//! The fate of each backup, for people: when it goes, or why it stays. Gathers the facts from which `expiry.rs`
+//! decides.
 
 use super::expiry::{Around, Becomes, Obstacle, becomes};
 use super::facts::stands_for;
@@ -61,22 +62,22 @@ impl Lists {
     }
 }
 
-/// What becomes of a backup.
+/// A backup with its fate and the reasons for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fate {
     /// The backup.
     pub backup: Backup,
     /// The name of its schedule, when that is there.
     pub schedule: Option<String>,
-    /// Whether this cluster has made it, as far as is known.
+    /// True when this cluster has made it, as far as is known.
     pub is_own: bool,
     /// The UID of the other cluster that has made it, where that is known.
     pub source: Option<String>,
     /// The time that it stands for: of the run that it was made for, or else when it began.
     pub stands_for: Option<Timestamp>,
-    /// What keeps it.
+    /// The reasons that keep it.
     pub keepers: Vec<Keeper>,
-    /// What becomes of it.
+    /// Its fate.
     pub becomes: Becomes,
     /// For what its deletion waits that is asked for, for people: claims from its snapshots that have no volume yet.
     pub waits_for: Option<String>,

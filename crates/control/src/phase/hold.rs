@@ -36,7 +36,7 @@ impl fmt::Display for Hold {
 }
 
 impl Hold {
-    /// What the annotations of a backup, or of its record, say; `None` when they say nothing.
+    /// Reads the annotation of a backup, or of its record; `None` when there is no hold.
     #[must_use]
     pub fn of(meta: &ObjectMeta) -> Option<Self> {
         match meta.annotations.get(well_known::ANNOTATION_HOLD)?.trim() {
@@ -62,7 +62,7 @@ impl Hold {
         }
     }
 
-    /// Why a deletion is refused; `name` is that of the backup.
+    /// The message that refuses a deletion; `name` is that of the backup.
     #[must_use]
     pub fn refusal(&self, name: &str) -> String {
         format!("backup {name} is {self}; `backup release {name}` releases it, then delete it again")
@@ -71,19 +71,19 @@ impl Hold {
 
 type Annotations = BTreeMap<String, String>;
 
-/// What it says in annotations; `None` for nothing, and where it was released.
+/// The value of the annotation; `None` where there is none, or the hold was released.
 fn noted_in(annotations: &Annotations) -> Option<&String> {
     let said = annotations.get(well_known::ANNOTATION_HOLD);
     said.filter(|text| !text.is_empty() && *text != well_known::HOLD_RELEASED)
 }
 
-/// Whether the hold of a backup was set, changed or released, and its record does not say so yet. Only what has ended has a
-/// record.
+/// Returns true if the hold of a backup was set, changed or released, and its record does not say so yet. Only a backup
+/// that has ended has a record.
 pub(crate) fn is_to_be_recorded(meta: &ObjectMeta, phase: Option<BackupPhase>) -> bool {
     has_record(phase) && was_changed_here(meta)
 }
 
-/// Whether a backup in this phase has ended, and has its record.
+/// Returns true if a backup in this phase has ended, and has its record.
 pub(crate) fn has_record(phase: Option<BackupPhase>) -> bool {
     use BackupPhase as P;
     matches!(phase, Some(P::Completed | P::PartiallyFailed | P::Failed))
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_here_goes_into_the_record_and_what_was_changed_there_comes_here() {
+    fn a_hold_that_changed_here_goes_to_the_record_and_one_there_comes_here() {
         let (a, b, none) = ("forever", "2027-01-01T00:00:00Z", "");
         for (what, own, noted, record, agreed, recorded) in [
             ("nothing is held", none, none, none, none, none),

@@ -1,4 +1,5 @@
-//! What keeps a backup whose time is over: a hold, or the rules of its schedule; and until when its expiration is moved for that.
+//! The reasons that keep a backup whose time is over, a hold or the rules of its schedule, and the time to which its
+//! expiration is moved.
 
 use super::hold::Hold;
 use super::retention::Rule;
@@ -6,7 +7,7 @@ use jiff::{RoundMode, SignedDuration, Timestamp, TimestampRound, Unit};
 use lifeboat_api::Backup;
 use std::fmt;
 
-/// Why a backup stays although its time is over.
+/// The reason for which a backup stays although its time is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keeper {
     /// It is held.
@@ -24,19 +25,19 @@ pub enum Keeper {
         schedule: String,
         /// The rules.
         rules: Vec<Rule>,
-        /// Why not.
+        /// The reason for which those of the schedule are not in force.
         absence: Absence,
     },
     /// The rules of its schedule cannot be followed: until somebody mends them, all good backups of it stay.
     WrongRules {
         /// The schedule.
         schedule: String,
-        /// What is wrong with them.
+        /// The error in the rules.
         why: String,
     },
 }
 
-/// Why the rules of the schedule of a backup are not in force here.
+/// The reason for which the rules of the schedule of a backup are not in force here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Absence {
     /// There is no such schedule.
@@ -76,20 +77,20 @@ fn listed(rules: &[Rule]) -> String {
     rules.iter().map(Rule::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What keeps a backup, in one line.
+/// Joins reasons in one line.
 #[must_use]
 pub fn describe(keepers: &[Keeper]) -> String {
     keepers.iter().map(Keeper::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What is kept has its expiration moved when so much time is left, or half of its `ttl` where that is less.
+/// Largest remaining time at which the expiration of a kept backup is moved; half of its `ttl` where that is less.
 const MARGIN: SignedDuration = SignedDuration::from_hours(24);
-/// At least so much, so that a server has its turn before the time is over.
+/// Smallest remaining time, so that a server has its turn before the time is over.
 const LEAST_MARGIN: SignedDuration = SignedDuration::from_mins(1);
-/// What is kept lasts for so long, beside the time that is left when it is moved again.
+/// Time by which a kept backup outlives the next move of its expiration.
 const PROLONGED_BY: SignedDuration = SignedDuration::from_hours(24);
 
-/// How much time is left when the expiration of a backup is moved.
+/// The remaining time at which the expiration of a backup is moved.
 pub(crate) fn margin(backup: &Backup) -> SignedDuration {
     match backup.spec.ttl.nanoseconds() {
         ttl if ttl > 0 => SignedDuration::from_nanos(ttl / 2).clamp(LEAST_MARGIN, MARGIN),
@@ -98,7 +99,7 @@ pub(crate) fn margin(backup: &Backup) -> SignedDuration {
     }
 }
 
-/// Until when a backup that is kept lasts: what a hold says, or else so long that it is looked at again before.
+/// The time until which a kept backup lasts: the end of its hold, or else a time before which it is looked at again.
 pub(crate) fn lasts_until(backup: &Backup, keepers: &[Keeper], now: Timestamp) -> Option<Timestamp> {
     let again = || now.saturating_add(PROLONGED_BY + margin(backup)).unwrap_or(Timestamp::MAX);
     let until = keepers.iter().map(|keeper| match keeper {
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_lasts_until_it_is_looked_at_again_and_what_is_held_until_its_end() {
+    fn a_kept_backup_lasts_to_the_next_look_and_a_held_one_to_the_end_of_it() {
         let now = at("22T00:00:00");
         let rules = Keeper::Rules { schedule: "s".into(), rules: vec![Rule::LastGood] };
         let until = |text: &str| Keeper::Hold(Hold::Until(at(text)));

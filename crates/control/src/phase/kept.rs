@@ -1,4 +1,4 @@
-//! What the rules of a schedule keep: which rules are in force, and of which backups.
+//! The backups that the rules of schedules keep: which rules are in force, and for which backups.
 //!
 //! Backups of one schedule that different clusters have made are groups of their own. In force are the rules of the schedule for what
 //! this cluster has made, as long as it stands here and has some. Otherwise those hold that the newest record of the group says, for the
@@ -21,7 +21,8 @@ use lifeboat_api::{Backup, DEFAULT_SHRINK_THRESHOLD, KeptBy, Retention, Schedule
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What keeps a backup at this time: its hold, then the rules that `kept` knows. What is half gone is not kept any more.
+/// The reasons that keep a backup at this time: its hold, then the rules, as `kept` has them. A backup whose deletion
+/// has begun is kept by nothing.
 pub(crate) fn keepers(backup: &Backup, kept: Option<&Kept>, now: Timestamp) -> Vec<Keeper> {
     if deletion_has_begun(backup) {
         return Vec::new();
@@ -87,7 +88,7 @@ impl<'b> Read<'b> {
         self.said.get_or_init(|| KeptBy::of(&self.backup.metadata)).as_ref()
     }
 
-    /// What it says, when that can be followed.
+    /// The rules that its annotation says, when they can be followed.
     fn record(&self) -> Option<&KeptBy> {
         self.said()?.as_ref().ok()
     }
@@ -104,7 +105,7 @@ struct Rules {
 }
 
 impl Rules {
-    /// Those of a record; `zone` is that of the server.
+    /// Reads the rules of a record; `zone` is that of the server.
     fn of(record: &KeptBy, zone: &TimeZone) -> Option<Self> {
         let named = record.zone.as_ref().and_then(|name| TimeZone::get(name).ok());
         Some(Self {
@@ -115,7 +116,7 @@ impl Rules {
         })
     }
 
-    /// What is to be written beside the backups.
+    /// The annotation for the backups that these rules keep.
     fn note(&self) -> KeptBy {
         KeptBy {
             schedule: self.schedule.clone(),
@@ -160,7 +161,7 @@ fn place<'b>(schedule: &str, member: &Read<'b>) -> (Timestamp, &'b str) {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Source<'b> {
     This,
-    /// One whose UID may be known.
+    /// Another one, with its UID when it is known.
     Other(Option<&'b str>),
 }
 
@@ -170,12 +171,12 @@ impl<'b> Source<'b> {
     }
 }
 
-/// What keeps the backups that name one schedule.
+/// The backups of one schedule that something keeps, and the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     /// By the names of the backups.
     keepers: BTreeMap<String, Keeper>,
-    /// What is to be written beside the backups that the schedule keeps, which stands here.
+    /// The annotation for the backups that the schedule keeps, when it exists here.
     note: Option<KeptBy>,
     /// The names of those that this cluster has made and it keeps.
     own: BTreeSet<String>,
@@ -184,7 +185,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// What keeps these backups, which are all that name a schedule. `zone` is that of schedules that name none.
+    /// Decides which of these backups are kept, and why. They are all backups that name the schedule. `zone` is that of
+    /// schedules that name none.
     pub(crate) fn of(standing: Standing<'_>, zone: &TimeZone, members: &[Member<'_>]) -> Self {
         let rules = standing.rules(zone);
         let note = rules.as_ref().and_then(|rules| rules.as_ref().ok()).map(Rules::note);
@@ -267,7 +269,7 @@ impl Kept {
         }
     }
 
-    /// What it says of a backup.
+    /// The reason for which a backup is kept.
     pub(crate) fn keeper(&self, backup: &Backup) -> Option<Keeper> {
         self.keepers.get(&backup.metadata.name).cloned()
     }
@@ -279,14 +281,15 @@ impl Kept {
         (!is_said).then_some(note)
     }
 
-    /// Whether that is the newest good backup of this cluster, which says for the others which rules hold.
+    /// Returns true if this is the newest good backup of this cluster. Its record tells the rules that hold for the
+    /// others, too.
     pub(crate) fn is_newest(&self, backup: &Backup) -> bool {
         self.newest.as_ref() == Some(&backup.metadata.name)
     }
 }
 
-/// What the newest record of these backups says, and the newest of those that have one. The good ones go first: these are told when rules
-/// change.
+/// The newest backup with a record of rules, and the newest of these records. Good backups go before others, because
+/// they are the first to be noted when rules change.
 fn newest_record<'g, 'b>(standing: Standing<'_>, group: &'g [Read<'b>]) -> Option<(&'g Read<'b>, &'g KeptBy)> {
     let of = |member: &'g Read<'b>| Some((member, member.record().filter(|record| record.rules.is_some())?));
     let records =

@@ -8,7 +8,8 @@ type Annotations = BTreeMap<String, String>;
 
 const NAME: &str = well_known::ANNOTATION_KEPT_BY;
 
-/// Whether a backup was released, and its record does not say so yet. Of most backups this is known without reading the JSON.
+/// Returns true if a backup was released, and its record does not say so yet. For most backups this is known without
+/// parsing the JSON.
 pub(crate) fn is_released_unrecorded(meta: &ObjectMeta) -> bool {
     may_be_released(meta) && matches!(KeptBy::of(meta), Some(Ok(kept)) if kept.released.is_some() && !kept.recorded)
 }
@@ -17,7 +18,7 @@ fn may_be_released(meta: &ObjectMeta) -> bool {
     meta.annotations.get(NAME).is_some_and(|text| text.contains("\"released\""))
 }
 
-/// Whether somebody has released a backup.
+/// Returns true if somebody has released a backup.
 pub(crate) fn is_released(meta: &ObjectMeta) -> bool {
     may_be_released(meta) && matches!(KeptBy::of(meta), Some(Ok(kept)) if kept.released.is_some())
 }
@@ -42,7 +43,7 @@ pub(crate) fn agree(own: &mut Annotations, record: &mut Annotations, is_own: boo
     }
 }
 
-/// Whether the rules of its schedule keep a backup here.
+/// Tells whether the rules of its schedule keep a backup here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InForce {
     Yes,
@@ -67,7 +68,7 @@ pub(crate) fn agree_beside(own: &mut Annotations, record: &mut Annotations, is_o
     }
 }
 
-/// Whether the record of a backup says rules that the backup does not say, so that they may keep it.
+/// Returns true if the record of a backup says rules that the backup does not say, so that they may keep it.
 pub(crate) fn says_more(record: &Annotations, own: &Annotations, is_own: bool) -> bool {
     let agreed = agreed(own, record, is_own);
     let is_released = |text: &String| KeptBy::parse(text).is_ok_and(|kept| kept.released.is_some());
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_that_has_lost_the_label_of_its_schedule_is_of_the_one_whose_rules_it_says() {
+    fn a_backup_without_the_schedule_label_is_of_the_schedule_of_its_rules() {
         for (label, text, expected) in [
             (Some("a"), r#"{"schedule":"b"}"#, Some("a")),
             (None, r#"{"schedule":"b"}"#, Some("b")),

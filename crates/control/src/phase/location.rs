@@ -22,10 +22,11 @@ pub(crate) fn sync(location: &BackupStorageLocation, server: Duration, now: Time
     due(location.status.last_synced_time, location.spec.backup_sync_period, server, now, false)
 }
 
-/// What will be due so soon is done along with the other, in one visit and with one write.
+/// Time before it is due at which a validation or sync joins the other one, in one visit and with one write.
 const SOON: SignedDuration = SignedDuration::from_secs(5);
 
-/// Whether a location is to be validated and synced in one visit: one of both is due and the other will be in a moment.
+/// Returns true if a location is to be validated and synced in one visit: one of both is due, and the other is due
+/// soon.
 pub(crate) fn is_for_both(validation: &Decision<()>, sync: &Decision<()>, now: Timestamp) -> bool {
     let is_soon = |due: &Decision<()>| match due {
         Decision::Do(()) => true,
@@ -85,7 +86,7 @@ pub(crate) fn unmarked_defaults<'a>(
     all.into_iter().filter(is_meant).collect()
 }
 
-/// Why a backup has no location.
+/// The reason for which a backup has no location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoLocation {
     /// It is to be in this one, which there is not.
@@ -140,12 +141,12 @@ pub(crate) fn found<'l>(
     get(name).ok_or_else(|| NoLocation::Named(name.to_owned()))
 }
 
-/// Whether what lies in a location can be read, as far as is known.
+/// Returns true if the contents of a location can be read, as far as is known.
 pub(crate) fn is_readable(location: &BackupStorageLocation) -> bool {
     location.status.phase == Some(BackupStorageLocationPhase::Available)
 }
 
-/// Why no backup can go to a location; `None` when one can.
+/// Returns the reason for which no backup can go to a location; `None` when backups can.
 pub(crate) fn refusal(location: &BackupStorageLocation) -> Option<String> {
     let name = &location.metadata.name;
     if location.is_read_only() {

@@ -1,4 +1,5 @@
-//! Which cluster lets a backup go when its time is over: the one that has made it, which alone knows what it is for.
+//! The cluster that lets a backup go when its time is over: the one that has made it, because it alone knows what the
+//! backup is for.
 
 use super::taken_over::{is_of_another_cluster, source_cluster};
 use jiff::{SignedDuration, Timestamp};
@@ -21,7 +22,7 @@ pub(crate) struct Sightings<'b> {
 }
 
 impl<'b> Sightings<'b> {
-    /// Those that these backups tell.
+    /// Gathers the sightings from these backups.
     pub(crate) fn of(backups: impl IntoIterator<Item = &'b Backup>, this: &'b str) -> Self {
         let mut seen = HashMap::new();
         for backup in backups {
@@ -56,8 +57,8 @@ impl<'b> Sightings<'b> {
     }
 }
 
-/// Whether something of it may lie outside of its bucket, where only its own cluster reaches it. Whose cluster is known, Lifeboat has made
-/// it: its moved data and its volumes of pods are operations.
+/// Returns true if parts of a backup may lie outside of its bucket, where only its own cluster reaches them. A backup
+/// with a known cluster was made by Lifeboat, so its moved data and the volumes of its pods are counted as operations.
 fn has_snapshots(backup: &Backup) -> bool {
     let status = &backup.status;
     let made = [

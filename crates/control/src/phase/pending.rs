@@ -1,7 +1,7 @@
-//! How long a backup or restore that is pending waits for what it needs to go on: the bucket of its location, and the plugins of
-//! the server.
+//! The time that a pending backup or restore waits when the bucket of its location or the plugins of the server cannot
+//! be reached.
 //!
-//! As long as these are away, nobody asks its operations how far they are, and so nobody ends those whose time is over either.
+//! Meanwhile nobody asks for the progress of its operations, and so operations whose time is over are not ended either.
 
 use super::CLOCK_SKEW;
 use jiff::{SignedDuration, Timestamp};
@@ -10,10 +10,10 @@ use lifeboat_api::{Duration, ObjectMeta, Time};
 /// Put on a pending object: since when the server cannot reach what it needs. It is taken off when that is reached.
 pub(crate) const ANNOTATION_UNREACHABLE: &str = "lifeboat.io/unreachable-since";
 
-/// So long may it be away, counted from the time at which the operations should have ended.
+/// Time limit for an outage, counted from the time at which the operations should have ended.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
-/// What becomes of a pending object that cannot be gone on with now.
+/// The decision about a pending object that cannot proceed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// It was not so before: note this time on it.
@@ -24,8 +24,8 @@ pub(crate) enum Patience {
     End(Timestamp),
 }
 
-/// What becomes of a pending object whose bucket or plugins cannot be reached now. `begun` is when the work on the object began, `timeout`
-/// what its operations may take.
+/// Decides about a pending object whose bucket or plugins cannot be reached now. `begun` is the time at which the work
+/// on the object began, `timeout` the time limit of its operations.
 pub(crate) fn patience(meta: &ObjectMeta, begun: Option<Time>, timeout: Duration, now: Timestamp) -> Patience {
     let noted = meta.annotations.get(ANNOTATION_UNREACHABLE).and_then(|text| text.parse::<Timestamp>().ok());
     // A time that is further ahead is that of a clock that was wrong.
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_ends_a_day_after_the_time_of_its_operations_and_never_sooner_than_a_day_after_the_first_failure() {
+    fn it_ends_a_day_after_its_operations_time_out_and_the_first_failure() {
         let at = |text: &str| format!("2026-11-{text}:00:00Z").parse::<Timestamp>().unwrap();
         let decided = |since: &str, begun: Option<&str>, now: &str| {
             let since = [(ANNOTATION_UNREACHABLE.to_owned(), since.to_owned())];

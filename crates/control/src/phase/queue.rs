@@ -18,7 +18,7 @@ pub(crate) enum Move {
     Start,
 }
 
-/// How it stands with the work on an object, which the object does not say.
+/// The state of the work on an object, which the object itself does not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It has its turn, or is worked on.
@@ -31,7 +31,7 @@ pub(crate) enum Standing {
     Out,
 }
 
-/// Why a backup cannot run beside the others, or a restore.
+/// The reason for which a backup or a restore cannot run beside the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Blocked {
     /// These have the places, so many as there are, or more.
@@ -49,14 +49,14 @@ pub(crate) struct NoTurn {
     pub(crate) why: Blocked,
 }
 
-/// What the queue comes to.
+/// The result of a look at the queue.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turns {
     /// The next changes, and of which backup.
     pub(crate) moves: Vec<(NamespacedName, Move)>,
     /// Late ones that have left the queue already and may be tried again.
     pub(crate) again: BTreeSet<NamespacedName>,
-    /// Those that have no turn; empty unless the caller asks for them.
+    /// Backups without a turn; empty unless the caller asks for them.
     pub(crate) waits: Vec<NoTurn>,
 }
 
@@ -194,11 +194,11 @@ impl<'a> Slots<'a> {
 /// The namespaces that some backups may hold, and the first of them.
 #[derive(Default)]
 struct Held<'a> {
-    /// Of those that name them one by one.
+    /// The backups that name them one by one.
     names: BTreeMap<&'a str, &'a Backup>,
     /// A backup that names them by a pattern, which may match any namespace.
     anything: Option<&'a Backup>,
-    /// One at all.
+    /// The first backup of all.
     something: Option<&'a Backup>,
 }
 

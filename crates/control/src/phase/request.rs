@@ -14,7 +14,7 @@ use lifeboat_api::{
 use lifeboat_object::first_names;
 use std::collections::HashMap;
 
-/// What to do with a request.
+/// The next step for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Answer it.
@@ -28,18 +28,18 @@ const DELETION_KEPT: SignedDuration = SignedDuration::from_hours(24);
 /// The status of the server is kept for a minute.
 const STATUS_KEPT: SignedDuration = SignedDuration::from_mins(1);
 
-/// Whether a backup is the one that a request is for: the client, or the server when it began, has noted its UID.
+/// Returns true if a request is for this very backup: the client, or the server when it began, has noted its UID.
 pub(crate) fn is_meant(request: &DeleteBackupRequest, backup: &Backup) -> bool {
     let uid = request.metadata.labels.get(well_known::LABEL_BACKUP_UID);
     uid.is_none_or(|uid| uid.is_empty() || *uid == backup.metadata.uid)
 }
 
-/// Whether there are requests to delete a backup.
+/// The requests to delete a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requests {
-    /// One is not processed yet: the deletion is asked for, and not refused.
+    /// True when one is not processed yet: the deletion is asked for, and not refused.
     pub(crate) is_open: bool,
-    /// When the newest was made of those that have failed.
+    /// Time at which the newest of the failed requests was made.
     pub(crate) failed: Option<Timestamp>,
 }
 
@@ -66,7 +66,7 @@ impl<'r> ByBackup<'r> {
         meant.copied().find(|request| claims_waited_for(request).is_some())
     }
 
-    /// Those for this very backup.
+    /// The requests for this very backup.
     pub(crate) fn of(&self, backup: &Backup) -> Requests {
         let mut found = Requests::default();
         let named = self.0.get(&(backup.metadata.namespace.as_str(), backup.metadata.name.as_str()));
@@ -82,7 +82,7 @@ impl<'r> ByBackup<'r> {
     }
 }
 
-/// So long a deletion waits for claims that have no volume yet.
+/// Time limit for a deletion that waits for claims that have no volume yet.
 pub(crate) const WAITS_FOR_CLAIMS: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// The claims for which a request to delete a backup waits, for people, as it says itself; `None` for one that does not wait, or has begun.
@@ -97,25 +97,26 @@ pub(crate) fn waits_for_claims_until(request: &DeleteBackupRequest) -> Option<Ti
     made.map(|made| made.saturating_add(WAITS_FOR_CLAIMS).unwrap_or(Timestamp::MAX))
 }
 
-/// A sentence about claims for which the deletion of a backup waits: what to do, and what becomes of it otherwise.
+/// A sentence about claims for which the deletion of a backup waits: the next step for the user, and the time at which
+/// it goes on otherwise.
 pub(crate) fn way_out_of_claims(request: &DeleteBackupRequest) -> String {
     let until = waits_for_claims_until(request).map(|until| format!(", otherwise it goes on at {}", Time::new(until)));
     format!("use each of these claims in a pod, or delete it{}", until.unwrap_or_default())
 }
 
-/// Whether the deletion of a backup is asked for, and not refused yet.
+/// Returns true if the deletion of a backup is asked for, and not refused yet.
 #[must_use]
 pub fn deletion_is_asked(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
     requests.iter().collect::<ByBackup<'_>>().of(backup).is_open
 }
 
-/// Whether a restore reads a backup of its namespace of this name.
+/// Returns true if a restore reads the backup of this name in its namespace.
 #[must_use]
 pub fn reads(restore: &Restore, backup: &str) -> bool {
     restore.spec.backup_name == backup && !has_ended(restore)
 }
 
-/// Why a backup is not deleted that this restore reads, for people.
+/// The message for people that a backup is not deleted because this restore reads it.
 #[must_use]
 pub fn refusal_for_reader(backup: &str, restore: &str) -> String {
     format!(
@@ -125,7 +126,7 @@ pub fn refusal_for_reader(backup: &str, restore: &str) -> String {
     )
 }
 
-/// Why a backup is not deleted whose snapshots these claims still need, for people.
+/// The message for people that a backup is not deleted because these claims still need its snapshots.
 #[must_use]
 pub fn refusal_for_claims(backup: &str, claims: &[String]) -> String {
     format!(
@@ -136,7 +137,7 @@ pub fn refusal_for_claims(backup: &str, claims: &[String]) -> String {
     )
 }
 
-/// How a deletion is made to wait, by a command or in the request.
+/// The advice to let a deletion wait, by a command or in the request.
 fn waiting(backup: &str) -> String {
     format!(
         "let the deletion wait (`backup delete {backup} --wait-for-restores`, the annotation {ANNOTATION_WAIT_FOR_RESTORES}: \"true\" of \
@@ -153,7 +154,7 @@ pub fn claims_may_need(backup: &Backup) -> bool {
 /// The location whose files go with a backup, which is its own.
 ///
 /// # Errors
-/// Why the deletion cannot begin, for `status.errors` of the request.
+/// The reason for which the deletion cannot begin, for `status.errors` of the request.
 pub fn check_deletion<'l>(
     backup: &Backup,
     location: Result<&'l BackupStorageLocation, NoLocation>,
@@ -191,7 +192,8 @@ pub(crate) fn deletion(request: &DeleteBackupRequest, now: Timestamp) -> Decisio
     }
 }
 
-/// One that was looked at has an expiration, also when there was nothing to give.
+/// Decides the next step for a download. An answered request has an expiration, even when there was nothing to
+/// download.
 pub(crate) fn download(request: &DownloadRequest, now: Timestamp) -> Decision<Step> {
     let expiration = request.status.expiration.map(Time::timestamp);
     match (request.status.phase, expiration) {

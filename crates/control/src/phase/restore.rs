@@ -6,7 +6,7 @@ use lifeboat_api::{Restore, RestorePhase, well_known};
 /// Keeps a restore until its files are deleted.
 pub(crate) const FINALIZER: &str = well_known::FINALIZER_RESTORE;
 
-/// What to do with a restore.
+/// The next step of the work on a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Delete its files, then let it go.
@@ -35,13 +35,13 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether it needs one of the places for restores at the same time.
+    /// Returns true if it needs one of the places for concurrent restores.
     pub(crate) fn runs(&self) -> bool {
         matches!(self, Self::Run | Self::RunAgain { .. })
     }
 }
 
-/// Whether a restore has begun and not ended.
+/// Returns true if a restore has begun and not ended.
 #[must_use]
 pub fn is_running(restore: &Restore) -> bool {
     let runs = |phase: RestorePhase| {
@@ -50,19 +50,20 @@ pub fn is_running(restore: &Restore) -> bool {
     restore.status.phase.is_some_and(runs)
 }
 
-/// Whether a restore has come to its end: it reads its backup no more.
+/// Returns true if a restore has ended: it no longer reads its backup.
 pub(crate) fn has_ended(restore: &Restore) -> bool {
     use RestorePhase as P;
     matches!(restore.status.phase, Some(P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed))
 }
 
-/// Whether a restore may have files in the bucket. When it never began, files under its name belong to a restore of another
-/// cluster.
+/// Returns true if a restore may have files in the bucket. When it never began, files under its name belong to a
+/// restore of another cluster.
 pub(crate) fn has_files(restore: &Restore) -> bool {
     restore.status.start_timestamp.is_some()
 }
 
-/// What is to be done with a restore on which no task works.
+/// Decides the next step for a restore on which no task works. `fail_in_progress` fails interrupted restores, as Velero
+/// does.
 pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> {
     let has_finalizer = restore.metadata.finalizers.iter().any(|f| f == FINALIZER);
     if restore.metadata.deletion_timestamp.is_some() {

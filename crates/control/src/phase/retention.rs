@@ -13,14 +13,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What the rules have to know of a backup.
+/// The facts about a backup that the rules need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// Its name.
     pub(crate) name: String,
     /// The time it stands for: of the run that it was made for, or else when it began.
     pub(crate) stands_for: Timestamp,
-    /// Whether it could be restored: it is `Completed`, and nothing has asked for its deletion.
+    /// True when it could be restored: it is `Completed`, and nothing has asked for its deletion.
     pub(crate) is_good: bool,
 }
 

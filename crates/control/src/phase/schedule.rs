@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use lifeboat_api::{Schedule, SchedulePhase, Time};
 use serde::{Serialize, Serializer};
 
-/// What to do with a schedule.
+/// The next step for a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     /// Change it to this: it says something that is not so any more, or not yet.
@@ -37,7 +37,7 @@ pub(crate) struct Run {
     pub(crate) now: Timestamp,
 }
 
-/// What is known of the backups of a schedule.
+/// The facts about the backups of a schedule.
 pub(crate) trait Runs {
     /// The name of one that waits to begin, or is in progress.
     fn unfinished(&self) -> Option<String>;
@@ -46,10 +46,10 @@ pub(crate) trait Runs {
     fn newest(&self, until: Timestamp) -> Option<Timestamp>;
 }
 
-/// What the server's flags and environment say.
+/// Defaults from the server's flags and environment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults<'a> {
-    /// Whether a schedule that does not say leaves out the run that is due when it is seen first.
+    /// True when a schedule without `skipImmediately` leaves out the run that is due when it is seen first.
     pub(crate) skip_immediately: bool,
     /// The zone of schedules that name none.
     pub(crate) zone: &'a TimeZone,
@@ -75,12 +75,12 @@ pub(crate) fn run_time(schedule: &str, backup: &str) -> Option<Timestamp> {
     TimeZone::UTC.to_timestamp(parsed).ok()
 }
 
-/// What its status says while a run is postponed.
+/// The message in the status of a schedule while a run is postponed.
 pub(crate) fn postponed(behind: &str, since: Timestamp) -> String {
     format!("a run is due since {since}, and begins when backup {behind} has ended")
 }
 
-/// What is to be done with the schedule at `now`, from its object and its backups alone.
+/// Decides the next step for the schedule at `now`, from its object and its backups alone.
 pub(crate) fn step(schedule: &Schedule, runs: &impl Runs, defaults: Defaults<'_>, now: Timestamp) -> Decision<Step> {
     if schedule.metadata.deletion_timestamp.is_some() {
         return Decision::Rest;
@@ -126,7 +126,7 @@ pub(crate) fn interval(schedule: &Schedule, zone: &TimeZone, now: Timestamp) -> 
     Some(cron.next(next)?.duration_since(next).as_secs())
 }
 
-/// Whether a schedule runs.
+/// The state of a schedule: whether it makes backups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScheduleStanding {
     /// No server has looked at it yet.
@@ -167,7 +167,7 @@ impl Serialize for ScheduleStanding {
     }
 }
 
-/// Why a server would refuse a schedule; `zone` is that of schedules that name none.
+/// Returns the reason for which a server would refuse a schedule; `zone` is that of schedules that name none.
 #[must_use]
 pub fn refusal(schedule: &Schedule, zone: &TimeZone) -> Option<String> {
     valid(schedule, zone).err()

@@ -10,14 +10,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a backup has lost against the good one before it.
+/// The loss of objects of a backup against the good one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     /// The name of the one before.
     pub(crate) before: String,
-    /// How many objects of namespaces that one has.
+    /// Number of namespaced objects in the one before.
     pub(crate) had: u64,
-    /// How many this one has.
+    /// Number of namespaced objects in this one.
     pub(crate) has: u64,
 }
 
@@ -28,7 +28,8 @@ impl fmt::Display for Loss {
     }
 }
 
-/// How many objects of namespaces a backup has; `None` where nothing says it, as of older ones and of those of Velero.
+/// The number of namespaced objects in a backup; `None` where it is not recorded, as in older backups and those of
+/// Velero.
 fn items(backup: &Backup) -> Option<u64> {
     backup.metadata.annotations.get(well_known::ANNOTATION_NAMESPACED_ITEMS)?.parse().ok()
 }

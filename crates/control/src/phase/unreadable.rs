@@ -3,7 +3,7 @@
 use super::restore::FINALIZER;
 use crate::world::{Kind, Unreadable};
 
-/// What to do with an object that cannot be read and that no task works on.
+/// The next step for an object that cannot be read and that no task works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It has not begun, and is not valid.
@@ -14,12 +14,14 @@ pub(crate) enum Step {
     CleanUp,
 }
 
-/// Whether one of this kind that cannot be read is refused, or has failed, in its status: the others have no phase for it.
+/// Returns true if the status of this kind has a phase for objects that cannot be read: they are refused, or have
+/// failed.
 pub(crate) fn is_refused(kind: Kind) -> bool {
     matches!(kind, Kind::Backup | Kind::Restore | Kind::BackupStorageLocation | Kind::Schedule)
 }
 
-/// What is to be done with an object of this kind that cannot be read. What was refused for the same reason rests, and so does what is over.
+/// Decides the next step for an object of this kind that cannot be read. Nothing is done when it was refused for the
+/// same reason before, or has ended.
 pub(crate) fn step(kind: Kind, object: &Unreadable) -> Option<Step> {
     if object.meta.deletion_timestamp.is_some() {
         let is_held = kind == Kind::Restore && object.meta.finalizers.iter().any(|f| f == FINALIZER);

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocation, Time, well_known};
 use sha2::{Digest, Sha256};
 
-/// So long no backup goes by time alone.
+/// Time for which no backup is deleted by time alone.
 const FIRST_HOUR: SignedDuration = SignedDuration::from_hours(1);
 
 const NAME: &str = well_known::ANNOTATION_WRITABLE_SINCE;
@@ -61,7 +61,7 @@ mod tests {
     use lifeboat_api::BackupStorageLocationAccessMode;
 
     #[test]
-    fn nothing_goes_in_the_first_hour_after_a_location_was_found_or_became_writable() {
+    fn no_backup_goes_in_the_first_hour_of_a_location_found_or_made_writable() {
         let at = |text: &str| format!("2026-11-22T{text}Z").parse::<Timestamp>().unwrap();
         let now = at("12:00:00");
         let mut location = BackupStorageLocation::default();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_hour_begins_anew_for_a_location_that_was_copied_and_for_another_bucket() {
+    fn the_first_hour_begins_anew_for_a_copied_location_or_another_bucket() {
         let at = |text: &str| format!("2026-11-22T{text}Z").parse::<Timestamp>().unwrap();
         let (long_ago, now) = (at("01:00:00"), at("12:00:00"));
         let mut location = BackupStorageLocation::default();

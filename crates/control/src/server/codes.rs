@@ -17,7 +17,7 @@ const OPERATIONS: &str = "LookAfterOperations";
 const FINALIZE: &str = "Finalize";
 const CANCEL_OPERATIONS: &str = "EndOperations";
 
-/// What a step does with its object.
+/// The code of a step.
 pub(super) fn of_step(step: &Step) -> &'static str {
     match step {
         Step::Unreadable(_, _, unreadable::Step::Refuse, _) => REFUSE,
@@ -92,7 +92,7 @@ fn of_schedule(before: &Schedule, step: &phase::schedule::Step) -> &'static str 
     }
 }
 
-/// What an object waits for.
+/// The code of the reason for which an object waits.
 pub(super) fn of_wait(why: &Reason) -> &'static str {
     match why {
         Reason::Runs(_) => "Running",

@@ -20,17 +20,17 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
-/// What the server would do with all resources of its namespace.
+/// The plan of the server for all resources of its namespace, with reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The pod that leads by the Lease, and works on what is in progress; none when the Lease names none.
     pub leader: Option<String>,
-    /// What would be begun at once.
+    /// Steps that would be begun at once.
     pub steps: Vec<ExplainedStep>,
     /// Objects with which nothing would be begun yet.
     pub waits: Vec<ExplainedWait>,
-    /// How many objects are at rest for good, by kind and phase.
+    /// Numbers of the objects at rest for good, by kind and phase.
     pub at_rest: Vec<AtRest>,
     /// When something is due next, if nothing changes.
     pub wake: Option<Timestamp>,
@@ -48,7 +48,7 @@ pub struct ExplainedStep {
     pub name: String,
     /// Its phase.
     pub state: String,
-    /// What is done with it, for programs: one word, which stays.
+    /// The code of the step, for programs: one word, which stays the same.
     pub reason: &'static str,
     /// The same for people.
     pub does: String,
@@ -66,7 +66,7 @@ pub struct ExplainedWait {
     pub name: String,
     /// Its phase.
     pub state: String,
-    /// What it waits for, for programs: one word, which stays.
+    /// The code of the reason for which it waits, for programs: one word, which stays the same.
     pub reason: &'static str,
     /// The same for people.
     pub waits_for: String,
@@ -82,15 +82,15 @@ pub struct AtRest {
     pub kind: &'static str,
     /// Their phase.
     pub phase: String,
-    /// How many there are.
+    /// Their number.
     pub count: usize,
 }
 
-/// What the server would do with all resources of its namespace if it looked at them now, and what the others wait for.
-/// Reads only: one list of each kind, one after the other, and the Lease.
+/// Explains the steps that the server would begin if it looked at all resources of its namespace now, and why the
+/// others wait. Reads only: one list of each kind, one after the other, and the Lease.
 ///
-/// What only a running server knows is taken for the likeliest: where one leads, it works on all that is in progress, and has
-/// validated the locations as they are; nothing has failed.
+/// Assumes the likeliest for facts that only a running server knows: where one leads, it works on all that is in
+/// progress, and has validated the locations as they are; nothing has failed.
 ///
 /// # Errors
 /// [`ClusterError`] of a list, or of the Lease.
@@ -115,7 +115,7 @@ pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) ->
     Ok(explained(&world, options, leader, (clock.0)()))
 }
 
-/// What the server would do with all objects of this world when this pod leads, and what the others wait for.
+/// Explains the steps for all objects of this world when this pod leads, and why the others wait.
 pub(super) fn explained(world: &World, options: &Options, leader: Option<String>, now: Timestamp) -> Explanation {
     let now = (now, Instant::now());
     let memory = if leader.is_some() { Memory::likely(world, now.1) } else { Memory::default() };
@@ -200,7 +200,7 @@ fn in_progress(world: &World) -> Vec<Key> {
     keys.into_values().collect()
 }
 
-/// All that the plan neither has a step for nor knows what it waits for.
+/// Counts the objects for which the plan has neither a step nor a reason to wait.
 fn at_rest(world: &World, plan: &Plan) -> Vec<AtRest> {
     let mut moving: BTreeSet<Subject> = plan.work.iter().map(|work| work.key.object()).collect();
     moving.extend(plan.waits.iter().map(|wait| wait.subject.clone()));

@@ -1,10 +1,10 @@
-//! What is worked on: which work excludes which, and how much of each kind is done at once.
+//! The keys of work: which work excludes which, and how many tasks of each kind run at once.
 
 use crate::world::{Kind, World};
 use lifeboat_client::NamespacedName;
 use lifeboat_reconcile::TaskKey;
 
-/// One kind of work on one object. Failures are counted for it.
+/// A kind of work on an object. Failures are counted for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Key {
     /// The place of a backup in the queue.
@@ -15,20 +15,20 @@ pub(super) enum Key {
     /// The end of a backup or restore that no task works on; it does not wait for what failed before.
     CancelBackup(NamespacedName),
     CancelRestore(NamespacedName),
-    /// Of what the backup of a name has left in a location, which is in the same namespace.
+    /// The removal of the files that the backup of a name has left in a location, which is in the same namespace.
     Sweep {
         backup: NamespacedName,
         location: NamespacedName,
     },
     /// The run of a restore, which needs one of the places for them.
     Restore(NamespacedName),
-    /// What else is done with a restore.
+    /// Other work on a restore.
     Upkeep(NamespacedName),
     CleanUp(NamespacedName),
     Validation(NamespacedName),
     Default(NamespacedName),
     Sync(NamespacedName),
-    /// Of the backup, for one of those that ask for it, which are in the same namespace.
+    /// The deletion of the backup, for a request that asks for it, which is in the same namespace.
     Deletion {
         backup: NamespacedName,
         request: NamespacedName,
@@ -37,17 +37,17 @@ pub(super) enum Key {
     Refusal(NamespacedName),
     Download(NamespacedName),
     Status(NamespacedName),
-    /// What a schedule says of itself, or a run of it.
+    /// An update of the status of a schedule, or a run of it.
     Schedule(NamespacedName),
-    /// Of a backup whose time is over.
+    /// The expiry of a backup, or a change of its expiration.
     Expiry(NamespacedName),
     Unreadable(Kind, NamespacedName),
 }
 
-/// What a task has for itself: at most one works on it.
+/// The thing that a task has for itself: at most one task works on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Subject {
-    /// All that is called so: the object, its files, its place in the queue.
+    /// The object of this name, its files, and its place in the queue.
     Backup(NamespacedName),
     Restore(NamespacedName),
     Location(NamespacedName),
@@ -109,7 +109,7 @@ impl Subject {
         }
     }
 
-    /// Whether there is such an object, be it one that cannot be read.
+    /// Returns true if the object exists, even one that cannot be read.
     pub(super) fn is_there(&self, world: &World) -> bool {
         let (kind, key) = self.object();
         world.is_there(kind, key)
@@ -125,11 +125,12 @@ impl Key {
         }
     }
 
-    /// How many of a kind run at once, for all locations together: each holds a connection to the API server or to a bucket.
+    /// Largest number of tasks of a kind, for all locations together: each holds a connection to the API server or to a
+    /// bucket.
     pub(super) const MOST_IN_ALL: usize = 64;
 
-    /// How many of its kind run at once for one location, or of what speaks to none. Of what has failed again and again it
-    /// is a quarter, which leaves places to the others. Backups and restores have bounds of their own as well.
+    /// The largest number of tasks of its kind for one location, or for none. Work that has failed again and again gets
+    /// a quarter of it, which leaves places to the rest. Backups and restores have bounds of their own as well.
     pub(super) fn most(&self, is_late: bool) -> usize {
         let most = self.most_for_one_location();
         if is_late { (most / 4).max(1) } else { most }

@@ -32,7 +32,7 @@ impl Look {
         Self { world, options, now }
     }
 
-    /// How many objects there are, those that cannot be read among them.
+    /// The number of objects, including those that cannot be read.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.world.all().count()

@@ -1,4 +1,4 @@
-//! What the server remembers between two looks at everything. Its successor needs nothing of it.
+//! The memory of the server between two looks at everything. Its successor needs none of it.
 
 use super::key::Key;
 use super::step::{Step, Work};
@@ -12,17 +12,18 @@ use lifeboat_reconcile::{Failure, TaskKey};
 use std::collections::HashMap;
 use tokio::time::Instant;
 
-/// Steps that failed, and what was begun last.
+/// Steps that failed, and the steps that were begun last.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) failures: HashMap<Key, Failure>,
     /// When a backup left the queue.
     pub(super) started: Option<Instant>,
-    /// Whether the location that the flag names was looked at, which is done once.
+    /// True once the location that the flag names was looked at, which is done only once.
     pub(super) default_is_marked: bool,
     /// The specs of locations as they were last validated by this server, and when that began.
     pub(super) validated: HashMap<NamespacedName, (BackupStorageLocationSpec, Instant)>,
-    /// What the status of schedules was last told of runs that wait, whether it could keep that or not.
+    /// The messages about waiting runs that were last written into the status of schedules, even where the definition
+    /// drops the field.
     pub(super) told: HashMap<NamespacedName, String>,
 }
 
@@ -39,7 +40,7 @@ impl Memory {
         }
     }
 
-    /// Everything was looked at: what is gone has no failures, and left no validation.
+    /// Forgets failures, validations and messages of objects that are gone.
     pub(super) fn looked(&mut self, world: &World) {
         self.default_is_marked = true;
         self.failures.retain(|key, _| is_there(key, world));
@@ -47,7 +48,7 @@ impl Memory {
         self.told.retain(|key, _| world.schedules.get(key).is_some());
     }
 
-    /// This begins.
+    /// Notes that a step begins.
     pub(super) fn begins(&mut self, work: &Work, now: Instant) {
         match &work.step {
             Step::Queue(_, Move::Start) => self.started = Some(now),
@@ -62,7 +63,8 @@ impl Memory {
         }
     }
 
-    /// This was finished, with these effects; a sync that failed within it counts as a failure of the sync.
+    /// Notes that a step has succeeded, with these effects. A sync that failed within it counts as a failure of the
+    /// sync.
     pub(super) fn succeeded(&mut self, key: &Key, effects: &[Effect], now: Instant) {
         self.failures.remove(key);
         for effect in effects {
@@ -72,7 +74,7 @@ impl Memory {
         }
     }
 
-    /// This was not finished, and is tried again later.
+    /// Notes that a step has failed, to be tried again later.
     pub(super) fn failed(&mut self, key: Key, why: &Unfinished, now: Instant) {
         if let Key::Validation(location) = &key {
             self.validated.remove(location);
@@ -92,7 +94,7 @@ impl Memory {
     }
 }
 
-/// Whether what a step is for is still there.
+/// Returns true if the object of a step still exists.
 fn is_there(key: &Key, world: &World) -> bool {
     match key {
         Key::Deletion { request, .. } => world.delete_requests.is_there(request),

@@ -1,4 +1,4 @@
-//! Does what was decided.
+//! Carries out the steps of a plan.
 
 use super::key::Key;
 use super::step::{Step, Work};
@@ -38,7 +38,8 @@ pub(super) async fn perform(context: &Context, work: Work, stop: CancellationTok
     }
 }
 
-/// Why nothing may be done for an object: the client writes into one namespace, in which another object may be called so.
+/// Returns the reason for which nothing may be done for an object of another namespace: the client writes into its own
+/// namespace, in which another object may have the same name.
 fn foreign(key: &Key, namespace: &str) -> Option<String> {
     let object = key.object();
     let (kind, key) = object.object();

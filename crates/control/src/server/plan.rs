@@ -1,4 +1,4 @@
-//! What is to be done, from one look at everything. Pure: what is decided is a value, and `perform` does it.
+//! Decides the next steps from one look at everything. Pure: the plan is a value, and `perform` carries it out.
 
 mod expiries;
 mod notes;
@@ -31,7 +31,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use waits::{NotYet, Waits};
 
-/// What one look at everything found.
+/// The result of one look at everything.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// To be begun now.
@@ -40,8 +40,8 @@ pub(super) struct Plan {
     pub(super) wake: Option<Timestamp>,
     /// The earliest time at which something that failed is tried again.
     pub(super) retry: Option<Instant>,
-    /// What every object waits for that has something to do, or will have, and with which nothing begins; only when the view
-    /// asks for it. The rest is at rest for good, or until its time is over.
+    /// The objects that have work to come but for which nothing begins, each with the reason; only when the view asks
+    /// for it. All others are at rest for good, or until their time is over.
     pub(super) waits: Vec<Wait>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct View<'a> {
     pub(super) memory: &'a Memory,
     /// The time of the world, and that of the timers.
     pub(super) now: (Timestamp, Instant),
-    /// Whether the plan is to say why the other objects wait.
+    /// True when the plan says why the other objects wait.
     pub(super) explain: bool,
 }
 
@@ -61,10 +61,10 @@ pub(super) struct View<'a> {
 /// other, each would cost a write to all behind it.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// How long other locations wait for the first sync of the default one.
+/// Time that other locations wait for the first sync of the default one.
 const FIRST_SYNC: Duration = Duration::from_secs(60);
 
-/// What is to be done, beside the work that runs already.
+/// Plans the steps to begin beside the work that runs already.
 pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -> Plan {
     let mut planner = Planner {
         view,
@@ -91,7 +91,7 @@ pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -
     planner.end()
 }
 
-/// Whether work that runs is still wanted: what the user has cancelled or deleted is not.
+/// Returns true if running work is still wanted: the user has not cancelled or deleted its object.
 pub(super) fn is_wanted(key: &Key, world: &World) -> bool {
     match key {
         Key::Backup(key) => match world.backups.get(key) {
@@ -113,13 +113,13 @@ pub(super) fn is_wanted(key: &Key, world: &World) -> bool {
 struct Planner<'a> {
     view: View<'a>,
     plan: Plan,
-    /// What is worked on by tasks, and will be by those of this plan.
+    /// Subjects that tasks work on already, or that the steps of this plan will work on.
     taken: HashSet<Subject>,
     running: HashMap<Subject, &'a Key>,
     places: Places<'a>,
     /// Work that has failed again and again and is due since then.
     late: Vec<(Instant, Work)>,
-    /// Why objects wait; none unless the plan explains.
+    /// The reasons for which objects wait; none unless the plan explains.
     waits: Option<Waits>,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Planner<'a> {
         !self.view.options.disabled.contains(&part)
     }
 
-    /// Whether this part of the server is there; that it is left out is what the object waits for.
+    /// Returns true if this part of the server is enabled; otherwise notes that the object waits for it.
     fn may(&mut self, part: Controller, of: impl FnOnce() -> Subject) -> bool {
         let has = self.has(part);
         if !has {
@@ -155,8 +155,8 @@ impl<'a> Planner<'a> {
         has
     }
 
-    /// Whether a step can begin: nothing works on the same thing, it is not too early after a failure, and not too many of
-    /// its kind run. The end of a task is followed by another look.
+    /// Returns true if a step can begin: nothing works on the same thing, it is not too early after a failure, and not
+    /// too many tasks of its kind run. The end of a task is followed by another look.
     fn may_begin(&mut self, key: &Key) -> bool {
         let Some(why) = self.not_yet(key) else { return true };
         if let NotYet::Early(until) = why {
@@ -238,7 +238,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What cannot be read is refused, and said to be; what has begun has failed when no task works on it any more.
+    /// Refuses objects that cannot be read, or fails those that have begun and that no task works on any more.
     fn unreadable(&mut self) {
         let world = self.view.world;
         for (kind, object) in world.unreadable() {
@@ -327,7 +327,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What a sync of a location needs to know. `names` are those that were collected already, by namespace.
+    /// Gathers the facts that a sync of a location needs. `names` are those that were collected already, by namespace.
     fn known_of(&self, location: &'a BackupStorageLocation, names: &mut HashMap<&'a str, Names>) -> Known {
         let world = self.view.world;
         let names = names.entry(&location.metadata.namespace).or_insert_with(|| {

@@ -1,4 +1,5 @@
-//! What the log says of the queue of backups: what a backup waits for when it comes into it, and how long it has waited.
+//! Log lines about the queue of backups: what a backup waits for when it enters, and how long it has waited when it
+//! leaves.
 
 use super::step::{Step, Work};
 use crate::phase::queue::{Move, conflicts};

@@ -1,4 +1,4 @@
-//! What can be done with an object.
+//! The steps that can be done with an object.
 
 use super::key::Key;
 use crate::phase::{self, request};
@@ -15,10 +15,10 @@ pub(super) struct Work {
     pub(super) step: Step,
 }
 
-/// What is done with an object, and what of the world is needed for it.
+/// A step for an object, with the facts about the rest of the world that it needs.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// One that cannot be read, and where its files lie.
+    /// For an object that cannot be read; the location is that of its files.
     Unreadable(Kind, Box<Unreadable>, phase::unreadable::Step, Option<BackupStorageLocation>),
     Mark {
         location: BackupStorageLocation,
@@ -35,6 +35,6 @@ pub(super) enum Step {
     Download(DownloadRequest, work::download::Target, request::Step),
     Status(ServerStatusRequest, request::Step),
     Schedule(Box<Schedule>, phase::schedule::Step),
-    /// One whose time is over, or that something keeps; and its location, when there is one.
+    /// For a backup whose time is over, or that something keeps, with its location, when there is one.
     Expire(Box<Backup>, Option<Box<BackupStorageLocation>>, phase::expiry::Step),
 }

@@ -1,4 +1,4 @@
-//! Why nothing begins with an object.
+//! The reasons for which nothing begins with an object.
 
 use super::key::{Key, Subject};
 use crate::options::Controller;
@@ -16,7 +16,7 @@ pub(super) struct Wait {
     pub(super) why: Reason,
 }
 
-/// What an object waits for.
+/// The reason for which an object waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     /// Work on it runs.
@@ -27,7 +27,7 @@ pub(super) enum Reason {
     Failed { times: u32, until: Instant },
     /// It was looked at, and there is nothing to do with it before this moment.
     Paused(Instant),
-    /// Of its kind of work (and of its location) so many are worked on, which are all that may.
+    /// As many tasks of its kind (and of its location) run as may run at once.
     NoPlace { run: usize, most: usize },
     /// It is due at this time.
     Due(Timestamp),

@@ -16,10 +16,10 @@ use tokio::time::Instant;
 /// The most names that are told one by one.
 const MOST_NAMES: usize = 3;
 
-/// What a sync does with the Backups of a location.
+/// The effect of a sync on the Backups of a location.
 const SYNC: &str = "its Backups are brought in line with its bucket";
 
-/// What a step does with its object.
+/// Describes the effect of a step on its object.
 pub(super) fn does(step: &Step) -> String {
     match step {
         Step::Unreadable(_, object, unreadable::Step::Refuse, _) => {
@@ -126,7 +126,7 @@ fn again(attempt: u32) -> String {
     format!("runs again, for attempt {attempt}: its server was cut off")
 }
 
-/// What an object waits for. `now` is one moment by both clocks.
+/// Describes the reason for which an object waits. `now` is one moment by both clocks.
 pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
     match why {
         Reason::Runs(key) => format!("the end of the work on it: {}", work_of(key)),

@@ -33,7 +33,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How long the snapshots of a backup whose object is gone may take to go.
+/// Time limit for the removal of the snapshots of a backup whose object is gone.
 const REMOVING: Duration = Duration::from_secs(300);
 
 /// Moves a backup within the queue, or out of it.
@@ -104,7 +104,7 @@ pub(crate) async fn run_again(
     Box::pin(begin(context, Request { backup, settings }, attempt, location, stop)).await
 }
 
-/// The snapshot locations of a backup, or what is wrong with them. What can pass is tried again.
+/// The snapshot locations of a backup, or the errors in them. Errors that may pass are retried.
 async fn snapshot_locations(
     context: &Context,
     backup: &Backup,
@@ -119,8 +119,8 @@ async fn snapshot_locations(
     }
 }
 
-/// What is wrong with the snapshot locations that a backup names itself. Of those that it takes because they are there, one that
-/// cannot be used is an error of the volumes that need it.
+/// Errors of the snapshot locations that a backup names itself. A location that it takes by default is not checked
+/// here: if it cannot be used, that is an error of the volumes that need it.
 async fn unusable(context: &Context, backup: &Backup) -> Vec<String> {
     let named = SnapshotLocations::Named(&backup.spec.volume_snapshot_locations);
     let locations = match context.snapshot_locations(named).await {
@@ -265,14 +265,14 @@ fn paid(is_paid: bool) -> Result<(), Unfinished> {
     if is_paid { Ok(()) } else { Err(owed()) }
 }
 
-/// Whether a backup has written no notes: those are of hooks and of native snapshots.
+/// Returns true if a backup has written no notes: those are of hooks and of native snapshots.
 fn noted_nothing(backup: &Backup) -> bool {
     let status = &backup.status;
     status.hook_status.as_ref().is_none_or(|hooks| hooks.hooks_attempted == 0) && status.volume_snapshots_attempted == 0
 }
 
-/// Gives what came of ending a backup. Where that failed because its Backup was deleted meanwhile, removes its files: a
-/// record only when this run has put it.
+/// Passes on the result of ending a backup. Where that failed because its Backup was deleted meanwhile, removes its
+/// files: a record only when this run has put it.
 async fn unless_gone(
     context: &Context,
     backup: &Backup,
@@ -365,7 +365,8 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
     ended
 }
 
-/// What the engine is given, with the snapshotters of these locations; otherwise why plugins cannot be used.
+/// The environment of the engine, with the snapshotters of these locations; otherwise the reason for which plugins
+/// cannot be used.
 pub(super) async fn engine_env(
     context: &Context,
     backup: &Backup,

@@ -1,4 +1,4 @@
-//! Which bucket the directory of a location is.
+//! The identity of the bucket in the directory of a location.
 
 use lifeboat_api::{BackupStorageLocation, well_known};
 use lifeboat_bucket::{BlobStore, BucketError, BucketNotes, ListOptions, MARKER, put_marker, read_marker};
@@ -12,7 +12,7 @@ fn known(location: &BackupStorageLocation) -> Option<&str> {
 /// Refuses a directory that is not the bucket that it was before.
 ///
 /// # Errors
-/// Why, for people.
+/// A message for people that says why it is refused.
 pub(super) async fn check(location: &BackupStorageLocation, bucket: &dyn BlobStore) -> Result<(), String> {
     if known(location).is_none() {
         return Ok(());
@@ -30,11 +30,11 @@ pub(super) async fn check(location: &BackupStorageLocation, bucket: &dyn BlobSto
     }
 }
 
-/// Whether a directory, of which nothing says which bucket it was before, is empty: it may be the folder below a file system that is not
-/// mounted.
+/// Returns true if a directory is empty and no annotation says which bucket it was before: it may be the folder below a
+/// file system that is not mounted.
 ///
 /// # Errors
-/// Why it cannot be listed.
+/// The reason for which it cannot be listed.
 pub(super) async fn may_be_unmounted(location: &BackupStorageLocation, bucket: &dyn BlobStore) -> Result<bool, String> {
     Ok(known(location).is_none() && is_empty(bucket).await.map_err(|e| e.to_string())?)
 }
@@ -54,7 +54,7 @@ async fn is_empty(bucket: &dyn BlobStore) -> Result<bool, BucketError> {
     }
 }
 
-/// Why an empty directory is not used in which these backups should be, for people.
+/// A message for people that an empty directory is not used, because these backups should be in it.
 pub(super) fn empty_though(bucket: &str, backups: &[String]) -> String {
     format!(
         "{bucket}: it is empty, and the files of {} should be there; is its file system mounted? When they are gone for good, delete these \
@@ -63,12 +63,12 @@ pub(super) fn empty_though(bucket: &str, backups: &[String]) -> String {
     )
 }
 
-/// What was found of the marker of a directory.
+/// The result of the search for the marker of a directory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Marking {
     /// Which bucket it is, when that is to be noted on its location.
     pub(super) id: Option<String>,
-    /// Why that is not known, for people.
+    /// A message for people that says why the bucket is not known.
     pub(super) remark: Option<String>,
 }
 
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_empty_directory_may_be_one_that_is_not_mounted_where_nothing_says_otherwise() {
+    async fn an_empty_directory_with_no_bucket_id_may_be_an_unmounted_one() {
         let (disk, empty) = (Memory::default(), Memory::default());
         disk.put("backups/b/velero-backup.json", b"{}".to_vec().into(), PutOptions::default()).await.unwrap();
         let mut location = BackupStorageLocation::default();

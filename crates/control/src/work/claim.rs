@@ -7,10 +7,10 @@ use lifeboat_store::Store;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// Between two signs of life.
+/// Interval between two refreshes of a claim.
 const REFRESH: Duration = Duration::from_secs(60);
-/// How long one may take. Less than the time from the end of a leadership to the next one's beginning, so that none comes
-/// after the claim of the next leader.
+/// Time limit for a refresh. It is shorter than the time from the end of a leadership to the beginning of the next one,
+/// so that no refresh comes after the claim of the next leader.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Runs the writing of this backup to its end, and refreshes its claim meanwhile.

@@ -31,10 +31,10 @@ use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long restores of the backup may take to go.
+/// Time limit for restores of the backup to go.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What of the world a deletion needs.
+/// The facts from the cluster that a deletion needs.
 #[derive(Debug)]
 pub(crate) struct Target {
     /// The backup that is meant, and its location; `None` where there is no such backup.
@@ -45,7 +45,7 @@ pub(crate) struct Target {
     readers: Vec<NamespacedName>,
     /// Other requests for the same backup.
     others: Vec<Identity>,
-    /// Those of them that were for this very backup and have failed.
+    /// The other requests that were for this very backup and have failed.
     failed: Vec<Identity>,
     /// When this was seen.
     now: Timestamp,
@@ -93,12 +93,12 @@ impl Target {
         self.readers.first().filter(|_| waits_for_restores(request))
     }
 
-    /// Why the deletion cannot begin; `None` when it can.
+    /// Returns the reason for which the deletion cannot begin; `None` when it can.
     pub(crate) fn refusal(&self, request: &DeleteBackupRequest) -> Option<String> {
         self.check(request).err()
     }
 
-    /// Why the deletion cannot begin; otherwise what is deleted, and where it lies.
+    /// Returns the backup to delete and its location; otherwise the reason for which the deletion cannot begin.
     fn check(&self, request: &DeleteBackupRequest) -> Result<(&Backup, &BackupStorageLocation), String> {
         if request.spec.backup_name.is_empty() {
             return Err("spec.backupName is required".to_owned());
@@ -178,8 +178,8 @@ pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Optio
     world.backups.get(name).map(Cow::Borrowed).or_else(unreadable)
 }
 
-/// Deletes what the request names. What was begun by a server that died is gone on with: each step finds done what is
-/// done. The record goes first, so that a backup is never half there.
+/// Deletes the backup that the request names. A deletion that a server left unfinished is resumed: each step skips what
+/// is done already. The record goes first, so that a backup is never half there.
 pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, target: Target) -> Finished {
     let (backup, location) = match target.check(&request) {
         Ok(found) => found,
@@ -255,7 +255,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     Ok(effects)
 }
 
-/// What came of the beginning of a deletion; each with the request as it is now.
+/// The result of beginning a deletion; each with the request as it is now.
 enum Beginning {
     /// It is noted on the request and on the backup.
     Noted {

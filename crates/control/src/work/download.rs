@@ -11,10 +11,10 @@ use lifeboat_archive::layout::{BackupFile, RestoreFile};
 use lifeboat_client::{Identity, NamespacedName};
 use std::time::Duration;
 
-/// How long a URL is good for, and a request is kept.
+/// Time for which a URL is valid, and a request is kept.
 const VALID: Duration = Duration::from_secs(600);
 
-/// What a request asks for.
+/// The file that a request asks for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Target {
     /// This key, in this location.

@@ -56,8 +56,8 @@ pub(crate) async fn delete(context: &Context, backup: &Backup, location: Option<
     Ok(effects)
 }
 
-/// Why a backup is not deleted although its time is over by the clock of this server: by that of the API server it is not. One of both
-/// is wrong, and a backup that is gone does not come back.
+/// The reason for which a backup is not deleted although its time is over by the clock of this server: it is not over
+/// by that of the API server. Either clock may be wrong, and a deleted backup does not come back.
 fn too_early(backup: &Backup, api_server: Option<Time>) -> Option<String> {
     let (end, now) = (backup.status.expiration?, api_server?);
     (now.timestamp().duration_until(end.timestamp()) > CLOCK_SKEW).then(|| {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backup_stays_until_its_time_is_over_by_the_clock_of_the_api_server_too() {
+    fn a_backup_stays_until_the_api_servers_clock_says_its_time_is_over_too() {
         let at = |text: &str| Some(Time::new(text.parse().unwrap()));
         let mut backup = Backup::default();
         backup.status.expiration = at("2026-11-25T03:00:00Z");

@@ -17,7 +17,7 @@ use lifeboat_store::{Store, StoreError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What is changed of a backup that stays.
+/// The changes to a backup that stays.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     /// Its expiration is moved to this time.

@@ -9,7 +9,7 @@ use lifeboat_client::{Object, is_refused};
 
 /// Work on one volume by a node agent.
 trait DataPath: Object {
-    /// What messages call it.
+    /// The first words of messages about it.
     const WORD: &'static str;
 
     fn phase(&self) -> Option<DataPathPhase>;
@@ -81,7 +81,7 @@ async fn stop<T: DataPath>(context: &Context, selector: &str) -> Result<(), Unfi
     Ok(())
 }
 
-/// Why one that has not ended is stopped; `None` for one that has.
+/// The reason for which work that has not ended is stopped; `None` for work that has ended.
 fn reason<T: DataPath>(one: &T) -> Option<String> {
     use DataPathPhase as P;
     let word = match one.phase() {

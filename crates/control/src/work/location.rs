@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_empty_directory_in_which_backups_should_be_is_unavailable_and_not_marked() {
+    async fn an_empty_directory_missing_its_backups_is_unavailable_and_unmarked() {
         let (_sandbox, cluster) = sandbox().await;
         let context = context(cluster, Arc::new(Directories));
         let (disk, empty) = (Memory::default(), Memory::default());

@@ -9,8 +9,8 @@ use super::{Context, Unfinished};
 use crate::phase::pending::{ANNOTATION_UNREACHABLE, Patience, patience};
 use lifeboat_api::{Duration, ObjectMeta, Time};
 
-/// What a pending object needs cannot be reached now, for this reason. Gives why it is to end, when it has waited for that for too
-/// long; `begun` and `timeout` are those of [`patience`].
+/// Decides about a pending object when the bucket or the plugins that it needs cannot be reached, for this reason.
+/// Returns the reason to end it when that has lasted for too long; `begun` and `timeout` are those of [`patience`].
 ///
 /// # Errors
 /// The reason: it is tried again later.
@@ -37,7 +37,7 @@ async fn given_up<T: Phased>(
     }
 }
 
-/// What a pending object needs was reached.
+/// Notes that everything that a pending object needs was reached.
 fn note_reached(meta: &mut ObjectMeta) {
     meta.annotations.remove(ANNOTATION_UNREACHABLE);
 }

@@ -6,8 +6,8 @@ use lifeboat_bucket::BlobStore;
 use lifeboat_store::Store;
 use std::sync::Arc;
 
-/// What is to be said of the store of a location that can be used. Nothing is written where the location is only read; what cannot be
-/// written otherwise is said by whoever needs to.
+/// Probes the store of a location, and returns a warning about it, if any. Nothing is written where the location is
+/// read-only. A probe that cannot write returns no warning, because the operations that must write report that.
 pub(super) async fn probe(
     context: &Context,
     location: &BackupStorageLocation,

@@ -1,4 +1,4 @@
-//! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
+//! Runs a restore, and removes its files from the bucket (api-and-controllers.md 3.10 and 3.12).
 
 use super::running::{
     Attempt, fence, leave_to_next_server, not_taken, recorded, shortened, store_refusal, until_written, watched,
@@ -27,15 +27,15 @@ use tokio_util::sync::CancellationToken;
 /// The backup that a restore names, and where that lies.
 pub(crate) type Place = (Backup, BackupStorageLocation);
 
-/// What a step of a restore needs.
+/// The facts from the cluster that a step of a restore needs.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// What the restore is made from, or what is wrong with that; no errors in a step that does not run it.
+    /// The source of the restore, or the errors in it; no errors in a step that does not run it.
     pub(crate) origin: Result<Origin, Vec<String>>,
     pub(crate) place: Option<Place>,
 }
 
-/// What a restore is made from.
+/// The backup that a restore is made from, and its location.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     backup: Backup,
@@ -116,7 +116,8 @@ fn without_finalizer(restore: &Restore) -> Restore {
     after
 }
 
-/// Removes the files of a restore, then lets it go. Those of one whose backup or location is gone stay, which is said.
+/// Removes the files of a restore, then lets it go. The files stay when its backup or location is gone, which is
+/// logged.
 pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option<Place>) -> Finished {
     let name = &restore.metadata.name;
     match origin {
@@ -209,7 +210,7 @@ pub(crate) async fn run(
     Box::pin(begin(context, request, Attempt::of(1, started), origin, stop)).await
 }
 
-/// Runs a restore again that was valid, after a server was cut off in it. What is missing now fails it.
+/// Runs a restore again after a server was cut off in it. It was valid then, and fails if something is missing now.
 pub(crate) async fn run_again(
     context: &Context,
     restore: Restore,
@@ -299,17 +300,19 @@ async fn begin(
     Ok(effects)
 }
 
-/// Whether a restore that broke off in this attempt, for a reason that can pass or not, goes on in another one.
+/// Returns true if a restore that broke off in this attempt goes on in another one. `can_pass`: the reason may pass by
+/// itself.
 fn goes_on(can_pass: bool, attempt: u32) -> bool {
     can_pass && has_more(attempt)
 }
 
-/// That a restore has no further attempt, though what stopped it can pass. The user cannot run the same Restore again.
+/// Adds to the reason of a failure that may pass that the restore has no further attempt. The user cannot run the same
+/// Restore again.
 fn given_up(why: &str) -> String {
     format!("{why}; make another Restore of this backup: what is there is left alone")
 }
 
-/// Whether there is another attempt after this one.
+/// Returns true if there is another attempt after this one.
 fn has_more(attempt: u32) -> bool {
     attempt < MOST_ATTEMPTS
 }
@@ -325,13 +328,14 @@ fn leave_for_next_attempt(context: &Context, restore: &Restore, why: &str) -> Un
 /// Longest pause between two attempts at a restore that broke off.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long after one attempt at a restore that broke off the next one begins: a third of what an attempt waits for the
-/// bucket, so that the attempts are not used up by one outage. That is a minute unless requests may take less than usual.
+/// The pause between an attempt at a restore that broke off and the next one: a third of the time that an attempt waits
+/// for the bucket, so that the attempts are not used up by one outage. That is a minute unless the time limit of
+/// requests is shorter than usual.
 fn pause(patience: Duration) -> Duration {
     (patience / 3).min(LONGEST_PAUSE)
 }
 
-/// What the engine is given; otherwise why plugins cannot be used.
+/// The environment of the engine; otherwise the reason for which plugins cannot be used.
 pub(super) async fn engine_env(
     context: &Context,
     restore: &Restore,
@@ -383,7 +387,7 @@ fn take_status(restore: &mut Restore, outcome: &Outcome) {
     restore.status.start_timestamp = begun;
 }
 
-/// Another status; fields that we do not know are whoever's wrote them into the object.
+/// Replaces the status, except for unknown fields, which belong to the client that wrote them.
 fn replace_status(restore: &mut Restore, status: &RestoreStatus) {
     let other = std::mem::take(&mut restore.status.other);
     restore.status = RestoreStatus { other, ..status.clone() };
@@ -415,7 +419,7 @@ pub(crate) async fn note_failure(context: &Context, restore: &Restore, reason: S
     Ok(noted)
 }
 
-/// Stores what is known of a restore that broke off, then notes its failure.
+/// Stores log and record of a restore that broke off, then notes its failure.
 async fn record_and_note_failure(
     context: &Context,
     restore: &Restore,
@@ -503,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_from_a_schedule_takes_no_backup_of_another_cluster_unless_that_is_asked_for() {
+    fn a_restore_from_a_schedule_takes_another_clusters_backup_only_if_asked() {
         let mut world = world(&[("own", "daily", BackupPhase::Completed, Some("2026-01-01T00:00:00Z"))]);
         let mut other = world.backups.iter().next().unwrap().clone();
         other.metadata.name = "newer".to_owned();
@@ -534,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_from_a_schedule_takes_the_backup_that_began_last_of_those_that_are_complete() {
+    fn a_restore_from_a_schedule_takes_its_newest_completed_backup() {
         use BackupPhase::{Completed, Failed, PartiallyFailed};
         let (one, two, three) =
             (Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"), Some("2026-01-03T00:00:00Z"));

@@ -1,5 +1,5 @@
-//! What backups and restores have in common while the engine runs: they are watched, and changed only while they are
-//! still what they were.
+//! The common part of running backups and restores: they are watched while the engine runs, and changed only while they
+//! are still in the phase and the attempt that the server knows.
 
 use super::{Context, Unfinished};
 use crate::phase::{attempt, note_attempt};
@@ -43,12 +43,12 @@ pub(super) fn shortened(mut message: String) -> String {
     message
 }
 
-/// Why an operation cannot begin when the API server refuses to note that it does.
+/// The reason for which an operation cannot begin: the API server refuses to note that it does.
 pub(super) fn not_taken(error: &ClusterError) -> String {
     format!("the API server refuses what is to be noted on it, so it cannot begin: {error}")
 }
 
-/// Why a backup or restore that was pending is not whole.
+/// The reason for which a backup or restore that was pending is incomplete.
 pub(super) fn unfinalized(why: &str) -> String {
     format!("{why}: it is not finalized, and its files stay as they were")
 }
@@ -56,13 +56,14 @@ pub(super) fn unfinalized(why: &str) -> String {
 /// Between reports of progress.
 const REPORT: Duration = Duration::from_secs(1);
 
-/// How long the end of an operation that failed waits for a bucket that hangs.
+/// Time that the end of a failed operation waits for a bucket that hangs.
 pub(super) const RECORDING: Duration = Duration::from_secs(60);
-/// How long the end of an operation that was cancelled before, or is meanwhile, waits for a bucket that hangs.
+/// Time that the end of an operation that was cancelled before, or is meanwhile, waits for a bucket that hangs.
 pub(crate) const RECORDING_CANCELLED: Duration = Duration::from_secs(4);
 
-/// Waits until log and record of a failed operation are stored, and gives what came of that; otherwise why it was given up:
-/// soon when the operation was cancelled before, or is meanwhile. The caller says that what is not stored then is lost.
+/// Waits until log and record of a failed operation are stored, and returns the result; otherwise the reason for which
+/// the wait was given up: soon when the operation was cancelled before, or is meanwhile. The caller reports that the
+/// rest is lost.
 pub(super) async fn recorded<O>(
     cancelled: bool,
     stop: &CancellationToken,
@@ -81,7 +82,7 @@ pub(super) async fn recorded<O>(
     }
 }
 
-/// Why the wait for a bucket was given up.
+/// The reason for which the wait for a bucket was given up.
 pub(super) fn silent_for(time: Duration) -> String {
     format!("the bucket did not answer within {} s", time.as_secs())
 }
@@ -90,10 +91,10 @@ pub(super) fn silent_for(time: Duration) -> String {
 pub(super) trait Phased: Meta {
     fn is_in_phase_of(&self, other: &Self) -> bool;
 
-    /// So many objects are done, of so many.
+    /// Sets the number of objects that are done, and of all objects.
     fn set_progress(&mut self, done: i64, total: i64);
 
-    /// So many attempts were begun.
+    /// Sets the number of attempts.
     fn set_attempt(&mut self, attempt: u32);
 }
 
@@ -143,13 +144,13 @@ impl<T: Phased> Attempt<T> {
     }
 }
 
-/// What an operation asks before each act that cannot be taken back: whether this server leads still.
+/// The check that an operation makes before each irreversible act: this server is still the leader.
 pub(super) fn fence(context: &Context) -> Fence {
     let leadership = context.leadership.clone();
     Arc::new(move || leadership.check().map_err(|lost| lost.to_string()))
 }
 
-/// What has become of an object that is worked on.
+/// The present state of an object that is worked on.
 pub(super) enum Now<T> {
     /// The object is in the phase and the attempt that we know.
     Ours(T),
@@ -160,7 +161,7 @@ pub(super) enum Now<T> {
 }
 
 impl<T: Phased> Now<T> {
-    /// What has become of the object that we know, when this is found under its name.
+    /// Compares the object that we know with the one that is found under its name.
     fn of(known: &T, found: Option<T>) -> Self {
         match found {
             Some(found) if found.meta().uid == known.meta().uid => {
@@ -203,8 +204,8 @@ pub(super) async fn until_written<T: Phased>(
     }
 }
 
-/// Notes on an object that it is refused, by `refuse`, and why; `after` is what was to be noted when it begins. Where the API server does not
-/// take that, only the reasons are noted.
+/// Notes on an object that it is refused, by `refuse`, and why; `after` is the object as it would begin. Where the API
+/// server refuses that, only the reasons are noted.
 pub(super) async fn store_refusal<T: Phased>(
     context: &Context,
     before: &T,
@@ -236,7 +237,7 @@ pub(super) async fn leave_to_next_server<T: Phased>(context: &Context, current: 
 }
 
 /// Runs an engine to its end and reports its progress meanwhile. Cancels it when the object is no longer ours to work
-/// on, and when we lead no more: what it writes into the cluster cannot ask before each object.
+/// on, and when this server leads no more: the engine's writes into the cluster are not checked one by one.
 pub(super) async fn watched<T: Phased, O>(
     context: &Context,
     current: &mut T,

@@ -1,6 +1,7 @@
-//! Removes what a backup left that was never committed and whose Backup is gone (design: claim and commit).
+//! Removes the files of a backup that was never committed and whose Backup is gone (design: claim and commit).
 //!
-//! No other work removes it: it has no record, so sync never takes it over, and no Backup, so no deletion reaches it.
+//! No other work removes them: without a record, no sync takes the backup over, and without a Backup, no deletion
+//! reaches it.
 
 use super::backup::engine_env;
 use super::{Context, Finished, SnapshotLocations, Unfinished};
@@ -15,13 +16,13 @@ use lifeboat_object::first_names;
 use lifeboat_store::{Store, StoreError};
 use tokio::time::Instant;
 
-/// So long ago must the last sign of life be. In this cluster no server works on a Backup that is gone; but a copy of
-/// the whole cluster has its UID, and Backups that are not known here.
+/// Time since the last sign of life after which files are removed. In this cluster no server works on a Backup that is
+/// gone; but a copy of the whole cluster has its UID, and Backups that are not known here.
 const AGE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Whether a folder without a record holds what a server of this namespace left. What another cluster, another
-/// namespace or a command without a server has claimed is left alone; so is what has no claim. Nothing goes from a
-/// location that is only read.
+/// Returns true if a folder without a record holds files that a server of this namespace left. Files that another
+/// cluster, another namespace or a command without a server has claimed are left alone; so are files without a claim.
+/// Nothing is removed from a read-only location.
 pub(crate) async fn is_left(context: &Context, store: &Store, location: &BackupStorageLocation, name: &str) -> bool {
     if location.is_read_only() {
         return false;
@@ -123,7 +124,7 @@ async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
     Ok(true)
 }
 
-/// What is known of a Backup that is gone.
+/// A Backup with the name and the UID of one that is gone.
 fn gone(location: &BackupStorageLocation, name: &str, uid: String) -> Backup {
     let mut backup = Backup::default();
     backup.metadata.namespace.clone_from(&location.metadata.namespace);
@@ -131,7 +132,7 @@ fn gone(location: &BackupStorageLocation, name: &str, uid: String) -> Backup {
     backup
 }
 
-/// Whether a backup is visible. A record that cannot be read is an error: it says nothing.
+/// Returns true if a backup is visible. A record that cannot be read is an error, because it may be there or not.
 async fn has_record(store: &Store, name: &str) -> Result<bool, StoreError> {
     match store.backup(name).await {
         Ok(_) => Ok(true),
@@ -152,7 +153,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn a_clock_that_is_ahead_removes_nothing_that_is_promised_and_commands_leave_nothing_for_ever() {
+    async fn a_fast_clock_removes_nothing_promised_and_commands_leave_no_files() {
         let at = |year: u32| format!("{year}-01-01T00:00:00Z").parse::<Timestamp>().unwrap();
         let (_sandbox, cluster) = sandbox().await;
         let own = cluster.uid().await.unwrap();

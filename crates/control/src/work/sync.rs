@@ -37,7 +37,7 @@ pub(crate) fn names<'a>(
     Arc::new(world.backups.beside(location).map(|backup| backup.metadata.name.clone()).chain(busy).collect())
 }
 
-/// What of the world a sync needs.
+/// The facts from the cluster that a sync needs.
 #[derive(Debug)]
 pub(crate) struct Known {
     names: Names,
@@ -65,14 +65,14 @@ impl Known {
         }
     }
 
-    /// Whether two syncs share the names that they know.
+    /// Returns true if two syncs share the names that they know.
     #[cfg(test)]
     pub(crate) fn shares_names_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.names, &other.names)
     }
 }
 
-/// Whether the files of a backup should be in the location of this label.
+/// Returns true if the files of a backup should be in the location of this label.
 pub(super) fn is_stored_in(backup: &Backup, label: &str) -> bool {
     let ended = match backup.status.phase {
         Some(phase) if phase.has_contents() => true,
@@ -173,13 +173,13 @@ struct Finder<'a> {
 /// The names of backups that are not taken over.
 #[derive(Default)]
 struct NotTaken {
-    /// Those that wait for operations of whoever has made them.
+    /// Backups that wait for operations of the cluster that has made them.
     waiting: Vec<String>,
-    /// Those whose record is damaged.
+    /// Backups whose record is damaged.
     damaged: Vec<String>,
 }
 
-/// So many backups whose names are known are looked at by one sync; the next one goes on.
+/// Number of backups with known names that one sync looks at; the next sync continues.
 const LOOKED_AT: usize = 50;
 
 impl Finder<'_> {
@@ -232,8 +232,8 @@ impl Finder<'_> {
         note(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Finds out which backups in the bucket are others than the Backups of their names, which lie in another location. What is not known
-    /// yet is looked at, a part of it in each sync.
+    /// Finds backups in the bucket that are not those of the Backups with their names, which lie in another location.
+    /// Looks at a part of the unknown ones in each sync.
     async fn look_at(&self, names: &BTreeSet<String>) {
         let Self { context, store, location, .. } = *self;
         let label = label_value(&location.metadata.name);

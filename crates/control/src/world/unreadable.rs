@@ -12,7 +12,7 @@ use serde_json::Value;
 pub(crate) struct Unreadable {
     pub(crate) meta: ObjectMeta,
     all: Value,
-    /// Why it cannot be read.
+    /// The error of the parser.
     pub(crate) why: String,
 }
 
@@ -38,7 +38,7 @@ impl Unreadable {
         self.all["status"]["phase"].as_str().unwrap_or_default()
     }
 
-    /// What its status says.
+    /// The message in its status.
     pub(crate) fn message(&self) -> &str {
         self.all["status"]["message"].as_str().unwrap_or_default()
     }
@@ -48,7 +48,7 @@ impl Unreadable {
         self.all["spec"][field].as_str().unwrap_or_default()
     }
 
-    /// Whether its spec has a field.
+    /// Returns true if its spec has a field.
     pub(crate) fn has(&self, field: &str) -> bool {
         !self.all["spec"][field].is_null()
     }
@@ -57,12 +57,12 @@ impl Unreadable {
         self.all["spec"]["cancel"] == true
     }
 
-    /// Whether the work on it has begun, so that it may have files.
+    /// Returns true if the work on it has begun, so that it may have files.
     pub(crate) fn has_begun(&self) -> bool {
         self.all["status"]["startTimestamp"].is_string()
     }
 
-    /// Of a Backup, what a deletion needs.
+    /// The fields of a Backup that its deletion needs.
     pub(crate) fn backup(&self) -> Backup {
         let status = &self.all["status"];
         let mut backup = Backup { metadata: self.meta.clone(), ..Backup::default() };
@@ -83,7 +83,7 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
     T::deserialize(value).ok()
 }
 
-/// What every object has, whether the rest of it can be read or not.
+/// Reads the metadata, which every object has, whether the rest of it can be read or not.
 pub(super) fn meta(body: &Bytes) -> Option<ObjectMeta> {
     #[derive(serde::Deserialize)]
     struct Any {

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// What informers of all types held, with lists and then watches, or with watches that begin with what is there.
+/// The counts of objects that informers of all types held, after lists and then watches, or after watches that begin
+/// with the present objects.
 fn held(browsing: &Browsing, by_watches_alone: bool) -> Value {
     let mut program = Command::new(informers().expect("the program"));
     program.env("KUBECONFIG", browsing.kubeconfig());

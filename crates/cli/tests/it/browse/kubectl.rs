@@ -1,6 +1,6 @@
 //! kubectl prints of a backup what it printed of the cluster just before.
 //!
-//! What may differ, and why:
+//! Accepted differences, and the reasons for them:
 //! - ages: time goes on;
 //! - events below an object that is described: controllers tell of things at any time;
 //! - flow schemas: where a table of them is asked for, a cluster puts those of a page into the order of their precedence;
@@ -17,8 +17,8 @@ use crate::support::{Bed, eventually};
 use lifeboat_testbed::Kubectl;
 use std::collections::BTreeSet;
 
-/// What kubectl is asked for. `ALL` stands for all types but events and leases, `NAMESPACED` for those of them with namespaces,
-/// `CLUSTER` for those without, and `~` for a blank.
+/// The commands that are compared. `ALL` stands for all types but events and leases, `NAMESPACED` for those of them
+/// with namespaces, `CLUSTER` for those without, and `~` for a blank.
 const QUESTIONS: [(Form, &str); 27] = [
     (Form::Tables, "get ALL --all-namespaces"),
     (Form::Tables, "get ALL --all-namespaces --output=wide"),
@@ -66,7 +66,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Those whose objects can be made.
+    /// The types whose objects can be made.
     fn of(kubectl: &Kubectl) -> Self {
         let types = |namespaced: &str| {
             let flag = format!("--namespaced={namespaced}");
@@ -118,10 +118,10 @@ fn all_differences(one: &[Vec<String>], other: &[Vec<String>]) -> Vec<String> {
     QUESTIONS.iter().enumerate().flat_map(of).collect()
 }
 
-/// How often the cluster is backed up until nothing changes meanwhile.
+/// Number of attempts to back the cluster up while nothing changes.
 const ATTEMPTS: usize = 5;
 
-/// What was seen of a cluster, and its backup of that moment.
+/// The answers of a cluster at one moment, and its backup of that moment.
 struct Seen {
     backup: String,
     state: Vec<String>,
@@ -146,7 +146,7 @@ fn backed_up(bed: &Bed, asked: &Asked) -> Seen {
     panic!("the cluster does not come to rest: {changed:#?}");
 }
 
-/// What `api-resources` tells of these types, all but the verbs.
+/// The output of `api-resources` about these types, without the verbs.
 fn told_of(kubectl: &Kubectl, types: &BTreeSet<String>) -> Vec<Vec<String>> {
     let text = kubectl.printed(&["api-resources", "--output=wide"]).expect("types");
     let table = tables(&text).remove(0);

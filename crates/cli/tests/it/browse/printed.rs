@@ -1,6 +1,6 @@
-//! What kubectl prints, in a form in which two clusters can be compared.
+//! The output of kubectl, in a form in which two clusters can be compared.
 
-/// How an answer is read.
+/// The form in which an answer is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Tables with an empty line between them: cell by cell, ages as the word age, flow schemas by their names.
@@ -13,7 +13,7 @@ pub(super) enum Form {
     Text,
 }
 
-/// What `kubectl get` prints of one type.
+/// The table that `kubectl get` prints of one type.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) columns: Vec<String>,
@@ -78,7 +78,7 @@ fn steady(table: &Table) -> Vec<Vec<String>> {
     rows
 }
 
-/// Whether a text is a duration as kubectl prints it, such as `3d4h`.
+/// Returns true if a text is a duration as kubectl prints it, such as `3d4h`.
 fn is_duration(text: &str) -> bool {
     let is_part = |part: &str| {
         let number = part.strip_suffix(['y', 'd', 'h', 'm', 's']).unwrap_or_default();

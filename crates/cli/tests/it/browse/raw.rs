@@ -1,6 +1,6 @@
-//! What an API server answers to reads, without what kubectl makes of it.
+//! The answers of an API server to reads, as they are before kubectl formats them.
 //!
-//! What may differ, and why:
+//! Accepted differences, and the reasons for them:
 //! - resource versions of lists and bookmarks: a backup has one of its own;
 //! - how many objects remain, and bookmarks now and then: servers need not tell;
 //! - version and kind of the objects of a list, which a cluster leaves out for built-in types: a backup has them, byte for byte;
@@ -11,7 +11,8 @@ use lifeboat_testbed::Kubectl;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What is asked for: lists and pages, selectors, a watch, documents of discovery, and what is refused.
+/// The paths that are compared: lists and pages, selectors, a watch, documents of discovery, and requests that are
+/// refused.
 const PATHS: [&str; 23] = [
     "/api/v1/namespaces/storefront/configmaps",
     "/api/v1/namespaces/storefront/configmaps?limit=2",

@@ -38,7 +38,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures/velero/backups")
 }
 
-/// What stands in the archive of a fixture, by type.
+/// The objects in the archive of a fixture, by type.
 pub(super) fn archived(name: &str) -> BTreeMap<String, OfType> {
     let archive = std::fs::read(fixtures().join(name).join(format!("{name}.tar.gz"))).expect("an archive");
     let tar = unpack(&archive, 100 << 20).expect("gzip");
@@ -73,7 +73,7 @@ fn list_of(group: &str, of_type: &OfType) -> String {
 }
 
 #[test]
-fn each_object_of_veleros_backups_is_served_byte_for_byte_and_each_type_has_its_table() {
+fn objects_of_veleros_backups_are_served_byte_for_byte_and_with_tables() {
     let bucket = bucket();
     for name in BACKUPS {
         let types = archived(name);

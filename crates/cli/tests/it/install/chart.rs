@@ -48,7 +48,8 @@ fn folder(values: &[&str]) -> TempDir {
     folder
 }
 
-/// What helm makes of the chart and values, each put over those before, for a release `velero`, with more flags.
+/// Renders the chart with helm, for a release `velero`: with these values, each put over those before, and with more
+/// flags.
 fn template(values: &[&str], flags: &[&str]) -> Run {
     template_as("velero", values, flags)
 }
@@ -84,7 +85,7 @@ fn by_name(objects: impl IntoIterator<Item = Value>) -> BTreeMap<String, Value> 
     objects.into_iter().map(|object| (name(&object), object)).collect()
 }
 
-/// What helm installs, by kind and name; its hooks are another test's.
+/// The objects that helm installs, by kind and name; hooks have a test of their own.
 fn rendered(values: &[&str], flags: &[&str]) -> BTreeMap<String, Value> {
     let run = template(values, flags);
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{values:?}");
@@ -95,7 +96,7 @@ pub(super) fn hooks(values: &[&str]) -> Vec<Value> {
     documents(&template(values, &["-n", "velero"]).out).into_iter().filter(is_hook).collect()
 }
 
-/// What the command prints, with no cluster to be found.
+/// The objects that the command prints, with no cluster to be found.
 fn installed(flags: &str) -> Vec<Value> {
     let folder = folder(&[]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));

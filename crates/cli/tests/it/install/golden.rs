@@ -1,4 +1,4 @@
-//! What `lifeboat install` makes of command lines of `velero install`, beside what Velero 1.18.2 makes of them.
+//! Compares the objects that `lifeboat install` makes of command lines of `velero install` with those of Velero 1.18.2.
 
 use crate::support::{Run, run};
 use serde_json::{Value, json};
@@ -50,7 +50,8 @@ fn differences() -> Vec<(&'static str, &'static str, Value, &'static str)> {
     ]
 }
 
-/// What Velero makes and Lifeboat does not, and why: `--use-node-agent` asks for it, and a warning says it.
+/// The object that Velero makes and Lifeboat does not, and the reason: `--use-node-agent` asks for it, and a warning
+/// reports that.
 const LEFT_OUT: (&str, &str) = ("DaemonSet", "this version has no node agent, so the pods could not start");
 
 /// Command lines that Velero refuses and Lifeboat does not, and why.

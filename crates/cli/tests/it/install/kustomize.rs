@@ -12,7 +12,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kustomize").join(name)
 }
 
-/// What the command prints of which `make deploy` makes the base.
+/// The output of the command from which `make deploy` makes the base.
 fn installed(form: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
     let run = run(command.arg("install").args(BASE.split(' ')).args(["--dry-run", "-o", form]));

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 impl Ground {
-    /// What Velero 1.18 installs with many flags; the definitions are ours.
+    /// A cluster with the objects that Velero 1.18 installs with many flags; the definitions are ours.
     fn with_velero() -> Self {
         let ground = Self::start();
         for name in ["high", "low"] {

@@ -100,7 +100,7 @@ fn ready(place: &Place, namespace: &str, pods: &[&str]) {
     }
 }
 
-/// What a pod says that mounts the claim which nothing else mounts, and goes then.
+/// Runs a command in a pod that mounts a claim which nothing else mounts, and deletes the pod; the output.
 fn visit(place: &Place, namespace: &str, command: &str) -> String {
     place.ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "visitor", "namespace": namespace, "labels": {"velero.io/exclude-from-backup": "true"}},
@@ -125,7 +125,7 @@ fn data(place: &Place, namespace: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What was recorded of each volume: its claim, how it was saved, with what result, and why not.
+/// The records of the volumes in a backup: claim, method, result, and the reason for a volume that was skipped.
 fn volume_info(place: &Place, backup: &str) -> Vec<Value> {
     let file = format!("application/backups/{backup}/{backup}-volumeinfo.json.gz");
     let all = gunzip_json(&place.ground.s3.file(BUCKET, &file));
@@ -197,7 +197,7 @@ fn new_server(place: &Place, own: &str) -> Server {
 /// scenario: Migration, Snapshot
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn an_application_comes_back_byte_for_byte_in_place_in_another_namespace_and_in_a_wiped_cluster() {
+fn an_application_comes_back_in_place_elsewhere_and_in_a_wiped_cluster() {
     let place = Place::start("application");
     application(&place);
     let before = data(&place, &place.shop);

@@ -1,4 +1,4 @@
-//! What the driver of the node has, as its own list says.
+//! The snapshots in the storage of the node's CSI driver, as its own state file lists them.
 
 use super::place::Place;
 use lifeboat_testbed::NODE_STATE;

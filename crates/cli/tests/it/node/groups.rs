@@ -84,7 +84,7 @@ const DISKS: [&str; 8] = ["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"];
 const COUNT: &str = "if [ ! -e /d0/log ]; then n=0; while true; do n=$((n+1)); echo $n >> /d$((n % 8))/log; usleep 500; done; fi; \
      sleep 3600";
 
-/// Whether what stands on all disks are all numbers up to the largest.
+/// Returns true if the numbers on all disks are all numbers up to the largest, so that they are of one moment.
 fn is_one_moment(lines: &str) -> bool {
     let mut numbers: Vec<u64> = lines.lines().map(|line| line.parse().expect("a number")).collect();
     assert!(numbers.len() > 100, "{} numbers only", numbers.len());
@@ -92,8 +92,8 @@ fn is_one_moment(lines: &str) -> bool {
     numbers.iter().zip(1..).all(|(number, expected)| *number == expected)
 }
 
-/// What the counter has written, as the snapshots of a backup hold it: their files are file systems, of which copies are mounted
-/// without a volume.
+/// The numbers that the counter had written, from the snapshots of a backup. Their files are file systems, of which
+/// copies are mounted without a volume.
 fn held_by(place: &Place, backup: &str) -> String {
     let folder = tempfile::tempdir_in(NODE_STATE).expect("a folder");
     let mount = folder.path().join("mount");
@@ -118,7 +118,7 @@ fn held_by(place: &Place, backup: &str) -> String {
 
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn what_a_process_wrote_to_eight_volumes_in_order_comes_back_as_a_part_of_that_order() {
+fn ordered_writes_to_eight_volumes_come_back_as_a_beginning_of_them() {
     let place = Place::start("moment");
     for disk in DISKS {
         place.claim(disk, &json!({LABEL: "counter"}));
@@ -168,7 +168,7 @@ fn what_a_process_wrote_to_eight_volumes_in_order_comes_back_as_a_part_of_that_o
 
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn groups_of_a_namespace_are_taken_side_by_side_and_deleted_with_their_backup() {
+fn groups_of_a_namespace_are_taken_at_once_and_deleted_with_their_backup() {
     let place = Place::start("beside");
     for (claim, group) in [("a", "One"), ("b", "One"), ("c", "two"), ("d", "two"), ("alone", "three")] {
         place.claim(claim, &json!({LABEL: group}));
@@ -232,14 +232,14 @@ fn the_pods_of_all_members_stand_still_when_the_group_is_taken() {
     place.end();
 }
 
-/// What stands for groups while their members are restored.
+/// Waits until the stub contents that stand for groups while their members are restored are gone.
 fn until_stubs_are_gone(place: &Place) {
     eventually("no content stands for a group", || group_objects(place).1 == 0);
 }
 
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn a_member_that_fails_fails_its_group_and_leaves_nothing_unless_single_snapshots_are_allowed() {
+fn a_failed_member_fails_its_group_unless_single_snapshots_are_allowed() {
     let place = Place::start("member");
     for claim in ["good", "bad"] {
         place.claim(claim, &json!({LABEL: "pair"}));

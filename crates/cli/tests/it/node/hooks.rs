@@ -119,7 +119,7 @@ fn container(name: &str, script: &str, rest: Value) -> Value {
 /// scenario: Hooks
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn an_application_stands_still_while_it_is_saved_and_is_told_after_its_restore() {
+fn an_application_is_frozen_while_it_is_saved_and_told_of_its_restore() {
     let place = Place::start("still");
     place.writer();
     let _server = place.server("one", &place.ground.bed.plane.kubeconfig());

@@ -1,4 +1,5 @@
-//! What `lifeboat install`, the chart and the kustomize base make runs as a pod, and the commands reach it there.
+//! Tests that the objects of `lifeboat install`, the chart and the kustomize base run as a pod, and that the commands
+//! reach it there.
 
 use super::place::Place;
 use crate::support::{comes_to_be, run};
@@ -11,7 +12,7 @@ use std::process::Command;
 /// A server is given the port of the node that it asks for, which another test's may have until it ends.
 const ROLLED_OUT: &str = "--timeout=240s";
 
-/// What the pod of the server needs of a node that has no services, and whose images hold no Lifeboat.
+/// The patch that lets the pod of the server run on a node that has no services, and whose images hold no Lifeboat.
 fn on_this_node(api_server: &str) -> Value {
     let (host, port) = api_server.trim_start_matches("https://").split_once(':').expect("a port");
     let from_host = |name: &str, path: &str| json!({"name": name, "hostPath": {"path": path}});
@@ -176,7 +177,7 @@ fn an_installed_server_is_reached_through_its_pod() {
 
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn a_chart_installs_a_server_and_leaves_the_backups_when_it_is_uninstalled() {
+fn a_chart_installs_a_server_and_its_uninstallation_leaves_the_backups() {
     let place = Place::start("chart");
     let (ground, folder) = (&place.ground, place.ground.directories.path());
     let values = json!({

@@ -93,7 +93,7 @@ impl Place {
         command
     }
 
-    /// What a pod says to a shell command.
+    /// The output of a shell command in a pod.
     pub(super) fn ask(&self, namespace: &str, pod: &str, command: &str) -> String {
         self.ground.bed.kubectl(&["exec", "-n", namespace, pod, "--", "/bin/sh", "-c", command])
     }
@@ -145,7 +145,7 @@ impl Place {
     }
 }
 
-/// What the driver keeps.
+/// The state of the CSI driver.
 fn driver() -> Value {
     let state = std::fs::read(Path::new(NODE_STATE).join("csi/state.json")).expect("the driver's state");
     serde_json::from_slice(&state).expect("JSON")

@@ -18,7 +18,7 @@ struct Death {
     path: &'static str,
     nth: u64,
     when: Kill,
-    /// Whether the backup has its record by then: it is not begun again.
+    /// True when the backup has its record by then, so that it is not begun again.
     is_recorded: bool,
 }
 
@@ -69,7 +69,7 @@ const GROUPED: [Death; 12] = [
 
 const LABEL: &str = "velero.io/volume-group";
 
-/// How long a backup may take to come to its step: the sidecars of drivers try again what was changed under them after pauses that double.
+/// Time limit for a backup to come to its step: the sidecars of drivers retry conflicts after pauses that double.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// An application with two claims and a pod that is frozen while they are snapshotted, and servers that reach the cluster by a
@@ -181,7 +181,7 @@ fn each_backup_has_its_snapshots_once(stage: &Stage, deaths: &[Death], is_group:
 
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn a_server_that_dies_at_any_step_of_a_snapshot_doubles_none_and_leaves_none() {
+fn a_server_that_dies_at_any_step_of_a_snapshot_doubles_and_leaves_none() {
     let stage = Stage::start("kill-single", &json!({}));
     single_class(&stage.place, "kill-single", &json!({"readyAfter": "2s"}));
     each_backup_has_its_snapshots_once(&stage, &SINGLE, false);
@@ -200,7 +200,7 @@ fn a_server_that_dies_at_any_step_of_a_group_doubles_none_and_leaves_none() {
     stage.place.end();
 }
 
-/// What the user does to a backup whose server has died.
+/// The user's reaction to a backup whose server has died.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Cancels,
@@ -296,7 +296,7 @@ fn a_group_of_a_backup_that_nobody_wants_any_more_leaves_the_storage() {
 
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn a_snapshot_that_a_dead_server_asked_for_is_of_a_moment_in_which_its_pod_stood_still() {
+fn a_snapshot_requested_by_a_dead_server_is_of_a_moment_with_a_frozen_pod() {
     let stage = Stage::start("kill-moment", &json!({}));
     let place = &stage.place;
     // The driver takes it when the next server has thawed the pod.

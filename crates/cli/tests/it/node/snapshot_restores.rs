@@ -40,7 +40,7 @@ fn map_class(place: &Place, from: &str, to: &str) {
 /// scenario: Snapshot
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn a_lost_namespace_comes_back_with_its_files_and_its_volumes_are_as_before() {
+fn a_lost_namespace_comes_back_with_its_files_and_volumes_as_before() {
     let place = Place::start("back");
     place.claim("data", &json!({}));
     place.claim("spare", &json!({}));
@@ -93,7 +93,7 @@ fn a_lost_namespace_comes_back_with_its_files_and_its_volumes_are_as_before() {
 
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn a_claim_that_cannot_come_from_its_snapshot_is_an_error_before_it_is_made() {
+fn a_claim_that_cannot_come_from_its_snapshot_is_an_error_beforehand() {
     let place = Place::start("refuse");
     place.claim("data", &json!({}));
     let _server = place.server();
@@ -130,7 +130,7 @@ fn a_claim_that_cannot_come_from_its_snapshot_is_an_error_before_it_is_made() {
 
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn a_claim_whose_volume_does_not_come_is_waited_for_as_long_as_was_said_and_told() {
+fn a_claim_without_a_volume_is_waited_for_until_the_timeout_and_reported() {
     let place = Place::start("waits");
     place.claim("data", &json!({}));
     place.claim("good", &json!({}));

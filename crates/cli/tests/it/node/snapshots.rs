@@ -11,7 +11,7 @@ use std::process::Command;
 /// scenario: BackupVolumeInfo, CSISnapshot
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn a_backup_keeps_the_snapshots_of_its_claims_and_takes_their_objects_out_of_the_cluster() {
+fn a_backup_keeps_snapshots_of_claims_and_removes_their_objects() {
     let place = Place::start("keeps");
     place.claim("data", &json!({}));
     place.claim("spare", &json!({}));

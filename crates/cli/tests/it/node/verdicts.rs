@@ -1,4 +1,5 @@
-//! What is said before a backup of each volume, for every condition and action of policies, and that the backup does just that.
+//! Tests for every condition and action of policies that the plan of a backup names the treatment of each volume, and
+//! that the backup does just that.
 
 use super::place::Place;
 use crate::ground::BUCKET;
@@ -9,8 +10,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a policy, or a flag, makes of the volumes that it concerns, by what they are called in the namespace. `by 1` is the rule that
-/// decides. All others are as without it.
+/// The effect of a policy, or a flag, on the volumes that it concerns, by their names in the namespace. `by 1` is the
+/// rule that decides. All others are as without it.
 struct Case {
     rules: &'static str,
     flags: &'static [&'static str],
@@ -261,7 +262,7 @@ fn expected(case: &Case) -> BTreeMap<String, String> {
     PLAIN.iter().chain(case.expected).map(|(name, done)| ((*name).to_owned(), (*done).to_owned())).collect()
 }
 
-/// What the volume information of a backup says was done with each claim.
+/// The treatment of each claim, from the volume information of a backup.
 fn done(place: &Place, backup: &str) -> BTreeMap<String, &'static str> {
     let location = place.own.trim_start_matches("velero-");
     let file = format!("{location}/backups/{backup}/{backup}-volumeinfo.json.gz");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a backup is kept that nothing else keeps, in seconds.
+/// Seconds for which a backup is kept that nothing else keeps.
 pub(super) const TTL: i64 = 20;
 const FLAGS: [&str; 10] = [
     "--lease-duration",
@@ -24,7 +24,7 @@ const FLAGS: [&str; 10] = [
     "--item-operation-sync-frequency",
     "1s",
 ];
-/// How long a backup or restore may take, a server that is started while the Lease of the one before lasts included.
+/// Time limit of a backup or restore, including a server that is started while the Lease of the one before lasts.
 pub(super) const LIMIT: Duration = Duration::from_secs(90);
 
 /// A cluster with a server that is there, is paused, or is not there.
@@ -202,7 +202,7 @@ impl Cluster {
         (first..=self.starts).map(|start| self.ground.log(&format!("server-{start}"))).collect::<Vec<_>>().join("---\n")
     }
 
-    /// Whether a schedule has rules, as the definitions of now let it be seen.
+    /// Returns true if a schedule has rules, as far as the present definitions show them.
     pub(super) fn has_rules(&self, schedule: &str) -> bool {
         !self.ground.get("schedule", schedule)["spec"]["retention"].is_null()
     }

@@ -1,4 +1,4 @@
-//! What has to be there, from what was promised, and what is there.
+//! The contents of the bucket that were promised, and those that are there.
 
 use crate::support::gunzip;
 use jiff::Timestamp;
@@ -33,7 +33,7 @@ pub(super) struct Restore {
 struct Group {
     /// When each began, its name, and whether it was made by rules that keep it for certain: the newest last.
     all: Vec<(Timestamp, String, bool)>,
-    /// Whether the rules may have changed since: then only the newest is certain to stay.
+    /// True when the rules may have changed since: then only the newest is certain to stay.
     has_changed: bool,
 }
 
@@ -47,7 +47,8 @@ impl Group {
         self.settle();
     }
 
-    /// What is not among the newest is not kept, and may be gone from now on. Those that no rules keep may be there, and have places too.
+    /// Marks backups that are not among the newest as not kept: they may be gone from now on. Backups that no rules
+    /// keep may be there too, and take places.
     fn settle(&mut self) {
         let most = if self.has_changed { 1 } else { KEEPS };
         let mut kept = 0;
@@ -77,7 +78,7 @@ pub(super) struct Model {
 /// The schedule that never has rules. Another one has none while definitions without such a field are applied, and has them again.
 pub(super) const PLAIN: &str = "plain";
 
-/// How many the schedule keeps.
+/// Number of backups that the schedule keeps.
 const KEEPS: usize = 2;
 
 impl Model {
@@ -154,7 +155,7 @@ impl Model {
     }
 }
 
-/// Whether a backup is in a bucket: its record is.
+/// Returns true if a backup is in a bucket: its record is there.
 pub(super) fn is_in(bucket: &Path, backup: &str) -> bool {
     bucket.join("backups").join(backup).join("velero-backup.json").is_file()
 }

@@ -58,7 +58,7 @@ fn members(backups: &[Backup]) -> Vec<Member<'_>> {
     backups.iter().map(member).collect()
 }
 
-/// What keeps each of these, in their order; nothing for those that nothing keeps.
+/// The reason that keeps each of these backups, in their order; empty for one that nothing keeps.
 fn said(standing: Standing<'_>, backups: &[Backup]) -> Vec<String> {
     let kept = Kept::of(standing, &TimeZone::UTC, &members(backups));
     backups.iter().map(|backup| kept.keeper(backup).map(|keeper| keeper.to_string()).unwrap_or_default()).collect()
@@ -122,7 +122,8 @@ fn what_rules_have_kept_stays_when_the_schedule_or_its_rules_are_gone() {
     assert_eq!(said(Standing::Here(&without), &all), expected("that schedule nightly had"));
 }
 
-/// Those that came after the rules take no place of those that the rules kept; but the newest good one never goes.
+/// Backups that were made after the rules were removed take no place of those that the rules kept; but the newest good
+/// one never goes.
 #[test]
 fn nothing_new_is_kept_by_rules_that_are_gone_but_the_newest() {
     let without = nightly(None);

@@ -18,7 +18,7 @@ fn rules(change: impl FnOnce(&mut Retention)) -> Retention {
     rules
 }
 
-/// What is kept, a line each, such as `2026-11-22T03:00 last good, daily 1`.
+/// The kept backups, a line each, such as `2026-11-22T03:00 last good, daily 1`.
 fn lines(rules: &Retention, zone: &str, candidates: &[Candidate]) -> Vec<String> {
     let all = kept(rules, &TimeZone::get(zone).unwrap(), candidates);
     let line = |(candidate, rules): (&Candidate, Vec<Rule>)| {
@@ -187,8 +187,8 @@ proptest! {
         prop_assert_eq!(found, naive(&rules, &zone, &candidates));
     }
 
-    /// What was not kept does not come to be kept by newer backups or by the end of others that are not kept: so the rules can
-    /// be applied again and again.
+    /// Backups that are not kept change nothing for the others when they go, and do not come to be kept later. So the
+    /// rules can be applied again and again.
     #[test]
     fn what_goes_changes_nothing_for_the_rest(rules in any_rules(), candidates in any_candidates()) {
         let before = kept(&rules, &TimeZone::UTC, &candidates);

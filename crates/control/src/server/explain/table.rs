@@ -1,4 +1,4 @@
-//! What is told of whole worlds.
+//! Tables of explanations for whole worlds of objects.
 
 use super::*;
 use crate::phase::expiry::Obstacle;
@@ -22,7 +22,7 @@ fn world(objects: &[(Kind, &str, Value)]) -> World {
     world
 }
 
-/// What a server would do with them, when one leads.
+/// The explanation for these objects when a server leads.
 fn told(objects: &[(Kind, &str, Value)]) -> Explanation {
     explained(&world(objects), &options(1), Some("leader".into()), NOW.parse().unwrap())
 }
@@ -33,7 +33,7 @@ fn main() -> (Kind, &'static str, Value) {
     (Kind::BackupStorageLocation, "main", json!({"spec": {"default": true}, "status": status}))
 }
 
-/// One that was validated, and is Available.
+/// A location that was validated, and is Available.
 fn location(name: &'static str, spec: Value, mut status: Value) -> (Kind, &'static str, Value) {
     lifeboat_patch::merge(&mut status, &json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"}));
     (Kind::BackupStorageLocation, name, json!({"spec": spec, "status": status}))

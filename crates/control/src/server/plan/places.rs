@@ -1,5 +1,5 @@
-//! How many tasks work at once: so many of each kind for one storage location, so that one whose bucket hangs does not take
-//! the places of all. Where as many hang as fill those for all locations together, the others wait.
+//! The limits on concurrent tasks: a number of each kind for each storage location, so that a bucket that hangs does
+//! not take all places, and a number of each kind for all locations together.
 
 use crate::phase::location::location_name;
 use crate::server::key::Key;
@@ -9,10 +9,10 @@ use lifeboat_client::NamespacedName;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
-/// How much of each kind of work is done.
+/// The number of tasks of each kind, by location.
 pub(super) struct Places<'a> {
     world: &'a World,
-    /// What the server's flag says.
+    /// The location that the server's flag names.
     default_location: Option<&'a str>,
     counts: HashMap<Place, Count>,
     in_all: HashMap<Discriminant<Key>, usize>,
@@ -26,7 +26,7 @@ struct Place {
     location: NamespacedName,
 }
 
-/// How much is worked on of what is late, and of the rest.
+/// The number of tasks for late work, and for the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     late: usize,
@@ -45,14 +45,14 @@ impl<'a> Places<'a> {
         *self.in_all.entry(discriminant(key)).or_default() += 1;
     }
 
-    /// Whether there is a place for one more of its kind and its location.
+    /// Returns true if there is a place for one more task of this kind and location.
     pub(super) fn has(&self, key: &Key, is_late: bool) -> bool {
         let Count { late, rest } = self.count(key);
         self.in_all(key) < Key::MOST_IN_ALL && (!is_late || late < key.most(true)) && late + rest < key.most(false)
     }
 
-    /// How many of its kind are worked on, of how many that may be: for all locations together where these are full, otherwise
-    /// for its own.
+    /// The number of tasks of this kind, and the limit that applies: that for all locations together where it is
+    /// reached, otherwise that of the location.
     pub(super) fn taken(&self, key: &Key, is_late: bool) -> (usize, usize) {
         let (in_all, Count { late, rest }) = (self.in_all(key), self.count(key));
         if in_all >= Key::MOST_IN_ALL {
@@ -169,7 +169,7 @@ mod tests {
         world.locations.put(location);
     }
 
-    /// What is begun beside what runs, but for the work that is only on what is in the cluster.
+    /// The steps that begin beside the running ones, except for those that need no bucket.
     fn begun(world: &World, running: &[Key]) -> Vec<Key> {
         let (options, memory) = (options(1), Memory::default());
         let view = View { world, options: &options, memory: &memory, now: (NOW, Instant::now()), explain: false };
@@ -253,7 +253,8 @@ mod tests {
         assert_eq!(marks, Key::Default(named("")).most(false));
     }
 
-    /// What waits for a validation, such as the backups of a location that is Available from then on, would wait for the sync too.
+    /// A sync in the same task would delay all that waits for the validation, such as the backups of a location that is
+    /// Available from then on.
     #[test]
     fn a_first_sync_is_not_part_of_a_validation() {
         for (phase, synced, expected) in [

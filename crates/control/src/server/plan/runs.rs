@@ -14,7 +14,7 @@ use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, RestoreP
 use lifeboat_client::NamespacedName;
 use std::sync::Arc;
 
-/// Whether a step runs the engine, for which there are places.
+/// Returns true if a step runs the engine, for which there is a limited number of places.
 fn backup_runs(step: &phase::backup::Step) -> bool {
     matches!(step, phase::backup::Step::Run | phase::backup::Step::RunAgain { .. })
 }
@@ -144,7 +144,7 @@ impl Planner<'_> {
         self.is_unvalidated(location).then(|| location.key())
     }
 
-    /// How it stands with a backup that waits or is to run.
+    /// The state in the queue of a backup that waits or is to run.
     fn backup_stands(&self, backup: &Backup) -> Standing {
         let name = backup.key();
         let is_queued = backup.status.phase == Some(BackupPhase::Queued);
@@ -176,8 +176,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a location was never looked at: what needs it waits, because that is a matter of a moment. It waits no longer
-    /// when the outcome cannot be noted.
+    /// Returns true if a location was never validated. Its objects wait, because that is done in a moment; they wait no
+    /// longer when the outcome cannot be noted.
     pub(super) fn is_unvalidated(&self, location: &BackupStorageLocation) -> bool {
         location.status.phase.is_none() && !self.is_late(&Key::Validation(location.key()))
     }
@@ -258,7 +258,7 @@ impl Planner<'_> {
         }
     }
 
-    /// How it stands with a restore of which this is the next step.
+    /// The state of the work on a restore whose next step this is.
     fn restore_stands(&self, restore: &Restore, step: &phase::restore::Step) -> Standing {
         if self.runs(&Subject::Restore(restore.key())).is_some() {
             return Standing::Good;
@@ -266,7 +266,7 @@ impl Planner<'_> {
         self.stands(&restore_key(restore, step))
     }
 
-    /// Whether a restore has one of the places for those that run.
+    /// Returns true if a restore has one of the places for those that run.
     fn has_restore_place(&self, restore: &Restore) -> bool {
         match restore.status.phase {
             Some(RestorePhase::InProgress) => match phase::restore::step(restore, self.view.options.fail_in_progress) {

@@ -1,4 +1,4 @@
-//! What a look at a whole world comes to: slots, exclusion, failures and defaults together.
+//! Tables of plans for whole worlds of objects: slots, exclusion, failures and defaults together.
 
 use super::*;
 use crate::phase::writable::note_writable;
@@ -9,7 +9,7 @@ use crate::world::{Change, Kind};
 use lifeboat_reconcile::Seen;
 use serde_json::{Value, json};
 
-/// One look at everything.
+/// A world of objects, a memory, and running tasks, for one look at everything.
 struct Scene {
     world: World,
     options: Options,
@@ -86,7 +86,7 @@ impl Scene {
         self.memory.failures.insert(key, Failure { count, until });
     }
 
-    /// What is begun, then what waits: a line each.
+    /// The steps that begin, then the objects that wait: a line each.
     fn lines(&self) -> Vec<String> {
         let now = ("2026-11-22T12:00:00Z".parse().unwrap(), self.base);
         let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
@@ -198,7 +198,7 @@ fn what_failed_waits_for_its_moment_and_what_is_late_for_the_others() {
 }
 
 #[test]
-fn restores_wait_for_one_another_and_deletions_for_the_work_on_their_backup() {
+fn restores_wait_for_each_other_and_deletions_for_work_on_their_backup() {
     let mut scene = Scene::new();
     scene.backup("b", "Completed", &["a"]);
     scene.backup("queued", "Queued", &["a"]);
@@ -504,7 +504,7 @@ fn of_many_of_one_kind_some_wait_for_a_place() {
 
 /// Neither by what runs, nor by what has failed, nor by the names they refer to, nor by which location is the default.
 #[test]
-fn objects_of_one_name_in_two_namespaces_have_nothing_to_do_with_each_other() {
+fn objects_of_one_name_in_two_namespaces_do_not_affect_each_other() {
     let mut scene = Scene::bare();
     let key = |namespace: &str, name: &str| NamespacedName { namespace: namespace.into(), name: name.into() };
     let times = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});

@@ -40,12 +40,12 @@ struct Task {
     end: End,
 }
 
-/// How a task ends.
+/// The way in which a task ends.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     Well,
     Failed,
-    /// With all others, and with what the server remembers.
+    /// Lost with all other tasks, and with the memory of the server.
     Lost,
 }
 
@@ -198,7 +198,7 @@ impl Play {
         (now, self.base + Duration::from_millis(self.clock))
     }
 
-    /// One look, and on to the next moment at which something happens.
+    /// Makes a plan, begins its steps, and moves on to the next moment at which something happens.
     fn turn(&mut self) {
         let now = self.now();
         let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
@@ -242,7 +242,7 @@ impl Play {
         }
     }
 
-    /// What is asked at each moment.
+    /// Asserts the rules that hold at every moment: of exclusion, and of places.
     fn check(&self) {
         let subjects: BTreeSet<Subject> = self.tasks.iter().map(|task| task.work.key.subject()).collect();
         assert_eq!(subjects.len(), self.tasks.len(), "two tasks work on one thing");
@@ -312,7 +312,7 @@ impl Play {
         }
     }
 
-    /// What a step that succeeds comes to.
+    /// Changes the world as a step that succeeds does.
     fn apply(&mut self, step: Step) {
         let now = Some(Time::new(self.now().0));
         match step {

@@ -7,7 +7,7 @@ use lifeboat_reconcile::TaskKey;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
-/// Why a step cannot begin.
+/// The reason for which a step cannot begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NotYet {
     /// The same thing is worked on.
@@ -18,7 +18,7 @@ pub(super) enum NotYet {
     Full,
 }
 
-/// One reason for each object: the one that says most, and of several the first.
+/// A reason for each object: the one that says most, and of several the first.
 #[derive(Debug, Default)]
 pub(super) struct Waits(BTreeMap<Subject, Reason>);
 
@@ -30,7 +30,7 @@ impl Waits {
         }
     }
 
-    /// Those of objects that are there and with which nothing begins; before all others, what runs.
+    /// The reasons of objects that exist and for which nothing begins. Running work goes before all other reasons.
     pub(super) fn of<'k>(
         mut self,
         begun: impl Iterator<Item = &'k Key>,

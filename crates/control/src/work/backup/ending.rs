@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupSpec, BackupStatus, Time, well_known};
 use lifeboat_backup::{Outcome, record_failure, remove_snapshots};
 
-/// What the failure reason of a backup says when its name is that of another one in the bucket (backup.md 1.3).
+/// The failure reason of a backup whose name is that of another one in the bucket (backup.md 1.3).
 pub(in crate::work) const NAME_TAKEN: &str = "backup already exists in object storage";
 
-/// Stores what is known of a failed backup beside the others, then notes the failure. Tells beside how that ended whether
-/// the record was put.
+/// Stores log and record of a failed backup, then notes the failure. Returns true beside the result if the record was
+/// put.
 pub(super) async fn record_and_note_failure(
     context: &Context,
     backup: &Backup,
@@ -39,21 +39,23 @@ pub(super) async fn record_and_note_failure(
     (false, note_failure(context, backup, reason).await)
 }
 
-/// Whether a record is what was given to be recorded of a failure, and not of an earlier attempt.
+/// Returns true if a record is the one that was stored for this failure, and not that of an earlier attempt.
 fn is_of_failure(record: &BackupStatus, given: &BackupStatus) -> bool {
     let end = |status: &BackupStatus| (status.phase, status.completion_timestamp, status.failure_reason.clone());
     end(record) == end(given)
 }
 
-/// Whether a record in a bucket is that of a Backup. One that was taken over from a bucket has another UID than its record;
-/// two clusters may begin backups of one name at the same second.
+/// Returns true if a record in a bucket is that of a Backup. A Backup that was taken over from a bucket has another UID
+/// than its record. The start alone does not tell, because two clusters may begin backups of one name at the same
+/// second.
 pub(in crate::work) fn is_record_of(record: &Backup, backup: &Backup) -> bool {
     let run = |status: &BackupStatus| (status.start_timestamp, status.completion_timestamp, status.progress.clone());
     record.metadata.uid == backup.metadata.uid || run(&record.status) == run(&backup.status)
 }
 
-/// Takes over from a record what became of the backup. Which attempt it was of which the record is the outcome, says the record; how
-/// many were begun, the object. Fields that we do not know are whoever's wrote them into the object.
+/// Copies the outcome of a backup from its record. The attempt in a record is the one that it is the outcome of; the
+/// object keeps the number of attempts that were begun. It also keeps unknown fields, which belong to the client that
+/// wrote them.
 pub(in crate::work) fn take_status(backup: &mut Backup, record: &Backup) {
     let BackupStatus { attempt, other, .. } = std::mem::take(&mut backup.status);
     backup.status = BackupStatus { attempt, other, ..record.status.clone() };

@@ -63,7 +63,7 @@ async fn files_of_another_backup_stay() {
 }
 
 #[test]
-fn a_backup_that_a_restore_reads_is_not_deleted_and_waits_when_that_is_asked() {
+fn a_backup_that_a_restore_reads_stays_and_a_deletion_waits_when_asked() {
     use lifeboat_api::RestorePhase as P;
     let mut location = BackupStorageLocation::default();
     location.metadata.name = "default".to_owned();
@@ -159,7 +159,7 @@ async fn a_deletion_takes_nothing_that_another_cluster_has_made_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_backup_that_another_cluster_holds_stays_unless_its_deletion_has_begun() {
+async fn a_backup_held_by_another_cluster_stays_unless_its_deletion_has_begun() {
     let store = Store::in_memory();
     let hold = |backup: &mut Backup, name: &str| {
         backup.metadata.annotations.insert(name.to_owned(), "forever".to_owned());
@@ -354,7 +354,7 @@ fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
 }
 
 #[tokio::test]
-async fn a_deletion_waits_for_a_claim_while_its_snapshot_is_there_and_thirty_days_at_most() {
+async fn a_deletion_waits_for_a_claim_with_a_snapshot_thirty_days_at_most() {
     let (sandbox, cluster) = sandbox().await;
     let definition = serde_json::json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -11,7 +11,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
 use std::sync::Arc;
 
-/// One bucket for all locations.
+/// A provider that gives the same bucket for all locations.
 #[derive(Debug)]
 struct Shared(Arc<Memory>);
 
@@ -215,7 +215,7 @@ const KEPT_BY: &str = well_known::ANNOTATION_KEPT_BY;
 
 /// A schedule is deleted, and the server that did not see it any more would let its backup go.
 #[tokio::test]
-async fn the_rules_that_keep_a_backup_are_written_into_its_record_and_then_into_the_cluster() {
+async fn rules_that_keep_a_backup_go_into_its_record_and_then_into_the_cluster() {
     let bucket = bucket().await;
     let here = Cluster::on(&bucket).await;
     let rules = KeptBy { schedule: "s".into(), ..KeptBy::default() };

@@ -81,8 +81,8 @@ async fn end_unfinalized(context: &Context, backup: &Backup, why: &str) -> Finis
     Ok(vec![Effect::stored(ended)])
 }
 
-/// What a pending backup needs: what its engine is given, and its own record. When that cannot be had and the backup has ended, the
-/// inner error has the effects of that.
+/// Opens the environment of the engine and the record of a pending backup. When they cannot be had and the backup has
+/// ended for that, the inner error has the effects of its end.
 async fn reached(
     context: &Context,
     backup: &Backup,

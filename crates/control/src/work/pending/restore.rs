@@ -79,8 +79,8 @@ async fn note_ended(context: &Context, restore: &Restore, mut after: Restore) ->
     Ok(finished)
 }
 
-/// What the engine of a pending restore is given. When that cannot be had and the restore has ended, the inner error has the effects of
-/// that.
+/// Opens the environment of the engine for a pending restore. When it cannot be had and the restore has ended for that,
+/// the inner error has the effects of its end.
 async fn reached(
     context: &Context,
     restore: &Restore,
@@ -103,10 +103,10 @@ async fn give_up(context: &Context, restore: &Restore, why: Unfinished) -> Finis
     note_ended(context, restore, mark_unfinalized(context, restore.clone(), &why)).await
 }
 
-/// Between two looks at claims that have no volumes yet.
+/// Pause between two looks at claims that have no volumes yet.
 const FINALIZE_AGAIN: Duration = Duration::from_secs(2);
 
-/// Why nothing can be said of what a restore was made from.
+/// The reason for ending a restore whose backup or location is gone.
 const WITHOUT_ORIGIN: &str = "its backup or the location of that is gone";
 
 /// A restore that cannot be finalized as it ends, for this reason.

@@ -205,7 +205,7 @@ async fn a_backup_waits_for_its_operations_and_ends_after_them() {
 }
 
 #[tokio::test]
-async fn a_server_takes_over_what_a_dead_one_has_stored_of_a_backup_but_not_noted() {
+async fn a_server_takes_over_a_stored_backup_that_a_dead_one_has_not_noted() {
     let ground = Ground::start().await;
     let pending = ground.run().await;
     for _ in 0..2 {
@@ -247,7 +247,7 @@ const AWAY: &str = "there is no provider gone";
 const GIVEN_UP: &str = "there is no provider gone; it has been so since 1970-01-01T03:00:00Z: it is not finalized, and its files \
                         stay as they were";
 
-/// What comes of looks at these hours, each with whether the provider is there, and the annotation after each.
+/// Looks at these hours, each with the presence of the provider, the result, and the annotation after the look.
 const LOOKS: [(i64, bool, &str, &str); 5] = [
     (1, false, AWAY, "1970-01-01T01:00:00Z"),
     (2, true, "done", ""),
@@ -365,7 +365,7 @@ impl RestoreItemAction for OfCsi {
 }
 
 #[tokio::test]
-async fn actions_of_the_csi_plugin_are_given_to_an_operation_only_with_the_feature() {
+async fn actions_of_the_csi_plugin_are_given_to_operations_with_the_feature() {
     let mut ground = Ground::start().await;
     let restore_item: Vec<Arc<dyn RestoreItemAction>> = vec![Arc::new(OfCsi), ground.action.clone()];
     ground.context.env.extensions = Arc::new(Given(Actions { restore_item, ..Actions::default() }));

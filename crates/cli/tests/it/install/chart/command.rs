@@ -1,4 +1,4 @@
-//! What the chart makes beside what `lifeboat install` prints.
+//! Compares the objects of the chart with those that `lifeboat install` prints.
 
 use super::super::BASE;
 use super::{by_name, chart, documents, installed, is_definition, name, rendered};
@@ -34,7 +34,7 @@ fn differences() -> Vec<Difference> {
 /// Kinds that the chart leaves to others, and why.
 const LEFT_OUT: (&str, &str) =
     ("Namespace", "a release lives in a namespace that is there: --create-namespace makes one");
-/// What the chart adds, and why.
+/// The object that the chart adds, and the reason.
 const ADDED: (&str, &str) = ("Service velero", "as Velero's chart does for Prometheus, without metrics.enabled: false");
 
 /// Puts a value where a pointer leads, in place of what is there.
@@ -52,7 +52,7 @@ fn sort_flags(object: &mut Value) {
     }
 }
 
-/// One installation, by the chart and by the command.
+/// An installation, by the chart and by the command.
 struct Case {
     title: &'static str,
     values: &'static str,
@@ -230,7 +230,7 @@ fn the_chart_makes_what_the_command_makes() {
     }
 }
 
-/// What `make deploy` writes, without helm.
+/// Compares the files that `make deploy` writes, without helm.
 #[test]
 fn definitions_and_rules_of_the_chart_are_those_of_the_command() {
     let read = |name: &str| std::fs::read_to_string(chart().join(name)).expect("a file of the chart");

@@ -110,7 +110,7 @@ fn samples() -> BTreeMap<&'static str, Value> {
     all
 }
 
-/// What has to be there beside the keys that begin so, or else they change nothing.
+/// Values that keys with this beginning need beside them to have any effect.
 fn beside(key: &str) -> Value {
     let monitored = || {
         json!({"metrics": {"serviceMonitor": {"enabled": true, "autodetect": false},
@@ -172,7 +172,7 @@ fn keys_that_count(keys: &Value, path: &str, out: &mut Vec<String>) {
     }
 }
 
-/// What helm makes of values, where no type is looked for.
+/// The output of helm for these values, with no look-up of types.
 fn made(values: &Value) -> String {
     let run = template(&[&values.to_string()], &["-n", "velero"]);
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{values}");

@@ -4,7 +4,7 @@ use super::{beside, by_name, documents, hooks, name, rendered, template, templat
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What of the values in velero-values.yaml changes nothing.
+/// Warnings about the values in velero-values.yaml that change nothing.
 pub(in crate::install) const IGNORED: &str =
     "cleanUpCRDs: `lifeboat uninstall` alone deletes definitions, and with them all backups that the cluster knows
 configuration.backupStorageLocation.0.storageClass: the chart does not know this key

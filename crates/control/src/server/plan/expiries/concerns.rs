@@ -10,11 +10,11 @@ use lifeboat_api::{Backup, BackupStorageLocation, Restore};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-/// What concerns backups; found when the first backup asks.
+/// Requests, restores and sightings that concern backups. Gathered when the first backup needs them.
 pub(super) struct Concerns<'a> {
     world: &'a World,
     requests: OnceCell<ByBackup<'a>>,
-    /// One restore of each that is restored, by the namespace and the name of the backup.
+    /// A restore of each backup that is being restored, by the namespace and the name of the backup.
     restores: OnceCell<HashMap<(&'a str, &'a str), &'a Restore>>,
     sightings: OnceCell<Sightings<'a>>,
 }
@@ -24,7 +24,7 @@ impl<'a> Concerns<'a> {
         Self { world, requests: OnceCell::new(), restores: OnceCell::new(), sightings: OnceCell::new() }
     }
 
-    /// Whether there are requests to delete this very backup.
+    /// The requests to delete this very backup.
     pub(super) fn requests_for(&self, backup: &Backup) -> Requests {
         self.requests.get_or_init(|| self.world.delete_requests.iter().collect()).of(backup)
     }

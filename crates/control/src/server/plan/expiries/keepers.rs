@@ -1,5 +1,5 @@
-//! What keeps backups: their holds, and the rules of their schedules, be they those that stand here or those that the backups say.
-//! Rules are followed when the first backup of the schedule is looked at.
+//! The reasons that keep backups: their holds, and the rules of their schedules, either of schedules in this cluster or
+//! as the backups say them. Rules are applied when the first backup of the schedule is looked at.
 
 use super::concerns::Concerns;
 use crate::member::member_in;
@@ -16,7 +16,7 @@ use lifeboat_api::{Backup, Schedule, label_value, well_known};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
-/// What keeps backups.
+/// The reasons that keep the backups of a world.
 pub(super) struct Keepers<'a> {
     world: &'a World,
     concerns: &'a Concerns<'a>,
@@ -77,12 +77,13 @@ impl<'a> Keepers<'a> {
         Self { world, concerns, options, schedules }
     }
 
-    /// Whether a backup is held, or of a schedule with rules. One that was never kept may be.
+    /// Returns true if a backup is held, or its schedule has rules, so that something may keep it, now or later.
     pub(super) fn may_keep(&self, backup: &Backup) -> bool {
         Hold::of(&backup.metadata).is_some() || self.ruled(backup).is_some()
     }
 
-    /// What keeps a backup at this time. One that goes `elsewhere` is kept here by a hold alone: the rules are the matter of its cluster.
+    /// The reasons that keep a backup at this time. A backup that goes `elsewhere` is kept here by a hold alone: its
+    /// rules are applied by its own cluster.
     pub(super) fn of(&self, backup: &Backup, elsewhere: bool, now: Timestamp) -> Vec<Keeper> {
         keepers(backup, self.kept(backup).filter(|_| !elsewhere), now)
     }
@@ -93,8 +94,8 @@ impl<'a> Keepers<'a> {
         kept.note(backup).map(|rules| Note { rules: rules.clone(), at_once: kept.is_newest(backup) })
     }
 
-    /// Whether the rules of the schedule are to be written beside a backup at once. Of those that say them this is known without looking
-    /// at the others.
+    /// Returns true if the rules of the schedule are to be written beside a backup at once. For a backup that says them
+    /// already, the other backups are not looked at.
     pub(super) fn is_to_be_noted(&self, backup: &Backup) -> bool {
         let rules = self.ruled(backup).and_then(|ruled| ruled.rules_text.as_ref());
         let said = || backup.metadata.annotations.get(well_known::ANNOTATION_KEPT_BY);
@@ -114,7 +115,7 @@ impl<'a> Keepers<'a> {
         Some(ruled.kept.get_or_init(|| self.followed(ruled, backup)))
     }
 
-    /// What the rules of the schedule of this backup keep.
+    /// Applies the rules of the schedule of this backup.
     fn followed(&self, ruled: &Ruled<'_>, of: &Backup) -> Kept {
         let label = schedule_label(of);
         let default = self.options.default_location.as_deref();

@@ -10,7 +10,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What becomes of the steps of an object.
+/// The fate of the steps of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Luck {
     Good,
@@ -22,7 +22,7 @@ pub(super) enum Luck {
     NoneInTheMiddle,
     /// With so many the server dies, and the next one knows nothing of them but what is written.
     Lost(u32),
-    /// One hangs for an hour, and then the server is killed.
+    /// The first one hangs for an hour, and then the server is killed.
     Hangs,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Cast {
     pub(super) statuses: Vec<Thing<ServerStatusRequestPhase>>,
     /// Kind, phase, luck of objects that cannot be read, and whether they were deleted.
     pub(super) unreadable: Vec<(Kind, &'static str, Luck, bool)>,
-    /// Those that are cancelled are paused.
+    /// Schedules; a cancelled one is a paused schedule.
     pub(super) schedules: Vec<Thing<SchedulePhase>>,
     pub(super) concurrent: usize,
 }

@@ -1,4 +1,4 @@
-//! What the server does with backups whose time is over, or that something keeps, is what people are told of them.
+//! Compares the steps for backups whose time is over, or that something keeps, with the fates that people are told.
 
 use super::Play;
 use crate::phase::expiry::{Becomes, Step as E};

@@ -17,7 +17,7 @@ use lifeboat_api::{BackupStorageLocation, KeptBy, Retention};
 use std::collections::BTreeMap;
 
 const HOLD: &str = well_known::ANNOTATION_HOLD;
-/// What is not kept any more goes after so long at the latest.
+/// Time within which a backup that is no longer kept goes.
 const SLACK: SignedDuration = SignedDuration::from_hours(48);
 
 /// A record in the bucket.
@@ -39,12 +39,12 @@ struct Keeping {
     base: Instant,
     /// By the clock of the API server.
     now: Timestamp,
-    /// How far the clock of the server that leads is ahead of it.
+    /// Time by which the clock of the server that leads is ahead of it.
     ahead: SignedDuration,
     jumps: bool,
     dice: Dice,
     bucket: BTreeMap<String, Record>,
-    /// What the model has: names of backups, by schedule.
+    /// The backups of the model, by schedule.
     model: BTreeMap<String, Vec<Backup>>,
     /// When each backup was seen to be kept last.
     kept: BTreeMap<String, Timestamp>,
@@ -149,7 +149,8 @@ impl Keeping {
         }
     }
 
-    /// How many writes of a step are done before the server is killed; more than there are when it lives.
+    /// Draws the number of writes of a step that are done before the server is killed; more than a step has when the
+    /// server lives.
     fn writes(&mut self) -> u64 {
         if self.dice.one_in(40) { self.dice.below(2) } else { 9 }
     }

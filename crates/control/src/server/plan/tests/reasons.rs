@@ -10,7 +10,8 @@ use lifeboat_client::NamespacedName;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Play {
-    /// What is asked of the reasons of each plan.
+    /// Asserts that each object that is not over has a reason, and that no chain of reasons leads to itself or to
+    /// nothing.
     pub(super) fn check_reasons(&self, plan: &Plan) {
         let waits: BTreeMap<Subject, &Reason> = plan.waits.iter().map(|w| (w.subject.clone(), &w.why)).collect();
         assert_eq!(waits.len(), plan.waits.len(), "two reasons of one object");

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The schedules of each cluster: their times, and how many days their backups last.
 const SCHEDULES: [(&str, &str, i64); 2] = [("often", "M 2 */4 * *", 3), ("weekly", "M 5 * * 0", 9)];
 
-/// One year of two clusters.
+/// A year of two clusters.
 struct Year {
     shared: Shared,
     sites: [Site; 2],
@@ -66,7 +66,7 @@ impl Year {
         }
     }
 
-    /// What nothing keeps is gone.
+    /// Asserts that backups are gone that nothing keeps.
     fn check(&mut self) {
         let now = self.shared.now;
         let actors: Vec<_> =
@@ -172,7 +172,7 @@ impl Year {
         self.sites[at].world.schedules.remove(&gone);
     }
 
-    /// One of the backups that a cluster has made and that are stored.
+    /// Draws a backup that a cluster has made and that is stored.
     fn one_of(&mut self, at: usize) -> Option<Backup> {
         let (site, promise) = (&self.sites[at], &self.shared.promise);
         let is_own =

@@ -32,7 +32,7 @@ impl Dice {
     }
 }
 
-/// What is known of a schedule without asking the plan.
+/// The runs of a schedule, known without asking the plan.
 enum Due {
     /// All times.
     At(BTreeSet<Timestamp>),
@@ -48,11 +48,11 @@ struct Years {
     base: Instant,
     /// By the clock of the API server.
     now: Timestamp,
-    /// How far the clock of the server that leads is ahead of it.
+    /// Time by which the clock of the server that leads is ahead of it.
     ahead: SignedDuration,
     dice: Dice,
     due: BTreeMap<String, Due>,
-    /// How many times a backup of each name was made.
+    /// The number of times that a backup of each name was made.
     made: BTreeMap<String, u32>,
     /// Backups that run, and until when.
     running: BTreeMap<String, Timestamp>,
@@ -118,7 +118,7 @@ impl Years {
         self.world.schedules.put(schedule);
     }
 
-    /// What the server takes for the time.
+    /// The time by the clock of the server.
     fn clock(&self) -> Timestamp {
         self.now + self.ahead
     }

@@ -1,18 +1,19 @@
-//! What was promised to users, written from the pages and from nothing else: what a rule or a hold keeps is there, the newest good backup
-//! of each schedule with rules is there, what nothing keeps goes soon, and no cluster lets the backups of another one go.
+//! The promises to users, as the documentation makes them and independent of the code: a backup that a rule or a hold
+//! keeps is there, so is the newest good backup of each schedule with rules, a backup that nothing keeps goes soon, and
+//! no cluster lets the backups of another one go.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How wrong clocks are at most, and some.
+/// Largest error of clocks, with a margin.
 const SKEW: SignedDuration = SignedDuration::from_mins(22);
-/// What nothing keeps goes after so long at the latest.
+/// Time within which a backup that nothing keeps goes.
 const BOUND: SignedDuration = SignedDuration::from_hours(10 * 24);
 /// A cluster that is not seen for so long is gone.
 const UNSEEN: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// How many backups of a schedule stay: of the newest, and of days, weeks and months.
+/// Numbers of backups of a schedule that stay: of the newest, and of days, weeks and months.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbers {
     pub(super) last: usize,
@@ -24,7 +25,7 @@ pub(super) struct Numbers {
 /// A backup that lies in the bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
-    /// Who has made it, and of which schedule.
+    /// The cluster that has made it, and its schedule.
     pub(super) of: Group,
     pub(super) run: Timestamp,
     pub(super) made: Timestamp,
@@ -52,18 +53,18 @@ pub(super) type Group = (String, String);
 /// Which stretch of time a run belongs to.
 type Period = fn(Timestamp) -> i64;
 
-/// What a schedule has promised.
+/// The promise of a schedule.
 #[derive(Clone, Debug, Default)]
 struct Promised {
-    /// Those of the schedule that stands.
+    /// The numbers of the schedule that exists.
     current: Option<Numbers>,
-    /// Those that a server has written down.
+    /// The numbers that a server has recorded in the bucket.
     numbers: Option<Numbers>,
     /// The newest run that it was promised for, once the rules are gone.
     until: Option<Timestamp>,
 }
 
-/// Who asks for a deletion, and since when it may.
+/// A cluster that asks for deletions, and since when it may.
 #[derive(Clone, Debug)]
 pub(super) struct Actor {
     pub(super) cluster: String,
@@ -89,7 +90,7 @@ impl Promise {
         self.groups.entry(group).or_default().current = Some(numbers);
     }
 
-    /// Whether these are written down.
+    /// Returns true if these numbers are recorded.
     pub(super) fn has_recorded(&self, group: &Group, numbers: Numbers) -> bool {
         self.groups.get(group).is_some_and(|promised| promised.numbers == Some(numbers) && promised.until.is_none())
     }
@@ -162,7 +163,7 @@ impl Promise {
         kept
     }
 
-    /// Whether a cluster was seen by its newest backup when somebody looked.
+    /// Returns true if the newest backup of a cluster was older than `by` at a look, or there was none.
     fn is_unseen(&self, cluster: &str, looked: Timestamp, by: SignedDuration) -> bool {
         let of_it = self.saved.values().filter(|saved| saved.of.0 == cluster && saved.made <= looked);
         of_it.map(|saved| saved.made).max().is_none_or(|newest| looked.duration_since(newest) > by)
@@ -203,8 +204,8 @@ impl Promise {
         format!("{:?} {:?} {beside:#?}", self.groups.get(group), self.promised(group, true))
     }
 
-    /// What nothing keeps is gone soon, where one of these could let it go: gives the name of one that is not. Those that have lost their
-    /// objects are counted by themselves.
+    /// Returns the name of a backup that should be gone: nothing keeps it, and one of these could have let it go for
+    /// long. Backups that have lost their objects are left out, because they are counted by themselves.
     pub(super) fn overdue(&mut self, actors: &[Actor], ruled: &BTreeSet<Group>, now: Timestamp) -> Option<String> {
         let groups: BTreeSet<Group> = self.saved.values().map(|saved| saved.of.clone()).collect();
         let both =

@@ -20,7 +20,7 @@ pub(super) const MAIN: &str = "l0";
 /// Records, with the cluster that their claims name.
 pub(super) type Bucket = BTreeMap<String, (Backup, String)>;
 
-/// What all clusters share.
+/// The state that all clusters share.
 pub(super) struct Shared {
     pub(super) bucket: Bucket,
     pub(super) promise: Promise,
@@ -38,7 +38,7 @@ pub(super) struct Site {
     base: Instant,
     /// When it had looked into the bucket when its plan was made.
     synced: Timestamp,
-    /// How far the clock of the server is ahead.
+    /// Time by which the clock of the server is ahead.
     pub(super) ahead: SignedDuration,
     /// Until when the server is away, and the bucket.
     pub(super) away: Timestamp,
@@ -48,7 +48,7 @@ pub(super) struct Site {
     made: usize,
 }
 
-/// How a step ends.
+/// The way in which a step ends.
 enum End {
     Done,
     Failed(&'static str),
@@ -116,7 +116,7 @@ impl Site {
         self.world.locations.put(location);
     }
 
-    /// Whether it can let backups go.
+    /// Returns true if it can let backups go.
     pub(super) fn can_act(&self, now: Timestamp) -> bool {
         let is_there = self.away <= now && self.out_of_reach <= now && !self.is_read_only();
         let hours = now.duration_since(self.actor.since.max(self.away).max(self.out_of_reach));
@@ -127,7 +127,7 @@ impl Site {
         (self.actor.cluster.clone(), schedule.to_owned())
     }
 
-    /// What people are told of a backup.
+    /// The fate of a backup, as people are told.
     pub(super) fn told(&self, name: &str, now: Timestamp) -> String {
         let (world, clock) = (&self.world, self.clock(now));
         let lists = Lists {
@@ -193,7 +193,7 @@ impl Site {
         self.world.schedules.iter().filter_map(rules).collect()
     }
 
-    /// What the schedules promise whose rules the server has written down.
+    /// Records the promises of schedules whose rules the server has written into the bucket.
     fn tell(&self, shared: &mut Shared) {
         if self.out_of_reach <= shared.now && !self.is_read_only() {
             self.ruled().into_iter().for_each(|(group, numbers)| shared.promise.is_recorded(group, numbers));
