@@ -1,0 +1,1 @@
+//! Indexes of packs, read from their ends, where the index blobs are lost.

@@ -1,0 +1,65 @@
+//! Errors of this room.
+
+use lifeboat_bucket::BucketError;
+
+/// An error of reading, writing or maintaining a repository. Messages name blobs, contents and paths, never keys or
+/// passwords.
+#[derive(Debug, thiserror::Error)]
+pub enum KopiaError {
+    /// The bucket did not answer as needed; the class of the error is the bucket's.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
+    /// The location holds no repository.
+    #[error("{location} holds no kopia repository: there is no blob kopia.repository")]
+    NotARepository {
+        /// The location, as its store describes itself.
+        location: String,
+    },
+    /// The password opens nothing.
+    #[error("the password does not open the repository in {location}")]
+    WrongPassword {
+        /// The location, as its store describes itself.
+        location: String,
+    },
+    /// The repository asks for something that this build does not know.
+    #[error("the repository needs {what}, which this version cannot read")]
+    Unsupported {
+        /// The feature, algorithm or version, in the repository's own word.
+        what: String,
+    },
+    /// Another program is about to change the format.
+    #[error("the repository is being upgraded by {owner}: {message}")]
+    UpgradeInProgress {
+        /// The owner of the lock.
+        owner: String,
+        /// The message that the owner has left.
+        message: String,
+    },
+    /// A blob, a content or a document does not hold what it should.
+    #[error("{what} is damaged: {why}")]
+    Damaged {
+        /// The blob, content, object or manifest.
+        what: String,
+        /// The reason.
+        why: String,
+    },
+    /// Something that is referred to is not there.
+    #[error("{what} is missing in the repository")]
+    Missing {
+        /// The content, object, manifest or snapshot.
+        what: String,
+    },
+    /// The scratch space failed.
+    #[error("{attempt} in the scratch space {path}: {source}")]
+    Scratch {
+        /// The attempted action, such as "write an index".
+        attempt: &'static str,
+        /// The file or folder.
+        path: std::path::PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The caller has asked to stop.
+    #[error("the operation was cancelled")]
+    Cancelled,
+}
