@@ -131,3 +131,6 @@ impl<R: ReadAt> Iterator for Scan<'_, R> {
         Some(entry)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -249,7 +249,7 @@ fn other_bytes_are_no_format_blob() {
         (blob.replace("scrypt-65536-8-1", "md5"), "the key derivation \"md5\" is not known"),
         (
             blob.replace("AAECAwQF", "AAECAwQ!"),
-            "format blob: bytes in base64 are damaged (Invalid symbol 33, offset 7.) at byte 168",
+            "format blob: bytes in base64 are damaged (Invalid symbol 33, offset 7.) at byte 179",
         ),
         ("{}".to_owned(), "the encryption \"\" of the format is not known"),
         ("[]".to_owned(), "format blob: '{' was expected at byte 0"),
