@@ -141,13 +141,21 @@ pub fn decompress(header: u32, stored: &[u8], limit: usize) -> Result<Vec<u8>, F
     let compression =
         Compression::from_header(header).ok_or_else(|| bad(format!("the compression {header:#x} is not known")))?;
     match compression.stream() {
-        Stream::Gzip(_) => read_limited(flate2::bufread::MultiGzDecoder::new(stream), limit),
+        Stream::Gzip(_) => gunzip(stream, limit),
         Stream::Deflate(_) => inflate(stream, limit),
         Stream::Zstd(_) => zstd::bulk::decompress(stream, limit)
             .map_err(|error| bad(format!("the zstd stream is damaged or too long ({error})"))),
         Stream::S2(_) => s2::decompress(stream, limit),
         Stream::Lz4 => read_limited(lz4_flex::frame::FrameDecoder::new(stream), limit),
     }
+}
+
+/// Decompresses gzip, several members too, into at most `limit` bytes.
+///
+/// # Errors
+/// Damaged streams, more bytes than `limit`.
+pub fn gunzip(stream: &[u8], limit: usize) -> Result<Vec<u8>, FormatError> {
+    read_limited(flate2::bufread::MultiGzDecoder::new(stream), limit)
 }
 
 fn read_limited(stream: impl Read, limit: usize) -> Result<Vec<u8>, FormatError> {
@@ -163,7 +171,7 @@ fn read_limited(stream: impl Read, limit: usize) -> Result<Vec<u8>, FormatError>
 }
 
 fn inflate(stream: &[u8], limit: usize) -> Result<Vec<u8>, FormatError> {
-    let mut plain = Vec::with_capacity(limit.min(FIRST_CAPACITY).max(64));
+    let mut plain = Vec::with_capacity(limit.clamp(64, FIRST_CAPACITY));
     let mut inflater = Decompress::new(false);
     loop {
         let done = usize::try_from(inflater.total_in()).unwrap_or(usize::MAX);
@@ -202,7 +210,7 @@ impl Compressor {
     /// A writer for a compression.
     ///
     /// # Errors
-    /// One that kopia cannot read.
+    /// A compression that kopia cannot read.
     pub fn new(compression: Compression) -> Result<Self, FormatError> {
         if !compression.is_writable() {
             return Err(bad(format!("{} is no longer written", compression.name())));
@@ -222,7 +230,7 @@ impl Compressor {
     /// then.
     ///
     /// # Errors
-    /// Those of the libraries.
+    /// The errors of the libraries.
     pub fn compress(&mut self, plain: &[u8]) -> Result<Option<Vec<u8>>, FormatError> {
         if plain.is_empty() {
             return Ok(None);

@@ -16,7 +16,7 @@ const NO_TIME: &str = "0001-01-01T00:00:00Z";
 const MAX_RUNS: usize = 50;
 const HOUR: i64 = 3600 * 1_000_000_000;
 
-/// When maintenance is due, and how its last runs went.
+/// The times at which maintenance is due, and its last runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Schedule {
     /// The time at which full maintenance is due; `None` where it never ran.

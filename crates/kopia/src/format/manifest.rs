@@ -5,7 +5,7 @@ use super::json::{ArrayWriter, ObjectWriter, Reader};
 use super::time::UnixNanos;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 
 const STRUCTURE: &str = "manifest content";
 
@@ -38,14 +38,7 @@ impl PartialEq for ManifestEntry {
 /// # Errors
 /// No manifests, or more bytes than `limit`.
 pub fn parse(content: &[u8], limit: usize) -> Result<Vec<ManifestEntry>, FormatError> {
-    let mut plain = Vec::new();
-    flate2::bufread::MultiGzDecoder::new(content)
-        .take(limit as u64 + 1)
-        .read_to_end(&mut plain)
-        .map_err(|error| FormatError::new(STRUCTURE, format!("it cannot be unpacked ({error})")))?;
-    if plain.len() > limit {
-        return Err(FormatError::new(STRUCTURE, format!("it is longer than {limit} bytes")));
-    }
+    let plain = crate::compression::gunzip(content, limit)?;
     parse_plain(&plain)
 }
 

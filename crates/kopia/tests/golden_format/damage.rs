@@ -11,7 +11,7 @@ use lifeboat_kopia::format::snapshot::SnapshotDocument;
 use lifeboat_kopia::format::{directory, listing};
 use proptest::prelude::*;
 
-/// What kopia wrote into one repository: directories, listings, and the schedule.
+/// Documents that kopia wrote: directories, listings, and the schedule.
 fn documents() -> Vec<Vec<u8>> {
     let mut documents = Vec::new();
     for name in ["json-names", "concat", "splitter-fixed-1m-v1"] {

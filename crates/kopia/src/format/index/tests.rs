@@ -194,7 +194,7 @@ fn of_two_entries_the_later_wins_then_the_live_one_then_the_larger_pack() {
 #[test]
 fn entries_are_distributed_by_the_hash_of_their_ids() {
     assert_eq!([0, 1, MAX_SHARD, MAX_SHARD + 1, 3 * MAX_SHARD].map(shard_count), [1, 1, 1, 2, 3]);
-    // FNV-1a of "00" is 0x3f6ae4d9 … computed by hand: ((offset ^ '0') * prime ^ '0') * prime.
+    // FNV-1a, written out once more: from the offset, each byte is added and the sum multiplied with the prime.
     let by_hand =
         [b'0', b'0'].iter().fold(2_166_136_261_u64, |hash, byte| (hash ^ u64::from(*byte)) * 16_777_619 % (1 << 32));
     let id = ContentId::parse("00").expect("an ID");

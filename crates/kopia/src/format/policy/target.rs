@@ -1,4 +1,4 @@
-//! To whom a policy applies.
+//! The sources to which a policy applies.
 
 use crate::format::snapshot::Source;
 use std::collections::BTreeMap;
@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 pub enum PolicyTarget {
     /// All of them.
     Global,
-    /// Those of a host.
+    /// The sources of a host.
     Host {
         /// The host.
         host: String,
     },
-    /// Those of a user on a host.
+    /// The sources of a user on a host.
     User {
         /// The host.
         host: String,
