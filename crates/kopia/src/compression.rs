@@ -15,6 +15,8 @@ use zstd::zstd_safe::CParameter;
 
 /// The length of the header ID.
 const HEADER_LENGTH: usize = 4;
+/// The length that no content reaches.
+const MAX_PLAIN: usize = 1 << 28;
 
 /// A compression of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -140,6 +142,8 @@ pub fn decompress(header: u32, stored: &[u8], limit: usize) -> Result<Vec<u8>, F
     }
     let compression =
         Compression::from_header(header).ok_or_else(|| bad(format!("the compression {header:#x} is not known")))?;
+    // No content is longer; zstd takes memory for all of it at once.
+    let limit = limit.min(MAX_PLAIN);
     match compression.stream() {
         Stream::Gzip(_) => gunzip(stream, limit),
         Stream::Deflate(_) => inflate(stream, limit),
@@ -161,7 +165,7 @@ pub fn gunzip(stream: &[u8], limit: usize) -> Result<Vec<u8>, FormatError> {
 fn read_limited(stream: impl Read, limit: usize) -> Result<Vec<u8>, FormatError> {
     let mut plain = Vec::with_capacity(limit.min(FIRST_CAPACITY));
     stream
-        .take(limit as u64 + 1)
+        .take((limit as u64).saturating_add(1))
         .read_to_end(&mut plain)
         .map_err(|error| bad(format!("the stream is damaged ({error})")))?;
     if plain.len() > limit {

@@ -239,6 +239,8 @@ fn a_lock_without_enough_notice_binds_at_once_and_another_when_the_notice_ends()
     assert!(binds(0, 0) && binds(0, -100) && binds(34, -100));
     assert!(binds(35, 0) && !binds(35, -1));
     assert!(!binds(60, 24) && binds(60, 25));
+    let hostile = UpgradeLock { advance_notice: i64::MAX, io_drain_timeout: i64::MIN, ..lock(0) };
+    assert!(!hostile.binds_at(UnixNanos(0)));
 }
 
 #[test]
