@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn sizes_that_no_name_has_neither_panic_nor_give_empty_chunks() {
-        let bytes: Vec<u8> = (0..10_000_u32).map(|number| (number * number >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..10_000_u32).map(|number| ((number * number) >> 3) as u8).collect();
         for size in [0, 1, 2, 63, 64, 100, 127, 128, 1000] {
             for algorithm in
                 [SplitterAlgorithm::Fixed(size), SplitterAlgorithm::Buzhash(size), SplitterAlgorithm::RabinKarp(size)]
