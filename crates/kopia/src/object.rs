@@ -1,30 +1,24 @@
 //! Objects: byte strings of any length.
 
 use crate::KopiaError;
-use crate::format::content_id::ContentId;
+use crate::content::Contents;
 use crate::format::object_id::ObjectId;
+use bytes::Bytes;
+use futures::stream::BoxStream;
 
+mod extent;
+mod extents;
+mod listing_parser;
 pub mod reader;
 
-/// A piece of an object that is one content.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Extent {
-    /// The offset in the object.
-    pub start: u64,
-    /// The length.
-    pub length: u64,
-    /// The content.
-    pub content: ContentId,
-}
+pub use extent::{Extent, read_extent};
+pub use extents::{extents, extents_from, length};
 
-/// Gives the extents of an object in their order, listings resolved level by level, so that a file of terabytes needs the
-/// listings of one path in memory and no more.
+/// Gives the bytes of an object in their order, a few contents ahead. For much data [`crate::content::read_plan`] takes
+/// far fewer requests.
 ///
 /// # Errors
-/// Of the stream: a listing that is missing or damaged, more levels than allowed.
-pub fn extents<'a>(
-    contents: &'a crate::content::Contents,
-    object: &ObjectId,
-) -> futures::stream::BoxStream<'a, Result<Extent, KopiaError>> {
-    todo!()
+/// Of the stream: a content or listing that is missing or damaged; those of the bucket.
+pub fn bytes(contents: &Contents, object: &ObjectId) -> BoxStream<'static, Result<Bytes, KopiaError>> {
+    extent::bytes_of(contents.clone(), extents(contents, object))
 }
