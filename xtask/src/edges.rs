@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 24] = [
+const EDGES: [(&str, &[&str]); 25] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -17,6 +17,7 @@ const EDGES: [(&str, &[&str]); 24] = [
     ("action", &["api", "object", "operation"]),
     ("bucket", &[]),
     ("s3", &["bucket"]),
+    ("kopia", &["bucket"]),
     ("store", &["api", "object", "archive", "bucket"]),
     ("cluster", &["object"]),
     ("client", &["api", "object", "patch", "cluster"]),

@@ -1,0 +1,185 @@
+//! Names of blobs and what they say (kopia: internal/epoch, internal/completeset, repo/content/sessions.go).
+
+/// The format blob.
+pub const FORMAT: &str = "kopia.repository";
+/// The settings of object lock.
+pub const BLOB_CONFIG: &str = "kopia.blobcfg";
+/// The schedule of maintenance.
+pub const MAINTENANCE: &str = "kopia.maintenance";
+
+/// The name of a blob, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the format's own names")]
+pub enum BlobKind {
+    /// `kopia.repository` and its backups, `kopia.blobcfg`, `kopia.maintenance`.
+    Format,
+    /// `p…`
+    DataPack,
+    /// `q…`
+    MetadataPack,
+    /// `xn<epoch>_…`
+    Index { epoch: u64 },
+    /// `xs<epoch>_…`
+    SingleEpochIndex { epoch: u64 },
+    /// `xr<first>_<last>_…`
+    RangeIndex { first: u64, last: u64 },
+    /// `xe<n>`
+    EpochMarker { epoch: u64 },
+    /// `xw<unix seconds>`
+    Watermark { seconds: u64 },
+    /// `n…`
+    LegacyIndex,
+    /// `m…`
+    LegacyCompaction,
+    /// `l…`
+    LegacyCleanup,
+    /// `s…`
+    Session,
+    /// `_…`
+    Log,
+    /// Anything else.
+    Other,
+}
+
+/// Takes the name of a blob apart.
+pub fn parse(name: &str) -> BlobKind {
+    if name.starts_with("kopia.") {
+        return BlobKind::Format;
+    }
+    let (head, rest) = name.split_once('_').unwrap_or((name, ""));
+    let epoch = || digits(head.get(2..)?);
+    let parsed = match name.get(..2).unwrap_or(name) {
+        "xn" => epoch().map(|epoch| BlobKind::Index { epoch }),
+        "xs" => epoch().map(|epoch| BlobKind::SingleEpochIndex { epoch }),
+        "xe" => epoch().map(|epoch| BlobKind::EpochMarker { epoch }),
+        "xr" => epoch().and_then(|first| {
+            let last = digits(rest.split('_').next()?)?;
+            Some(BlobKind::RangeIndex { first, last }).filter(|_| first <= last)
+        }),
+        "xw" => name.get(2..).and_then(digits).map(|seconds| BlobKind::Watermark { seconds }),
+        _ => match name.as_bytes().first() {
+            Some(b'p') => Some(BlobKind::DataPack),
+            Some(b'q') => Some(BlobKind::MetadataPack),
+            Some(b'n') => Some(BlobKind::LegacyIndex),
+            Some(b'm') => Some(BlobKind::LegacyCompaction),
+            Some(b'l') => Some(BlobKind::LegacyCleanup),
+            Some(b's') => Some(BlobKind::Session),
+            Some(b'_') => Some(BlobKind::Log),
+            _ => None,
+        },
+    };
+    parsed.unwrap_or(BlobKind::Other)
+}
+
+/// A decimal number after characters that are no digits, which kopia passes over.
+fn digits(text: &str) -> Option<u64> {
+    let text = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+/// The set that a compacted index belongs to: its ID and its number of members; `None` where the name has none, which is a
+/// complete set of its own.
+pub fn set_of(name: &str) -> Option<(&str, u32)> {
+    let mut parts = name.split('-').skip(1);
+    let id = parts.next().filter(|part| part.starts_with('s'))?;
+    let count = parts.next()?.strip_prefix('c')?;
+    if !count.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let count = count.parse().ok().filter(|count| *count > 0)?;
+    Some((id, count))
+}
+
+/// The session in the name of a blob.
+pub fn session_of(name: &str) -> Option<&str> {
+    name.split('-').skip(1).find(|part| part.starts_with('s'))
+}
+
+/// The iv in the name of an encrypted blob: the last 16 bytes of the hash before the first `-`.
+pub fn iv_of(name: &str) -> Option<[u8; 16]> {
+    let head = name.split('-').next().unwrap_or(name);
+    let hex = head.get(head.len().checked_sub(32)?..)?;
+    let mut iv = [0; 16];
+    hex::decode_to_slice(hex, &mut iv).ok()?;
+    Some(iv)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_the_kind_of_its_blob() {
+        let vectors = [
+            ("kopia.repository", BlobKind::Format),
+            ("kopia.repository.backup.me", BlobKind::Format),
+            ("kopia.maintenance", BlobKind::Format),
+            ("p0011-s1", BlobKind::DataPack),
+            ("q0011-s1", BlobKind::MetadataPack),
+            ("xn0_225193-s4f-c1", BlobKind::Index { epoch: 0 }),
+            ("xn12_00-s4f-c1", BlobKind::Index { epoch: 12 }),
+            ("xs3_00-s4f-c1", BlobKind::SingleEpochIndex { epoch: 3 }),
+            ("xr0_12_00-s4f-c1", BlobKind::RangeIndex { first: 0, last: 12 }),
+            ("xe7", BlobKind::EpochMarker { epoch: 7 }),
+            ("xw1795786580", BlobKind::Watermark { seconds: 1_795_786_580 }),
+            ("n0011-s1", BlobKind::LegacyIndex),
+            ("m0011", BlobKind::LegacyCompaction),
+            ("l0011", BlobKind::LegacyCleanup),
+            ("s0011-s1", BlobKind::Session),
+            ("_log_2026", BlobKind::Log),
+        ];
+        for (name, kind) in vectors {
+            assert_eq!(parse(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_whose_numbers_cannot_be_read_is_passed_over() {
+        for name in [
+            "",
+            "x",
+            "xn",
+            "xn_00",
+            "xnx_00",
+            "xn1x_00",
+            "xe",
+            "xe-1x",
+            "xr5_3_00",
+            "xr5",
+            "xwx",
+            "xz0",
+            "é",
+            "xe18446744073709551616",
+            "udmrepo.Repository",
+            ".storageconfig",
+        ] {
+            assert_eq!(parse(name), BlobKind::Other, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_set_and_a_session_are_parts_of_a_name() {
+        assert_eq!(set_of("xs1_00-s4f-c3"), Some(("s4f", 3)));
+        for name in
+            ["xs1_00", "xs1_00-4f-c3", "xs1_00-s4f", "xs1_00-s4f-3", "xs1_00-s4f-c", "xs1_00-s4f-c0", "xs1_00-s4f-c+1"]
+        {
+            assert_eq!(set_of(name), None, "{name}");
+        }
+        assert_eq!(session_of("p00-s4f09"), Some("s4f09"));
+        assert_eq!(session_of("xn0_00-x-s4f-c1"), Some("s4f"));
+        assert_eq!(session_of("s00"), None);
+    }
+
+    #[test]
+    fn the_iv_is_the_end_of_the_hash_before_the_first_dash() {
+        let iv = Some(std::array::from_fn(|number| number as u8));
+        let hash = "000102030405060708090a0b0c0d0e0f";
+        assert_eq!(iv_of(&format!("xn0_{hash}-s1-c1")), iv);
+        assert_eq!(iv_of(&format!("n{hash}")), iv);
+        assert_eq!(iv_of(&format!("_log_20260102_{hash}")), iv);
+        assert_eq!(iv_of(&format!("nffff{hash}-s1")), iv);
+        for name in ["", "-s1", "n00-s1", "n000102030405060708090a0b0c0d0eXX", "ñ00102030405060708090a0b0c0d0e0é"] {
+            assert_eq!(iv_of(name), None, "{name}");
+        }
+    }
+}
