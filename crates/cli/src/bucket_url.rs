@@ -2,7 +2,7 @@
 
 use crate::directory_bucket;
 use anyhow::{Context, Result, anyhow, bail};
-use lifeboat_bucket::{BlobStore, Memory, Prefixed};
+use lifeboat_bucket::{BlobStore, Directory, Memory, Prefixed, Retried};
 use lifeboat_s3::{S3, S3Config, percent_decoded};
 use lifeboat_store::Store;
 use std::path::{Path, PathBuf};
@@ -55,6 +55,24 @@ pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Res
         }
     };
     Ok(Store::new(store).with_patience(patience))
+}
+
+/// Opens what lies behind a URL as it is, to read it: a directory is neither made nor marked. Calls that fail for a reason that
+/// can pass are repeated for `patience`.
+///
+/// # Errors
+/// When the URL is of no known form, the directory is not there or the bucket cannot be opened.
+pub(crate) async fn open_to_read(url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
+    let store: Arc<dyn BlobStore> = match parse(url)? {
+        Location::Directory(path) if !Path::new(&path).is_dir() => bail!("open {url}: there is no directory {path}"),
+        Location::Directory(path) => Arc::new(Directory::open(Path::new(&path)).with_context(|| format!("open {url}"))?),
+        Location::S3(config, prefix) => {
+            let config = S3Config { patience: Some(patience), ..*config };
+            let store = Arc::new(S3::connect(config).await?);
+            if prefix.is_empty() { store } else { Arc::new(Prefixed::new(store, prefix)) }
+        }
+    };
+    Ok(Arc::new(Retried::new(store, patience)))
 }
 
 /// Removes, when it is dropped, the folders that opening a bucket made and that nothing was put into.

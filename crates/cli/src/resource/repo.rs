@@ -1,8 +1,12 @@
-//! `lifeboat repo get`.
+//! `lifeboat repo`.
 
 use super::table::time;
 use super::{GetArgs, Shown, get};
 use crate::globals::Globals;
+use crate::repository::cat::CatArgs;
+use crate::repository::list::LsArgs;
+use crate::repository::snapshots::SnapshotsArgs;
+use crate::repository::verify::VerifyArgs;
 use anyhow::Result;
 use clap::Subcommand;
 use jiff::Timestamp;
@@ -14,12 +18,25 @@ use std::process::ExitCode;
 pub(crate) enum RepoCommand {
     /// List repositories
     Get(GetArgs),
+    /// List the snapshots of a kopia repository, without a cluster
+    Snapshots(SnapshotsArgs),
+    /// List a directory of a snapshot, without a cluster
+    Ls(LsArgs),
+    /// Print a file of a snapshot, without a cluster
+    Cat(CatArgs),
+    /// Read snapshots and compare them, without a cluster
+    Verify(VerifyArgs),
 }
 
 impl RepoCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let Self::Get(args) = self;
-        get::<BackupRepository>(&args, globals).await
+        match self {
+            Self::Get(args) => get::<BackupRepository>(&args, globals).await,
+            Self::Snapshots(args) => args.run(globals).await,
+            Self::Ls(args) => args.run(globals).await,
+            Self::Cat(args) => args.run(globals).await,
+            Self::Verify(args) => Box::pin(args.run(globals)).await,
+        }
     }
 }
 

@@ -54,6 +54,7 @@ mod policies;
 mod random_kills;
 mod references;
 mod refusals;
+mod repositories;
 mod results;
 mod retention;
 mod rights;

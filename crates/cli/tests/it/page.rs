@@ -67,7 +67,20 @@ fn is_line(shown: &str, printed: &str) -> bool {
     (0..=rest.len()).any(|at| rest.get(at..).is_some_and(|rest| is_line(after, rest)))
 }
 
-/// A command that waits for a pod. These clusters have no nodes, so a process takes its place.
+/// Does what a page, or a part of one, says, each block by `run`. Each must end well and print what the page shows.
+pub(crate) fn follow_alone(page: &str, mut run: impl FnMut(&str) -> Run) {
+    let steps = steps(page);
+    assert!(!steps.is_empty(), "no commands are found:\n{page}");
+    for Step { commands, shown } in steps {
+        let done = run(&commands);
+        assert_eq!(done.code, 0, "{commands}\n{}\n{}", done.out, done.err);
+        if let Some(shown) = shown {
+            assert!(is_shown(&shown, &done.out), "{commands}\nthe page shows:\n{shown}\nand this is:\n{}", done.out);
+        }
+    }
+}
+
+/// What waits for a pod: these clusters have no nodes, so a process takes its place.
 const ROLLOUT: &str = "kubectl -n velero rollout status deployment/velero --timeout=5m\n";
 
 /// The environment of a person at a shell: the programs, a folder, and variables in place of those that a page begins
@@ -115,20 +128,11 @@ impl Reader {
 
     /// Does what a page, or a part of one, says. Each block must end well and print what the page shows.
     pub(crate) fn follow(&mut self, bed: &Bed, page: &str) {
-        let steps = steps(page);
-        assert!(!steps.is_empty(), "no commands are found:\n{page}");
-        for Step { commands, shown } in steps {
-            let done = self.run(bed, &commands);
-            let log = std::fs::read_to_string(self.log()).unwrap_or_default();
-            assert_eq!(done.code, 0, "{commands}\n{}\n{}\n{log}", done.out, done.err);
-            if let Some(shown) = shown {
-                assert!(
-                    is_shown(&shown, &done.out),
-                    "{commands}\nthe page shows:\n{shown}\nand this is:\n{}",
-                    done.out
-                );
-            }
-        }
+        follow_alone(page, |commands| {
+            let mut done = self.run(bed, commands);
+            done.err += &std::fs::read_to_string(self.log()).unwrap_or_default();
+            done
+        });
     }
 
     fn run(&mut self, bed: &Bed, commands: &str) -> Run {
