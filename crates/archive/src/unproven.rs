@@ -34,7 +34,7 @@ pub struct UnprovenSnapshot {
     pub handle: String,
     /// Namespace and name of the VolumeSnapshot that stood for it.
     pub snapshot: String,
-    /// Why it is not known, for people.
+    /// The reason for which it is not known, for people.
     pub why: String,
 }
 

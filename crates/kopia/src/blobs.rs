@@ -42,7 +42,7 @@ impl Blobs {
     /// Recognises the layout: `.shards` or `kopia.repository.f` say that it is the one of file systems.
     ///
     /// # Errors
-    /// Those of the bucket; a `.shards` that cannot be read.
+    /// Errors of the bucket; a `.shards` that cannot be read.
     pub async fn open(store: Arc<dyn BlobStore>) -> Result<Self, KopiaError> {
         let layout = match store.get(layout::SHARDS, None).await {
             Ok(stream) => Layout::parse(&collect(layout::SHARDS, stream, MAX_SHARDS).await?)?,
@@ -71,7 +71,7 @@ impl Blobs {
     /// Reads a blob whole, at most `limit` bytes.
     ///
     /// # Errors
-    /// Those of the bucket; a blob that is longer.
+    /// Errors of the bucket; a blob that is longer.
     pub async fn read(&self, name: &str, limit: u64) -> Result<Bytes, KopiaError> {
         let stream = self.store.get(&self.layout.key(name), None).await?;
         collect(name, stream, limit).await
@@ -80,7 +80,7 @@ impl Blobs {
     /// Reads exactly this range. Fewer bytes are an error.
     ///
     /// # Errors
-    /// Those of the bucket; a blob that ends before the range does.
+    /// Errors of the bucket; a blob that ends before the range does.
     pub async fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes, KopiaError> {
         let wanted = range.end.saturating_sub(range.start);
         let too_short = |why: String| KopiaError::Damaged { what: format!("blob {name}"), why };
@@ -105,7 +105,7 @@ impl Blobs {
     /// The length of a blob.
     ///
     /// # Errors
-    /// Those of the bucket.
+    /// Errors of the bucket.
     pub async fn length(&self, name: &str) -> Result<u64, KopiaError> {
         Ok(self.store.head(&self.layout.key(name)).await?.size)
     }
@@ -136,7 +136,7 @@ impl Blobs {
     /// Lists as [`Blobs::list`] does, into memory and ordered by name.
     ///
     /// # Errors
-    /// Those of the bucket.
+    /// Errors of the bucket.
     pub async fn list_all(&self, prefix: &str) -> Result<Vec<BlobInfo>, KopiaError> {
         let mut blobs: Vec<BlobInfo> = self.list(prefix).try_collect().await?;
         blobs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -174,7 +174,7 @@ impl Blobs {
     /// Stores a blob. Blobs are immutable but for the format blobs and the schedule.
     ///
     /// # Errors
-    /// Those of the bucket.
+    /// Errors of the bucket.
     pub async fn put(&self, name: &str, bytes: Bytes) -> Result<(), KopiaError> {
         let options = PutOptions { content_type: Some(CONTENT_TYPE), ..PutOptions::default() };
         self.store.put(&self.layout.key(name), bytes.into(), options).await?;
@@ -184,7 +184,7 @@ impl Blobs {
     /// Deletes blobs; one that is not there is deleted.
     ///
     /// # Errors
-    /// Those of the bucket.
+    /// Errors of the bucket.
     pub async fn delete(&self, names: &[String]) -> Result<(), KopiaError> {
         let keys: Vec<String> = names.iter().map(|name| self.layout.key(name)).collect();
         match self.store.delete(&keys).await {

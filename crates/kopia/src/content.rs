@@ -120,7 +120,7 @@ impl Contents {
     /// the last refresh is more than 15 minutes old and contents are read.
     ///
     /// # Errors
-    /// Those of the bucket and of the scratch space; an index that is damaged; an upgrade that has begun.
+    /// Errors of the bucket and of the scratch space; an index that is damaged; an upgrade that has begun.
     pub async fn refresh(&self) -> Result<(), KopiaError> {
         let mut loaded = self.inner.loaded.lock().await;
         self.load(&mut loaded).await
@@ -156,7 +156,7 @@ impl Contents {
     /// them.
     ///
     /// # Errors
-    /// Those of the scratch space.
+    /// Errors of the scratch space.
     pub fn find(&self, id: &ContentId) -> Result<Option<Entry>, KopiaError> {
         self.index_set().find(id)
     }

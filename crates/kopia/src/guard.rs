@@ -24,7 +24,7 @@ pub(crate) struct FormatGuard {
     password: Password,
     clock: Clock,
     state: Mutex<State>,
-    /// One look at a time.
+    /// Held while the format is read again, so that only one task reads it.
     reloading: tokio::sync::Mutex<()>,
 }
 

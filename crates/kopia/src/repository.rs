@@ -15,7 +15,7 @@ use lifeboat_bucket::BlobStore;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the caller gives to open a repository.
+/// Options of opening a repository.
 #[derive(Clone)]
 pub struct OpenOptions {
     /// A folder of this process alone, for indexes. Files in it have no names, so nothing stays.
@@ -90,7 +90,7 @@ impl Repository {
     /// Its manifests as of the last refresh.
     ///
     /// # Errors
-    /// Those of [`manifest::load`].
+    /// Errors of [`manifest::load`].
     pub async fn manifests(&self) -> Result<Manifests, KopiaError> {
         manifest::load(&self.contents).await
     }
@@ -98,7 +98,7 @@ impl Repository {
     /// Its snapshots, oldest first. A manifest of type `snapshot` that cannot be read is in the list with its reason.
     ///
     /// # Errors
-    /// Those of [`manifest::load`].
+    /// Errors of [`manifest::load`].
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>, KopiaError> {
         let manifests = self.manifests().await?;
         let snapshot = |entry: &crate::format::manifest::ManifestEntry| Snapshot {

@@ -26,7 +26,7 @@ impl Repository {
     /// are told as they are found, from several threads; the rest goes on.
     ///
     /// # Errors
-    /// Those of the bucket, manifests that cannot be loaded, a snapshot that is not there.
+    /// Errors of the bucket, manifests that cannot be loaded, a snapshot that is not there.
     pub async fn verify(
         &self,
         options: VerifyOptions,

@@ -63,7 +63,7 @@ pub struct ResourcePolicies {
     lists: Option<IncludeExclude>,
     cluster: ClusterFilters,
     namespaced: Vec<NamespaceFilters>,
-    /// What has no effect.
+    /// Parts that have no effect.
     warnings: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ impl ResourcePolicies {
         self
     }
 
-    /// What of the document has no effect, such as a parameter that its action does not know.
+    /// Parts of the document that have no effect, such as a parameter that its action does not know.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

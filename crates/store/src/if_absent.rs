@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// object by then, or was too slow.
 pub(crate) const SETTLED: Duration = Duration::from_secs(7);
 
-/// What became of a put on condition.
+/// The result of a put on condition.
 #[derive(Debug)]
 pub(crate) struct PutIfAbsent {
     /// Tells that the store keeps the condition: what is there was put first.

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_of_two_restores_has_the_name_where_a_store_without_conditions_is_slow() {
+    async fn one_of_two_restores_has_the_name_in_a_slow_store_without_conditions() {
         for refuses in [true, false] {
             let store = crate::if_absent::tests::slow(refuses, Duration::from_secs(4));
             let claim = |cluster: &'static str, later: u64| {

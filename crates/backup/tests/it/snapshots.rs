@@ -27,7 +27,7 @@ fn requests(ground: &Ground) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn one_look_at_the_snapshots_of_a_backup_is_two_lists_however_many_there_are() {
+async fn one_look_at_the_snapshots_of_a_backup_is_two_lists() {
     let ground = claims(40).await;
     let record = waiting(&ground).await;
     drop(ground.proxy.take_seen());
@@ -63,7 +63,7 @@ async fn the_snapshots_of_a_backup_and_its_end_are_spans_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_backup_is_the_same_wherever_it_is_cut_off_while_its_snapshots_leave_the_cluster() {
+async fn a_backup_is_the_same_wherever_it_is_cut_off_while_snapshots_leave() {
     let mut cuts = 0;
     for nth in 1.. {
         let ground = claims(1).await;
@@ -111,7 +111,7 @@ async fn again(env: &Env) -> Result<Backup, FinalizeError> {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_not_bound_yet_goes_with_what_its_controller_has_begun_whatever_the_class_says() {
+async fn an_unbound_snapshot_goes_with_its_content_whatever_the_class_says() {
     let ground = claims(0).await;
     let labels = json!({"velero.io/backup-uid": "u"});
     ground
@@ -182,7 +182,7 @@ async fn owe(env: &Env) {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_was_asked_for_while_a_pod_stood_still_and_not_taken_is_asked_for_anew() {
+async fn a_snapshot_asked_for_in_a_frozen_pod_and_not_taken_is_asked_for_anew() {
     for (is_owed, is_taken, is_kept) in [(true, false, false), (true, true, true), (false, false, true)] {
         let ground = claims(1).await;
         let first = ground.env(ground.store());
@@ -240,7 +240,7 @@ async fn a_snapshot_that_was_asked_for_while_a_pod_stood_still_and_not_taken_is_
 }
 
 #[tokio::test]
-async fn a_claim_that_another_object_names_waits_for_the_hooks_of_its_pod_and_names_its_snapshot() {
+async fn a_claim_that_another_object_names_waits_for_the_hooks_of_its_pod() {
     let mut ground = claims(1).await;
     ground
         .put(json!({"apiVersion": "v1", "kind": "Pod",
@@ -318,7 +318,7 @@ async fn the_snapshot_of_a_claim_that_is_not_saved_is_removed_and_told() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_failed_and_could_not_be_removed_then_is_removed_at_the_end() {
+async fn a_failed_snapshot_that_could_not_be_removed_is_removed_at_the_end() {
     let ground = claims(1).await;
     let refused = Fault::Answer { status: 403, headers: Vec::new(), body: "{}".to_owned() };
     ground.proxy.script(vec![Rule::new("DELETE", "*/volumesnapshots/*", Nth::Only(1), refused)]);
@@ -368,7 +368,7 @@ async fn what_is_in_an_order_is_snapshotted_in_it_before_all_else() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_its_driver_refuses_for_good_ends_at_once_with_what_it_says() {
+async fn a_snapshot_that_its_driver_refuses_for_good_ends_at_once() {
     let ground = claims(1).await;
     let (env, request) = (ground.env(ground.store()), request());
     let said = "rpc error: code = InvalidArgument desc = no such pool";

@@ -80,7 +80,7 @@ pub(crate) fn follow_alone(page: &str, mut run: impl FnMut(&str) -> Run) {
     }
 }
 
-/// What waits for a pod: these clusters have no nodes, so a process takes its place.
+/// A command that waits for a pod. These clusters have no nodes, so a process takes its place.
 const ROLLOUT: &str = "kubectl -n velero rollout status deployment/velero --timeout=5m\n";
 
 /// The environment of a person at a shell: the programs, a folder, and variables in place of those that a page begins

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_override_that_fits_counts_and_cutting_stops_before_nothing_is_left() {
+    fn the_first_override_that_fits_counts_and_a_name_is_never_cut_to_nothing() {
         let layout = sharded(
             r#"{"default":[1,3],"maxNonShardedLength":2,"overrides":[{"prefix":"pa","shards":[2]},{"prefix":"p","shards":[]},{"prefix":"pab","shards":[1]}]}"#,
         );

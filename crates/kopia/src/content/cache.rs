@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What an entry takes beside its bytes, about.
+/// Approximate memory of an entry beside its bytes.
 const OVERHEAD: usize = 200;
 
 /// Plain contents. The oldest go first.

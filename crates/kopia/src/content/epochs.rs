@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_of_ranges_that_reaches_farthest_counts_and_then_the_fewest_members() {
+    fn the_chain_of_ranges_that_reaches_farthest_with_fewest_members_counts() {
         let names =
             ["xr0_3_a", "xr0_1_b", "xr2_9_c", "xr4_7_d", "xr0_9_e", "xr11_20_f", "xe20", "xs9_x", "xs10_y", "xn8_z"];
         // 0-9 by one member rather than by two; 11-20 does not follow it.

@@ -136,7 +136,7 @@ impl IndexSet {
     /// Finds the entry that counts. `None` also for one whose deletion the watermark has passed.
     ///
     /// # Errors
-    /// Those of the scratch space.
+    /// Errors of the scratch space.
     pub fn find(&self, id: &ContentId) -> Result<Option<Entry>, KopiaError> {
         let location = self.locate(id)?;
         Ok(location.map(|found| found.record.into_entry(self.pack_name(found.record.pack))))

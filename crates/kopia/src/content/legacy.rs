@@ -32,7 +32,7 @@ impl CompactionLog {
     /// Reads the plain bytes of a log.
     ///
     /// # Errors
-    /// What is no log.
+    /// Bytes that are no log.
     pub fn parse(plain: &[u8]) -> Result<Self, FormatError> {
         let error = |why: &str| FormatError::new("log of a compaction", why);
         // A list would be taken for the fields in their order.

@@ -19,7 +19,7 @@ const MAX_LOCAL_INDEX: u64 = 256 << 20;
 /// Reads the plain index at the end of a pack.
 ///
 /// # Errors
-/// Those of the bucket; a pack without postamble, or whose index is damaged.
+/// Errors of the bucket; a pack without postamble, or whose index is damaged.
 pub async fn read_local_index(blobs: &Blobs, crypto: &Arc<Crypto>, pack: &BlobInfo) -> Result<Bytes, KopiaError> {
     let damaged = |why: &dyn std::fmt::Display| KopiaError::damaged(format!("pack {}", pack.name), why);
     let tail_start = pack.length.saturating_sub(TAIL);

@@ -194,7 +194,7 @@ fn hashes_are_those_of_kopia() {
 }
 
 #[test]
-fn a_hash_without_key_is_the_plain_hash_and_one_that_needs_a_key_is_refused() {
+fn a_hash_without_key_is_plain_and_one_that_needs_a_key_is_refused() {
     let with_secret = |hash, secret| {
         let mut format = format(hash, CipherAlgorithm::default(), 0);
         format.secret = Secret::new(secret);

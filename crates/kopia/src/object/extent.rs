@@ -1,4 +1,4 @@
-//! One content of an object.
+//! A piece of an object that is one content.
 
 use crate::KopiaError;
 use crate::content::read_plan::Wanted;

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_a_checkpoint_cut_short_and_types_that_nobody_knows_are_told_apart() {
+    fn files_that_a_checkpoint_cut_short_and_unknown_types_are_told_apart() {
         let uuid = "c2ae2362-3219-4918-a585-8b3ae258816b";
         let cut = |name: &str| EntryState::CutShort { name: name.to_owned() };
         let state = |name: &str, entry_type| TreeEntry::new(entry(name, entry_type)).state;

@@ -1,4 +1,4 @@
-//! What is asked of a verification, and what it tells.
+//! Options and report of a verification.
 
 use crate::KopiaError;
 use crate::content::read_plan::{ReadLimits, Sink};

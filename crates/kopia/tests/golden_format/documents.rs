@@ -22,7 +22,7 @@ fn read_directory(text: &[u8]) -> Directory {
 }
 
 #[test]
-fn a_directory_or_listing_that_is_read_and_written_again_has_the_bytes_of_kopia() {
+fn directories_and_listings_are_written_again_with_the_bytes_of_kopia() {
     let mut count = 0;
     for fixture in matrix::all() {
         let Some(objects) = fixture.expected["objects"].as_object() else {
@@ -65,7 +65,7 @@ fn entries_of_kopia_are_in_the_order_in_which_we_sort_them() {
 }
 
 #[test]
-fn every_manifest_is_read_and_written_again_and_snapshots_have_the_bytes_of_kopia() {
+fn manifests_and_snapshots_are_written_again_with_the_bytes_of_kopia() {
     let mut snapshots = 0;
     for fixture in matrix::all() {
         for (id, entry) in fixture.entries() {

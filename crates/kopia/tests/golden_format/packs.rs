@@ -6,7 +6,7 @@ use lifeboat_kopia::format::index::Index;
 use lifeboat_kopia::format::pack::{MAX_REPLICA, Postamble, find_replica, padding, write_replica};
 
 #[test]
-fn the_local_index_of_every_pack_is_found_and_tells_the_same_as_the_index_blobs() {
+fn the_local_index_of_every_pack_tells_the_same_as_the_index_blobs() {
     let mut packs = 0;
     for fixture in matrix::all() {
         let entries = fixture.entries();

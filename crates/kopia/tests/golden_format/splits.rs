@@ -97,7 +97,7 @@ fn cuts_do_not_depend_on_the_pieces_in_which_a_stream_comes() {
 }
 
 #[test]
-fn bytes_without_change_are_cut_at_the_minimum_and_a_counter_at_the_maximum() {
+fn equal_bytes_are_cut_at_the_minimum_and_a_counter_at_the_maximum() {
     let algorithm = SplitterAlgorithm::parse("DYNAMIC-4M-BUZHASH").unwrap();
     let minimum: Vec<usize> = (1..=10).map(|number| number << 21).collect();
     for byte in [0, 0xff] {

@@ -28,7 +28,7 @@ fn manifests(fixture: &matrix::Fixture) -> Vec<ManifestEntry> {
 }
 
 #[test]
-fn every_policy_and_every_maintenance_manifest_is_written_again_as_kopia_wrote_it() {
+fn policies_and_maintenance_manifests_are_written_again_as_kopia_wrote() {
     let (mut policies, mut parameters) = (0, 0);
     for fixture in matrix::all() {
         for manifest in manifests(fixture) {

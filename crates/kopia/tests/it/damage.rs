@@ -44,7 +44,7 @@ async fn errors(repository: &Repository) -> Vec<String> {
     errors.into_iter().map(|(path, error)| format!("{path}: {error}")).collect()
 }
 
-/// One bit of a pack, anywhere: of a content, of the index, of what is between.
+/// A bit of a pack, anywhere: of a content, of the index, of what is between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flipped_bit_in_a_pack_never_gives_wrong_bytes() {
     let mut numbers = Numbers(7);

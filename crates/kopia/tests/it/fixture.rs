@@ -40,7 +40,7 @@ pub(crate) fn unzip(path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// What kopia said of a repository.
+/// The output of kopia about a repository.
 pub(crate) fn expected(name: &str) -> Value {
     serde_json::from_slice(&unzip(&folder().join(format!("expected/{name}.json.gz")))).unwrap()
 }

@@ -130,7 +130,7 @@ async fn an_upgrade_that_begins_stops_a_reader_within_15_minutes() {
 }
 
 #[tokio::test]
-async fn a_repository_that_was_replaced_by_another_is_not_read_with_the_old_keys() {
+async fn a_repository_that_replaced_another_is_not_read_with_the_old_keys() {
     let scratch = tempfile::tempdir().unwrap();
     let store = flat_bucket("comp-zstd-fastest").await;
     let (options, now) = clocked(scratch.path());

@@ -249,7 +249,7 @@ async fn epochs_begin_at_the_time_of_their_marker() {
 }
 
 #[tokio::test]
-async fn a_repository_that_is_being_upgraded_is_refused_with_the_owner_and_the_message() {
+async fn a_repository_that_is_being_upgraded_is_refused_with_owner_and_message() {
     let scratch = tempfile::tempdir().unwrap();
     let error = open(bucket("format-v1-locked").await, scratch.path()).await.unwrap_err();
     let KopiaError::UpgradeInProgress { owner, message } = &error else { panic!("{error}") };

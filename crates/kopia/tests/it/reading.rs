@@ -116,7 +116,7 @@ async fn all_files(repository: &Repository) -> Vec<Wanted<(String, u64, u64)>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_files_of_a_pack_are_one_request_and_memory_and_requests_have_bounds() {
+async fn many_files_of_a_pack_are_one_request_within_bounds() {
     let scratch = tempfile::tempdir().unwrap();
     let store = Watched::new(bucket("splitter-fixed-1m").await);
     let repository = open(store.clone(), scratch.path()).await.unwrap();
@@ -147,7 +147,7 @@ async fn many_files_of_a_pack_are_one_request_and_memory_and_requests_have_bound
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_content_that_is_wanted_twice_is_read_once_and_one_that_is_missing_is_told() {
+async fn a_content_wanted_twice_is_read_once_and_a_missing_one_is_told() {
     let scratch = tempfile::tempdir().unwrap();
     let store = Watched::new(bucket("comp-zstd-fastest").await);
     let repository = open(store.clone(), scratch.path()).await.unwrap();

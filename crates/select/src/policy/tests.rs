@@ -681,7 +681,7 @@ proptest! {
 }
 
 #[test]
-fn a_parameter_that_an_action_does_not_know_has_no_effect_which_is_a_warning() {
+fn a_parameter_that_an_action_does_not_know_is_a_warning() {
     let text = "version: v1
 volumePolicies:
 - {action: {type: snapshot, parameters: {snapshotClass: a, more: 1}}}

@@ -161,12 +161,12 @@ struct Conditions {
     pvc_access_modes: Vec<String>,
 }
 
-/// What was found in a document.
+/// Findings in a document.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// What makes no sense.
+    /// Parts that make no sense.
     pub(super) problems: Vec<String>,
-    /// What has no effect.
+    /// Parts that have no effect.
     pub(super) warnings: Vec<String>,
 }
 

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_of_a_claim_that_was_restored_is_none_that_a_restore_has_made() {
+    fn a_snapshot_of_a_restored_claim_is_none_that_a_restore_has_made() {
         let mut restored = claim("c", "1");
         restored.labels = [(LABEL_RESTORE_NAME, "r"), (LABEL_BACKUP_NAME, "before"), ("app", "shop")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))

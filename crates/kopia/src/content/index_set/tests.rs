@@ -68,7 +68,7 @@ fn the_later_entry_counts_then_the_live_one_then_the_larger_pack() {
 }
 
 #[test]
-fn a_deletion_up_to_the_watermark_is_not_there_and_the_watermark_never_moves_back() {
+fn a_deletion_up_to_the_watermark_is_gone_and_that_never_moves_back() {
     let scratch = tempfile::tempdir().unwrap();
     let [live, deleted] = [1, 2].map(|n| id(Some(b'k'), &[n; 16]));
     let entries = [entry(live, 5, false, "q1"), entry(deleted, 5, true, "q1")];

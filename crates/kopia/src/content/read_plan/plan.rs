@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_one_request_and_a_content_that_is_wanted_twice_is_one_piece() {
+    fn neighbours_are_one_request_and_a_content_wanted_twice_is_one_piece() {
         let wanted = vec![
             located(3, 1, 200, 50, 30),
             located(1, 1, 100, 10, 10),

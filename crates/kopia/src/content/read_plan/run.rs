@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 /// Reads all contents of a stream into a sink. What is read when the caller drops this ends with the piece it is at.
 ///
 /// # Errors
-/// Those of the stream and of the sink; the scratch space, an upgrade. A content that cannot be had is told to the sink.
+/// Errors of the stream and of the sink; the scratch space, an upgrade. A content that cannot be had is told to the sink.
 pub async fn read<T, S>(
     contents: &Contents,
     wanted: impl Stream<Item = Result<Wanted<T>, KopiaError>> + Send,

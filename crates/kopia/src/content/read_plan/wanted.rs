@@ -1,4 +1,4 @@
-//! What is wanted, within which limits, and who takes it.
+//! Contents that are wanted, the limits of reading them, and the sink that takes them.
 
 use crate::KopiaError;
 use crate::format::content_id::ContentId;
@@ -55,7 +55,7 @@ pub trait Sink<T>: Send + Sync + 'static {
     /// Takes the plain bytes of a content for all tags that asked for it.
     ///
     /// # Errors
-    /// Those of the sink, which end the plan.
+    /// Errors of the sink, which end the plan.
     fn take(&self, bytes: &Bytes, tags: Vec<T>) -> Result<(), KopiaError>;
 
     /// Takes note that a content cannot be had. `Ok` goes on with the rest.

@@ -64,7 +64,7 @@ fn all_lengths_around_the_limits_of_layouts_are_read_again() {
 }
 
 #[test]
-fn as_many_damaged_shards_as_there_is_parity_are_made_anew_and_one_more_is_not() {
+fn as_many_damaged_shards_as_parity_are_made_anew_and_one_more_is_not() {
     let ecc = Ecc::new(10);
     let plain = counted(5000);
     let stored = ecc.encode(&plain).expect("few bytes");

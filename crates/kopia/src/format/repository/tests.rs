@@ -109,7 +109,7 @@ fn the_default_of_a_new_repository_is_the_format_of_kopia_and_velero() {
 }
 
 #[test]
-fn a_new_repository_of_version_1_has_no_epochs_no_error_correction_and_a_fixed_password() {
+fn a_new_repository_of_version_1_has_no_epochs_and_no_error_correction() {
     let new = NewRepository { version: 1, ecc_overhead_percent: 5, ..new_repository() };
     let blobs = create_format(&new, &password("x"), &random()).expect("good parameters");
     let opened = open_format(&blobs.format_blob, &password("x")).expect("a format");
@@ -227,7 +227,7 @@ fn absent_values_have_their_defaults() {
 }
 
 #[test]
-fn a_lock_without_enough_notice_binds_at_once_and_another_when_the_notice_ends() {
+fn a_lock_binds_when_its_notice_ends_and_at_once_without_enough_notice() {
     let lock = |advance_notice| UpgradeLock {
         created: UnixNanos(1000 * MINUTE),
         advance_notice,
