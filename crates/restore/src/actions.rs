@@ -105,14 +105,14 @@ struct Computed<W> {
     work: W,
 }
 
-/// What an action goes by, beside the object.
+/// The input of an action that decides, beside the object itself, whether it changes anything.
 #[derive(Clone, Copy)]
 enum Follows {
     /// Nothing: it detaches the object from its cluster, or has no rules.
     Nothing,
     /// The restore's namespace mapping.
     NamespaceMapping,
-    /// What a user configured for it.
+    /// Configuration that a user wrote for this action.
     Configuration,
 }
 

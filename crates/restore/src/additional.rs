@@ -33,7 +33,7 @@ pub(crate) struct Additional {
     pub(crate) aside: Arc<Aside>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) told_missing: Arc<ToldMissing>,
-    /// How long any resource is waited for.
+    /// Longest wait for a resource, where the action sets no time of its own.
     pub(crate) timeout: Duration,
     pub(crate) env: Env,
 }
@@ -48,7 +48,7 @@ impl Additional {
     /// are taken off the list.
     ///
     /// # Errors
-    /// Why the object is tried again later.
+    /// Returns the reason for which the object is tried again later.
     pub(crate) async fn meet(
         &self,
         parent: &ObjectKey,
@@ -127,7 +127,7 @@ impl Additional {
         }
     }
 
-    /// Those of these objects that are in the cluster. One that cannot be asked for counts as missing.
+    /// Returns the objects among these that are in the cluster. An object that cannot be read counts as missing.
     async fn in_cluster(&self, keys: Vec<ObjectKey>) -> Vec<ObjectKey> {
         let look = |key: ObjectKey| async {
             let resource = self.mapping.catalog.find(&key.resource)?;

@@ -22,7 +22,7 @@ impl Aside {
         Some(Stepped(self))
     }
 
-    /// How many wait.
+    /// The number of objects that wait.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }

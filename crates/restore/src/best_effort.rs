@@ -7,9 +7,9 @@ use lifeboat_cluster::{ApiStatus, Cause, Cluster, ClusterError, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value};
 
-/// How often a patch is sent, less by some fields each time.
+/// Most requests for one patch; each has some fields less than the one before.
 const ATTEMPTS: usize = 8;
-/// How many fields are asked about one by one, where the API server names only what they are in.
+/// Most fields that are tested one by one, where the API server names only the field that contains them.
 const ASKED: usize = 32;
 
 /// A merge patch of an object.
@@ -19,16 +19,16 @@ pub(crate) struct ToPatch<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: &'a str,
     pub(crate) patch: &'a Value,
-    /// Whether the API server is only asked.
+    /// Set when the API server is only asked, by a dry run.
     pub(crate) is_dry: bool,
 }
 
-/// What was left out of a patch so that the API server took it.
+/// Fields and labels that were left out of a patch so that the API server took it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeptBack {
     /// Fields that cannot be changed, such as `spec.selector`.
     pub(crate) fields: Vec<String>,
-    /// What the API server says of them.
+    /// Messages of the API server about these fields.
     pub(crate) why: Vec<String>,
     /// The labels of the restore, with which the object would be too large.
     pub(crate) labels: bool,
@@ -118,7 +118,7 @@ impl ToPatch<'_> {
         is_lighter
     }
 
-    /// Whether the API server refuses a patch of this field alone.
+    /// Returns true if the API server refuses a patch of this field alone.
     async fn is_refused(self, path: &[String], patch: &Value, cluster: &Cluster) -> bool {
         let mut one = at(patch, path).cloned().unwrap_or_default();
         for name in path.iter().rev() {
@@ -142,7 +142,7 @@ fn fixed(status: &ApiStatus) -> Vec<Cause> {
     }
 }
 
-/// Whether the API server says of a field that it cannot become what it is to be, whatever that is.
+/// Returns true if the API server says that a field cannot be changed to the wanted value.
 fn is_fixed(cause: &Cause) -> bool {
     const SAID: [&str; 7] = [
         "immutable",
@@ -215,7 +215,8 @@ fn remove(value: &mut Value, path: &[String]) {
     map.remove(name);
 }
 
-/// Whether a patch has no more than what every patch of a restore has: its labels, and the revision that it is for.
+/// Returns true if a patch holds nothing beyond what every patch of a restore has: its labels, and the revision that it
+/// is for.
 fn is_bare(patch: &Value) -> bool {
     let mut patch = patch.clone();
     remove_restore_labels(&mut patch);
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_nothing_else_goes_with_a_field_and_what_every_patch_has_is_nothing() {
+    fn removing_a_field_drops_emptied_parents_and_may_leave_the_patch_bare() {
         let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
         let mut patch = json!({"metadata": {"labels": {"velero.io/backup-name": "b", "velero.io/restore-name": "r"}, "uid": "u"},
             "spec": {"a": {"b": 1}, "c": 2}});

@@ -21,7 +21,7 @@ pub(crate) struct ToCreate<'a> {
 /// An object as the API server has stored it.
 pub(crate) struct Made {
     pub(crate) object: Value,
-    /// Whether it has the labels of the restore.
+    /// True when it has the labels of the restore.
     pub(crate) is_labelled: bool,
 }
 

@@ -17,9 +17,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// How long objects are tried again in vain, all of a restore together.
+/// Total time that a whole restore spends on retries without progress.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long those of each level are that others build on, however long it was in vain before: longer than a pause.
+/// Least time for retries at the end of each level on which later levels build, whatever was spent before; longer than
+/// a pause.
 const LEAST: Duration = Duration::from_secs(10);
 /// The first pause between two turns, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -44,7 +45,7 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// How long those that wait now are tried again.
+    /// Time for which the objects that wait now are tried again.
     fn share(&self) -> Duration {
         self.left.max(LEAST)
     }
@@ -110,12 +111,12 @@ fn is_built_on(context: &Execution, row: usize) -> bool {
     context.row(row).is_some_and(|row| levels::is_built_on(&row.resource.to_string()))
 }
 
-/// One attempt at all that wait.
+/// A round of attempts at all objects that wait.
 #[derive(Clone, Copy)]
 struct Round {
     /// When the next one comes.
     next: Instant,
-    /// How long objects are tried again.
+    /// Time for which objects are tried again.
     share: Duration,
 }
 
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_levels_of_a_restore_wait_in_vain_for_a_minute_together_and_for_ten_seconds_each_after_that() {
+    fn levels_share_a_minute_of_vain_retries_and_then_get_ten_seconds_each() {
         let mut patience = Patience::default();
         let mut shares = Vec::new();
         for waited in [20, 40, 10, 10] {

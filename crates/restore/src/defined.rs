@@ -28,7 +28,7 @@ impl Defined {
         all.extend(served.map(|version| (GroupResource::new(group, plural), version.to_owned())));
     }
 
-    /// Those that are not among these types, for people.
+    /// The types that the catalog does not serve yet, for people.
     fn missing_in(&self, catalog: &Catalog) -> Vec<String> {
         let all = self.served();
         let missing = all.iter().filter(|(resource, version)| catalog.find_version(resource, version).is_none());

@@ -1,4 +1,4 @@
-//! What a restore is given.
+//! Dependencies that a restore is given by its caller.
 
 use lifeboat_action::Actions;
 use lifeboat_cluster::Cluster;

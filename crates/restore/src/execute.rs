@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// How far a restore came.
+/// Objects that a restore has handled, and the number that it did not reach.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
     pub(crate) done: Vec<Done>,
@@ -123,7 +123,7 @@ fn take_untouched(rows: &[usize], context: &Execution) -> u64 {
     rows.iter().filter(|row| context.begun.begin(**row)).count() as u64
 }
 
-/// What of a level is there already.
+/// Checks which objects of a level are in the cluster already.
 async fn look(level: &Level, ahead: Option<Glance>, context: &Execution) -> Arc<Presence> {
     let lookout = context.lookout();
     let places = lookout.places(level);

@@ -1,4 +1,4 @@
-//! What is stored of a restore that failed.
+//! Records of a restore that failed, as they are stored.
 
 use crate::claim::claim;
 use crate::env::Env;

@@ -21,24 +21,24 @@ const SETTLED: [&str; 4] = ["persistentvolumes", "persistentvolumeclaims", "serv
 /// The type that defines others.
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// Whether a later level builds on objects of this type.
+/// Returns true if a later level builds on objects of this type.
 pub(crate) fn is_built_on(resource: &str) -> bool {
     resource == DEFINITIONS || SETTLED.contains(&resource)
 }
 
 impl Level {
-    /// Whether new types are served after it.
+    /// Returns true if new types are served after it.
     pub(crate) fn defines_types(&self) -> bool {
         self.name.starts_with("customresourcedefinitions.")
     }
 
-    /// Whether its objects are namespaces.
+    /// Returns true if its objects are namespaces.
     pub(crate) fn is_of_namespaces(&self) -> bool {
         self.name == "namespaces"
     }
 
-    /// Whether objects that wait must be settled before the next level begins: a claim made after its StatefulSet would
-    /// be an empty one from the template, a pod made after its ReplicaSet a surplus.
+    /// Returns true if objects that wait must be settled before the next level begins: a claim made after its
+    /// StatefulSet would be an empty one from the template, a pod made after its ReplicaSet a surplus.
     pub(crate) fn must_settle(&self) -> bool {
         SETTLED.contains(&self.name.as_str())
     }
