@@ -48,7 +48,7 @@ impl Additional {
     /// are taken off the list.
     ///
     /// # Errors
-    /// Returns the reason for which the object is tried again later.
+    /// Returns the reason why the object is tried again later.
     pub(crate) async fn meet(
         &self,
         parent: &ObjectKey,

@@ -61,7 +61,7 @@ pub(crate) struct Need {
     pub(crate) wait: Option<Duration>,
 }
 
-/// The reason for which an object could not be prepared for the cluster.
+/// The reason why an object could not be prepared for the cluster.
 #[derive(Debug)]
 pub(crate) enum Unprepared {
     /// It has this error, for people.

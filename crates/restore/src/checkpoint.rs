@@ -167,7 +167,7 @@ impl Checkpoint {
     /// Saves when enough was done since the last time.
     ///
     /// # Errors
-    /// Returns the reason for which it could not be saved; the next call tries again.
+    /// Returns the reason why it could not be saved; the next call tries again.
     pub(crate) async fn save_if_due(&mut self) -> Result<(), RecordsError> {
         if self.unsaved == 0 || (self.unsaved < ROWS && self.saved.elapsed() < TIME) {
             return Ok(());
@@ -178,7 +178,7 @@ impl Checkpoint {
     /// Saves now. Before the first write, so that a run again knows that there was one.
     ///
     /// # Errors
-    /// Returns the reason for which it could not be saved.
+    /// Returns the reason why it could not be saved.
     pub(crate) async fn save(&mut self) -> Result<(), RecordsError> {
         self.unsaved = 0;
         self.saved = Instant::now();

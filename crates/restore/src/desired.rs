@@ -80,7 +80,7 @@ impl Maker {
     /// Makes the object that would be created under this key.
     ///
     /// # Errors
-    /// Returns the reason for which it cannot be made.
+    /// Returns the reason why it cannot be made.
     pub(crate) async fn desired(
         &self,
         key: &ObjectKey,
@@ -196,7 +196,7 @@ impl Maker {
     /// the object to be written with the result of the detaching actions alone.
     ///
     /// # Errors
-    /// Returns the reason for which it cannot be made.
+    /// Returns the reason why it cannot be made.
     pub(crate) async fn is_to_change(
         &self,
         key: &ObjectKey,

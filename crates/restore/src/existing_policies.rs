@@ -121,7 +121,7 @@ impl ExistingPolicies {
         self.overrides.iter().find(fits).map_or(&self.otherwise, |one| &one.policy)
     }
 
-    /// Returns the reason for which this object of the cluster must not be deleted and made anew; `None` when it may.
+    /// Returns the reason why this object of the cluster must not be deleted and made anew; `None` when it may.
     pub(crate) fn refusal(&self, resource: &ApiResource, in_cluster: &Value) -> Option<String> {
         let of = resource.group_resource();
         if is_never_removed(&of) {

@@ -59,13 +59,13 @@ struct Found {
 struct Extra {
     key: ObjectKey,
     uid: String,
-    /// The reason for which it is not to be removed.
+    /// The reason why it is not to be removed.
     stays: Option<String>,
 }
 
 impl<'a> Extras<'a> {
     /// # Errors
-    /// Returns, for people, the reason for which the scope of the backup is not known: an object that the backup
+    /// Returns, for people, the reason why the scope of the backup is not known: an object that the backup
     /// filtered out is no reason to remove anything.
     pub(crate) fn new(mapping: &'a Mapping, backup: &Backup, env: &'a Env) -> Result<Self, String> {
         let namespaces = namespaces_in(&mapping.archive);
@@ -167,7 +167,7 @@ impl<'a> Extras<'a> {
         Ok(())
     }
 
-    /// Returns the reason for which an object must not be removed; the same rules as for deleting it to make it anew.
+    /// Returns the reason why an object must not be removed; the same rules as for deleting it to make it anew.
     async fn refusal(&self, api: &ApiResource, key: &ObjectKey, body: &[u8]) -> Result<Option<String>, ClusterError> {
         let mut object: Value = serde_json::from_slice(body).unwrap_or_default();
         // Whether its claims go with it stands in its spec.
@@ -208,7 +208,7 @@ impl<'a> Extras<'a> {
 /// Computes the scope of a backup.
 ///
 /// # Errors
-/// Returns, for people, the reason for which the backup may lack more than the objects that did not exist.
+/// Returns, for people, the reason why the backup may lack more than the objects that did not exist.
 fn scope_of(backup: &Backup, namespaces: &BTreeSet<String>, catalog: &Catalog) -> Result<BackupScope, String> {
     let namespaces: Vec<NamespaceFacts> = namespaces.iter().map(NamespaceFacts::named).collect();
     let scope = BackupScope::of(backup, catalog, &namespaces).map_err(|e| e.to_string())?;
@@ -254,7 +254,7 @@ fn is_kept_by_others(api: &ApiResource, key: &ObjectKey, head: &Head, body: &[u8
 /// owns. One that is gone already is no error.
 ///
 /// # Errors
-/// Returns, for people, the reason for which it stays.
+/// Returns, for people, the reason why it stays.
 pub(crate) async fn remove(
     mapping: &Mapping,
     (key, pin): &(ObjectKey, Pin),

@@ -18,7 +18,7 @@ pub(crate) struct Files<'a> {
     env: &'a Env,
     name: &'a str,
     time: StoringTime,
-    /// The reasons for which some files are not stored.
+    /// The reasons why some files are not stored.
     pub(crate) unstored: Vec<String>,
 }
 

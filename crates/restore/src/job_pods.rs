@@ -96,7 +96,7 @@ impl LeftToJobs {
     }
 }
 
-/// The reason for which a pod is left out, for people.
+/// The reason why a pod is left out, for people.
 pub(crate) fn left_to(job: &ObjectKey) -> String {
     format!("its Job {}, which has not ended, makes its pods anew", job.name)
 }

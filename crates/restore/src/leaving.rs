@@ -76,7 +76,7 @@ impl Leaving {
         Self(why.into())
     }
 
-    /// The reason for which it is not restored after this wait, for people; `None` when the wait goes on.
+    /// The reason why it is not restored after this wait, for people; `None` when the wait goes on.
     pub(crate) fn warning_after(&self, key: &ObjectKey, wait: LeavingWait) -> Option<String> {
         let waited = match wait {
             LeavingWait::GoesOn => return None,

@@ -87,7 +87,7 @@ const VERSIONS: (&str, &str) = ("enableapigroupversions", "restoreResourcesVersi
 /// say nothing are warnings.
 ///
 /// # Errors
-/// Returns the reason for which the ConfigMap cannot be read, or an error when versions are given while the feature is
+/// Returns the reason why the ConfigMap cannot be read, or an error when versions are given while the feature is
 /// off.
 pub(crate) async fn version_priorities(
     restore: &Restore,

@@ -15,8 +15,8 @@ use std::sync::Arc;
 /// cancelled the restore. Gives the restore with what they have come to: its phase says whether operations go on, or
 /// [`crate::finalize`] can end it. One that does not wait is given back as it is.
 ///
-/// What has ended is stored before this returns, so that it may be cut off anywhere and done again. An operation whose action
-/// cannot answer is asked again the next time, until its time is over.
+/// Results are stored before it returns, so that it may be cut off anywhere and done again. An operation whose action
+/// cannot answer is asked about again the next time, until its time is over.
 ///
 /// # Errors
 /// [`StoreError`]: the restore waits as before.

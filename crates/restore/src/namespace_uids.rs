@@ -22,7 +22,7 @@ impl NamespaceUids {
         lock(&self.0).extend(of);
     }
 
-    /// What is known.
+    /// Returns all UIDs that are known, by namespace.
     pub(crate) fn all(&self) -> BTreeMap<String, String> {
         lock(&self.0).clone()
     }

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     resource: Arc<ApiResource>,
-    /// How long terminating ones are waited for.
+    /// The time that all waits for terminating namespaces share.
     terminating: Together,
     /// Of a restore that was cut off: when it began. Namespaces that were made since then are its own.
     began: Option<Timestamp>,
@@ -40,7 +40,7 @@ pub(crate) struct Namespaces {
     round: AtomicU64,
     /// The UIDs of those that are there, for a run again.
     uids: Arc<NamespaceUids>,
-    /// Whether one was on its way out of the cluster when it was asked for.
+    /// Set when a namespace was being deleted when it was asked for.
     saw_one_leave: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ struct Cell {
     unrestored: AtomicU64,
 }
 
-/// What is known of a namespace.
+/// State of a namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum State {
     /// Nothing.
@@ -97,7 +97,8 @@ impl Namespaces {
         self.round.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether one was not there, is not there yet, or went and came again: what was seen in it before is no longer so.
+    /// Returns true if a namespace was missing, is still missing, or was deleted and came back: existence checks made
+    /// in it before that are out of date.
     pub(crate) fn has_changed_any(&self) -> bool {
         let was_there = |cell: &Arc<Cell>| cell.state.try_lock().is_ok_and(|s| *s == State::There { made: false });
         self.saw_one_leave.load(Ordering::Relaxed) || !lock(&self.cells).values().all(was_there)
@@ -272,7 +273,7 @@ impl Namespaces {
 }
 
 impl State {
-    /// Whether it is to be ensured in this round.
+    /// Returns true if it is to be ensured in this round.
     fn is_open(&self, now: u64) -> bool {
         match self {
             Self::Unknown => true,
@@ -291,7 +292,7 @@ fn stays(name: &str, share: Share) -> String {
     format!("timed out waiting for terminating namespace {name} to disappear before restoring: {waited}")
 }
 
-/// Why a namespace did not come, and how many objects were not restored because of that.
+/// Describes, for people, a namespace that is missing and the number of objects that were not restored because of that.
 fn with_cost(why: &str, objects: u64) -> String {
     match objects {
         0 => why.to_owned(),

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, OnceLock};
 
-/// What the names of PersistentVolumes begin with that stand beside the ones of the backup.
+/// Prefix of the names of PersistentVolumes that are made beside the original ones.
 const CLONE: &str = "velero-clone-";
 
 /// The volumes of a restore that are made from native snapshots.
@@ -29,11 +29,11 @@ pub(crate) struct Natives {
     snapshots: BTreeMap<String, NativeSnapshot>,
     volumes: NativeVolumes,
     restore_uid: String,
-    /// Why none is made: what an earlier run has made is not known.
+    /// The reason why none is made: the volumes that an earlier run has made are not known.
     refusal: OnceLock<String>,
     /// Names that PersistentVolumes get in the cluster, where they are others than in the backup.
     names: Mutex<BTreeMap<String, String>>,
-    /// Those that could not be restored.
+    /// Volumes that could not be restored.
     lost: Mutex<BTreeSet<String>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Room {
     Taken,
 }
 
-/// Why a PersistentVolume is not restored.
+/// The reason why a PersistentVolume is not restored.
 pub(crate) enum NotPrepared {
     /// For this reason, for people.
     Because(String),
@@ -88,7 +88,7 @@ impl Natives {
         }
     }
 
-    /// Whether the volume of a PersistentVolume of the backup is made from a native snapshot.
+    /// Returns true if the volume of a PersistentVolume of the backup is made from a native snapshot.
     pub(crate) fn has(&self, key: &ObjectKey) -> bool {
         self.snapshot(key).is_some()
     }
@@ -98,7 +98,7 @@ impl Natives {
         self.snapshots.get(&key.name).filter(|_| is_volume)
     }
 
-    /// Why its volume cannot be made; `None` when it can, as far as is known.
+    /// Returns the reason why its volume cannot be made; `None` when it can, as far as is known.
     pub(crate) fn refusal(&self, key: &ObjectKey) -> Option<String> {
         let snapshot = self.snapshot(key)?;
         let why = self.refusal.get().cloned().or_else(|| self.volumes.refusal(&snapshot.spec.location))?;
@@ -273,7 +273,7 @@ fn not_made(snapshot: &NativeSnapshot, why: &str) -> String {
     format!("its volume could not be made from the snapshot {}: {why}", snapshot.status.provider_snapshot_id)
 }
 
-/// Why the PersistentVolume is about to go with its claim; `None` when it stays.
+/// Returns the reason why the PersistentVolume is about to be deleted with its claim; `None` when it stays.
 async fn goes_with_claim(volume: &Value, env: &Env) -> Result<Option<&'static str>, ClusterError> {
     let text = |field: &str| volume["spec"]["claimRef"][field].as_str().unwrap_or_default();
     let (namespace, name) = (text("namespace"), text("name"));

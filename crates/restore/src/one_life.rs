@@ -1,4 +1,5 @@
-//! What of an object belongs to one life of it, or to one restore, and does not count when objects are compared. Pure.
+//! Fields of an object that differ for each creation of it, or for each restore, and do not count when objects are
+//! compared. Pure.
 
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
 use lifeboat_patch::restored::OF_ONE_LIFE;

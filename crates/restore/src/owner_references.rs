@@ -23,7 +23,7 @@ const LEFT_TO_CONTROLLERS: [(&str, &str, &str, &str); 3] = [
     ("", "persistentvolumeclaims", "", "Pod"),
 ];
 
-/// Whether an object may have had owners in the backup that a restore brings back.
+/// Returns true if an object may have had owners in the backup that a restore brings back.
 pub(crate) fn has_owners(row: &Row, head: &Head) -> bool {
     !head.owner_uids.is_empty() && are_restored(&row.resource)
 }
@@ -37,7 +37,8 @@ fn are_restored(resource: &GroupResource) -> bool {
 pub(crate) struct OwnerReference(Value);
 
 impl OwnerReference {
-    /// Those of an object that a restore brings back; of what is no reference, or names no owner, none.
+    /// Returns the owner references of an object that a restore brings back; entries that are no references, or name no
+    /// owner, are ignored.
     pub(crate) fn all(resource: &GroupResource, from_backup: &Value) -> Vec<Self> {
         let listed = from_backup["metadata"]["ownerReferences"].as_array().into_iter().flatten();
         let all = listed.map(|reference| Self(reference.clone()));
@@ -87,12 +88,12 @@ impl OwnerReference {
     }
 }
 
-/// What becomes of the owner references of an object of the cluster.
+/// The owner references of an object of the cluster, merged with those of the backup.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Merged {
     /// All that it is to have; `None` when it has them.
     pub(crate) references: Option<Vec<Value>>,
-    /// Why some are not among them, for people.
+    /// The reasons why some are not among them, for people.
     pub(crate) left_out: Vec<String>,
 }
 

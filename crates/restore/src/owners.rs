@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// How long an object is tried again whose owners are refused for a reason that can pass.
+/// Time for retries of an object whose owners are refused for a reason that can pass.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The first pause; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -41,11 +41,11 @@ pub(crate) struct Owners {
     perhaps_changed: BTreeSet<usize>,
     /// Set when an object was tried again in vain: the others do not wait as long for the same answer.
     in_vain: AtomicBool,
-    /// How many objects were looked at.
+    /// Number of objects that were looked at.
     ended: AtomicUsize,
 }
 
-/// What came of an attempt at one object.
+/// The outcome of an attempt at one object.
 enum Adopted {
     /// It has its owners, but for these reasons, for people.
     Except(Vec<String>),
@@ -233,7 +233,7 @@ struct Dependent<'a> {
     key: &'a ObjectKey,
     resource: &'a ApiResource,
     references: &'a [OwnerReference],
-    /// Whether the restore has certainly written it.
+    /// Set when the restore has certainly written it.
     is_ours: bool,
 }
 

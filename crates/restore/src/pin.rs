@@ -1,16 +1,16 @@
-//! What a plan holds an object to (docs/formats/plan.md). Pure.
+//! The state of an object that a plan was made for, and that its restore must still find (docs/formats/plan.md). Pure.
 
 use crate::update;
 use lifeboat_volume::csi::without_restored_names;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// What a plan was made of for one object: a restore that is pinned to the plan writes only while this holds.
+/// The input of a plan for one object: a restore that is pinned to the plan writes the object only while this holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pin {
     /// The object in the cluster, by its UID and what counts of it; `None` where the plan asks for none of this.
     pub(crate) found: Option<[u8; 16]>,
-    /// What would be written, without the labels of the restore; `None` where nothing is.
+    /// Digest of the object that would be written, without the labels of the restore; `None` where nothing is written.
     pub(crate) written: Option<[u8; 16]>,
 }
 
@@ -41,7 +41,7 @@ impl Pin {
     }
 }
 
-/// What would be written of an object, as a digest.
+/// Computes the digest of the object that would be written.
 pub(crate) fn written(desired: &Value) -> [u8; 16] {
     update::digest(without_restored_names(desired).as_ref().unwrap_or(desired))
 }

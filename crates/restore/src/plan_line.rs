@@ -34,7 +34,7 @@ impl PlanLine {
         line.read().is_some().then_some(line)
     }
 
-    /// What would be done with the object.
+    /// Returns the planned action for the object.
     pub(crate) fn action(&self) -> Option<PlanWord> {
         self.read().map(|(_, word, _)| word)
     }

@@ -14,15 +14,15 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How long commands may take to take note that the restore breaks off.
+/// Longest time for commands to notice that the restore breaks off.
 const BREAKING_OFF: Duration = Duration::from_secs(5);
-/// How long a command is tried again that could not be started.
+/// Time for retries of a command that could not be started.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between these attempts.
 const PAUSE: Duration = Duration::from_secs(2);
 /// Commands that run at once, and pods that are read at once.
 const MOST_AT_ONCE: usize = 32;
-/// Why a restore runs no more commands.
+/// Reasons for which a restore runs no more commands.
 const CANCELLED: &str = "the restore was cancelled";
 const BROKE_OFF: &str = "the restore broke off";
 
@@ -34,10 +34,10 @@ pub(crate) struct PodCommands {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// What the commands of all pods are run with.
+/// Shared context in which the commands of all pods run.
 struct Runner {
     env: Env,
-    /// How long a command waits for its container that names no time.
+    /// Longest wait of a command for its container, where its hook sets no time.
     longest_wait: Duration,
     tally: Mutex<HookTally>,
     /// In which pods commands have run, in this run or one before it.
@@ -157,7 +157,7 @@ impl Runner {
     /// Waits for a place.
     ///
     /// # Errors
-    /// Why the restore runs no more commands.
+    /// Returns the reason why the restore runs no more commands.
     async fn place<'a>(&self, places: &'a Semaphore) -> Result<SemaphorePermit<'a>, &'static str> {
         tokio::select! {
             biased;
@@ -212,11 +212,11 @@ struct Follower<'a> {
     pod: &'a HookPod,
     /// When the pod was made, in this run.
     began: Instant,
-    /// What went wrong so far.
+    /// Failures so far.
     failures: &'a Mutex<Vec<Failure>>,
 }
 
-/// Why commands of a pod do not run any more.
+/// The reason why commands of a pod do not run any more.
 enum Over {
     /// This happened to the pod.
     Because(&'static str),
@@ -226,7 +226,7 @@ enum Over {
     Stopped(String),
 }
 
-/// Why a command did not end well.
+/// The reason why a command did not succeed.
 enum Unwell {
     /// It failed.
     Failed(String),
@@ -293,7 +293,7 @@ impl Follower<'_> {
         is_whole
     }
 
-    /// Those whose container the pod has. The others can never run, which is said at once.
+    /// Returns the commands whose container the pod has. The others can never run, which is reported at once.
     fn with_container(&self, waiting: Containers) -> Containers {
         let (there, missing) = waiting.into_iter().partition(|(container, _)| self.pod.containers.contains(container));
         for (container, hooks) in Containers::into_iter(missing) {
@@ -423,7 +423,7 @@ fn by_container(pod: &HookPod, hooks: Vec<RestoreHook>) -> Containers {
     all
 }
 
-/// Whether the commands of a container can run: when one of them waits until it is ready, all do.
+/// Returns true if the commands of a container can run: when one of them waits until the container is ready, all do.
 fn is_up(up: Up, hooks: &[RestoreHook]) -> bool {
     if hooks.iter().any(|hook| hook.waits_for_ready) { up.is_ready } else { up.is_running }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-/// What the keys of these notes begin with; a number follows.
+/// Prefix of the keys of these notes; a number follows.
 const NOTE: &str = "hooks.";
 /// Pods of one note.
 const PODS_OF_NOTE: usize = 512;
@@ -17,7 +17,7 @@ const PODS_OF_NOTE: usize = 512;
 const LONGEST: usize = 300;
 const MOST_FAILURES: usize = 8;
 
-/// How far the commands of a pod are.
+/// Progress of the commands of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Past {
     /// The first of them may have run.
@@ -32,7 +32,7 @@ pub(crate) struct Failure {
     /// The name of the hook, and its number among those of the name.
     pub(crate) name: String,
     pub(crate) index: usize,
-    /// What the results say.
+    /// The message in the results.
     pub(crate) text: String,
 }
 
@@ -80,7 +80,7 @@ impl Noted {
         Ok(())
     }
 
-    /// What is noted of a pod.
+    /// Returns the note about a pod.
     pub(crate) fn of(&self, pod: &HookPod) -> Option<Past> {
         lock(&self.known).get(&digest(pod)).cloned()
     }

@@ -1,4 +1,4 @@
-//! What a restore would do, without doing it.
+//! Preview of a restore: computes all changes without making them.
 
 mod dry_run;
 
@@ -51,9 +51,9 @@ use tokio::task::JoinSet;
 /// The end of a preview.
 #[derive(Clone, Debug)]
 pub struct PreviewEnd {
-    /// How many objects of each type of the backup are not part of the restore, by reason.
+    /// Number of objects of each type of the backup that are not part of the restore, by reason.
     pub left_out: BTreeMap<(GroupResource, String), u64>,
-    /// What would become of volumes and claims.
+    /// Outcome for volumes and claims.
     pub volumes: Vec<RestoreVolumeInfo>,
     /// Warnings and errors found on the way.
     pub results: Results,
@@ -143,7 +143,7 @@ struct Previewer {
     defined: Mutex<HashSet<String>>,
     /// Objects that have a turn of their own, or have come along with another one.
     has_turn: Begun,
-    /// Whether the API server is asked about each write.
+    /// Set when the API server is asked about each write, by a dry run.
     asks_server: bool,
 }
 
@@ -337,7 +337,7 @@ impl Previewer {
         keys.filter(|key| self.mapping.find(key).is_some()).cloned().collect()
     }
 
-    /// What is planned for an object whose place another one of the backup has.
+    /// Plans an object whose key in the cluster another object of the backup has already.
     async fn beside(
         &self,
         key: &ObjectKey,
@@ -482,14 +482,14 @@ struct Both<'a> {
     existing: &'a Value,
 }
 
-/// What was found out about an object of the backup.
+/// The results of the preview for an object of the backup.
 struct Previewed {
     row: usize,
     head: Head,
     found: Found,
 }
 
-/// What is said of an object beside what becomes of it.
+/// Findings about an object, beside its planned change.
 #[derive(Default)]
 struct Beside {
     waits: Option<String>,
@@ -510,7 +510,7 @@ impl Beside {
     }
 }
 
-/// Why an object could not be made, for people.
+/// The reason why an object could not be made, for people.
 fn said(why: Unprepared) -> String {
     match why {
         Unprepared::Failed(why) | Unprepared::ForNow(why) => why,
@@ -540,7 +540,7 @@ fn planned_volume(key: &ObjectKey, volume: PlannedVolume) -> Option<Planned> {
     }
 }
 
-/// What is planned for an object that is there.
+/// Plans the change of an object that is in the cluster.
 fn planned(treatment: &Treatment, desired: &Value, in_cluster: &Value) -> Planned {
     let differences = || update::differences(desired, in_cluster);
     match treatment {

@@ -9,7 +9,7 @@ pub struct Priorities {
     pub high: Vec<String>,
     /// Last, in this order.
     pub low: Vec<String>,
-    /// Whether a user wrote the list: then nothing else is moved to the end.
+    /// True when a user wrote the list: then no other types are moved to the end.
     pub custom: bool,
 }
 

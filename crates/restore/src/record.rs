@@ -139,7 +139,7 @@ fn broke_off(backup: &str, why: &BrokenOff, not_looked_at: u64) -> String {
     format!("the restore broke off, because {what}{}; {objects} not looked at", chain(why))
 }
 
-/// What was done with each volume and each claim of the backup.
+/// Returns the outcome for each volume and each claim of the backup.
 fn volumes_and_claims(walked: &Walked) -> HashMap<ObjectKey, Action> {
     let types = ["persistentvolumes", "persistentvolumeclaims"].map(|name| GroupResource::new("", name));
     let rows = walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));

@@ -15,7 +15,7 @@ use table::{Reference, TABLE, What};
 /// The label that every namespace has with its own name: a selector that asks for it names namespaces.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Whether objects of a type may say something about namespaces that follows a mapping.
+/// Returns true if objects of a type may hold references to namespaces that follow a mapping.
 pub(crate) fn is_mapped(resource: &GroupResource) -> bool {
     of(resource).next().is_some()
 }

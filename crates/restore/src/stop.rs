@@ -85,7 +85,7 @@ impl Stop {
         &self.token
     }
 
-    /// Takes the reason for which the restore broke off; `None` when it did not.
+    /// Takes the reason why the restore broke off; `None` when it did not.
     pub(crate) fn take_reason(&self) -> Option<BrokenOff> {
         lock(&self.broken).why.take()
     }
