@@ -28,7 +28,7 @@ pub(crate) struct RetainedVolumes {
     pub(crate) fates: Arc<VolumeFates>,
     /// Of which cluster the backup is.
     pub(crate) origin: BackupOrigin,
-    /// Whether the backup says of which cluster it is.
+    /// True when the backup names its cluster.
     pub(crate) names_cluster: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct PlannedVolume {
     pub(crate) plan: RetainedPlan,
     /// The volume in the cluster; `None` when it is not there.
     pub(crate) existing: Option<Value>,
-    /// Whether its claim is there, stays, and does without this volume.
+    /// True when its claim is in the cluster, stays, and does without this volume.
     pub(crate) is_dispensable: bool,
 }
 

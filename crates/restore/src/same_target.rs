@@ -41,7 +41,8 @@ impl SameTarget {
         self.0.get(&row).copied()
     }
 
-    /// Whether several objects of the backup may become one of this type: what the others have is added to the first.
+    /// Returns true if several objects of this type in the backup may become a single one: the fields of the others are
+    /// added to the first.
     pub(crate) fn are_merged(resource: &GroupResource) -> bool {
         *resource == GroupResource::new("", "serviceaccounts")
     }

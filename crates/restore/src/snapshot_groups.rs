@@ -1,4 +1,4 @@
-//! What VolumeSnapshots of a group need beside themselves, when they are restored without the group (restore.md 6.6).
+//! Objects that VolumeSnapshots of a group need, when they are restored without the group (restore.md 6.6).
 
 use crate::env::Env;
 use crate::lock::lock;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
-/// How long it is waited for a snapshot that the driver has, in a cluster that serves no groups.
+/// Longest wait for a snapshot that the driver has, in a cluster that serves no groups.
 const READY: Duration = Duration::from_secs(30);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -38,7 +38,7 @@ impl SnapshotGroups {
         Self { recorded, made: Mutex::default(), messages, env: env.clone() }
     }
 
-    /// Whether a stub was made for any group.
+    /// Returns true if a stub was made for any group.
     pub(crate) fn has_any(&self) -> bool {
         lock(&self.made).values().any(|made| made.initialized())
     }

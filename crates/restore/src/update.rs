@@ -30,7 +30,8 @@ pub(crate) fn differences(desired: &Value, in_cluster: &Value) -> Vec<Difference
     lifeboat_patch::differences(&from, &to)
 }
 
-/// What counts of an object, as a digest: two states of it with the same one are the same to a restore.
+/// Computes the digest of the fields of an object that count: two states of it with the same digest are the same to a
+/// restore.
 pub(crate) fn digest(object: &Value) -> [u8; 16] {
     let mut object = prepared(object);
     remove_restore_labels(&mut object);

@@ -1,4 +1,4 @@
-//! What is told of the volumes and claims of a restore. Pure.
+//! Reports about the volumes and claims of a restore. Pure.
 
 use crate::action::Action;
 use crate::volumes::{Loss, Recorded, Verdict, allows_empty};
@@ -30,7 +30,7 @@ struct Volume {
     verdict: Verdict,
     /// The native snapshot of its data.
     native: Option<NativeSnapshotInfo>,
-    /// Whether it is part of the restore.
+    /// True when it is part of the restore.
     included: bool,
 }
 
@@ -44,27 +44,27 @@ struct Claim {
     snapshot: Option<(String, CsiSnapshotInfo)>,
 }
 
-/// What is told of the volumes of a restore.
+/// The report about the volumes of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// One record for each claim, then one for each volume without a claim in the restore.
+    /// A record for each claim, then a record for each volume without a claim in the restore.
     pub(crate) records: Vec<RestoreVolumeInfo>,
-    /// One warning for all data that does not come back.
+    /// A single warning for all data that is not restored.
     pub(crate) warning: Option<String>,
 }
 
-/// What was done with a volume that was to be made from its native snapshot.
+/// The outcome for a volume that was to be made from its native snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FromNative {
     /// It was made, with this name.
     Made(String),
-    /// One of its name was there.
+    /// A volume of its name was there.
     WasThere,
     /// It was not made.
     Failed,
 }
 
-/// What becomes of the data of a claim that is made.
+/// The source of the data of a claim that is made, or its loss.
 enum Data<'a> {
     /// It comes with its volume, from this native snapshot.
     WithVolume(&'a NativeSnapshotInfo),
@@ -303,7 +303,7 @@ impl Loss {
         matches!(self, Self::NotTaken | Self::Unreadable(_))
     }
 
-    /// What happened to the data of one volume.
+    /// Describes the reason why the data of a volume is lost.
     fn why(self) -> String {
         match self {
             Self::NotSaved => {

@@ -1,4 +1,4 @@
-//! What the actions are configured with: ConfigMaps of Velero's namespace (restore.md 4).
+//! Configuration of the actions: ConfigMaps of Velero's namespace (restore.md 4).
 
 use super::known;
 use lifeboat_action::ActionError;

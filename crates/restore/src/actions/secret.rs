@@ -90,7 +90,7 @@ impl RestoreItemAction for Secret {
     }
 }
 
-/// Whether a secret is named like the token that the cluster makes for one of the accounts.
+/// Returns true if a secret is named like the token that the cluster makes for one of the accounts.
 fn is_generated(secret: &str, accounts: &BTreeSet<String>) -> bool {
     // Account names may hold the separator themselves.
     secret.match_indices("-token-").any(|(at, _)| accounts.contains(&secret[..at]))

@@ -55,7 +55,7 @@ struct Chosen {
     numbers: BTreeSet<u64>,
     /// Ports by number and protocol.
     managed: BTreeSet<(u64, String)>,
-    /// Whether the port for health checks was chosen.
+    /// True when the user chose the port for health checks.
     health_check: bool,
 }
 
@@ -146,7 +146,7 @@ mod tests {
         json!({"managedFields": [{"manager": "other", "fieldsV1": {"f:metadata": {}}}, {"manager": "m", "fieldsV1": {"f:spec": fields}}, {"manager": "bare"}]})
     }
 
-    /// What becomes of the spec of a service with this metadata.
+    /// Restores the spec of a service with this metadata.
     fn restored(metadata: &Value, spec: &Value, restore_spec: RestoreSpec) -> Result<Value, String> {
         let mut item = service(spec);
         for (key, value) in metadata.as_object().unwrap() {

@@ -10,7 +10,7 @@ use lifeboat_store::Store;
 use serde_json::json;
 use std::sync::Arc;
 
-/// What is loaded, by a server that has these answers, and what was warned of.
+/// Loads the version priorities from a server that has these answers. Returns them with the warnings.
 async fn loaded(
     settings: Settings,
     answers: Vec<Answer>,

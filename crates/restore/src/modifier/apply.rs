@@ -15,7 +15,7 @@ pub(crate) struct Modifiers {
     rules: Vec<Rule>,
 }
 
-/// What rules have done with an object.
+/// Changes that rules have made to an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Modified {
     /// The rules that have changed it, by number from 1, each with what it has changed.
@@ -59,7 +59,7 @@ impl Modifiers {
         if problems.is_empty() { Ok(Self { rules }) } else { Err(NotModifiers::Invalid(problems)) }
     }
 
-    /// Whether a rule is for objects of this type.
+    /// Returns true if a rule is for objects of this type.
     pub(crate) fn may_change(&self, resource: &GroupResource) -> bool {
         self.rules.iter().any(|rule| rule.is_for_type(resource))
     }
@@ -67,7 +67,7 @@ impl Modifiers {
     /// Reads what the rules for this object need to know of the cluster.
     ///
     /// # Errors
-    /// What is not known: the object must not be made without the rule.
+    /// Returns the schema that is not known: the object must not be made without the rule.
     pub(crate) async fn prepare(&self, candidate: Candidate<'_>, schemas: &Schemas) -> Result<(), NotKnown> {
         for rule in self.rules.iter().filter(|rule| rule.is_for(candidate)) {
             if let Change::Strategic(_) = &rule.change {
@@ -134,7 +134,7 @@ impl Modifiers {
     }
 }
 
-/// How an object is merged by the strategic patches of a rule; `None` when the cluster does not say.
+/// Returns the merge schema for the strategic patches of a rule on an object; `None` when the cluster has none.
 async fn schema(rule: &Rule, object: &Value, schemas: &Schemas) -> Result<Option<MergeSchema>, NotKnown> {
     let found = schemas.of(text(object, "apiVersion"), text(object, "kind")).await;
     found.map_err(|e| NotKnown { why: format!("rule {}: {}", rule.number, e.why), ..e })
@@ -144,7 +144,8 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object[field].as_str().unwrap_or_default()
 }
 
-/// What names an object: its group, kind and name. The namespace is set afterwards, whatever rules make of it.
+/// Returns the names of an object: its group, kind and name. The namespace is set afterwards, so rules cannot change
+/// it.
 fn names(object: &Value) -> [Option<&str>; 3] {
     let api_version = object["apiVersion"].as_str();
     let group = api_version.map(|text| text.split_once('/').map_or("", |(group, _)| group));
@@ -157,7 +158,7 @@ pub(crate) enum NotModifiers {
     /// It cannot be decoded.
     #[error("failed to decode yaml data into resource modifiers, err: {0}")]
     Undecoded(String),
-    /// What is wrong with it.
+    /// The errors in it.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
 }

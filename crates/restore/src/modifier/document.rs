@@ -48,7 +48,7 @@ pub(super) struct Match {
     pub(super) value: String,
 }
 
-/// One operation of a JSON patch, with its value as text.
+/// A single operation of a JSON patch, with its value as text.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DocumentPatch {

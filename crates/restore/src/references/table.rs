@@ -8,7 +8,7 @@ pub(super) struct Reference {
     pub(super) within: &'static str,
     /// Paths from there.
     pub(super) paths: &'static [&'static str],
-    /// What stands at the end of each.
+    /// Kind of the values at the end of each path.
     pub(super) what: What,
 }
 
@@ -53,7 +53,7 @@ const CLUSTER_POLICIES: [(&str, &str); 3] =
 
 const LISTENER_SETS: [(&str, &str); 2] = [(GATEWAY, "listenersets"), (GATEWAY_X, "xlistenersets")];
 
-/// What has a pod template.
+/// Types that have a pod template.
 const WORKLOADS: [(&str, &str); 6] = [
     ("apps", "deployments"),
     ("apps", "statefulsets"),
