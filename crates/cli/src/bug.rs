@@ -43,7 +43,7 @@ async fn cluster_version(globals: &Globals) -> Result<String> {
     Ok(cluster.version().await?.git_version)
 }
 
-/// What a report asks for, with what is known already.
+/// Fills the template of a bug report with the facts that are known already.
 fn report(program: &str, features: &str, cluster: &str) -> String {
     let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
     let features = if features.is_empty() { "<NOT SET>" } else { features };

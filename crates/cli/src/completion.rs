@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a shell waits for names.
+/// Longest time that a shell waits for names.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Tells the process that a shell asks.
 const VARIABLE: &str = "LIFEBOAT_COMPLETE";
@@ -61,7 +61,7 @@ const FLAGS: [(&str, &str); 4] = [
     ("volume_snapshot_locations", VolumeSnapshotLocation::KIND),
 ];
 
-/// What is completed.
+/// Values that an argument is completed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Completed {
     /// Names of the objects of a kind.
@@ -174,7 +174,7 @@ fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
     }
 }
 
-/// What is completed of an argument of a command without a verb.
+/// Returns the values that complete an argument of a command without a verb.
 fn of_command(command: &str, argument: &str) -> Option<Completed> {
     match (command, argument) {
         ("undelete" | "history", "what") => Some(Completed::Types),
@@ -228,7 +228,7 @@ async fn types(client: &Client) -> Result<Vec<String>> {
     Ok(types.into_iter().collect())
 }
 
-/// What has a name.
+/// An object that has a name.
 trait Named {
     fn name(self) -> String;
 }

@@ -5,7 +5,7 @@ use lifeboat_client::Client;
 use lifeboat_object::first_names_of;
 use std::io::{IsTerminal, Write};
 
-/// How many names a question has.
+/// Most names in a question.
 const MOST_NAMES: usize = 3;
 
 /// Where something is about to be done.

@@ -13,7 +13,7 @@ pub(crate) const PARTIALLY_FAILED: u8 = 3;
 /// Of what a signal from the keyboard ends, as shells have it.
 pub(crate) const INTERRUPTED: i32 = 130;
 
-/// What a command has found out that answers a question.
+/// The answer of a command that answers a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Yes,

@@ -106,7 +106,7 @@ fn hide(history: &mut History) {
     }
 }
 
-/// What an event is called, the reason that belongs to it, and where the object differs.
+/// Returns the word for an event, its reason if it has one, and the differences of the object.
 fn parts(happening: &Happening) -> (&'static str, Option<&str>, &[Difference]) {
     match happening {
         Happening::Present => ("present", None, &[]),
@@ -145,7 +145,7 @@ fn text(key: &ObjectKey, history: &History, colours: bool) -> String {
     text
 }
 
-/// What an event is called in JSON, where no word has a blank.
+/// Returns the word for an event in JSON, where no word has a blank.
 fn json_word(word: &str) -> &str {
     match word {
         "made again" => "madeAgain",

@@ -72,7 +72,7 @@ impl InstallArgs {
         Ok(install::wait_until_ready(cluster, namespace, &Timestamp::now).await?)
     }
 
-    /// What the user may have forgotten, and what comes next.
+    /// Prints reminders of settings that the user may have forgotten, and the next step.
     fn conclude(&self, namespace: &str) -> Result<()> {
         let mut out = std::io::stdout();
         if !self.crds_only && self.secret_file.is_none() {

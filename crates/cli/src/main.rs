@@ -62,7 +62,7 @@ use traces::Traces;
 
 /// Bytes of stack of each thread. The work of a server is many calls deep, and without optimisation each takes a lot.
 const STACK: usize = 16 << 20;
-/// How long threads may take to come to their end when the command has ended.
+/// Longest time for threads to end after the command has ended.
 const LEAVING: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {

@@ -26,7 +26,7 @@ pub(crate) struct Opened {
 /// Does this, unless Ctrl-C or SIGTERM ends it before: then what has been copied goes, as at every end. `otherwise` says what that means.
 ///
 /// # Errors
-/// Those of what is done, and `otherwise`.
+/// Returns the errors of `doing`, and `otherwise`.
 pub(crate) async fn until_interrupted<T>(doing: impl Future<Output = Result<T>>, otherwise: &'static str) -> Result<T> {
     let interrupted = terminated()?;
     tokio::select! {
@@ -130,7 +130,8 @@ pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<Ope
     Box::pin(opened(record, store.open_archive(name, &options(folder)))).await
 }
 
-/// What is in the archive of a backup of a store, of which nothing else is opened. Indexes of archives that have none are kept.
+/// Reads the rows of the archive of a backup in a store, and nothing else. Keeps the indexes of archives that have
+/// none.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -160,7 +161,7 @@ fn described(record: &Backup) -> String {
     format!("the backup {:?}{of}", record.metadata.name)
 }
 
-/// How archives are opened, whose copies lie in this folder.
+/// Options for opening archives whose copies lie in this folder.
 pub(crate) fn options(folder: &Path) -> OpenOptions {
     OpenOptions { limits: ReadLimits::default(), scratch: folder.to_path_buf(), ignore_index: false }
 }

@@ -66,7 +66,7 @@ impl Format {
     }
 }
 
-/// How objects are shown.
+/// Output format of objects.
 #[derive(Debug, Args)]
 struct Show {
     /// Labels to show as columns of their own
@@ -80,7 +80,7 @@ struct Show {
     output: Optional<Format>,
 }
 
-/// What to get.
+/// Objects to get.
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     /// Names; all when left out
@@ -100,7 +100,7 @@ struct Which {
     /// All of them
     #[arg(long)]
     all: bool,
-    /// Those with these labels
+    /// All with these labels
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
 }
@@ -116,7 +116,7 @@ impl Which {
     }
 }
 
-/// What to delete.
+/// Objects to delete.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
@@ -124,7 +124,7 @@ pub(crate) struct DeleteArgs {
     /// Do not ask. Needed with --all and --selector where there is no terminal
     #[arg(long)]
     confirm: bool,
-    /// Whether the deletion of a backup waits for who reads it: a flag of that command alone.
+    /// Set when the deletion of a backup waits for restores that read it: a flag of that command alone.
     #[arg(skip)]
     waits_for_restores: bool,
 }
@@ -154,7 +154,7 @@ trait Operation: Shown {
     const WORD: &'static str;
     /// `Backup`.
     const TITLE: &'static str;
-    /// What goes with a deleted one.
+    /// The data that is deleted together with the object.
     const DATA: &'static str;
 
     /// The word of its phase.
@@ -169,7 +169,7 @@ trait Operation: Shown {
     /// Objects that are done, and those found so far.
     fn progress(&self) -> Option<(i64, i64)>;
 
-    /// Whether the server has stored its log by now.
+    /// Returns true if the server has stored its log by now.
     fn has_log(&self) -> bool {
         matches!(
             self.phase_word(),
@@ -358,7 +358,7 @@ async fn of_which<T: Shown>(which: &Which, client: &Client) -> Result<(Vec<T>, V
     Ok((found, errors))
 }
 
-/// What went wrong with some, as one error; nothing when nothing did.
+/// Combines several errors into one; `Ok` when there are none.
 fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
     match errors.len() {
         0 => Ok(ExitCode::SUCCESS),

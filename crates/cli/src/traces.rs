@@ -10,7 +10,7 @@ use tracing_subscriber::registry::LookupSpan;
 use variables::Target;
 pub(crate) use variables::Variables;
 
-/// What sends spans, if anything does.
+/// Exporter of spans, if there is one.
 pub(crate) struct Traces {
     #[cfg(feature = "otlp")]
     sending: Option<sending::Sending>,
@@ -40,7 +40,7 @@ impl Traces {
         Ok(Self { sending })
     }
 
-    /// What takes in the spans, as a part of the subscriber.
+    /// Returns the layer of the subscriber that collects the spans.
     pub(crate) fn layer<S>(&self) -> Option<impl Layer<S> + use<S>>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,

@@ -10,7 +10,7 @@ use lifeboat_install::Removal;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// How to uninstall.
+/// Flags of an uninstallation.
 #[derive(Debug, Args)]
 pub(crate) struct UninstallArgs {
     /// Do not ask

@@ -21,7 +21,7 @@ const LONGEST: usize = 255;
 /// Metadata with which no API server takes an object that is applied.
 const REFUSED: [&str; 3] = ["resourceVersion", "uid", "managedFields"];
 
-/// What is written, and where to.
+/// Objects to write, and the file to write to.
 #[derive(Debug, Args)]
 pub(crate) struct ExtractArgs {
     /// The folder to write to: a new or an empty one

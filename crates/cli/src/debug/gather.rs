@@ -22,11 +22,11 @@ use std::time::Duration;
 const MOST_LINES: u32 = 200_000;
 /// Bytes of the objects of one type at most.
 const MOST_BYTES: u64 = 256 << 20;
-/// How long one file of a backup or restore is waited for.
+/// Longest wait for one file of a backup or restore.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Where Velero's bundles have what comes from the cluster.
 const CAPTURED: &str = "kubecapture";
-/// What tells of the server beside Velero's own resources: group, version, plural and kind.
+/// Types about the server besides Velero's own resources: group, version, plural and kind.
 const BESIDE: [(&str, &str, &str, &str); 4] = [
     ("", "v1", "pods", "Pod"),
     ("", "v1", "events", "Event"),
@@ -245,7 +245,7 @@ struct PodContainers {
 #[derive(Debug, PartialEq, Eq)]
 struct ContainerRuns {
     name: String,
-    /// Whether this is not its first run, so that there is a log of the run before.
+    /// True when this is not its first run, so that there is a log of the run before.
     has_run_before: bool,
 }
 

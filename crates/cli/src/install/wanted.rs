@@ -1,4 +1,4 @@
-//! What the flags of `lifeboat install` ask for, with what their files hold.
+//! Installation that the flags of `lifeboat install` ask for, with the contents of their files.
 
 use super::flags::InstallArgs;
 use crate::flags;
@@ -133,7 +133,7 @@ mod tests {
         args: InstallArgs,
     }
 
-    /// What these flags ask for, in the namespace `velero`.
+    /// Returns the installation for these flags, in the namespace `velero`.
     fn installation(flags: &str) -> Installation {
         let words = std::iter::once("install").chain(flags.split_whitespace());
         Alone::try_parse_from(words).unwrap().args.installation("velero", None, None)
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(why, "Cannot use both --directory-claim and --nfs: backups lie in one of them");
     }
 
-    /// What the Deployment starts is a command line of ours.
+    /// The Deployment starts a command line that our server understands.
     #[test]
     fn the_server_understands_its_command_line() {
         let flags = "--features EnableCSI,B --default-volumes-to-fs-backup --default-snapshot-move-data \

@@ -22,7 +22,7 @@ pub(super) struct Difference {
     pub(super) lifeboat: String,
 }
 
-/// What of an installation decides which rows concern it.
+/// Features that an installation uses, which decide the rows that concern it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Concerns {
     pub(super) hooks: bool,

@@ -1,4 +1,4 @@
-//! One object of the preview of a restore, as text.
+//! An object of the preview of a restore, as text.
 
 use crate::difference::difference_lines;
 use lifeboat_object::printable;
@@ -7,7 +7,7 @@ use lifeboat_restore::{Modification, Planned, PreviewItem};
 /// Blanks before what is said of an object below its line.
 const INDENT: usize = 12;
 
-/// Whether there is more to say of an object than the counts of its type do.
+/// Returns true if there is more to say about an object than the counts of its type do.
 pub(super) fn says_more(item: &PreviewItem) -> bool {
     let is_counted = matches!(item.planned, Planned::Create | Planned::Unchanged);
     let says = [&item.unasked, &item.errors, &item.warnings].iter().any(|said| !said.is_empty());

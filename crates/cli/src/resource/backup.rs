@@ -126,7 +126,7 @@ impl CreateArgs {
     }
 }
 
-/// What flags ask for must make sense, and the locations that they name must be there.
+/// Checks that the flags make sense together, and that the locations that they name exist.
 pub(super) async fn check_spec(client: &Client, spec: &BackupSpec) -> Result<()> {
     one_way_to_select(spec.label_selector.as_ref(), &spec.or_label_selectors)?;
     let errors = lifeboat_select::BackupFilter::validate(spec);

@@ -32,7 +32,7 @@ mod tests {
     use serde_json::{Value, json};
     use tokio::task::JoinSet;
 
-    /// What comes of it when the API server answers so, to the reading and the writing in turn.
+    /// Cancels a backup while the API server gives these answers, to the reading and the writing in turn.
     async fn cancelled(answers: Vec<(u16, Value)>) -> Result<bool> {
         let mut tasks = JoinSet::new();
         let answers = answers.into_iter().map(|(code, body)| (code, body.to_string())).collect();

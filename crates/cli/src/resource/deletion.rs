@@ -63,7 +63,7 @@ impl Users<'_> {
     /// When the deletion of their backup would begin, as the end of "would be deleted"; empty for at once.
     ///
     /// # Errors
-    /// Why it would be refused.
+    /// Returns the reason why it would be refused.
     fn deletion(&self, backup: &str, waits: bool) -> Result<String, String> {
         match (self.restores.first(), waits) {
             (Some(reader), false) => return Err(refusal_for_reader(backup, reader)),
@@ -99,10 +99,10 @@ async fn claims(client: &Client, backup: &Backup) -> Result<Vec<String>> {
     Ok(claims.unwrap_or_default())
 }
 
-/// What the deletion of a backup would come to, which begins then.
+/// Describes the deletion of a backup that would begin then.
 ///
 /// # Errors
-/// Why it would be refused.
+/// Returns the reason why it would be refused.
 fn would_be_deleted(backup: &Backup, lists: &Lists, when: &str, now: Timestamp) -> Result<String, String> {
     let (name, status) = (&backup.metadata.name, &backup.status);
     let location = check_deletion(backup, lists.location_of(backup), now)?;

@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use volumes::BackupVolumes;
 
-/// How long each file is waited for.
+/// Longest wait for each file.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Which objects to describe, and how much of them.
@@ -126,14 +126,14 @@ impl DescribeArgs {
     }
 }
 
-/// What `backup describe --details` says, without colours.
+/// Returns the output of `backup describe --details`, without colours.
 pub(crate) async fn backup_page(client: &Client, globals: &Globals, name: &str) -> Result<String> {
     let (args, style) = whole_page(globals);
     let backup = client.get::<Backup>(name).await?.ok_or_else(|| missing::<Backup>(name))?;
     Ok(backup::describe(&Box::pin(backup_facts(client, globals, &args, backup)).await?, &style))
 }
 
-/// What `restore describe --details` says, without colours.
+/// Returns the output of `restore describe --details`, without colours.
 pub(crate) async fn restore_page(client: &Client, globals: &Globals, name: &str) -> Result<String> {
     let (args, style) = whole_page(globals);
     let restore = client.get::<Restore>(name).await?.ok_or_else(|| missing::<Restore>(name))?;
@@ -162,7 +162,7 @@ async fn find<T: Object>(client: &Client, names: &[String], selector: &str) -> R
     Ok(found)
 }
 
-/// What stands before the description of an object that is not the first.
+/// Separator before the description of an object that is not the first.
 fn between(at: usize) -> &'static str {
     if at == 0 { "" } else { "\n\n" }
 }

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// What is asked, and in which form the answer is.
+/// Flags of the command: a release of backups, and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct ExpiryArgs {
     #[command(flatten)]
@@ -115,7 +115,7 @@ pub(super) async fn lists(client: &Client) -> Result<Lists> {
     Ok(Lists { backups, schedules, requests, locations, restores, cluster })
 }
 
-/// What becomes of a backup, in words.
+/// Describes the expiry of a backup.
 pub(super) fn describe(fate: &Fate, now: Timestamp) -> String {
     match &fate.becomes {
         Becomes::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),

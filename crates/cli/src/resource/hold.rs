@@ -98,8 +98,8 @@ fn is_going(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
     deletion_has_begun(backup) || backup.metadata.deletion_timestamp.is_some() || deletion_is_asked(backup, requests)
 }
 
-/// Why another cluster that has the backup of the same bucket is not told: nothing can be written into its location. Without the right
-/// to list locations nothing is said.
+/// Explains why another cluster that has the backup of the same bucket does not learn of the hold: nothing can be
+/// written into its location. Returns `None` without the right to list locations.
 pub(super) fn unrecorded(backup: &Backup, locations: Option<&[BackupStorageLocation]>, so: &str) -> Option<String> {
     let obstacle = Obstacle::of(location_of(backup, locations?))?;
     Some(format!("That is not written into the bucket, because {obstacle}: another cluster that has the backup {so}."))

@@ -21,7 +21,7 @@ impl CredentialFiles {
     /// it; who reads it meanwhile sees the old ones or the new ones, whole.
     ///
     /// # Errors
-    /// Why it cannot be written, for people.
+    /// Returns the reason why it cannot be written, for people.
     pub(crate) fn write(&self, namespace: &str, secret: &SecretKeySelector, bytes: &[u8]) -> Result<String, String> {
         let is_plain = |part: &str| !part.is_empty() && !part.contains('/') && part != "." && part != "..";
         if ![namespace, &secret.name, &secret.key].into_iter().all(is_plain) {

@@ -26,7 +26,7 @@ pub(crate) enum LogLevel {
 }
 
 impl LogLevel {
-    /// What of the events is told.
+    /// The filter of `tracing` for this level.
     fn directives(self) -> &'static str {
         match self {
             Self::Trace => "trace",

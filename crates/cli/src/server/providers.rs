@@ -19,7 +19,7 @@ fn full_name(provider: &str) -> &str {
     if provider == "aws" { AWS } else { provider }
 }
 
-/// Whether no plugin is needed for the storage of a provider.
+/// Returns true if no plugin is needed for the storage of a provider.
 pub(crate) fn is_built_in(provider: &str) -> bool {
     BUILT_IN_STORES.contains(&full_name(provider))
 }
@@ -31,7 +31,7 @@ pub(crate) struct StorageProviders {
     gates: Gates,
     /// For one request with all its attempts.
     patience: Duration,
-    /// What provides all other storage; `None` outside a server.
+    /// Plugins that provide all other storage; `None` outside a server.
     plugins: Option<Arc<Plugins>>,
 }
 

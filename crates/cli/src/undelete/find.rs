@@ -46,7 +46,7 @@ impl Place<'_> {
         }
     }
 
-    /// Who is asked for a backup.
+    /// Returns the bucket or location that is asked for a backup.
     fn asked(&self, backup: &Backup) -> Asked {
         match self {
             Self::Bucket(_) => Asked::Bucket,
@@ -65,7 +65,7 @@ pub(super) enum Source<'a> {
     /// The one from which an undelete was cut off.
     Kept {
         backup: &'a OfBackup,
-        /// Whether it was not cut off, and has ended with errors.
+        /// True when it was not cut off, and has ended with errors.
         has_ended: bool,
     },
 }
@@ -74,9 +74,9 @@ pub(super) enum Source<'a> {
 #[derive(Debug)]
 struct Candidates {
     backups: Vec<Backup>,
-    /// Those that cannot be read, with the reason.
+    /// Backups that cannot be read, with the reason.
     passed_over: Vec<String>,
-    /// Whether it is one, and no other one will do.
+    /// True when the user has chosen it, and no other backup will do.
     is_chosen: bool,
 }
 
@@ -87,12 +87,12 @@ pub(super) struct Origin {
     pub(super) this: String,
 }
 
-/// What is looked for, and where.
+/// The object to look for, and the backups to look through.
 pub(super) struct Search<'a> {
     pub(super) origin: Origin,
     pub(super) wanted: &'a Wanted,
     pub(super) place: Place<'a>,
-    /// Whether nothing is taken when backups could not be looked through that may be newer: nobody is asked.
+    /// Set when no backup is taken while newer ones could not be looked through, because nobody is asked.
     pub(super) only_newest: bool,
     /// The types that the cluster serves.
     pub(super) catalog: &'a Catalog,
@@ -124,7 +124,7 @@ struct Candidate {
     copy: Option<(TempDir, ArchiveDownload)>,
 }
 
-/// What the names of the objects in a backup say.
+/// The result of looking at the names of the objects in a backup.
 enum Look {
     /// It may have it.
     MayHave(Box<Candidate>),
@@ -132,11 +132,11 @@ enum Look {
     Lacks(Option<ArchiveRows>),
 }
 
-/// What was seen on the way through backups.
+/// The results of a search through backups.
 struct Seen {
-    /// Those that were looked through, as they are told.
+    /// Backups that were looked through, as they are reported.
     looked: Vec<String>,
-    /// Those that cannot be read, with the reason.
+    /// Backups that cannot be read, with the reason.
     passed_over: Vec<String>,
     /// The clusters of those that were not looked through because they are of others; empty where nothing says it.
     others: Vec<String>,

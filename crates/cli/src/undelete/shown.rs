@@ -15,9 +15,9 @@ pub(super) struct Shown<'a> {
     /// The same backup for people.
     pub(super) what: &'a str,
     pub(super) plan: &'a Plan,
-    /// Whether what the object owned was looked for.
+    /// True when the objects that it owned were looked for.
     pub(super) with_owned: bool,
-    /// Whether the values of Secrets are shown.
+    /// True when the values of Secrets are shown.
     pub(super) secrets: bool,
 }
 

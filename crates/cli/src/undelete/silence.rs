@@ -15,7 +15,7 @@ pub(super) enum Asked {
     Location(String),
 }
 
-/// Who gives nothing.
+/// Buckets and locations that do not answer.
 #[derive(Debug)]
 pub(super) struct Silence {
     /// After how many failures in a row one is given up.
@@ -31,7 +31,7 @@ impl Silence {
         Self { patience, failed: BTreeMap::new(), skipped: BTreeMap::new() }
     }
 
-    /// Whether these are not asked for a backup; it is counted then.
+    /// Returns true if they are not asked for a backup any more, and counts that backup.
     pub(super) fn skips(&mut self, asked: &Asked) -> bool {
         let is_given_up = self.failed.get(asked).is_some_and(|failed| *failed >= self.patience);
         if is_given_up {
@@ -48,7 +48,7 @@ impl Silence {
         }
     }
 
-    /// Whether anybody did not answer when asked last.
+    /// Returns true if some did not answer when asked last.
     pub(super) fn is_silent_now(&self) -> bool {
         !self.failed.is_empty()
     }
@@ -67,7 +67,7 @@ impl Silence {
     }
 }
 
-/// Whether an error says that nobody answers, so that the next backup would wait for as long.
+/// Returns true if an error says that nobody answers, so that the next backup would wait for as long.
 fn is_silent(error: &anyhow::Error) -> bool {
     let of_server = error.downcast_ref::<ArtifactError>();
     let is_silent = |e: &ArtifactError| {

@@ -78,7 +78,7 @@ impl Following<'_> {
 /// A type that is followed.
 struct Followed<T> {
     mirrored: Mirrored,
-    /// What is missed without its objects, where they are not needed for all else.
+    /// Explains the part of the status that is missing without its objects; `None` when they are needed for everything.
     without: Option<&'static str>,
     read: Read<T>,
     take: fn(&mut Known, Change<T>),
