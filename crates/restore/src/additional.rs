@@ -1,4 +1,4 @@
-//! Restores what an action named, before the object that needs it (restore.md 2.11).
+//! Restores the additional items of an action, before the object that needs them (restore.md 2.11).
 
 use crate::apply::{Need, Unprepared};
 use crate::aside::Aside;

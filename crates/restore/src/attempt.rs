@@ -1,4 +1,4 @@
-//! An attempt at one object, and how it ended.
+//! An attempt at one object, and its outcome.
 
 use crate::action::Action;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! Which objects an attempt has begun: each is restored once, whatever leads to it.
+//! Set of the objects for which an attempt was begun: each object is restored once, even when it is an additional item
+//! of others.
 
 use crate::attempt::Attempt;
 use crate::lock::lock;

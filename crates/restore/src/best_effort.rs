@@ -1,5 +1,5 @@
-//! A patch that the API server refuses because of fields that cannot be changed is sent again without these: they keep back themselves, and
-//! not the rest of it.
+//! Patches that leave out immutable fields. When the API server refuses a patch because of fields that cannot be
+//! changed, it is sent again without these, so that the other changes are made.
 
 use crate::one_life::remove_restore_labels;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! The files of a restore are its own: its name is claimed in the bucket before the first of them is written.
+//! Claims the name of a restore in the bucket before the first of its files is written, so that no other restore writes
+//! the same files.
 
 use crate::env::Env;
 use crate::outcome::RestoreError;

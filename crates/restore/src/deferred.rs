@@ -1,5 +1,5 @@
-//! Objects that were refused for a reason that can pass, could not be read, or are there and being deleted: they wait by
-//! their row numbers.
+//! Queue of the objects that are tried again, by row number: they were refused for a reason that can pass, could not be
+//! read, or are being deleted in the cluster.
 
 use crate::action::{Action, Done};
 use crate::attempt::{Attempt, Obstacle, Source, Turn};

@@ -1,4 +1,4 @@
-//! The namespace that an object needs is there before the object (restore.md 2.7).
+//! Makes sure that the namespace of an object exists before the object is restored (restore.md 2.7).
 
 use crate::action::Action;
 use crate::attempt::{Attempt, Obstacle};

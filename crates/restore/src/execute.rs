@@ -1,4 +1,4 @@
-//! Level by level, inside a level many at once.
+//! Restores one level after the other, and many objects of a level at once.
 
 use crate::action::{Action, Done};
 use crate::ahead::Glance;

@@ -1,4 +1,4 @@
-//! The second door: ends a restore whose operations have ended (api-and-controllers.md 3.12).
+//! Ends a restore whose operations have ended (api-and-controllers.md 3.12).
 
 use crate::env::Env;
 use crate::group_stubs;

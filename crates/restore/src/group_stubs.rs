@@ -1,4 +1,4 @@
-//! Removes what a restore has made to stand for groups of snapshots, when their members are ready (restore.md 7.2).
+//! Removes the stubs that a restore has made for groups of snapshots, when their members are ready (restore.md 7.2).
 
 use crate::env::Env;
 use crate::made_volumes::waited;

@@ -1,4 +1,5 @@
-//! Objects of the cluster that are being deleted (restore.md 2.13): what is there does not count, for it goes.
+//! Objects of the cluster that are being deleted (restore.md 2.13): a restore waits until they are gone, and then makes
+//! them anew.
 
 use crate::lock::lock;
 use crate::wait::{Share, Together};

@@ -1,4 +1,4 @@
-//! In which levels the objects of an archive are restored. Pure.
+//! Order of a restore: divides the objects of an archive into levels. Pure.
 
 use crate::priorities::Priorities;
 use crate::read::Facts;

@@ -1,4 +1,4 @@
-//! Looks after the operations that actions have begun for a pending restore (restore.md 1.9, api-and-controllers.md 3.11).
+//! Checks the asynchronous operations of a pending restore (restore.md 1.9, api-and-controllers.md 3.11).
 
 use crate::env::Env;
 use futures::FutureExt;

@@ -1,5 +1,5 @@
-//! Objects that an earlier run has restored into a namespace that is another one now: somebody has deleted it since and made it again.
-//! They are looked at again, whatever the checkpoint says of them.
+//! Objects that an earlier run has restored into a namespace that was deleted and made again since. They are restored
+//! again, even if the checkpoint marks them as done.
 
 use crate::checkpoint::Checkpoint;
 use crate::env::Env;

@@ -1,4 +1,5 @@
-//! Which objects of the backup become which of the cluster. All stages read it, none changes it.
+//! Mapping of the objects of the backup to those of the cluster, with the filters of the restore. All stages read it,
+//! none changes it.
 
 use crate::check::Lookout;
 use crate::env::Env;

@@ -1,5 +1,5 @@
-//! Which objects own claims, directly or through others: a Deployment through its pods those of ephemeral volumes. With such an object
-//! its claims go, and their data.
+//! Finds the objects that own claims, directly or through others: a Deployment owns the claims of ephemeral volumes
+//! through its pods. The claims and their data are deleted together with such an object.
 
 use crate::env::Env;
 use crate::pin::short;

@@ -1,4 +1,4 @@
-//! The owners that an object had in the backup, and how they stand in the object of the cluster. Pure.
+//! Owner references of an object in the backup, and their merge into the object of the cluster. Pure.
 
 use lifeboat_archive::index::Row;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head};

@@ -1,5 +1,5 @@
-//! Gives restored objects their owners back, when all objects have been restored: an owner has another UID than in the backup, and
-//! may have come after what it owns.
+//! Restores owner references, when all objects have been restored: an owner has another UID than in the backup, and may
+//! have been restored after the objects that it owns.
 //!
 //! Nothing is noted of it: done again, it changes nothing in an object that has its owners.
 

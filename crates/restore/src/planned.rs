@@ -12,8 +12,8 @@ pub struct PreviewItem {
     pub key: ObjectKey,
     /// The planned change.
     pub planned: Planned,
-    /// The condition that the restore would wait for first, where the object in the cluster is about to go: `until …`,
-    /// for people.
+    /// The condition that the restore would wait for first, where the object in the cluster is about to be deleted:
+    /// `until …`, for people.
     pub waits: Option<String>,
     /// Actions that decide about the object only when it is restored: the rest is what holds without them.
     pub unasked: Vec<String>,

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(2);
 /// Commands that run at once, and pods that are read at once.
 const MOST_AT_ONCE: usize = 32;
-/// Reasons for which a restore runs no more commands.
+/// Reasons why a restore runs no more commands.
 const CANCELLED: &str = "the restore was cancelled";
 const BROKE_OFF: &str = "the restore broke off";
 

@@ -1,5 +1,5 @@
-//! Notes of a restore that say in which pods commands were begun and have ended, and with which failures, so that a run again
-//! neither runs them again nor forgets what went wrong.
+//! Notes of a restore about the pods in which commands were begun or have ended, with their failures, so that a resumed
+//! restore neither repeats the commands nor forgets the failures.
 
 use crate::lock::lock;
 use lifeboat_hook::HookPod;

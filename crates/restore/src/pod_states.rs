@@ -1,5 +1,5 @@
-//! The states of restored pods, as far as commands that are to run in them wait for these: one watch for each namespace in which
-//! a pod is waited for, however many pods it has.
+//! Watches the restored pods in which commands are to run: one watch for each namespace in which a pod is waited for,
+//! however many pods it has.
 
 use crate::env::Env;
 use crate::lock::lock;

@@ -1,4 +1,4 @@
-//! A preview as JSON, for programs and for whoever asks a server for it: each item by itself, and the end.
+//! A preview as JSON, for programs and for clients that request it from a server: each item by itself, and the end.
 
 use crate::pin::Pin;
 use crate::plan_word::PlanWord;

@@ -1,4 +1,4 @@
-//! Which types are restored first and last (api-and-controllers.md 4.4, restore.md 2.5).
+//! Order in which types are restored (api-and-controllers.md 4.4, restore.md 2.5).
 
 use std::str::FromStr;
 

@@ -1,5 +1,5 @@
-//! Puts what came of a restore beside the backups: its files; and makes the resource that says so. A restore whose actions have
-//! begun operations waits for these then (restore.md 1.9).
+//! Stores the results of a restore: its files in the bucket, beside the backups, and the status of its resource. A
+//! restore whose actions have begun operations waits for these then (restore.md 1.9).
 
 use crate::action::Action;
 use crate::actions::known;

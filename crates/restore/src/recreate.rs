@@ -135,8 +135,8 @@ impl Replacement<'_> {
         }
     }
 
-    /// Looks again at an object that has changed since it was read. When it is gone, it was perhaps deleted here and the
-    /// answer was lost: returns the key at which its original is stored.
+    /// Looks again at an object that has changed since it was read. When it is gone, it was perhaps deleted here and
+    /// the answer was lost: returns the key at which its original is stored.
     async fn meanwhile(self, uid: &str, env: &Env) -> Result<String, Undeleted> {
         let Self { restore, key, resource, .. } = self;
         let place = replaced_key(restore, key, uid);

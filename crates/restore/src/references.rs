@@ -1,4 +1,4 @@
-//! Lets what objects say about namespaces follow the namespace mapping. Pure.
+//! Maps the namespaces to which objects refer, by the namespace mapping of the restore. Pure.
 //!
 //! `table` has the places. The namespace of the object itself, the claim of a volume and the service accounts in role bindings
 //! follow elsewhere: in [`crate::desired`], [`crate::volumes`] and the actions for bindings.

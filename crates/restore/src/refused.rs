@@ -1,4 +1,4 @@
-//! Reasons for which an object was not written.
+//! Reasons why an object was not written.
 
 use crate::apply::Unprepared;
 use crate::leaving::Leaving;

@@ -1,4 +1,4 @@
-//! From what a user asked for to what will be done: validation (restore.md 1.3).
+//! Request for a restore: settings, and validation of what the user asks for (restore.md 1.3).
 
 use crate::existing_policies::ExistingPolicies;
 use crate::priorities::Priorities;

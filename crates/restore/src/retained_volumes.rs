@@ -1,5 +1,6 @@
-//! Volumes that come back as they are, and objects whose data the backup does not have: what is done with them, their claims and
-//! the pods that would start on nothing. It is decided from what the cluster has, each time it is asked.
+//! Volumes that come back on their old storage, and objects whose data the backup does not have: the treatment of
+//! these, of their claims, and of the pods that would start without their data. Decided from the state of the cluster,
+//! each time anew.
 
 use crate::env::Env;
 use crate::mapping::Mapping;

@@ -1,4 +1,4 @@
-//! Which refusals can pass by themselves. Pure.
+//! Tells errors that can pass by themselves from final ones. Pure.
 
 use lifeboat_cluster::ClusterError;
 use lifeboat_store::StoreError;

@@ -1,4 +1,4 @@
-//! The door: restores a backup, from its archive to the last object.
+//! Runs a restore, from the archive of its backup to the last object.
 
 use crate::action::{Action, Done};
 use crate::begun::Begun;

@@ -1,4 +1,5 @@
-//! Objects of the backup that would become one object of the cluster, because namespaces of theirs become one. Pure.
+//! Objects of the backup that have the same key in the cluster, because their namespaces are mapped to the same one.
+//! Pure.
 
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, ObjectKey};

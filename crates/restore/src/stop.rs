@@ -1,4 +1,4 @@
-//! Ends a restore before its end.
+//! Early end of a restore: a cancellation, or an error after which it cannot go on.
 
 use crate::lock::lock;
 use lifeboat_object::ObjectKey;

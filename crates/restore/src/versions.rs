@@ -1,4 +1,4 @@
-//! Which of several stored versions of an object is restored (restore.md 2.4). Pure.
+//! Choice between several stored versions of an object (restore.md 2.4). Pure.
 
 use lifeboat_archive::index::Row;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey};

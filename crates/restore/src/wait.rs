@@ -1,4 +1,4 @@
-//! Waiting for the cluster, with a deadline and a way out.
+//! Waits for the cluster, with a deadline and a cancellation.
 
 use crate::env::Env;
 use backon::{BackoffBuilder, ExponentialBuilder};

@@ -1,4 +1,4 @@
-//! `velero.io/apiservice`: what the API server registers by itself is not restored.
+//! `velero.io/apiservice`: skips APIServices that the API server registers by itself.
 
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 

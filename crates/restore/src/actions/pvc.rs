@@ -1,4 +1,4 @@
-//! `velero.io/pvc`: a claim is bound anew, after its volume.
+//! `velero.io/pvc`: lets a claim be bound anew, after its volume.
 
 use super::edit::{remove_keys, text};
 use super::known;

@@ -1,4 +1,5 @@
-//! `velero.io/secret`: tokens of service accounts belong to one cluster.
+//! `velero.io/secret`: skips generated tokens of service accounts and empties those that a user created: tokens belong
+//! to one cluster.
 
 use super::edit::{original_namespace, remove_keys, text};
 use super::known;

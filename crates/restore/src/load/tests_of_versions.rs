@@ -1,4 +1,4 @@
-//! Which versions of the API a restore is told to prefer.
+//! Loading of the version priorities of a restore.
 
 use super::*;
 use crate::actions::test_server::{Answer, TestServer};

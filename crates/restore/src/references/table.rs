@@ -1,4 +1,4 @@
-//! The places where objects name namespaces. `docs/namespace-mapping.md` has them for users.
+//! Table of the fields in which objects refer to namespaces. `docs/namespace-mapping.md` lists them for users.
 
 /// A place, or several alike, where objects of some types name namespaces.
 pub(super) struct Reference {

@@ -1,4 +1,4 @@
-//! Every place, with whole objects.
+//! Mapping of every field of the table, in whole objects.
 
 use super::*;
 use serde_json::json;

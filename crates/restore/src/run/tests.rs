@@ -1,4 +1,4 @@
-//! Whole restores with an action that does as it is told.
+//! Whole restores with a scripted action.
 
 use crate::finalize::finalize;
 use crate::look_after::look_after_operations;

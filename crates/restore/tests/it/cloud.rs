@@ -1,4 +1,4 @@
-//! A storage in which volumes are made from snapshots, and the snapshotter of a location in it, which fails as it is told.
+//! A storage in memory in which volumes are made from snapshots, and a scripted snapshotter of one of its locations.
 
 use crate::trip::Trip;
 use async_trait::async_trait;
