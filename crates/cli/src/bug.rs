@@ -1,4 +1,4 @@
-//! `lifeboat bug`: the report of a bug with the versions filled in (cli-and-install.md 1.8).
+//! `lifeboat bug`: template of a bug report with the versions filled in (cli-and-install.md 1.8).
 
 use crate::globals::Globals;
 use crate::program::{COMMIT, VERSION};

@@ -1,4 +1,4 @@
-//! `lifeboat completion bash|zsh|fish`, and the answers to what those shells ask: names of objects that are there now.
+//! `lifeboat completion bash|zsh|fish`, and the completions that those shells request: names of objects that exist now.
 
 use crate::globals::Globals;
 use crate::pflag::with_rules;

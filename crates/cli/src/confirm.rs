@@ -1,4 +1,5 @@
-//! Asks before what cannot be undone: the question names what goes, and where.
+//! Asks for confirmation before an action that cannot be undone: the question names the objects that are lost, and
+//! their place.
 
 use anyhow::{Result, bail};
 use lifeboat_client::Client;

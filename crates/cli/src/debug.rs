@@ -1,4 +1,4 @@
-//! `lifeboat debug`: what somebody who helps needs to see, as one file (cli-and-install.md 2.8).
+//! `lifeboat debug`: bundles the information for support in one file (cli-and-install.md 2.8).
 
 mod bundle;
 mod clean;

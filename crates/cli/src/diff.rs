@@ -1,4 +1,4 @@
-//! `lifeboat diff`: what changed between two backups, or since one.
+//! `lifeboat diff`: compares two backups, or a backup with the cluster.
 
 use crate::difference::{difference_documents, difference_lines};
 use crate::errors;

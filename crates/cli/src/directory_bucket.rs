@@ -1,5 +1,5 @@
-//! Directories that local commands use as buckets: which bucket each of them is stays known on this machine, so that the folder of a file
-//! system that is not mounted is no empty bucket.
+//! Directories that local commands use as buckets. The identity of each bucket is remembered on this machine, so that
+//! the mount point of a file system that is not mounted is not taken for an empty bucket.
 
 use crate::errors;
 use crate::from_here::state::folder_of;

@@ -1,4 +1,4 @@
-//! The exit codes beside 0 (docs/cli.md).
+//! Exit codes other than 0 (docs/cli.md).
 
 use crate::errors;
 use anyhow::Result;

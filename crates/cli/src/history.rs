@@ -1,4 +1,4 @@
-//! `lifeboat history`: what became of one object over the backups of a bucket.
+//! `lifeboat history`: changes of one object over the backups of a bucket.
 
 use crate::bucket_url::{self, Purpose};
 use crate::difference::{difference_documents, difference_lines};

@@ -1,6 +1,6 @@
 //! `lifeboat install`: brings the server into a cluster (cli-and-install.md 3).
 //!
-//! The flags are made into the value that the room `install` knows ([`wanted`]). What that room says is printed here.
+//! The flags are converted into the input of the crate `install` ([`wanted`]). Its results are printed here.
 
 mod flags;
 mod wanted;

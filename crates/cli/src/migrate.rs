@@ -1,4 +1,4 @@
-//! `lifeboat migrate check`: what becomes of an installation of Velero when Lifeboat takes its place.
+//! `lifeboat migrate check`: effects of replacing an installation of Velero by Lifeboat.
 
 mod differences;
 mod found;

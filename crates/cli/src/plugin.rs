@@ -1,4 +1,4 @@
-//! The program as a plugin of kubectl: what `-n` means there.
+//! The program as a plugin of kubectl: the meaning of `-n` there.
 //!
 //! `-n` is the namespace of the objects that a command is about, as everywhere in kubectl. A few commands are about objects of users;
 //! all others are about resources of `velero.io`, and there it is the namespace in which these live.

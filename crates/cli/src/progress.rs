@@ -1,4 +1,4 @@
-//! Shows how far an operation is.
+//! Shows the progress of an operation.
 
 use crate::signals::on_signal;
 use lifeboat_object::printable;

@@ -1,4 +1,4 @@
-//! Temporary folders of a command: they go when it ends, also when a signal ends it at once.
+//! Temporary folders of a command: they are removed when it ends, also when a signal ends it at once.
 
 use anyhow::{Context, Result};
 use clap::Args;

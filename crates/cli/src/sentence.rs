@@ -1,4 +1,4 @@
-//! Lines of the log as sentences: of who asked for none, only warnings and errors are told, and those are for people.
+//! Formats log events as sentences for people: warnings and errors, for users who have not asked for a log.
 
 use lifeboat_object::printable;
 use std::fmt::{self, Debug, Write};

@@ -1,4 +1,4 @@
-//! `lifeboat server`: makes what the `velero.io` resources of a namespace ask for.
+//! `lifeboat server`: runs the controllers of the `velero.io` resources of a namespace.
 
 mod credentials;
 mod explain;

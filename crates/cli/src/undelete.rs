@@ -1,4 +1,4 @@
-//! `lifeboat undelete`: one object back, from whichever backup has it, through the restore engine.
+//! `lifeboat undelete`: restores a single object from a backup that has it, through the restore engine.
 
 mod find;
 mod job;

@@ -1,4 +1,4 @@
-//! `lifeboat uninstall`: takes out of a cluster what `install` has brought (cli-and-install.md 3.7).
+//! `lifeboat uninstall`: removes the objects from a cluster that `install` has created (cli-and-install.md 3.7).
 
 use crate::confirm::asked;
 use crate::globals::Globals;

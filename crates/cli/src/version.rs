@@ -1,4 +1,4 @@
-//! `lifeboat version`: what we are, and what the server is.
+//! `lifeboat version`: the versions of this program and of the server.
 
 use crate::flags;
 use crate::globals::Globals;

@@ -59,7 +59,8 @@ impl Ahead {
         Self { levels, presence: Arc::new(presence), ended: Some(Instant::now()) }
     }
 
-    /// Forgets levels that will not come: labels, which stand in the objects, may leave out all of one.
+    /// Drops levels that are not restored: filters by label, which only the objects themselves tell, may leave out a
+    /// whole level.
     pub(crate) fn keep(&mut self, levels: &[Level]) {
         self.levels.retain(|name| levels.iter().any(|level| level.name == *name));
         self.forget_when_none_is_left();
@@ -75,7 +76,7 @@ impl Ahead {
         glance
     }
 
-    /// Forgets what was seen, once one of these objects may have been written.
+    /// Drops the results once one of these objects may have been written.
     pub(crate) fn forget_after(&mut self, done: &[Done]) {
         if !self.levels.is_empty() && done.iter().any(|one| !matches!(one.action, Action::Skipped | Action::Differs)) {
             *self = Self::default();

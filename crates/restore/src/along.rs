@@ -11,7 +11,7 @@ pub(crate) struct Found {
     pub(crate) item: PreviewItem,
 }
 
-/// Objects that come along with others and were not told yet, by row.
+/// Additional objects that were not reported yet, by row.
 #[derive(Default)]
 pub(crate) struct Along(HashMap<usize, Found>);
 

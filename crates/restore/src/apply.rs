@@ -64,9 +64,9 @@ pub(crate) struct Need {
 /// The reason why an object could not be prepared for the cluster.
 #[derive(Debug)]
 pub(crate) enum Unprepared {
-    /// It has this error, for people.
+    /// The error of the object, for people.
     Failed(String),
-    /// It has this error, for people, for a reason that can pass.
+    /// The error of the object, for people, for a reason that can pass.
     ForNow(String),
     /// An action ends the restore with it.
     Fatal(Box<BrokenOff>),

@@ -35,7 +35,7 @@ pub(crate) struct KeptBack {
 }
 
 impl KeptBack {
-    /// The fields that stay as they are and why, for people; `None` when all are changed.
+    /// Describes, for people, the fields that stay as they are and the reasons; `None` when all are changed.
     pub(crate) fn told(&self) -> Option<String> {
         let (fields, why) = (self.fields.join(", "), self.why.join("; "));
         (!fields.is_empty()).then(|| format!("{fields} cannot be changed ({why})"))
@@ -43,7 +43,7 @@ impl KeptBack {
 }
 
 impl ToPatch<'_> {
-    /// Sends the patch, or as much of it as the API server takes. Nothing is sent that has no more than what every patch of a restore has.
+    /// Sends the patch, or as much of it as the API server takes. A bare patch is not sent.
     ///
     /// # Errors
     /// [`ClusterError`] of the whole patch; nothing is changed then.
@@ -84,7 +84,8 @@ impl ToPatch<'_> {
         }
     }
 
-    /// Takes the fields out of a patch because of which it was refused; `false` when none of those that the API server names is in it.
+    /// Removes the fields from a patch because of which it was refused; `false` when none of the fields that the API
+    /// server names is in it.
     async fn leave_out(self, patch: &mut Value, error: &ClusterError, kept: &mut KeptBack, cluster: &Cluster) -> bool {
         let mut is_lighter = false;
         for cause in error.status().map(fixed).unwrap_or_default() {
@@ -156,8 +157,9 @@ fn is_fixed(cause: &Cause) -> bool {
     SAID.iter().any(|said| cause.message.contains(said))
 }
 
-/// The place in a patch that a field of an object stands for, such as `spec.ports` for `spec.ports[0].nodePort`: lists are in a patch as
-/// a whole, and what the patch has not is in what it has. `None` when the patch has nothing of it, or it is about what every patch has.
+/// The path in a patch that corresponds to a field of an object, such as `spec.ports` for `spec.ports[0].nodePort`: a
+/// patch holds lists as a whole, and the closest parent in the patch counts for a field that is not in it. `None` when
+/// the patch has no such part, or it is one that every patch has.
 fn place(patch: &Value, field: &str) -> Option<Vec<String>> {
     let mut path: Vec<String> = Vec::new();
     let mut here = patch;
@@ -200,7 +202,7 @@ fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
 
-/// Takes a field out, and what holds nothing else.
+/// Removes a field, and parents that hold nothing else.
 fn remove(value: &mut Value, path: &[String]) {
     let Some(map) = value.as_object_mut() else { return };
     let Some((name, rest)) = path.split_first() else { return };

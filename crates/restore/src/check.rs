@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 /// Below this many objects of a type in a namespace it is cheaper just to try.
 const WORTH_A_LIST: usize = 50;
-/// A list is read while it is no longer than so many times what the backup has there. What is seen stays in memory, and
-/// beyond that it is cheaper just to try.
+/// Most objects in a list that is read, as a multiple of the objects that the backup has there. Results stay in memory,
+/// and for longer lists it is cheaper just to try the creates.
 const WORTH_READING: usize = 10;
 /// Longest time for the existence check of one level. Objects whose list has not answered by then are unknown.
 pub(crate) const LOOK_FOR: Duration = Duration::from_secs(600);

@@ -38,7 +38,7 @@ struct Stored {
     namespaces: BTreeMap<String, String>,
 }
 
-/// The rows of an archive that need nothing more, and what was done with each.
+/// The rows of an archive that are done, with the outcome of each.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     records: Arc<dyn Records>,
@@ -115,7 +115,7 @@ impl Checkpoint {
         serde_json::to_vec(&stored).unwrap_or_default()
     }
 
-    /// The namespaces whose UIDs it keeps, for whoever sees them.
+    /// The UIDs of namespaces, which others add to and read.
     pub(crate) fn namespaces(&self) -> Arc<NamespaceUids> {
         Arc::clone(&self.namespaces)
     }

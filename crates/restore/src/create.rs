@@ -54,7 +54,7 @@ impl ToCreate<'_> {
     }
 }
 
-/// That an object has no labels of the restore, for people.
+/// Warns, for people, that an object has no labels of the restore.
 pub(crate) fn unlabelled(key: &impl std::fmt::Display) -> String {
     format!(
         "{key} has not got the labels velero.io/backup-name and velero.io/restore-name: with them it is larger than the API server takes"

@@ -50,7 +50,7 @@ impl Patience {
         self.left.max(LEAST)
     }
 
-    /// Takes off what was waited in vain.
+    /// Subtracts the time that was waited in vain.
     fn spend(&mut self, waited: Duration) {
         self.left = self.left.saturating_sub(waited);
     }
@@ -61,9 +61,9 @@ impl Deferred {
         self.waiting.extend(later);
     }
 
-    /// Tries them again until all are done or patience ends; then what is left has failed. Patience is that of the whole restore. Before the end of the
-    /// restore, objects that wait for one to be deleted stay here unless a later level builds on them: a controller that
-    /// is yet to be restored may be what holds it.
+    /// Tries the objects again until all are done or the time for retries is over; then the remaining ones have failed.
+    /// That time is shared by the whole restore. Before the end of the restore, objects that wait for a deletion stay
+    /// here unless a later level builds on them: the controller that must complete the deletion may be restored later.
     pub(crate) async fn drain(
         &mut self,
         context: &Execution,
@@ -189,7 +189,7 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Execution, runni
     }
 }
 
-/// Ends what waits when the restore ends early.
+/// Ends the objects that wait, when the restore ends early.
 fn given_up(waiting: &[Waiting], context: &Execution) -> Vec<Done> {
     let (count, why) = (waiting.len(), context.stop.why_nothing_is_begun());
     let message = match count {

@@ -18,7 +18,7 @@ pub(crate) struct Defined {
 }
 
 impl Defined {
-    /// Notes what a definition that is established serves.
+    /// Notes the types that an established definition serves.
     pub(crate) fn note(&self, definition: &Value) {
         let spec = &definition["spec"];
         let (Some(group), Some(plural)) = (spec["group"].as_str(), spec["names"]["plural"].as_str()) else { return };

@@ -59,7 +59,7 @@ impl Desired {
     }
 }
 
-/// Makes the objects that are written of those of the backup.
+/// Makes the objects to be written from those of the backup.
 pub(crate) struct Maker {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) actions: Actions,

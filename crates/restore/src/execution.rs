@@ -186,7 +186,7 @@ impl Execution {
         self.maker.stays(&target, presence.look(&target, one.state))
     }
 
-    /// Where to look for what is there already.
+    /// The input of the existence check.
     pub(crate) fn lookout(&self) -> Lookout<'_> {
         self.mapping.lookout(&self.env)
     }

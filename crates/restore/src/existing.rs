@@ -14,7 +14,7 @@ use serde_json::Value;
 pub(crate) enum Treatment {
     /// Nothing: it is as in the backup.
     Unchanged,
-    /// It only gets what it lacks, by this patch.
+    /// It only gets the fields that it lacks, by this patch.
     Merge(Value),
     /// It becomes as in the backup, by this patch.
     Update(Value),
@@ -24,7 +24,7 @@ pub(crate) enum Treatment {
     Stay,
     /// The cluster keeps it up to date itself, for this reason, and it stays as it is.
     OfCluster(&'static str),
-    /// It defines a type, and has what the one of the backup lacks: this, for people.
+    /// It defines a type, and has this, for people, which the definition of the backup lacks.
     Newer(String),
 }
 
@@ -59,7 +59,7 @@ impl Treatment {
     }
 }
 
-/// That a definition in the cluster is newer than the one of the backup, for people.
+/// Explains, for people, that a definition in the cluster is newer than the one of the backup.
 pub(crate) fn told_newer(what: &str) -> String {
     format!(
         "it stays as it is, because it is newer than the one of the backup: it {what}, and objects there may need that; \

@@ -23,7 +23,7 @@ const NEVER_RECREATED: [(&str, &str); 8] = [
 pub(crate) struct ExistingPolicies {
     overrides: Vec<Override>,
     otherwise: ExistingResourcePolicy,
-    /// Types that the user lets be made anew whatever goes with them.
+    /// Types whose objects the user allows to be recreated, whatever is deleted with them.
     allowed: BTreeSet<GroupResource>,
 }
 

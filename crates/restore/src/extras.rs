@@ -34,7 +34,7 @@ pub(crate) struct Extras<'a> {
     in_backup: HashSet<[u8; 16]>,
     /// Types of which something is restored.
     types: BTreeSet<Arc<GroupResource>>,
-    /// Namespaces of the backup that hold what is restored.
+    /// Namespaces of the backup that hold objects to restore.
     namespaces: BTreeSet<String>,
     /// The scope of the backup: the types and namespaces that it selected.
     backup: BackupScope,
@@ -250,8 +250,8 @@ fn is_kept_by_others(api: &ApiResource, key: &ObjectKey, head: &Head, body: &[u8
         || is_kept_out(&head.labels)
 }
 
-/// Removes an object that the backup lacks, after it was stored beside the restore (docs/formats/replaced.md): it, and what it
-/// owns. One that is gone already is no error.
+/// Removes an object that the backup lacks, and the objects that it owns, after it was stored beside the restore
+/// (docs/formats/replaced.md). An object that is gone already is no error.
 ///
 /// # Errors
 /// Returns, for people, the reason why it stays.

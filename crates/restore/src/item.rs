@@ -37,8 +37,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::task::JoinError;
 
-/// Restores one object after the other, several at the same time: leads each through the stages, and decides what follows from
-/// what they say.
+/// Restores objects, several at the same time: leads each through the stages, and decides about its outcome from their
+/// results.
 pub(crate) struct Restorer {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) messages: Arc<Messages>,
@@ -243,7 +243,7 @@ impl Restorer {
         }
     }
 
-    /// Writes an object after what it needs.
+    /// Writes an object after the objects that it needs.
     async fn write_desired(
         &self,
         source: &Source,

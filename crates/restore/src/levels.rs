@@ -15,7 +15,8 @@ pub(crate) struct Level {
     pub(crate) items: Vec<Facts>,
 }
 
-/// Types that a later level builds on: what was refused for a while is tried again before such a level is left.
+/// Types that a later level builds on: objects that were refused for a while are tried again before such a level is
+/// left.
 const SETTLED: [&str; 4] = ["persistentvolumes", "persistentvolumeclaims", "serviceaccounts", "pods"];
 
 /// The type that defines others.
@@ -44,7 +45,7 @@ impl Level {
     }
 }
 
-/// Types that can refuse or count what is restored after them: last of all, unless the user gave a list.
+/// Types that can refuse or count objects that are restored after them: they come last, unless the user gave a list.
 const AT_THE_END: [&str; 6] = [
     "resourcequotas",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io",

@@ -13,7 +13,7 @@ pub(crate) struct Listed<'a>(BTreeMap<String, Names<'a>>);
 #[derive(Debug, Default)]
 struct Names<'a>(Vec<Name<'a>>);
 
-/// An object, where it is in the cluster, and what was done with it.
+/// An object, its namespace and name in the cluster, and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name<'a> {
     namespace: Option<&'a str>,

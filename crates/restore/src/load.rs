@@ -9,8 +9,8 @@ use lifeboat_cluster::{Cluster, ConfigMapError};
 use lifeboat_object::Place;
 use lifeboat_select::{PolicyUse, ResourcePolicies, RulesText};
 
-/// The resource modifiers of a restore: those that it names, or the default ones of the server. Of the default ones, what is
-/// wrong is a warning, and the restore goes on without them.
+/// Loads the resource modifiers of a restore: those that it names, or the default ones of the server. An error in the
+/// default ones is a warning, and the restore goes on without them.
 ///
 /// # Errors
 /// Returns the errors in the modifiers that the restore names.

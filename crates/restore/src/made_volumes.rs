@@ -26,7 +26,7 @@ const FEW: usize = 8;
 /// Volumes that are read and changed at once.
 const AT_ONCE: usize = 16;
 
-/// A claim that the restore has made, its namespace the target's, and what is known of its volume in the backup.
+/// A claim that the restore has made, in its target namespace, with the facts about its volume in the backup.
 struct Due {
     namespace: String,
     name: String,
@@ -269,7 +269,8 @@ impl Looker<'_> {
         }
     }
 
-    /// Writes what has come of the claims into the journal. `over` says why what goes on is not waited for.
+    /// Writes the progress of the claims into the journal. `over` is the reason why claims that still wait are not
+    /// waited for.
     async fn tell(&self, due: &[Due], came: &[Came], over: &str) {
         let mut late = Vec::new();
         for (due, came) in due.iter().zip(came) {

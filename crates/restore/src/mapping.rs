@@ -18,7 +18,7 @@ use lifeboat_store::Archive;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The objects of the backup, and what they become in a cluster that serves these types.
+/// The objects of the backup, and their keys in a cluster that serves these types.
 pub(crate) struct Mapping {
     pub(crate) restore: Arc<Restore>,
     /// The types that the cluster serves.
@@ -68,7 +68,7 @@ impl Mapping {
             && labels[LABEL_BACKUP_NAME] == label_value(&restore.spec.backup_name).as_str()
     }
 
-    /// Where to look for what is there already.
+    /// The input of the existence check.
     pub(crate) fn lookout<'a>(&'a self, env: &'a Env) -> Lookout<'a> {
         let Self { archive, catalog, restore, lists_existing, .. } = self;
         let namespace_mapping = &restore.spec.namespace_mapping;

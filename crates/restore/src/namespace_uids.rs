@@ -17,7 +17,7 @@ impl NamespaceUids {
         }
     }
 
-    /// Notes what an earlier run has noted.
+    /// Adds the UIDs that an earlier run has noted.
     pub(crate) fn note_all(&self, of: BTreeMap<String, String>) {
         lock(&self.0).extend(of);
     }

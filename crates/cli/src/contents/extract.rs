@@ -1,4 +1,4 @@
-//! `contents NAME extract FOLDER`: one file for each object of a backup.
+//! `contents NAME extract FOLDER`: writes each object of a backup to a file of its own.
 
 use super::objects::{Objects, types_of};
 use crate::flags::{self, List};

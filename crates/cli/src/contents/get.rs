@@ -1,4 +1,4 @@
-//! `contents NAME get TYPE[/NAME]`: objects of a backup, printed.
+//! `contents NAME get TYPE[/NAME]`: prints objects of a backup.
 
 use super::objects::{Objects, types_of};
 use crate::object_name::{check_namespace, type_and_name};

@@ -1,4 +1,4 @@
-//! The file that a bundle is: it appears whole or not at all.
+//! The file of a bundle: it appears complete or not at all.
 
 use anyhow::{Context, Result};
 use flate2::Compression;

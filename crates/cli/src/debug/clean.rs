@@ -1,7 +1,7 @@
-//! Takes secrets out of a bundle: it is sent to others. Pure.
+//! Removes secrets from a bundle, because it is sent to others. Pure.
 //!
-//! Secrets of Kubernetes are never read. Beside them, passwords stand in configurations, in commands of hooks, in the environment
-//! of containers, and in URLs. docs/cli.md lists what is removed.
+//! Secrets of Kubernetes are never read. Apart from them, passwords occur in configurations, in commands of hooks, in
+//! the environment of containers, and in URLs. docs/cli.md lists what is removed.
 
 use serde_json::{Map, Value};
 

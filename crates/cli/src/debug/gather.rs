@@ -1,4 +1,5 @@
-//! Gathers what a bundle holds. A part that cannot be had is noted in the bundle, and the others go on.
+//! Gathers the contents of a bundle. A part that cannot be read is noted in the bundle, and the others are still
+//! gathered.
 
 use super::bundle::{Bundle, Part};
 use super::clean::{clean, clean_line};

@@ -1,4 +1,4 @@
-//! Runs a restore from here to its end, and says what came of it.
+//! Runs a restore on this machine to its end, and reports the outcome.
 
 use super::pending::end_restore;
 use super::state::State;

@@ -1,4 +1,4 @@
-//! Documents of rules in files.
+//! Documents of rules, read from files.
 
 use anyhow::Context;
 use lifeboat_select::RulesText;

@@ -1,4 +1,4 @@
-//! Under which key the state of a local operation is kept: what makes it another operation.
+//! Key of the state of a local operation, made of the properties that identify the operation.
 
 use lifeboat_archive::tarball::entry_hash;
 use lifeboat_cluster::{Cluster, ClusterError};

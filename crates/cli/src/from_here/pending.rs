@@ -1,4 +1,4 @@
-//! Waits for what a local backup or restore has begun: without a server nobody else does.
+//! Waits for the asynchronous operations of a local backup or restore: without a server nobody else does.
 
 use crate::progress::watched;
 use lifeboat_api::{BackupPhase, Duration, RestorePhase};

@@ -1,4 +1,4 @@
-//! `lifeboat backup|restore cancel`: ends what runs, or waits to (`spec.cancel`, an addition of ours).
+//! `lifeboat backup|restore cancel`: ends an operation that runs or is queued (`spec.cancel`, an addition of ours).
 
 use super::change::change;
 use super::{Operation, client, together, wait};

@@ -1,4 +1,4 @@
-//! Changes of objects that the server writes too.
+//! Changes to objects that the server writes, too.
 
 use super::missing;
 use anyhow::{Result, bail};

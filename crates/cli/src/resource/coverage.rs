@@ -1,4 +1,4 @@
-//! `lifeboat status`: what is protected and what is not, on one screen.
+//! `lifeboat status`: protected and unprotected namespaces and volumes, on one screen.
 
 mod follow;
 mod known;

@@ -1,4 +1,5 @@
-//! `lifeboat backup describe`, `restore describe` and `schedule describe`: what is gathered here is shown by the pure modules below.
+//! `lifeboat backup describe`, `restore describe` and `schedule describe`: gathers the data here and formats it in the
+//! pure modules below.
 
 mod backup;
 mod facts;

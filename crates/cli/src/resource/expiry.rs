@@ -1,4 +1,5 @@
-//! `lifeboat expiry` and `lifeboat schedule retention`: which backups go when, and what keeps the others.
+//! `lifeboat expiry` and `lifeboat schedule retention`: the time at which backups expire, and the reasons why others
+//! are kept.
 
 use super::keep::{self, KeepArgs};
 use super::release::{RulesReleaseArgs, kept_by_rules, staying};

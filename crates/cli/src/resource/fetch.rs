@@ -1,4 +1,4 @@
-//! GET of a URL that was signed for us: through the proxy of the environment, with a deadline for each part of it.
+//! Downloads a signed URL: through the proxy of the environment, with a deadline for each part.
 
 use super::trust::Trust;
 use bytes::Bytes;

@@ -1,5 +1,4 @@
-//! `lifeboat backup hold` and `release`: a backup that is held is not deleted, neither when its time is over nor when somebody asks
-//! for it.
+//! `lifeboat backup hold` and `release`: a backup on hold is not deleted, neither when it expires nor on request.
 
 use super::change::change;
 use super::{client, said, together};

@@ -1,4 +1,4 @@
-//! The rules of a schedule that keep backups beyond their time: as flags, and as the cluster stores them.
+//! Retention rules of a schedule, which keep backups beyond their expiration: as flags, and as the cluster stores them.
 
 use super::change::change;
 use anyhow::Result;

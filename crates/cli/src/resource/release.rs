@@ -1,5 +1,5 @@
-//! `lifeboat expiry --release`, `schedule delete` and `schedule retention --none`: backups that the rules of a schedule keep, until somebody
-//! lets them go.
+//! `lifeboat expiry --release`, `schedule delete` and `schedule retention --none`: release of backups that the rules of
+//! a schedule keep.
 
 use super::change::change;
 use super::hold::unrecorded;

@@ -1,4 +1,5 @@
-//! The plan of a restore, asked for at the server's own port: by the user's token, and printed as one that is made here.
+//! Requests the plan of a restore at the server's own port, with the user's token, and prints it like a plan that is
+//! made on this machine.
 
 use crate::preview::{PlanFiles, RestorePrinter, Show};
 use anyhow::{Context, Result, bail};

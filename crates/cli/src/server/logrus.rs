@@ -1,4 +1,4 @@
-//! The server's log in the shapes of logrus, which tools around Velero read.
+//! Log of the server in the formats of logrus, which tools around Velero read.
 
 use crate::log::without_spans;
 use crate::traces::Traces;

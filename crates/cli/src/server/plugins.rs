@@ -1,4 +1,4 @@
-//! The plugins of the server: those that are built in, and those of the programs in its plugin directory.
+//! The plugins of the server: built-in ones, and the programs in its plugin directory.
 
 use super::credentials::CredentialFiles;
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! Where the storage of locations comes from.
+//! Providers of the storage of locations: built in, or plugins.
 
 use super::plugins::{AWS, BUILT_IN_STORES, Plugins};
 use anyhow::{Context, Result};

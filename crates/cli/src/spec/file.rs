@@ -1,4 +1,4 @@
-//! A spec in a file, for what has no flags.
+//! Spec in a file, for fields that have no flags.
 
 use anyhow::{Context, anyhow, bail};
 use lifeboat_select::RulesText;

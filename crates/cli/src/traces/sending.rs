@@ -1,4 +1,4 @@
-//! Sends spans by OTLP over gRPC. The library's own thread does so, from a queue with a bound: who works never waits for it.
+//! Sends spans by OTLP over gRPC. A thread of the library does so, from a bounded queue: operations never wait for it.
 
 use super::variables::Target;
 use lifeboat_operation::TRACE_TARGET;

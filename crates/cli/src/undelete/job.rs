@@ -1,4 +1,4 @@
-//! The restore that brings objects back: what it would do, and doing it.
+//! The restore of an undelete: its plan, and its run.
 
 use super::selection::Selection;
 use crate::clock::clock;

@@ -1,4 +1,4 @@
-//! Objects of a backup chosen by their names, as the filters of a restore say it. Pure.
+//! Selection of objects of a backup by their names, as filters of a restore. Pure.
 
 use anyhow::{Result, bail};
 use lifeboat_api::{ExistingResourcePolicy, ExistingResourcePolicyOverride, LabelSelector};

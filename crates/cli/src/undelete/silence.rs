@@ -1,4 +1,4 @@
-//! Where nobody answers: a search does not wait for each backup there. Pure.
+//! Buckets and locations that do not answer: a search does not wait for each backup there. Pure.
 
 use crate::resource::artifact::ArtifactError;
 use crate::resource::fetch::FetchError;

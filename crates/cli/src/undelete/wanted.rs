@@ -1,4 +1,4 @@
-//! The object that a user asks for, in the words of one backup.
+//! The object that a user asks for, found in a backup by its type and name.
 
 use crate::object_name::{ObjectArgs, check_namespace};
 use crate::object_type::meant;

@@ -1,4 +1,5 @@
-//! Follows what the status shows of the cluster: by watches, by lists where it may not be watched, and by questions to the server.
+//! Follows the objects that the status shows: by watches, by lists where watches are forbidden, and by requests to the
+//! server.
 
 use super::known::{Change, Known, News, Read, TakeIn};
 use super::looked::{Asking, WITHOUT_CLAIMS, WITHOUT_NAMESPACES};

@@ -1,4 +1,4 @@
-//! When the status is shown that is watched. Pure.
+//! Timing of the screens of a watched status. Pure.
 
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,4 +1,4 @@
-//! A page of text whose columns are separated by tabs and aligned at the end.
+//! Page of text whose columns are separated by tabs and aligned at the end.
 
 use jiff::tz::TimeZone;
 use lifeboat_api::{LabelSelector, ObjectMeta, Time};
