@@ -38,7 +38,7 @@ pub(crate) struct Namespaces {
     /// By target name.
     cells: Mutex<BTreeMap<String, Arc<Cell>>>,
     round: AtomicU64,
-    /// The UIDs of those that are there, for a run again.
+    /// The UIDs of existing namespaces, for a resumed restore.
     uids: Arc<NamespaceUids>,
     /// Set when a namespace was being deleted when it was asked for.
     saw_one_leave: AtomicBool,
@@ -63,7 +63,8 @@ enum State {
     Refused { round: u64, why: String },
     /// It does not come any more.
     Lost { why: String },
-    /// It is not there, and the plan that the restore is held to does not have it: only who needs it is told.
+    /// It is missing, and the plan that the restore is held to does not make it: only the objects that need it report
+    /// that.
     Unplanned { why: String },
 }
 
@@ -87,7 +88,7 @@ impl Namespaces {
         }
     }
 
-    /// The same, which note the UIDs of those that are there.
+    /// Notes the UIDs of existing namespaces here.
     pub(crate) fn noting(self, uids: Arc<NamespaceUids>) -> Self {
         Self { uids, ..self }
     }
@@ -145,8 +146,8 @@ impl Namespaces {
         self.cell(name).unrestored.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Writes one error for each namespace that did not come, with what it has cost. Gives all that are to be listed:
-    /// those that this restore made, and those that did not come.
+    /// Writes an error for each namespace that is missing, with the number of objects that were not restored. Returns
+    /// all namespaces for the resource list: those that this restore made, and those that are missing.
     pub(crate) async fn report(&self, journal: &Journal) -> Vec<(String, Action)> {
         let mut out = Vec::new();
         let cells = lock(&self.cells).clone();
@@ -283,7 +284,7 @@ impl State {
     }
 }
 
-/// That a terminating namespace did not go, for people.
+/// Explains, for people, that a terminating namespace is still there.
 fn stays(name: &str, share: Share) -> String {
     let waited = match share {
         Share::Some(waited) => format!("it is still there after {:.0} s", waited.as_secs_f64()),
@@ -360,7 +361,8 @@ mod tests {
         (200, json!({"kind": "Namespace", "metadata": metadata}).to_string())
     }
 
-    /// Something else may make it again before the restore does, empty: what was seen in it before is no longer there.
+    /// Another client may make it again before the restore does, empty: existence checks made in it before are out of
+    /// date.
     #[tokio::test]
     async fn a_namespace_that_went_and_came_again_has_changed() {
         let exists = || failure("AlreadyExists", 409);

@@ -48,7 +48,7 @@ pub(crate) enum Room {
 
 /// The reason why a PersistentVolume is not restored.
 pub(crate) enum NotPrepared {
-    /// For this reason, for people.
+    /// The reason, for people.
     Because(String),
     /// As any other object.
     Refused(Refused),
@@ -73,7 +73,7 @@ impl Natives {
         }
     }
 
-    /// Takes up what an earlier run of this restore has made. Where that is not known, nothing is made.
+    /// Loads the volumes that an earlier run of this restore has made. When they are not known, no volume is made.
     pub(crate) async fn load(&self) {
         if self.snapshots.is_empty() {
             return;
@@ -213,13 +213,15 @@ impl Natives {
         lock(&self.names).get(volume).map_or(volume, String::as_str).to_owned()
     }
 
-    /// Ends what makes volumes, and tells of those that nothing uses. These PersistentVolumes of the backup were made.
+    /// Ends the making of volumes, and reports volumes that nothing uses. These PersistentVolumes of the backup were
+    /// made.
     pub(crate) async fn end<'a>(&self, made: impl Iterator<Item = &'a str>, env: &Env) {
         made.for_each(|volume| self.volumes.uses(volume));
         tell_unused(&self.volumes, env).await;
     }
 
-    /// The same where the restore broke off before it was known what was made: the cluster knows it.
+    /// Reports unused volumes of a restore that broke off before its results were known: finds those in use in the
+    /// cluster.
     pub(crate) async fn break_off(&self, restore: &Restore, env: &Env) {
         look_for_uses(&self.volumes, restore, env).await;
         tell_unused(&self.volumes, env).await;
@@ -257,7 +259,7 @@ async fn look_for_uses(made: &NativeVolumes, restore: &Restore, env: &Env) {
     }
 }
 
-/// Tells of what was not told before.
+/// Reports unused volumes that were not reported before.
 async fn tell_unused(volumes: &NativeVolumes, env: &Env) {
     let journal = &env.operation.journal;
     let unused = volumes.end().await;
@@ -312,7 +314,7 @@ async fn get(
     Ok(body.map(|body| serde_json::from_slice(&body).unwrap_or_default()))
 }
 
-/// The name of a PersistentVolume that stands beside the one of this name: the same one whenever the same restore is run.
+/// The name of a PersistentVolume that is made beside the one of this name: the same name in each run of a restore.
 fn clone_name(restore_uid: &str, volume: &str) -> String {
     let hash = hex::encode(Sha256::digest(format!("{restore_uid}/{volume}")));
     let parts = [&hash[..8], &hash[8..12], &hash[12..16], &hash[16..20], &hash[20..32]];

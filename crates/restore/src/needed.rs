@@ -68,7 +68,7 @@ impl Needed {
         vec![found, item]
     }
 
-    /// Takes an object of the backup out of what is left out: something needs it.
+    /// Removes an object of the backup from those that are left out: something needs it.
     pub(crate) fn take_out_of_left_out(&mut self, row: usize, key: &ObjectKey, head: &Head) {
         if key.resource.is_namespaces() {
             // It may come for what is in it, too, and counts once.

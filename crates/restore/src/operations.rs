@@ -57,7 +57,7 @@ struct Id {
 struct Noted {
     /// Bytes of all notes.
     bytes: usize,
-    /// The number of the note that still grows, what it holds, and its bytes.
+    /// The number of the note that still grows, its contents, and its bytes.
     number: usize,
     open: Vec<Note>,
     open_bytes: usize,
@@ -88,7 +88,7 @@ impl Operations {
         Self { restore, operation: operation.clone(), begun: Mutex::default(), noted: tokio::sync::Mutex::default() }
     }
 
-    /// Takes up what an earlier run of this restore has noted.
+    /// Loads the operations that an earlier run of this restore has noted.
     pub(crate) async fn load(&self) {
         if let Err(e) = self.read().await {
             let message = format!("operations that an earlier run of this restore may have begun are not known: {e}");

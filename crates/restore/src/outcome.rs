@@ -49,7 +49,7 @@ pub enum RestoreError {
     /// Refused before anything was done.
     #[error(transparent)]
     Invalid(#[from] ValidationErrors),
-    /// The bucket, or what lies in it.
+    /// The bucket, or an object in it.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The cluster as a whole did not answer.
@@ -66,7 +66,7 @@ pub enum RestoreError {
     PlanChanged {
         /// The digest of the plan that it is pinned to.
         pinned: String,
-        /// That of what it would do now.
+        /// The digest of the plan that it would carry out now.
         now: String,
         /// Number of objects that the plan would create, update and so on, as a text.
         counts: String,

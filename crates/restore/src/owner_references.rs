@@ -5,8 +5,9 @@ use lifeboat_object::{ApiResource, Catalog, GroupResource, Head};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Types whose owners do not come back. Controllers look after those of what they make: they adopt what fits them, and count or
-/// delete what they own. A namespace would take everything in it with its owner.
+/// Types whose owner references are not restored. Controllers take care of the objects that they make: they adopt those
+/// that match their selectors, and count or delete those that they own. A namespace would be deleted with everything in
+/// it when its owner is missing.
 const WITHOUT_OWNERS: [(&str, &str); 5] = [
     ("", "namespaces"),
     ("", "pods"),
@@ -32,7 +33,7 @@ fn are_restored(resource: &GroupResource) -> bool {
     !WITHOUT_OWNERS.iter().any(|(group, name)| *group == resource.group && *name == resource.resource)
 }
 
-/// A reference to an owner, as it stands in the backup.
+/// A reference to an owner, from the backup.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OwnerReference(Value);
 

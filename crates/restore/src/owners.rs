@@ -47,7 +47,7 @@ pub(crate) struct Owners {
 
 /// The outcome of an attempt at one object.
 enum Adopted {
-    /// It has its owners, but for these reasons, for people.
+    /// It has its owners, except some that are missing for these reasons, for people.
     Except(Vec<String>),
     /// It is not in the cluster any more, or it goes.
     Gone,
@@ -100,7 +100,7 @@ impl Owners {
         }
     }
 
-    /// The objects as they stand in the backup. An archive that cannot be read any further breaks the restore off.
+    /// The objects of the backup. An archive that cannot be read any further breaks the restore off.
     fn items(&self, contents: Contents) -> impl Stream<Item = ArchiveItem> + Send + '_ {
         stream::unfold(contents, |mut contents| async {
             match contents.next().await {
@@ -113,7 +113,7 @@ impl Owners {
         })
     }
 
-    /// Gives one object its owners back, and says what is missing.
+    /// Restores the owner references of one object, and reports those that are missing.
     async fn adopt(&self, item: ArchiveItem) {
         if let Some(row) = self.mapping.archive.row(item.row) {
             let key = self.mapping.target_of(&row.key());
@@ -203,8 +203,8 @@ impl Owners {
         Ok(Adopted::Except(missing))
     }
 
-    /// The reference to an owner in the cluster, or why there is none, for people. It lies in the namespace of what it owns, or in
-    /// none.
+    /// Returns the reference to an owner in the cluster, or the reason why there is none, for people. The owner is in
+    /// the namespace of the object that it owns, or in none.
     async fn owner(&self, key: &ObjectKey, reference: &OwnerReference) -> Result<Result<Value, String>, ClusterError> {
         let (kind, name) = (reference.kind(), reference.name());
         let Some(resource) = reference.served(&self.mapping.catalog) else {

@@ -109,7 +109,7 @@ impl Pinned {
         }
     }
 
-    /// When all lines are there: what comes last in a restore goes first.
+    /// Reverses the order of removals, once all lines are there: types that are restored last are removed first.
     fn in_order(&mut self) {
         self.removed.reverse();
     }

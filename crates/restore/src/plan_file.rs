@@ -46,8 +46,8 @@ impl PlanFile {
         out
     }
 
-    /// Where two plans differ, in the order of the objects' names. An object may have several lines, because two namespaces can
-    /// become one: those that both plans have are equal, and the others stand beside each other in their order.
+    /// The differences between two plans, in the order of the objects' names. An object may have several lines, because
+    /// two namespaces can become one: lines that both plans have are equal, and the others are paired in their order.
     #[must_use]
     pub fn changes(&self, now: &Self) -> Vec<PlanChange> {
         let mut objects: BTreeMap<String, [Vec<&PlanLine>; 2]> = BTreeMap::new();

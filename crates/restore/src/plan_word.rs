@@ -12,7 +12,7 @@ pub enum PlanWord {
     Update,
     /// It is deleted and made anew.
     Recreate,
-    /// It has what the backup has.
+    /// It is as in the backup.
     Unchanged,
     /// It is not restored.
     Skip,

@@ -15,7 +15,7 @@ pub struct PreviewItem {
     /// The condition that the restore would wait for first, where the object in the cluster is about to be deleted:
     /// `until …`, for people.
     pub waits: Option<String>,
-    /// Actions that decide about the object only when it is restored: the rest is what holds without them.
+    /// Actions that decide about the object only when it is restored: the plan holds without them.
     pub unasked: Vec<String>,
     /// Changes that each rule of the resource modifiers has made to the object.
     pub modifications: Vec<Modification>,
@@ -58,7 +58,7 @@ pub enum Planned {
     Update(Vec<Difference>),
     /// It is there, differs, and would be deleted and made anew.
     Recreate(Vec<Difference>),
-    /// It is there and has what the backup has.
+    /// It is in the cluster as in the backup.
     Unchanged,
     /// It would not be restored, for this reason.
     Skip(String),
@@ -118,7 +118,7 @@ impl Planned {
 pub struct Modification {
     /// The number of the rule, from 1.
     pub rule: usize,
-    /// Where the object differs from what it was before the rule.
+    /// The differences between the object before and after the rule.
     pub differences: Vec<Difference>,
 }
 

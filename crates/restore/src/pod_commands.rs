@@ -66,7 +66,7 @@ impl PodCommands {
         Self { hooks, states, runner: Arc::new(runner), tasks: Mutex::default() }
     }
 
-    /// Takes up what an earlier run of this restore has noted.
+    /// Loads the notes that an earlier run of this restore has made.
     pub(crate) async fn load(&self) {
         if let Err(e) = self.runner.noted.load().await {
             let text = format!(
@@ -76,8 +76,9 @@ impl PodCommands {
         }
     }
 
-    /// Begins to wait for the containers of a pod that was created, to run its commands. `in_cluster` is as the API server gave
-    /// it. Gives whether there is any to run. Of those that an earlier run has run, count and failures are told again.
+    /// Begins to wait for the containers of a pod that was created, to run its commands. `in_cluster` is the answer of
+    /// the API server. Returns true if there are any to run. The counts and failures of commands that an earlier run
+    /// has run are reported again.
     pub(crate) async fn begin(&self, target: &ObjectKey, in_cluster: &Value) -> bool {
         if !is_pod(target) {
             return false;
@@ -129,8 +130,8 @@ impl PodCommands {
         true
     }
 
-    /// Gives up all commands, of a restore that breaks off: those that are still to run are told, and do so when it is begun
-    /// again. Gives the counts so far.
+    /// Gives up all commands when a restore breaks off: commands that did not run yet are reported, and run when the
+    /// restore is resumed. Returns the counts so far.
     pub(crate) async fn break_off(&self) -> HookTally {
         self.runner.given_up.cancel();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
@@ -190,7 +191,7 @@ impl Runner {
         }
     }
 
-    /// Tells again what an earlier run has told of the commands of a pod.
+    /// Reports the commands of a pod again that an earlier run has reported.
     fn tell_again(&self, pod: &HookPod, hooks: &[RestoreHook], failures: Vec<Failure>) {
         for Failure { name, index, text } in failures {
             let found = hooks.iter().find(|hook| hook.hook.name == name && hook.hook.index == index);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 const NOTE: &str = "hooks.";
 /// Pods of one note.
 const PODS_OF_NOTE: usize = 512;
-/// Characters that are kept of what went wrong with one command, and failures of one pod: all notes of a restore have 1 MiB.
+/// Most characters of the message about one failure, and most failures of one pod: all notes of a restore have 1 MiB.
 const LONGEST: usize = 300;
 const MOST_FAILURES: usize = 8;
 
@@ -57,7 +57,7 @@ impl Noted {
         Self { records: Arc::clone(&operation.records), known: Mutex::default(), notes: tokio::sync::Mutex::default() }
     }
 
-    /// Takes up what an earlier run has noted.
+    /// Loads the notes of an earlier run.
     ///
     /// # Errors
     /// [`RecordsError`].

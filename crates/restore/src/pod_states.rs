@@ -193,7 +193,7 @@ impl Watched {
         pods.is_over
     }
 
-    /// Takes in what was read of a pod, unless the watch knows better.
+    /// Updates the state of a pod from a read, unless the watch has a newer one.
     fn read(&self, name: &str, body: Option<&[u8]>) {
         let is_heard = lock(&self.pods).by_name.get(name).is_none_or(|followed| followed.is_heard);
         if is_heard {
@@ -272,7 +272,8 @@ impl Watched {
         if revision.is_empty() { before } else { revision }
     }
 
-    /// Tells those that wait for this pod, if any do. Gives what the object calls itself; `None` when it is no pod.
+    /// Sends an event to those that wait for this pod, if there are any. Returns the metadata of the object; `None`
+    /// when it is no pod.
     fn tell(&self, body: &[u8], is_gone: bool) -> Option<Metadata> {
         let pod: Pod = serde_json::from_slice(body).ok()?;
         let is_told = lock(&self.pods).by_name.get_mut(&pod.metadata.name).is_some_and(|followed| {

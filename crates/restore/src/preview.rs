@@ -61,12 +61,13 @@ pub struct PreviewEnd {
 
 /// Reads of the cluster at once.
 const READS: usize = 16;
-/// Objects for which what comes along is read together. They wait for it in memory.
+/// Objects whose additional objects are read together. They wait for these in memory.
 const TOGETHER: usize = 64;
 
-/// Previews a restore: what `run` would do, object by object in its order, sent as it is found out. Nothing in the cluster or the
-/// bucket changes. What the cluster would say of an object itself (admission, quotas) is not known, unless
-/// [`Settings::asks_server`](crate::Settings::asks_server) has it asked by a dry run of each write: webhooks of the cluster see these.
+/// Previews a restore: sends the changes that `run` would make, object by object in its order, as they are computed.
+/// Nothing in the cluster or the bucket changes. Checks by the API server itself (admission, quotas) are not known,
+/// unless [`Settings::asks_server`](crate::Settings::asks_server) requests a dry run of each write: webhooks of the
+/// cluster see these.
 ///
 /// Ends early when the receiver is dropped.
 ///
@@ -141,7 +142,7 @@ struct Previewer {
     env: Env,
     /// Types that the restore would define itself.
     defined: Mutex<HashSet<String>>,
-    /// Objects that have a turn of their own, or have come along with another one.
+    /// Objects that are previewed in their own turn, or were added because others need them.
     has_turn: Begun,
     /// Set when the API server is asked about each write, by a dry run.
     asks_server: bool,
@@ -186,7 +187,7 @@ impl Previewer {
         self.tell(waiting, needed, out).await
     }
 
-    /// The rows of the objects of a level that are looked at one by one. Of the others it is told what becomes of them.
+    /// Returns the rows of the objects of a level that must be read. Reports the others at once.
     async fn rows_to_read(&self, level: Level, presence: &Presence, out: &mpsc::Sender<PreviewItem>) -> Vec<usize> {
         let mut rows = Vec::new();
         for one in level.items {
@@ -205,8 +206,8 @@ impl Previewer {
         rows
     }
 
-    /// Previews the objects of these rows, several at once, in the order of the archive. Each preview is one of the tasks: what it
-    /// has begun to ask may be waited for by others, so it goes on while those before it are told.
+    /// Previews the objects of these rows, several at once, in the order of the archive. Each preview is a task: others
+    /// may wait for its requests, so it goes on while the objects before it are reported.
     fn previews(
         self: &Arc<Self>,
         rows: Vec<usize>,
@@ -250,7 +251,7 @@ impl Previewer {
         self.defined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of these objects in their order, and of what comes along with each just before it.
+    /// Reports these objects in their order, each preceded by the objects that it needs.
     async fn tell(
         self: &Arc<Self>,
         all: Vec<Found>,

@@ -129,7 +129,7 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
     Ok(Outcome { restore, results, unstored, done: listed.count(), broken_off })
 }
 
-/// That a restore broke off, for people.
+/// Explains, for people, that a restore broke off.
 fn broke_off(backup: &str, why: &BrokenOff, not_looked_at: u64) -> String {
     let objects = if not_looked_at == 1 { "1 object was" } else { &format!("{not_looked_at} objects were") };
     let what = match why {

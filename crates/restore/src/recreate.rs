@@ -114,8 +114,8 @@ pub(crate) struct Replacement<'a> {
 }
 
 impl Replacement<'_> {
-    /// Deletes the object of the cluster and waits until it is gone; its dependents stay. Before that the API server has said
-    /// that it would take the new one, and the old one is stored. Gives the key in the bucket where that is.
+    /// Deletes the object of the cluster and waits until it is gone; its dependents stay. Before that, a dry run shows
+    /// that the API server would take the new one, and the old one is stored. Returns its key in the bucket.
     ///
     /// # Errors
     /// [`Undeleted`].
@@ -210,7 +210,7 @@ fn why_none_stands_beside(resource: &GroupResource, in_cluster: &Value, desired:
     }
 }
 
-/// Where the old object is, for people.
+/// Tells people where the old object is stored.
 pub(crate) fn advice(place: &str) -> String {
     format!("the one that was there is in the bucket at {place}")
 }
@@ -219,7 +219,8 @@ fn is_another(body: &[u8], uid: &str) -> bool {
     serde_json::from_slice::<Value>(body).is_ok_and(|object| object["metadata"]["uid"] != uid)
 }
 
-/// The object under another name, without what only one object at a time can have, to ask whether the API server would take it.
+/// Returns a copy of the object under another name, without the fields that must be unique, for a dry run that shows
+/// that the API server would take it.
 pub(crate) fn probe(key: &ObjectKey, desired: &Value) -> (String, Value) {
     let name = format!("lifeboat-dry-run-{}", &hex::encode(key.digest())[..8]);
     let mut probe = desired.clone();

@@ -24,7 +24,7 @@ pub(crate) enum Refused {
         /// True when that is an error, false when it is a warning.
         is_error: bool,
     },
-    /// The restore ends early, and what has to be there before it is not.
+    /// The restore ends early, and an object that it needs is missing.
     Stopped,
     /// It needs to wait for others, and too many do.
     Crowded,

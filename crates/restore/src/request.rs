@@ -120,7 +120,7 @@ pub fn is_restorable(resource: &GroupResource) -> bool {
     !NON_RESTORABLE.contains(&resource.to_string().as_str())
 }
 
-/// Fills in defaults, so that the stored resource shows what was done.
+/// Fills in defaults, so that the stored resource shows the settings that were used.
 ///
 /// # Errors
 /// Everything that is wrong with the request, at once.

@@ -52,7 +52,7 @@ impl PlannedVolume {
 }
 
 impl RetainedVolumes {
-    /// The retained volume that an object stands for, or that a claim asks for.
+    /// The retained volume of a PersistentVolume, or of the claim that asks for it.
     fn of(&self, target: &ObjectKey, desired: &Value) -> Option<&RetainedVolume> {
         match (target.resource.group.as_str(), target.resource.resource.as_str()) {
             ("", "persistentvolumes") => self.volumes.get(&target.name),
@@ -137,8 +137,9 @@ impl RetainedVolumes {
         env.cluster.patch(&volumes(), None, &volume.name, MergePatch::of(patch.to_string().into())).await.map(drop)
     }
 
-    /// The reason to hold an object of the backup back that would start on nothing, or be it: a claim or a pod whose data the backup does not
-    /// have. `None` for others, for what the user wants empty, and for what is in the cluster already.
+    /// Returns the reason to hold back an object of the backup that would start without its data: a claim or a pod
+    /// whose data the backup does not have. `None` for other objects, for volumes that the user wants empty, and for
+    /// objects that are in the cluster already.
     ///
     /// # Errors
     /// [`ClusterError`].

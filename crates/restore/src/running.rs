@@ -125,7 +125,7 @@ impl<'a> Running<'a> {
         true
     }
 
-    /// Ends what does not answer, and says what it was.
+    /// Aborts attempts that do not answer, and reports their objects.
     async fn give_up(&mut self) {
         // Attempts that have ended are taken first: how they ended counts.
         while let Some(ended) = self.tasks.try_join_next_with_id() {
@@ -174,7 +174,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Takes what came of an attempt.
+    /// Takes the outcome of an attempt.
     pub(crate) fn take(&mut self, row: usize, turn: Turn, attempt: Attempt) {
         match attempt {
             Attempt::Done { action, listed, settled } => {

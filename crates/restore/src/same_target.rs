@@ -5,7 +5,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Which objects of the backup find their place in the cluster taken by another one of the backup.
+/// Objects of the backup whose key in the cluster another object of the backup has taken, by row.
 #[derive(Debug, Default)]
 pub(crate) struct SameTarget(HashMap<usize, usize>);
 
@@ -49,7 +49,7 @@ impl SameTarget {
     }
 }
 
-/// That the place of an object is taken, for people.
+/// Explains, for people, that another object of the backup has the same key in the cluster.
 pub(crate) fn taken(by: &ObjectKey) -> String {
     format!("another object of the backup becomes it: {by}")
 }

@@ -43,8 +43,8 @@ impl SnapshotGroups {
         lock(&self.made).values().any(|made| made.initialized())
     }
 
-    /// Makes what stands for the group of a VolumeSnapshot before that is made. When it fails, that is a warning: drivers that do not
-    /// say which snapshots are of a group need none.
+    /// Makes a stub for the group of a VolumeSnapshot before the snapshot is made. A failure is a warning: drivers that
+    /// do not record the snapshots of a group need no stub.
     pub(crate) async fn before(&self, target: &ObjectKey, from_backup: &Value, mapping: &Mapping) {
         let Some(group) = of_group(target, from_backup) else { return };
         let Some(types) = GroupTypes::of(&mapping.catalog) else { return };
@@ -62,7 +62,7 @@ impl SnapshotGroups {
         }
     }
 
-    /// Makes the content of a VolumeSnapshot of which only the annotations in the backup say what it stands for.
+    /// Makes the content of a VolumeSnapshot whose snapshot is named only by annotations in the backup.
     ///
     /// # Errors
     /// [`CsiError`].
@@ -79,7 +79,7 @@ impl SnapshotGroups {
         make_annotated_content(&self.env.cluster, &types, &mapping.restore, from_backup).await
     }
 
-    /// Makes a VolumeSnapshot of a group ready that was made under this name, where nothing can stand for its group.
+    /// Makes a VolumeSnapshot of a group ready that was made under this name, in a cluster that serves no groups.
     pub(crate) async fn after(&self, target: &ObjectKey, name: &str, from_backup: &Value, mapping: &Mapping) {
         if of_group(target, from_backup).is_none() || GroupTypes::of(&mapping.catalog).is_some() {
             return;

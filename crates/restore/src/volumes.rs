@@ -177,7 +177,7 @@ pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict
     }
 }
 
-/// Says whether claims whose data cannot be brought back are made empty: the user says so, or wants no volumes.
+/// Returns true if claims whose data cannot be restored are made empty: the user allows it, or wants no volumes.
 pub(crate) fn allows_empty(restore: &Restore) -> bool {
     restore.metadata.says_true(ANNOTATION_ALLOW_EMPTY_VOLUMES) || restore.spec.restore_pvs == Some(false)
 }

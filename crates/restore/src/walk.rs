@@ -301,7 +301,8 @@ fn likely(archive: &Archive, rows: &[usize], filter: &RestoreFilter) -> Vec<Fact
     rows.map(|n| Facts { row: *n, early: false, ended: false, state: State::default() }).collect()
 }
 
-/// The rows of what will be restored, and of all volumes: a claim goes by its own, selected or not.
+/// The rows of objects that will be restored, and of all volumes: the treatment of a claim depends on its volume, even
+/// if that is not selected.
 fn with_volumes(archive: &Archive, rows: &[usize], likely: &[Facts]) -> Vec<usize> {
     let likely: HashSet<usize> = likely.iter().map(|one| one.row).collect();
     let volumes = GroupResource::new("", "persistentvolumes");

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Writes objects, and what follows a create.
+/// Writes objects, and completes them after their creation.
 pub(crate) struct Writer {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) maker: Arc<Maker>,
@@ -54,7 +54,7 @@ pub(crate) struct ToWrite<'a> {
     pub(crate) source: &'a Source,
     /// Its key in the cluster, unless an action gives it another name.
     pub(crate) key: &'a ObjectKey,
-    /// The object as it stands in the backup.
+    /// The object in the backup.
     pub(crate) from_backup: &'a Value,
     /// As it would be created, and as a plan knows it, and its status in the backup.
     pub(crate) desired: &'a Value,
@@ -120,7 +120,7 @@ impl Writer {
         }
     }
 
-    /// Creates the object, and does what follows.
+    /// Creates the object, and completes it.
     async fn create(&self, target: &Target<'_>) -> Result<(), ClusterError> {
         let Target { object: ToWrite { key, desired, .. }, resource, managers } = target;
         let (namespace, name, field_manager) =
@@ -149,7 +149,7 @@ impl Writer {
         Ok(found.map(|body| serde_json::from_slice(&body).unwrap_or_default()))
     }
 
-    /// Refuses what the plan does not say that the restore is held to.
+    /// Refuses changes that the plan does not have, where the restore is held to one.
     fn held(&self, object: &ToWrite<'_>, change: Change<'_>) -> Result<(), Refused> {
         let Some(pinned) = &self.pinned else { return Ok(()) };
         self.allowed(pinned, object.key, change, object.planned)

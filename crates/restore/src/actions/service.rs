@@ -114,7 +114,7 @@ impl Chosen {
     }
 }
 
-/// Ports are told apart by number and protocol, which is TCP where nothing is said.
+/// Key of a port: its number and protocol, which is TCP by default.
 fn port_key(port: &Value) -> (u64, String) {
     (number(&port["port"]), port["protocol"].as_str().unwrap_or("TCP").to_owned())
 }

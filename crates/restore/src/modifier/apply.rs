@@ -18,7 +18,7 @@ pub(crate) struct Modifiers {
 /// Changes that rules have made to an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Modified {
-    /// The rules that have changed it, by number from 1, each with what it has changed.
+    /// The rules that have changed it, by number from 1, with the changes of each.
     pub(crate) by: Vec<Modification>,
     /// Rules that could not be applied: the object is as before each of them.
     pub(crate) errors: Vec<String>,
@@ -64,7 +64,7 @@ impl Modifiers {
         self.rules.iter().any(|rule| rule.is_for_type(resource))
     }
 
-    /// Reads what the rules for this object need to know of the cluster.
+    /// Reads the schemas that the rules for this object need from the cluster.
     ///
     /// # Errors
     /// Returns the schema that is not known: the object must not be made without the rule.
@@ -77,7 +77,7 @@ impl Modifiers {
         Ok(())
     }
 
-    /// Applies all rules that are for an object as it was before the first of them, each to what the one before has made.
+    /// Applies all rules that match the unmodified object, each to the result of the one before.
     ///
     /// # Errors
     /// As [`Modifiers::prepare`].

@@ -12,7 +12,7 @@ pub(super) struct Reference {
     pub(super) what: What,
 }
 
-/// In what form something names a namespace.
+/// The form in which a value names a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Its name.
