@@ -34,8 +34,8 @@ pub(crate) enum Purpose {
 /// Opens the store behind a URL: `file:///dir`, a bare path, or `s3://bucket/prefix?region=…&endpoint=…`. One request of it
 /// may take `patience`, all attempts together.
 ///
-/// Credentials for a bucket are those of AWS: environment, profiles and files, machine; or the `profile=` and
-/// `credentialsFile=` of the URL alone.
+/// Credentials for a bucket come from the sources of AWS: environment, profiles and files, machine; or only from the
+/// `profile=` and `credentialsFile=` of the URL.
 ///
 /// # Errors
 /// When the URL is of no known form or the bucket cannot be opened.

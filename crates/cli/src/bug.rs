@@ -10,7 +10,7 @@ use std::io::Write;
 use std::process::{ExitCode, Stdio};
 use tokio::process::Command;
 
-/// Where a new report is begun, when the build was told: a URL that takes `body`.
+/// URL for a new report, when the build sets it; it takes `body`.
 const TRACKER: Option<&str> = option_env!("LIFEBOAT_NEW_ISSUE_URL");
 
 /// No flags of its own.

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// Longest time that a shell waits for names.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Tells the process that a shell asks.
+/// Environment variable that is set when a shell requests completions.
 const VARIABLE: &str = "LIFEBOAT_COMPLETE";
 
 /// Nouns of the commands with a verb, and the kind of what they name.
@@ -249,7 +249,7 @@ fn waited_for(asking: impl Future<Output = Result<Vec<String>>>) -> Vec<String> 
     answer.map(Result::unwrap_or_default).unwrap_or_default()
 }
 
-/// The flags on the line that say where to ask.
+/// The flags on the line that select the cluster to ask.
 fn globals(words: &[OsString]) -> Option<Globals> {
     #[derive(Parser)]
     #[command(no_binary_name = true)]

@@ -51,7 +51,8 @@ fn note_of(path: &Path) -> Result<PathBuf> {
     Ok(folder_of("directory").join(hash))
 }
 
-/// Notes which bucket a directory is. Without that an unmounted file system is not noticed, which is said.
+/// Notes the identity of the bucket in a directory. Warns when that fails, because an unmounted file system is not
+/// noticed then.
 fn remember(note: &Path, id: &str) {
     let folder = note.parent().unwrap_or(note);
     let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(note, format!("{id}\n")));

@@ -4,7 +4,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use lifeboat_object::{chain, printable};
 use std::process::ExitCode;
 
-/// Prints the whole chain; every cause is said once.
+/// Prints the whole chain of causes, each of them once.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     // The program that reads our output, such as `head`, has seen enough: the user need not read of an error.
     if error.chain().any(is_broken_pipe) {
@@ -82,7 +82,7 @@ fn refusal(error: &clap::Error, program: &str) -> String {
     format!("Error: {message}\n{usage}An error occurred: {message}\n")
 }
 
-/// The command whose line is wrong: the words of its usage before those that stand for others.
+/// The command whose line is wrong: the words of its usage before the placeholders.
 fn path(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return None };
     let usage = usage.to_string();

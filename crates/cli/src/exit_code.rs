@@ -18,11 +18,11 @@ pub(crate) const INTERRUPTED: i32 = 130;
 pub(crate) enum Answer {
     Yes,
     No,
-    /// Not all that it takes could be seen; what, was told.
+    /// Some of the necessary data could not be read; messages have said which.
     Unknown,
 }
 
-/// The exit code of a command that answers a question, as of `diff` and `grep`: an error is told, and is no answer.
+/// The exit code of a command that answers a question, as of `diff` and `grep`: an error is reported, and is no answer.
 pub(crate) fn answered(answer: Result<Answer>) -> ExitCode {
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

@@ -73,7 +73,7 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A truth value that must be said: the flag takes the next word, whatever it is.
+/// A truth value that must be given: the flag takes the next word, whatever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stated(pub(crate) bool);
 

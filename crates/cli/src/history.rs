@@ -78,7 +78,8 @@ impl HistoryArgs {
         })
     }
 
-    /// The object that is meant, by the types that its word names. `flag` says in which namespace an object is.
+    /// Returns the key of the object, by the types that its word names. `flag` is the flag for the namespace of an
+    /// object.
     fn key(&self, types: &[Arc<ApiResource>], flag: &str) -> Result<ObjectKey> {
         let (word, name) = self.object.type_and_name()?;
         let Some(found) = meant(word, name, types)? else {

@@ -134,7 +134,7 @@ impl LogArgs {
     }
 }
 
-/// Lines name no spans of operations: what they are about stands in each of them.
+/// Removes the spans of operations from the lines of the log: each line names its subject itself.
 pub(crate) fn without_spans(filter: EnvFilter) -> EnvFilter {
     match format!("{TRACE_TARGET}=off").parse() {
         Ok(directive) => filter.add_directive(directive),
@@ -142,7 +142,7 @@ pub(crate) fn without_spans(filter: EnvFilter) -> EnvFilter {
     }
 }
 
-/// klog's severities. It knows none below INFO: what more verbosity tells is INFO too.
+/// Parses a severity of klog. It has none below INFO: messages of a higher verbosity are INFO, too.
 fn severity(text: &str) -> Result<LevelFilter, String> {
     match text.to_ascii_uppercase().as_str() {
         "INFO" | "0" => Ok(LevelFilter::TRACE),

@@ -40,10 +40,10 @@ const PLUGIN_FILE: &str = "kubectl-lifeboat";
 /// The name by which kubectl asks for completions of what is typed behind [`PLUGIN`].
 const PLUGIN_COMPLETION: &str = "kubectl_complete-lifeboat";
 
-/// The version, as all our programs say it.
+/// The version, in the form that all our programs print.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// The commit that this was built from, when the build was told.
+/// The commit that this was built from, when the build sets it.
 pub(crate) const COMMIT: &str = match option_env!("LIFEBOAT_GIT_SHA") {
     Some(commit) => commit,
     None => "unknown",
@@ -107,7 +107,7 @@ impl Program {
         self.name == PLUGIN
     }
 
-    /// The flag that says in which namespace an object is.
+    /// The flag for the namespace of an object.
     pub(crate) fn object_namespace_flag(&self) -> &'static str {
         if self.is_plugin() { "--namespace" } else { "--object-namespace" }
     }

@@ -139,7 +139,7 @@ trait Shown: Object {
     /// Cells in the order of the headings.
     fn cells(&self, now: jiff::Timestamp) -> Vec<String>;
 
-    /// The same for a cluster whose definition lacks these fields, where it can be said in another way.
+    /// Returns a substitute for a cluster whose definition lacks these fields, where there is one.
     fn for_definition_without(&self, _fields: &[String]) -> Result<Option<Self>> {
         Ok(None)
     }
@@ -148,7 +148,7 @@ trait Shown: Object {
     fn sort(_: &mut [Self]) {}
 }
 
-/// A kind that stands for work of the server.
+/// A kind whose objects are operations of the server.
 trait Operation: Shown {
     /// `backup`.
     const WORD: &'static str;
@@ -239,7 +239,7 @@ fn one_way_to_select(selector: Option<&LabelSelector>, or_selectors: &[LabelSele
     Ok(())
 }
 
-/// Tells a warning, if there is one.
+/// Prints a warning, if there is one.
 fn said(warning: Option<String>) -> std::io::Result<()> {
     warning.map_or(Ok(()), |warning| writeln!(std::io::stderr(), "{warning}"))
 }
@@ -273,7 +273,7 @@ async fn create<T: Shown>(client: &Client, object: &T, show_args: &Show) -> Resu
     }
 }
 
-/// Says that an operation was sent, and waits for its end when told to.
+/// Prints that an operation was submitted, and waits for its end if requested.
 async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool, program: &str) -> Result<ExitCode> {
     let (word, title) = (T::WORD, T::TITLE);
     let mut out = std::io::stdout();
@@ -320,8 +320,9 @@ async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<Ex
     together(errors)
 }
 
-/// The objects that the arguments choose, and those that are missing. Says what comes of their deletion, names them and asks, unless
-/// told not to; `None` when the answer is no. Where nobody can be asked, only what is named may be deleted without `--confirm`.
+/// Returns the objects that the arguments select, and errors for those that are missing. Prints the effect of their
+/// deletion, names them and asks, unless confirmed by a flag; `None` when the answer is no. Where nobody can be asked,
+/// only named objects may be deleted without `--confirm`.
 async fn chosen<T: Shown>(
     args: &DeleteArgs,
     client: &Client,
@@ -343,7 +344,7 @@ async fn chosen<T: Shown>(
     Ok(is_wanted.then_some((found, errors)))
 }
 
-/// The objects that are meant, and those that are missing.
+/// Returns the selected objects, and errors for those that are missing.
 async fn of_which<T: Shown>(which: &Which, client: &Client) -> Result<(Vec<T>, Vec<anyhow::Error>)> {
     if which.names.is_empty() {
         return Ok((client.list(&which.selector).await?, Vec::new()));
@@ -367,8 +368,9 @@ fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
     }
 }
 
-/// Waits for a last phase, one dot a second, or on a terminal the progress; the word of it. The wait has no end of its
-/// own: the server may be away for long, and the user sees that it lasts. What is deleted meanwhile has no last phase.
+/// Waits for a last phase, and returns its word; prints a dot each second, or on a terminal the progress. The wait has
+/// no deadline of its own: the server may be away for long, and the user sees that it lasts. An object that is deleted
+/// meanwhile has no last phase.
 async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str> {
     let mut out = std::io::stdout();
     let on_terminal = out.is_terminal();

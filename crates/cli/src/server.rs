@@ -202,8 +202,8 @@ pub(crate) struct ServerArgs {
     scratch: Option<PathBuf>,
 }
 
-/// Flags that Velero's installer still passes on and Velero's server refuses; the ConfigMap of maintenance jobs says
-/// the same.
+/// Flags that Velero's installer still passes on and Velero's server refuses; the ConfigMap of maintenance jobs has the
+/// same settings.
 #[derive(Debug, Args)]
 struct MaintenanceJobs {
     #[arg(long, hide = true)]

@@ -106,7 +106,7 @@ fn policies() -> impl TypedValueParser<Value = ExistingResourcePolicy> {
 }
 
 impl UndeleteArgs {
-    /// Refuses a namespace of Velero where nothing would look at it: who gives one means that of the object.
+    /// Refuses a namespace of Velero where it has no effect: a user who gives one means the namespace of the object.
     ///
     /// # Errors
     /// Returns a hint at the right flag.

@@ -22,7 +22,7 @@ const SECRET_WORDS: [&str; 11] = [
     "signingkey",
     "encryptionkey",
 ];
-/// Keys with such words whose values say only where a secret lies, or how it is used.
+/// Keys with such words whose values are only the place of a secret, or the way in which it is used.
 const NAMES_OF_PLACES: [&str; 8] = [
     "credentialsFile",
     "serviceAccountToken",
@@ -105,7 +105,7 @@ fn without_words_of_commands(line: &str) -> String {
     line.to_owned()
 }
 
-/// Where a word begins, whatever the case of its letters.
+/// Returns the position of a word, ignoring case.
 fn find(text: &str, word: &str) -> Option<usize> {
     let (text, word) = (text.as_bytes(), word.as_bytes());
     text.windows(word.len()).position(|window| window.eq_ignore_ascii_case(word))

@@ -91,7 +91,7 @@ impl<'a> Gathering<'a> {
         Ok(self.gaps.len())
     }
 
-    /// All objects, those of each type in a file of their own; gives the pods among them.
+    /// Gathers all objects, each type in a file of its own; returns the pods among them.
     async fn resources(&mut self) -> Result<Vec<PodContainers>> {
         let mut pods = Vec::new();
         let mut types: Vec<Arc<ApiResource>> = Vec::new();

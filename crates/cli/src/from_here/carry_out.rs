@@ -24,7 +24,7 @@ pub(crate) enum Until {
 
 /// The way in which a restore is run on this machine.
 pub(crate) struct Run {
-    /// Its name, UID and time are those of the restore.
+    /// The state of the operation; its name, UID and time are those of the restore.
     pub(crate) state: State,
     pub(crate) until: Until,
     /// Format in which the restore is printed.
@@ -92,7 +92,7 @@ pub(crate) async fn carry_out(request: &Request, mut env: Env, run: Run) -> anyh
     Ok(Carried::Done(report(&outcome, output)?))
 }
 
-/// Says what a restore has done until it broke off: the files that say so may not be stored.
+/// Reports the results of a restore that broke off: its files in the bucket may not be stored.
 fn report_break(outcome: &Outcome, output: Option<Output>) -> anyhow::Result<()> {
     print_results(&outcome.results);
     let is_said = |why: &&String| outcome.results.errors.messages().any(|said| said == why.as_str());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Between two looks at what goes on.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// The same operation with a journal of its own, for what is said while it waits.
+/// The same operation with a new journal, for messages during the wait.
 fn anew(operation: &Operation) -> Operation {
     let new = Operation::new(Arc::clone(&operation.clock), "", operation.scratch.clone());
     new.trace.join(&operation.trace);

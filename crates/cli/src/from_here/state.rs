@@ -27,7 +27,7 @@ pub(crate) struct Content {
     pub(crate) uid: String,
     /// When it was first begun.
     pub(crate) started: jiff::Timestamp,
-    /// The backup that a restore takes its objects from, where the command alone does not say it.
+    /// The backup that a restore takes its objects from, where the command alone does not determine it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) backup: Option<OfBackup>,
     /// The specification of the operation, so that another command is not taken for the same.
@@ -108,7 +108,8 @@ impl State {
         Ok(state)
     }
 
-    /// Resumes the operation when it does what `new` says. One that has done nothing yet begins as the new one.
+    /// Resumes the operation when its specification is the one of `new`. An operation that has done nothing yet begins
+    /// as the new one.
     ///
     /// # Errors
     /// When the state cannot be written.
@@ -194,7 +195,8 @@ pub(crate) fn folder_of(kind: &str) -> PathBuf {
     base.join("lifeboat").join(kind)
 }
 
-/// The state of an operation that a version has left which told no clusters apart, until it is removed.
+/// The state of an operation that an older version has left, whose key did not include the cluster, until it is
+/// removed.
 #[derive(Debug)]
 pub(crate) struct OldState {
     path: PathBuf,
@@ -217,7 +219,7 @@ impl OldState {
         content(&self.path).ok().flatten()
     }
 
-    /// Removes it with its notes, and says where it was.
+    /// Removes it with its notes, and returns its path.
     pub(crate) fn remove(self) -> PathBuf {
         // What stays is found again, and nothing else goes by it.
         let _ = RecordFolder::at(self.path.with_extension("records")).remove();

@@ -10,8 +10,8 @@ use lifeboat_install::{
 use std::path::Path;
 
 impl InstallArgs {
-    /// The installation that the flags ask for, files read. What is wrong with the flags is said before what is wrong with
-    /// the files: of credentials it counts at first only that there are some.
+    /// Returns the installation that the flags ask for, and reads their files. Errors in the flags are reported before
+    /// errors in the files, so credentials are first only checked for presence.
     pub(super) fn wanted(&self, namespace: &str) -> Result<Installation> {
         if !self.directory_claim.is_empty() && self.nfs.is_some() {
             bail!("Cannot use both --directory-claim and --nfs: backups lie in one of them");

@@ -161,7 +161,7 @@ impl RestoreArgs {
         anyhow::bail!(only_of_others(schedule, others.iter().map(Option::as_deref)))
     }
 
-    /// All that says what is restored.
+    /// The specification of the restore, which identifies the operation.
     async fn specification(
         &self,
         restore: &Restore,

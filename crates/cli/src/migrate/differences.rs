@@ -37,7 +37,8 @@ pub(super) struct Concerns {
 
 type Concern = fn(&Concerns) -> bool;
 
-/// Topics that begin so concern those alone who use what they are about; the first that fits counts. All others concern everyone.
+/// Topics that begin with these words concern only installations that use the feature; the first match counts. All
+/// other topics concern everyone.
 const TOPICS: [(&str, Concern); 18] = [
     ("hooks of a", |of| of.hooks),
     ("groups of claims", |of| of.csi),

@@ -63,7 +63,7 @@ impl Workload {
         name.rsplit('/').next() == Some("lifeboat")
     }
 
-    /// The minor number of its release, if the tag of its image says it.
+    /// The minor number of its release, if the tag of its image has it.
     pub(super) fn minor(&self) -> Option<u32> {
         let (_, tag) = name_and_tag(&self.image);
         tag?.strip_prefix("v1.")?.split(['.', '-']).next()?.parse().ok()

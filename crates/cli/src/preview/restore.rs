@@ -42,8 +42,8 @@ pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show, file
     printer.end(&end?)
 }
 
-/// Prints the preview of a restore. As JSON, one object with all items as they come. As text, how many objects of each type
-/// become what, then the objects about which there is more to say.
+/// Prints the preview of a restore. As JSON, one object with all items as they come. As text, the counts of each type
+/// by planned action, then the objects about which there is more to say.
 pub(crate) struct RestorePrinter<W: Write> {
     out: W,
     show: Show,
@@ -64,7 +64,7 @@ pub(crate) struct Show {
     pub(crate) secrets: bool,
     /// In text, also the objects that are created or unchanged.
     pub(crate) details: bool,
-    /// Only the objects that differ; in text also without the table of types and what else there is to say.
+    /// Only the objects that differ; in text also without the table of types and further messages.
     pub(crate) only_differences: bool,
     /// Colours for what differs.
     pub(crate) colours: bool,

@@ -235,7 +235,7 @@ impl Shown for Backup {
         ]
     }
 
-    /// By name; those of one schedule the newest first.
+    /// Sorts by name; backups of one schedule with the newest first.
     fn sort(backups: &mut [Self]) {
         fn series(name: &str) -> Option<(&str, &str)> {
             let (prefix, stamp) = name.rsplit_once('-')?;

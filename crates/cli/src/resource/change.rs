@@ -4,8 +4,8 @@ use super::missing;
 use anyhow::{Result, bail};
 use lifeboat_client::{Change, Client, Object};
 
-/// Changes an object to what `to` makes of it, `None` for as it is; gives it, and whether it was changed. `goal` says for the error what it
-/// was to be.
+/// Changes an object to the result of `to`, where `None` leaves it as it is; returns the object, and true if it was
+/// changed. `goal` describes the change in errors.
 pub(super) async fn change<T: Object>(
     client: &Client,
     name: &str,

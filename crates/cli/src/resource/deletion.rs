@@ -85,7 +85,7 @@ impl Users<'_> {
     }
 }
 
-/// The claims that need a backup. Where they cannot be listed it is said that nothing is known of them, and there are none.
+/// The claims that need a backup. Where they cannot be listed, a message says so, and none are returned.
 async fn claims(client: &Client, backup: &Backup) -> Result<Vec<String>> {
     if !claims_may_need(backup) {
         return Ok(Vec::new());
@@ -125,7 +125,7 @@ fn readers<'r>(restores: &'r [Restore], backup: &str) -> Vec<&'r str> {
     readers.map(|restore| restore.metadata.name.as_str()).collect()
 }
 
-/// Asks for the deletion of a backup, which may wait for who needs it.
+/// Requests the deletion of a backup, which may wait for restores that need it.
 ///
 /// # Errors
 /// When the server would refuse it, or it cannot be asked for.

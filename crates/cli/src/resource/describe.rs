@@ -201,7 +201,7 @@ async fn backup_facts(client: &Client, globals: &Globals, args: &DescribeArgs, b
     Ok(BackupFacts { backup, files, volumes, deletions, warning })
 }
 
-/// The objects with these labels. That they cannot be listed is told, and the rest is described without them.
+/// Lists the objects with these labels. When that fails, it is reported, and the rest is described without them.
 async fn listed<T: Object>(
     client: &Client,
     labels: &str,

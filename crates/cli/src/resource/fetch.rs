@@ -209,7 +209,7 @@ impl Fetcher {
         Ok(HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().wrap_connector(inner))
     }
 
-    /// The request; a proxy that forwards it is told the whole URL.
+    /// The request; for a proxy that forwards it, it has the whole URL.
     fn request(&self, url: &Uri, proxy: Option<&Intercept>) -> Result<Request<Empty<Bytes>>, BoxError> {
         let path = url.path_and_query().map_or("/", |path| path.as_str());
         let target = if proxy.is_some() { url.clone() } else { path.parse()? };

@@ -104,7 +104,8 @@ pub(super) fn unrecorded(backup: &Backup, locations: Option<&[BackupStorageLocat
     Some(format!("That is not written into the bucket, because {obstacle}: another cluster that has the backup {so}."))
 }
 
-/// Sets the annotation of a hold, or removes it for `None`; gives the backup, and false when it said so already.
+/// Sets the annotation of a hold, or removes it for `None`; returns the backup, and false when nothing had to be
+/// changed.
 async fn write_hold(
     client: &Client,
     name: &str,

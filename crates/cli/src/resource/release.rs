@@ -153,7 +153,7 @@ fn note_release(backup: &mut Backup, now: Timestamp) {
     backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.to_owned(), said.value());
 }
 
-/// Releases backups, and says so.
+/// Releases backups, and reports it.
 pub(super) async fn release(
     client: &Client,
     chosen: &[&Fate],

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// The port of the server, unless the user says where it is.
+/// The default port of the server.
 const PORT: u16 = 8086;
 /// For a connection.
 const CONNECT: Duration = Duration::from_secs(10);

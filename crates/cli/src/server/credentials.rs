@@ -17,8 +17,8 @@ impl CredentialFiles {
         Self { folder }
     }
 
-    /// Writes the credentials of a Secret of this namespace, anew each time, and gives the path of the file. Only this user can read
-    /// it; who reads it meanwhile sees the old ones or the new ones, whole.
+    /// Writes the credentials of a Secret of this namespace, anew each time, and returns the path of the file. Only
+    /// this user can read it; concurrent readers see either the old or the new contents, whole.
     ///
     /// # Errors
     /// Returns the reason why it cannot be written, for people.

@@ -64,8 +64,8 @@ impl StorageProviders {
         S3::connect(config).await.map_err(|e| e.to_string())
     }
 
-    /// The directory of a location. Whoever opens it, or calls it later, waits for a storage that hangs no longer than for any other
-    /// bucket; what hangs all the same takes a part of the threads only.
+    /// Opens the directory of a location. Callers wait for a storage that hangs no longer than for any other bucket;
+    /// hanging calls use only a part of the threads.
     async fn directory(&self, location: &BackupStorageLocation) -> Result<Deadlined, String> {
         let root = self.directory_root.clone().ok_or(
             "directories are not served: start the server with --directory-root, the directory that holds them",

@@ -18,7 +18,7 @@ pub(crate) struct Variables {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) endpoint: Uri,
-    /// The authorities of its certificate (PEM), in place of those of the system.
+    /// The certificate authorities (PEM) of the collector, in place of those of the system.
     pub(super) certificate: Option<PathBuf>,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Job<'a> {
     pub(super) backup: String,
     /// Policy for objects that exist.
     pub(super) policy: ExistingResourcePolicy,
-    /// Types of objects that may be made anew whatever goes with them.
+    /// Types of objects that may be recreated, whatever is deleted with them.
     pub(super) allow_recreate: Vec<String>,
     /// Set when objects get their owners back.
     pub(super) with_owners: bool,

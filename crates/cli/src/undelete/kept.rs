@@ -80,8 +80,9 @@ impl Kept {
     }
 }
 
-/// The backup with which the same command goes on, when it is still there, and what is said of it. An undelete that was cut off goes on
-/// with its own. One that `has_ended` has perhaps done what was wanted, so that a newer backup says more.
+/// Returns the backup with which the same command goes on, when it still exists, and a message about it. An undelete
+/// that was cut off goes on with its own. An undelete that `has_ended` has perhaps succeeded for the wanted object, so
+/// that a newer backup is a better source.
 ///
 /// # Errors
 /// When it cannot be read.

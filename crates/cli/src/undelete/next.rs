@@ -5,7 +5,7 @@ use super::told::some;
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_object::first_names;
 
-/// Reasons that are told before the rest is only counted.
+/// Most reasons that are named; the others are only counted.
 const NAMED: usize = 10;
 
 /// The step after the plan has been shown.

@@ -53,8 +53,8 @@ impl Selection {
         self.comes_along(key) && self.wanted.iter().any(|wanted| wanted.resource == key.resource)
     }
 
-    /// Makes a restore one of these objects alone, together with [`Selection::policies`]. What the user wants is treated by `policy`
-    /// where it exists, and what comes along stays as it is then, unless [`Selection::is_treated_as_wanted`].
+    /// Limits a restore to these objects, together with [`Selection::policies`]. Wanted objects that exist are treated
+    /// by `policy`, and additional ones stay as they are, unless [`Selection::is_treated_as_wanted`].
     pub(super) fn apply(&self, policy: &ExistingResourcePolicy, spec: &mut RestoreSpec) {
         spec.included_namespaces = vec!["*".to_owned()];
         // No object has labels that fit. The filters of the policies come before it, for the objects that they are about.

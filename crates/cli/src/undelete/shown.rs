@@ -8,7 +8,7 @@ use lifeboat_restore::PreviewItem;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// A plan, and what else is said with it.
+/// A plan, with the options of its output.
 pub(super) struct Shown<'a> {
     /// The name of the backup that the object is taken from.
     pub(super) backup: &'a str,

@@ -6,7 +6,7 @@ use lifeboat_cluster::ClusterError;
 use lifeboat_store::StoreError;
 use std::collections::BTreeMap;
 
-/// Whom a search asks for backups: those of the same fail together.
+/// The bucket or location that a search asks for backups: requests to the same one fail together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Asked {
     /// The bucket that the user names.

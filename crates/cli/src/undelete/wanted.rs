@@ -52,7 +52,7 @@ impl Wanted {
         })
     }
 
-    /// The same, with what the cluster says of its type.
+    /// Adds the types of the cluster that have this name.
     pub(super) fn served_by(self, catalog: &Catalog) -> Self {
         let served = types_named(&self.word, catalog.all()).into_iter().cloned().collect();
         Self { served, ..self }

@@ -31,7 +31,7 @@ impl Asking {
     }
 }
 
-/// Reads all that the status tells of the cluster.
+/// Reads all data that the status shows of the cluster.
 pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
     let mut claims = BTreeMap::<String, u64>::new();
     let (lists, mut namespaces, counted) = tokio::try_join!(
@@ -53,7 +53,7 @@ pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
     Ok(Inventory { lists, namespaces })
 }
 
-/// `None` for what who looks may not list.
+/// `None` for objects that the user may not list.
 fn unless_forbidden<T>(listed: Result<T, ClusterError>, without: &'static str) -> Result<Option<T>> {
     match listed {
         Err(e) if e.is_forbidden() => Ok(None),

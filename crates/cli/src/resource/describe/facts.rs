@@ -53,7 +53,7 @@ pub(crate) struct CsiSnapshot {
     #[serde(rename = "operationID")]
     pub(super) operation_id: String,
     pub(super) volume_group_snapshot_handle: String,
-    /// The value of the label of its group; Velero does not say it.
+    /// The value of the label of its group; Velero does not show it.
     pub(super) volume_group: String,
 }
 
@@ -162,7 +162,7 @@ impl<T> Piece<T> {
     }
 }
 
-/// Volumes as backups before Velero 1.13 told of them: native snapshots (backup.md 4.9).
+/// Volumes from the files of backups before Velero 1.13: native snapshots (backup.md 4.9).
 pub(super) fn legacy_native(snapshots: Option<Vec<Value>>) -> Vec<VolumeInfo> {
     let info = |snapshot: Value| {
         let (spec, status) = (&snapshot["spec"], &snapshot["status"]);

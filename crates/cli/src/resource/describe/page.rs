@@ -138,7 +138,7 @@ pub(super) fn selector(selector: Option<&LabelSelector>) -> String {
     super::super::table::selector(selector)
 }
 
-/// `yes`, `no` or what stands for neither.
+/// `yes`, `no` or `unset`, for an optional truth value.
 pub(super) fn three(value: Option<bool>, yes: &'static str, no: &'static str, unset: &'static str) -> &'static str {
     match value {
         Some(true) => yes,
@@ -147,8 +147,8 @@ pub(super) fn three(value: Option<bool>, yes: &'static str, no: &'static str, un
     }
 }
 
-/// Pads cells so that those of consecutive lines stand below each other. A cell ends with a tab; what follows the last
-/// tab of a line is no cell. A column lasts as long as each line has a cell there.
+/// Pads cells so that those of consecutive lines are aligned. A cell ends with a tab; the text after the last tab of a
+/// line is no cell. A column lasts as long as each line has a cell there.
 fn aligned(text: &str) -> String {
     let lines: Vec<Vec<&str>> = text.split('\n').map(|line| line.split('\t').collect()).collect();
     let mut out = String::with_capacity(text.len() * 2);

@@ -137,7 +137,7 @@ fn csi_snapshots(page: &mut Page<'_>, infos: &[VolumeInfo], is_legacy: bool) {
     }
 }
 
-/// A snapshot that was not taken, and why. Velero does not say it.
+/// A snapshot that was not taken, with the reason. Velero does not show it.
 fn failed(page: &mut Page<'_>, info: &VolumeInfo) {
     if !page.style.details {
         page.line(format!("\t\t\tSnapshot: failed, {MORE}"));
