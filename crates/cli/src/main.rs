@@ -1,7 +1,7 @@
 //! The `lifeboat` binary.
 //!
-//! Parses the command line, wires the rooms together and prints; whatever decides or does anything lives in the other
-//! rooms. Start reading at [`command`].
+//! Parses the command line, connects the other crates and prints; decisions and effects are in those crates. Start
+//! reading at [`command`].
 
 mod browse;
 mod bucket_url;

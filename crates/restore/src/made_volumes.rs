@@ -1,5 +1,5 @@
 //! Waits until the claims that a restore has made have their volumes, and brings these in line with those of the backup
-//! (restore.md 7.1). Each look is short: whoever finalizes the restore looks again later.
+//! (restore.md 7.1). Each call is short: the caller that finalizes the restore calls again later.
 
 use crate::env::Env;
 use crate::made_volume::{ClaimState, VolumeState, claim_state, volume_state};
