@@ -134,7 +134,7 @@ impl RestoreError {
     }
 }
 
-/// The outcome for objects and volumes once all levels were restored.
+/// The outcome for objects and volumes, of all levels or of those before the restore ended early.
 pub(crate) struct Walked {
     pub(crate) done: Vec<Done>,
     /// Names in the cluster that are others than in the backup, by row.

@@ -29,7 +29,7 @@ pub(crate) struct Sending {
     tally: Arc<Tally>,
 }
 
-/// Counts of spans that were sent and lost.
+/// Counts of spans that have ended and that were sent to a collector.
 #[derive(Debug)]
 struct Tally {
     /// The host of the collector, with its port.
