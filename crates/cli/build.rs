@@ -1,4 +1,4 @@
-//! Tells the program which commit it is built from: `LIFEBOAT_GIT_SHA` when it is set, else what git says of this clone.
+//! Tells the program which commit it is built from: `LIFEBOAT_GIT_SHA` when it is set, else the HEAD of this clone.
 
 #![allow(clippy::print_stdout, reason = "cargo reads it")]
 
@@ -18,7 +18,7 @@ fn main() {
     }
 }
 
-/// What git prints; `None` outside of a clone, or without git.
+/// Runs git and returns its output; `None` outside of a clone, or without git.
 fn git(args: &[&str]) -> Option<String> {
     let done = Command::new("git").args(args).output().ok().filter(|done| done.status.success())?;
     let text = String::from_utf8(done.stdout).ok()?.trim().to_owned();

@@ -101,7 +101,7 @@ async fn run_inside(command: &[OsString], kubeconfig: &Path, folder: &Path) -> R
     Ok(exit_code(status.with_context(|| format!("wait for {}", program.display()))?))
 }
 
-/// As a shell tells it: 128 and the signal for what was ended by one.
+/// The exit code in the convention of shells: 128 plus the signal for a process that was ended by one.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a URL may look like.
+/// Supported forms of a bucket URL, as a hint in errors.
 const FORMS: &str = "use a directory, file:///directory or s3://bucket/prefix?region=REGION&endpoint=URL";
 
-/// What a URL says.
+/// The parsed location of a bucket.
 #[derive(Debug, PartialEq, Eq)]
 enum Location {
     Directory(String),
@@ -20,7 +20,7 @@ enum Location {
     S3(Box<S3Config>, String),
 }
 
-/// What a bucket is opened for.
+/// The purpose for which a bucket is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To write: a directory that is not there is made.
@@ -34,8 +34,8 @@ pub(crate) enum Purpose {
 /// Opens the store behind a URL: `file:///dir`, a bare path, or `s3://bucket/prefix?region=…&endpoint=…`. One request of it
 /// may take `patience`, all attempts together.
 ///
-/// Credentials for a bucket are those of AWS: environment, profiles and files, machine; or the `profile=` and
-/// `credentialsFile=` of the URL alone.
+/// Credentials for a bucket come from the sources of AWS: environment, profiles and files, machine; or only from the
+/// `profile=` and `credentialsFile=` of the URL.
 ///
 /// # Errors
 /// When the URL is of no known form or the bucket cannot be opened.

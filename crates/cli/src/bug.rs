@@ -1,4 +1,4 @@
-//! `lifeboat bug`: the report of a bug with the versions filled in (cli-and-install.md 1.8).
+//! `lifeboat bug`: template of a bug report with the versions filled in (cli-and-install.md 1.8).
 
 use crate::globals::Globals;
 use crate::program::{COMMIT, VERSION};
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::process::{ExitCode, Stdio};
 use tokio::process::Command;
 
-/// Where a new report is begun, when the build was told: a URL that takes `body`.
+/// URL for a new report, when the build sets it; it takes `body`.
 const TRACKER: Option<&str> = option_env!("LIFEBOAT_NEW_ISSUE_URL");
 
 /// No flags of its own.
@@ -43,7 +43,7 @@ async fn cluster_version(globals: &Globals) -> Result<String> {
     Ok(cluster.version().await?.git_version)
 }
 
-/// What a report asks for, with what is known already.
+/// Fills the template of a bug report with the facts that are known already.
 fn report(program: &str, features: &str, cluster: &str) -> String {
     let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
     let features = if features.is_empty() { "<NOT SET>" } else { features };

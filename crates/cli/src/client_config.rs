@@ -32,7 +32,7 @@ pub(crate) struct ConfigGetArgs {
     keys: Vec<String>,
 }
 
-/// What to change.
+/// Settings to change.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigSetArgs {
     /// Keys with their values

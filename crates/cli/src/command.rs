@@ -209,7 +209,7 @@ impl Lifeboat {
         }
     }
 
-    /// Whether the command starts its own log.
+    /// Returns true if the command starts its own log.
     pub(crate) fn logs_itself(&self) -> bool {
         matches!(&self.command, Command::Server(server) if server.serves())
     }

@@ -1,4 +1,4 @@
-//! `lifeboat completion bash|zsh|fish`, and the answers to what those shells ask: names of objects that are there now.
+//! `lifeboat completion bash|zsh|fish`, and the completions that those shells request: names of objects that exist now.
 
 use crate::globals::Globals;
 use crate::pflag::with_rules;
@@ -23,9 +23,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a shell waits for names.
+/// Longest time that a shell waits for names.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Tells the process that a shell asks.
+/// Environment variable that is set when a shell requests completions.
 const VARIABLE: &str = "LIFEBOAT_COMPLETE";
 
 /// Nouns of the commands with a verb, and the kind of what they name.
@@ -61,7 +61,7 @@ const FLAGS: [(&str, &str); 4] = [
     ("volume_snapshot_locations", VolumeSnapshotLocation::KIND),
 ];
 
-/// What is completed.
+/// Values that an argument is completed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Completed {
     /// Names of the objects of a kind.
@@ -174,7 +174,7 @@ fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
     }
 }
 
-/// What is completed of an argument of a command without a verb.
+/// Returns the values that complete an argument of a command without a verb.
 fn of_command(command: &str, argument: &str) -> Option<Completed> {
     match (command, argument) {
         ("undelete" | "history", "what") => Some(Completed::Types),
@@ -228,7 +228,7 @@ async fn types(client: &Client) -> Result<Vec<String>> {
     Ok(types.into_iter().collect())
 }
 
-/// What has a name.
+/// An object that has a name.
 trait Named {
     fn name(self) -> String;
 }
@@ -249,7 +249,7 @@ fn waited_for(asking: impl Future<Output = Result<Vec<String>>>) -> Vec<String> 
     answer.map(Result::unwrap_or_default).unwrap_or_default()
 }
 
-/// The flags on the line that say where to ask.
+/// The flags on the line that select the cluster to ask.
 fn globals(words: &[OsString]) -> Option<Globals> {
     #[derive(Parser)]
     #[command(no_binary_name = true)]

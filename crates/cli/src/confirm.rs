@@ -1,11 +1,12 @@
-//! Asks before what cannot be undone: the question names what goes, and where.
+//! Asks for confirmation before an action that cannot be undone: the question names the objects that are lost, and
+//! their place.
 
 use anyhow::{Result, bail};
 use lifeboat_client::Client;
 use lifeboat_object::first_names_of;
 use std::io::{IsTerminal, Write};
 
-/// How many names a question has.
+/// Most names in a question.
 const MOST_NAMES: usize = 3;
 
 /// Where something is about to be done.

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use tabwriter::TabWriter;
 
-/// What is said when a signal ends it.
+/// Message for output that a signal has cut short.
 const INTERRUPTED: &str = "interrupted before all was read: what is printed or written is not all";
 
 /// `lifeboat backup contents NAME [get …|extract …]`.

@@ -1,4 +1,4 @@
-//! `lifeboat debug`: what somebody who helps needs to see, as one file (cli-and-install.md 2.8).
+//! `lifeboat debug`: bundles the information for support in one file (cli-and-install.md 2.8).
 
 mod bundle;
 mod clean;
@@ -18,7 +18,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What goes into the bundle, and where it goes.
+/// Contents of the bundle, and the file that it is written to.
 #[derive(Debug, Args)]
 pub(crate) struct DebugArgs {
     /// The file to write; bundle-DATE-TIME.tar.gz in this folder when left out

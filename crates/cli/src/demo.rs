@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 /// `lifeboat demo [--objects N] [--keep]`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// How many objects the application has, at least
+    /// Least number of objects in the application
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(30..=200_000), value_name = "N")]
     objects: u32,
     /// Keep the folder with the bucket
@@ -34,7 +34,7 @@ pub(crate) struct DemoArgs {
     keep: bool,
 }
 
-/// How long losing the application may take.
+/// Longest time for the deletion of the application.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl DemoArgs {

@@ -1,4 +1,4 @@
-//! `lifeboat diff`: what changed between two backups, or since one.
+//! `lifeboat diff`: compares two backups, or a backup with the cluster.
 
 use crate::difference::{difference_documents, difference_lines};
 use crate::errors;
@@ -64,10 +64,10 @@ pub(crate) struct DiffArgs {
     server: FromServerArgs,
 }
 
-/// What comparing has come to.
+/// The outcome of a comparison.
 struct Outcome {
     counts: DiffCounts,
-    /// Whether some types could not be compared; each was told.
+    /// True when some types could not be compared; each was reported.
     is_incomplete: bool,
 }
 
@@ -149,7 +149,7 @@ impl DiffArgs {
         opened::backup(name, (self.bucket.as_deref(), &self.server), globals, folder).await
     }
 
-    /// What is asked for; a type that neither side knows is refused.
+    /// Returns the scope that is asked for; a type that neither side knows is refused.
     fn scope(&self, known: impl Fn(&str) -> BTreeSet<GroupResource>) -> Result<DiffScope> {
         let selector = Selector::parse(&self.selector).context("--selector")?;
         let types = |flag: &str, words: &List| -> Result<BTreeSet<GroupResource>> {
@@ -178,7 +178,7 @@ impl DiffArgs {
     }
 }
 
-/// What to do about a type that was not compared.
+/// Hint for a type that could not be compared.
 fn next_step(e: &LiveError) -> &'static str {
     match e.is_forbidden() {
         true => "comparing them takes the right to list them; --exclude-resources leaves them out",
@@ -186,7 +186,7 @@ fn next_step(e: &LiveError) -> &'static str {
     }
 }
 
-/// How differences are printed.
+/// The form in which differences are printed.
 #[derive(Clone, Copy)]
 struct PrintedForm {
     /// As one document.
@@ -194,7 +194,7 @@ struct PrintedForm {
     /// Only how many there are.
     stat: bool,
     colours: bool,
-    /// Whether values of Secrets are shown.
+    /// True when values of Secrets are shown.
     secrets: bool,
 }
 
@@ -309,7 +309,7 @@ fn text(object: &ChangedObject, colours: bool) -> String {
     }
 }
 
-/// One object as JSON: what became of it, and where it differs.
+/// Formats an object as JSON: its change, and the differences.
 fn document(object: &ChangedObject) -> Value {
     let (word, differences): (&str, &[Difference]) = match &object.change {
         Change::Added => ("added", &[]),

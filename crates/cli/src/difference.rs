@@ -1,4 +1,4 @@
-//! One place where two objects differ, as a line.
+//! A difference between two objects, as a line.
 
 use lifeboat_object::printable;
 use lifeboat_patch::Difference;
@@ -48,7 +48,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn who_names_fields_and_writes_values_makes_no_lines_and_drives_no_terminal() {
+    fn names_and_values_from_users_start_no_lines_and_drive_no_terminal() {
         let difference = Difference {
             path: "/data/a\nremoved  secrets/key".to_owned(),
             left: Some(json!("\u{9b}2J\n")),

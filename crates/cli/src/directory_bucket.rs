@@ -1,5 +1,5 @@
-//! Directories that local commands use as buckets: which bucket each of them is stays known on this machine, so that the folder of a file
-//! system that is not mounted is no empty bucket.
+//! Directories that local commands use as buckets. The identity of each bucket is remembered on this machine, so that
+//! the mount point of a file system that is not mounted is not taken for an empty bucket.
 
 use crate::errors;
 use crate::from_here::state::folder_of;
@@ -51,7 +51,8 @@ fn note_of(path: &Path) -> Result<PathBuf> {
     Ok(folder_of("directory").join(hash))
 }
 
-/// Notes which bucket a directory is. Without that an unmounted file system is not noticed, which is said.
+/// Notes the identity of the bucket in a directory. Warns when that fails, because an unmounted file system is not
+/// noticed then.
 fn remember(note: &Path, id: &str) {
     let folder = note.parent().unwrap_or(note);
     let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(note, format!("{id}\n")));

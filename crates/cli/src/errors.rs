@@ -4,7 +4,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use lifeboat_object::{chain, printable};
 use std::process::ExitCode;
 
-/// Prints the whole chain; every cause is said once.
+/// Prints the whole chain of causes, each of them once.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     // The program that reads our output, such as `head`, has seen enough: the user need not read of an error.
     if error.chain().any(is_broken_pipe) {
@@ -14,8 +14,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What is said of an error. Some have several lines, as Velero's have; no line drives the terminal, whatever it quotes of what others have
-/// named.
+/// Formats an error for people. Some errors have several lines, as Velero's have; control characters in quoted names
+/// and values are escaped, so that no line drives the terminal.
 fn text_of(error: &anyhow::Error) -> String {
     let text = chain(error.as_ref());
     let lines: Vec<String> = text.lines().map(printable).collect();
@@ -49,7 +49,7 @@ fn say(text: &str) {
     eprint!("{text}");
 }
 
-/// What is wrong with a command line, as Velero lays it out: the message, the usage, the message again.
+/// Formats an error of the command line as Velero lays it out: the message, the usage, the message again.
 fn refusal(error: &clap::Error, program: &str) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -82,7 +82,7 @@ fn refusal(error: &clap::Error, program: &str) -> String {
     format!("Error: {message}\n{usage}An error occurred: {message}\n")
 }
 
-/// The command whose line is wrong: the words of its usage before those that stand for others.
+/// The command whose line is wrong: the words of its usage before the placeholders.
 fn path(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return None };
     let usage = usage.to_string();

@@ -1,4 +1,4 @@
-//! The exit codes beside 0 (docs/cli.md).
+//! Exit codes other than 0 (docs/cli.md).
 
 use crate::errors;
 use anyhow::Result;
@@ -13,16 +13,16 @@ pub(crate) const PARTIALLY_FAILED: u8 = 3;
 /// Of what a signal from the keyboard ends, as shells have it.
 pub(crate) const INTERRUPTED: i32 = 130;
 
-/// What a command has found out that answers a question.
+/// The answer of a command that answers a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Yes,
     No,
-    /// Not all that it takes could be seen; what, was told.
+    /// Some of the necessary data could not be read; messages have said which.
     Unknown,
 }
 
-/// The exit code of a command that answers a question, as of `diff` and `grep`: an error is told, and is no answer.
+/// The exit code of a command that answers a question, as of `diff` and `grep`: an error is reported, and is no answer.
 pub(crate) fn answered(answer: Result<Answer>) -> ExitCode {
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

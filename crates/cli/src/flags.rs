@@ -73,7 +73,7 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A truth value that must be said: the flag takes the next word, whatever it is.
+/// A truth value that must be given: the flag takes the next word, whatever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stated(pub(crate) bool);
 
@@ -94,7 +94,7 @@ pub(crate) fn strings(text: &str) -> Result<List, String> {
     Ok(List(records(text)?.into_iter().filter(|record| !record.is_empty()).collect()))
 }
 
-/// What all occurrences of a flag name, in their order.
+/// Joins the values of all occurrences of a flag, in their order.
 pub(crate) fn joined(given: &[List]) -> Vec<String> {
     given.iter().flat_map(|list| list.0.iter().cloned()).collect()
 }
@@ -126,7 +126,7 @@ fn split_pairs(text: &str, delimiter: char) -> Result<Pairs, String> {
     Ok(Pairs(out))
 }
 
-/// One CSV line: records may be quoted, then commas and doubled quotes stand inside them.
+/// Parses a CSV line: records may be quoted, then commas and doubled quotes stand inside them.
 fn records(text: &str) -> Result<Vec<String>, String> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -176,7 +176,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     text.parse().map_err(|e: lifeboat_api::ParseDurationError| e.to_string())
 }
 
-/// One of more than nothing.
+/// Parses a duration of more than zero.
 pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         positive if positive > Duration::ZERO => Ok(positive),
@@ -215,7 +215,7 @@ pub(crate) fn ordered_resources(text: &str) -> Result<Pairs, String> {
     Ok(Pairs(out))
 }
 
-/// What to do with existing objects of some types: `type,type=policy`.
+/// Parses a policy for existing objects of some types: `type,type=policy`.
 pub(crate) fn policy_override(text: &str) -> Result<ExistingResourcePolicyOverride, String> {
     let Some((types, policy)) = text.split_once('=') else {
         return Err(format!("{text:?} is not of the form TYPE,…=POLICY, such as secrets=none"));

@@ -1,5 +1,5 @@
-//! What is done from here to its end, with nothing of ours in the cluster: what is remembered of it until it has ended,
-//! and its documents in place of ConfigMaps.
+//! Local operations, which run from this machine to their end without a server in the cluster: their state until they
+//! have ended, and documents that replace ConfigMaps.
 
 pub(crate) mod carry_out;
 pub(crate) mod document;

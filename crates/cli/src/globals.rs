@@ -43,7 +43,7 @@ pub(crate) struct Globals {
     /// Writes at once after a pause, when --client-qps is set
     #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..), default_value_t = 100, value_name = "N")]
     client_burst: u32,
-    /// How long one request to the cluster or to a bucket may take, all attempts together; three minutes when 0
+    /// Longest time for one request to the cluster or to a bucket, all attempts together; three minutes when 0
     #[arg(long, global = true, value_parser = flags::duration, default_value = "3m", value_name = "DURATION")]
     request_timeout: Duration,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct Globals {
     /// The namespace that flag, file and environment lead to.
     #[arg(skip)]
     pub(crate) namespace: String,
-    /// What we were called as, and the environment.
+    /// The name under which the process was started, and its environment.
     #[arg(skip)]
     pub(crate) program: Program,
 }
@@ -69,7 +69,7 @@ impl Globals {
         lifeboat_api::Features::parse(self.features.as_deref().unwrap_or_default())
     }
 
-    /// Whether descriptions have colours.
+    /// Returns true if descriptions have colours.
     pub(crate) fn colour(&self) -> bool {
         self.program.colour(*self.colorized)
     }
@@ -80,7 +80,7 @@ impl Globals {
         Self { request_timeout: own.map_or(limit, |own| own.min(limit)), ..self.clone() }
     }
 
-    /// How long one request may take, all attempts together.
+    /// Longest time for one request, all attempts together.
     pub(crate) fn patience(&self) -> std::time::Duration {
         Some(self.request_timeout.to_std()).filter(|own| !own.is_zero()).unwrap_or(PATIENCE)
     }

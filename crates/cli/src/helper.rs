@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A program that goes by a name.
+/// A program of the image, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Helper {
     /// `velero-helper`: does nothing, in containers that only hold volumes.

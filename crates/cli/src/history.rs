@@ -1,4 +1,4 @@
-//! `lifeboat history`: what became of one object over the backups of a bucket.
+//! `lifeboat history`: changes of one object over the backups of a bucket.
 
 use crate::bucket_url::{self, Purpose};
 use crate::difference::{difference_documents, difference_lines};
@@ -78,7 +78,8 @@ impl HistoryArgs {
         })
     }
 
-    /// The object that is meant, by the types that its word names. `flag` says in which namespace an object is.
+    /// Returns the key of the object, by the types that its word names. `flag` is the flag for the namespace of an
+    /// object.
     fn key(&self, types: &[Arc<ApiResource>], flag: &str) -> Result<ObjectKey> {
         let (word, name) = self.object.type_and_name()?;
         let Some(found) = meant(word, name, types)? else {
@@ -106,7 +107,7 @@ fn hide(history: &mut History) {
     }
 }
 
-/// What an event is called, the reason that belongs to it, and where the object differs.
+/// Returns the word for an event, its reason if it has one, and the differences of the object.
 fn parts(happening: &Happening) -> (&'static str, Option<&str>, &[Difference]) {
     match happening {
         Happening::Present => ("present", None, &[]),
@@ -145,7 +146,7 @@ fn text(key: &ObjectKey, history: &History, colours: bool) -> String {
     text
 }
 
-/// What an event is called in JSON, where no word has a blank.
+/// Returns the word for an event in JSON, where no word has a blank.
 fn json_word(word: &str) -> &str {
     match word {
         "made again" => "madeAgain",

@@ -1,6 +1,6 @@
 //! `lifeboat install`: brings the server into a cluster (cli-and-install.md 3).
 //!
-//! The flags are made into the value that the room `install` knows ([`wanted`]). What that room says is printed here.
+//! The flags are converted into the input of the crate `install` ([`wanted`]). Its results are printed here.
 
 mod flags;
 mod wanted;
@@ -72,7 +72,7 @@ impl InstallArgs {
         Ok(install::wait_until_ready(cluster, namespace, &Timestamp::now).await?)
     }
 
-    /// What the user may have forgotten, and what comes next.
+    /// Prints reminders of settings that the user may have forgotten, and the next step.
     fn conclude(&self, namespace: &str) -> Result<()> {
         let mut out = std::io::stdout();
         if !self.crds_only && self.secret_file.is_none() {

@@ -1,4 +1,4 @@
-//! `lifeboat local`: everything from here, nothing in the cluster.
+//! `lifeboat local`: backups and restores from this machine, without a server in the cluster.
 
 mod backup;
 mod describe;

@@ -1,5 +1,4 @@
-//! What is told on standard error while working, by the flags of klog, which every command of Velero has
-//! (cli-and-install.md 1.2).
+//! Log on standard error, controlled by the flags of klog, which every command of Velero has (cli-and-install.md 1.2).
 
 use crate::flags::Optional;
 use crate::sentence::Sentences;
@@ -22,8 +21,8 @@ const FILTER: &str = "LIFEBOAT_LOG";
 /// klog's flags. All but the level are hidden from the help of a command: `help --all` shows them.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LogArgs {
-    /// How much to tell about what is done: 0 warnings and errors, 1 steps, 3 details, 4 and more everything.
-    /// The server has --log-level instead; `help --all` lists the other flags for this
+    /// Verbosity of the log: 0 warnings and errors, 1 steps, 3 details, 4 and more everything. The server has
+    /// --log-level instead; `help --all` lists the other flags for this
     #[arg(long = "v", short = 'v', global = true, default_value_t = 0, value_name = "LEVEL")]
     verbosity: i32,
     /// When false, what is told also goes to the file of --log_file
@@ -48,7 +47,7 @@ pub(crate) struct LogArgs {
     _ignored: IgnoredLogArgs,
 }
 
-/// What is taken because Velero takes it.
+/// Flags that are accepted and ignored, because Velero accepts them.
 #[derive(Clone, Debug, Args)]
 struct IgnoredLogArgs {
     /// No effect: name a file by --log_file
@@ -94,7 +93,7 @@ impl LogArgs {
         Ok(())
     }
 
-    /// Whether nobody has asked for a log: then what is told is for people.
+    /// Returns true if nobody has asked for a log: then messages are formatted for people.
     fn is_for_people(&self) -> bool {
         self.verbosity <= 0 && self.to_stderr && std::env::var_os(FILTER).is_none()
     }
@@ -135,7 +134,7 @@ impl LogArgs {
     }
 }
 
-/// Lines name no spans of operations: what they are about stands in each of them.
+/// Removes the spans of operations from the lines of the log: each line names its subject itself.
 pub(crate) fn without_spans(filter: EnvFilter) -> EnvFilter {
     match format!("{TRACE_TARGET}=off").parse() {
         Ok(directive) => filter.add_directive(directive),
@@ -143,7 +142,7 @@ pub(crate) fn without_spans(filter: EnvFilter) -> EnvFilter {
     }
 }
 
-/// klog's severities. It knows none below INFO: what more verbosity tells is INFO too.
+/// Parses a severity of klog. It has none below INFO: messages of a higher verbosity are INFO, too.
 fn severity(text: &str) -> Result<LevelFilter, String> {
     match text.to_ascii_uppercase().as_str() {
         "INFO" | "0" => Ok(LevelFilter::TRACE),

@@ -1,7 +1,7 @@
 //! The `lifeboat` binary.
 //!
-//! Parses the command line, wires the rooms together and prints; whatever decides or does anything lives in the other
-//! rooms. Start reading at [`command`].
+//! Parses the command line, connects the other crates and prints; decisions and effects are in those crates. Start
+//! reading at [`command`].
 
 mod browse;
 mod bucket_url;
@@ -63,7 +63,7 @@ use traces::Traces;
 
 /// Bytes of stack of each thread. The work of a server is many calls deep, and without optimisation each takes a lot.
 const STACK: usize = 16 << 20;
-/// How long threads may take to come to their end when the command has ended.
+/// Longest time for threads to end after the command has ended.
 const LEAVING: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {

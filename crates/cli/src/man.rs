@@ -1,4 +1,4 @@
-//! `lifeboat man DIRECTORY`: the help of all commands as man pages, for those who pack the program.
+//! `lifeboat man DIRECTORY`: the help of all commands as man pages, for packagers.
 
 use crate::globals::Globals;
 use anyhow::{Context, Result};

@@ -1,4 +1,4 @@
-//! `lifeboat migrate check`: what becomes of an installation of Velero when Lifeboat takes its place.
+//! `lifeboat migrate check`: effects of replacing an installation of Velero by Lifeboat.
 
 mod differences;
 mod found;
@@ -29,7 +29,7 @@ pub(crate) enum MigrateCommand {
     Check(CheckArgs),
 }
 
-/// How the answer is shown.
+/// Output format of the check.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// Print also in which behaviour the two differ, as far as it concerns what was found
@@ -64,7 +64,7 @@ impl CheckArgs {
     }
 }
 
-/// What is printed.
+/// The report of a check, as it is printed.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Report {
     namespace: String,
@@ -126,8 +126,9 @@ impl Report {
     }
 }
 
-/// How to switch; nothing where there is no Velero. A release of a chart has the chart's Job for the definitions; of any other
-/// installation the flags that it was made with are not known, so that its Deployment gets another image and no more.
+/// Lists the steps to switch; none where there is no Velero. A release of a chart needs the chart's Job for the
+/// definitions. Of any other installation the original flags are not known, so that only the image of its Deployment is
+/// replaced.
 fn steps(found: &Found, program: &str) -> Vec<String> {
     let Some(Server { workload: server, .. }) = &found.server else { return Vec::new() };
     if server.is_lifeboat() {
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gravest_comes_first_and_an_installation_without_a_server_has_no_steps() {
+    fn the_gravest_comes_first_and_without_a_server_there_are_no_steps() {
         let schedule = json!({"apiVersion": "velero.io/v1", "kind": "Schedule", "metadata": {"name": "nightly"}, "spec": {"schedule": "0 3 * *", "template": {}}});
         let location = json!({"apiVersion": "velero.io/v1", "kind": "BackupStorageLocation", "metadata": {"name": "default"}, "spec": {"provider": "aws", "objectStorage": {"bucket": "b"},
             "config": {"region": "x"}}, "status": {"phase": "Available"}});

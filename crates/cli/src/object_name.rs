@@ -1,4 +1,4 @@
-//! One object as a user names it: `TYPE/NAME`, or `TYPE NAME`.
+//! Argument that names a single object: `TYPE/NAME`, or `TYPE NAME`.
 
 use anyhow::{Result, bail};
 use clap::Args;

@@ -23,10 +23,11 @@ pub(crate) struct Opened {
     pub(crate) what: String,
 }
 
-/// Does this, unless Ctrl-C or SIGTERM ends it before: then what has been copied goes, as at every end. `otherwise` says what that means.
+/// Runs `doing`, unless Ctrl-C or SIGTERM ends it before: then copies are removed, as at every end. `otherwise` is the
+/// error for that case.
 ///
 /// # Errors
-/// Those of what is done, and `otherwise`.
+/// Returns the errors of `doing`, and `otherwise`.
 pub(crate) async fn until_interrupted<T>(doing: impl Future<Output = Result<T>>, otherwise: &'static str) -> Result<T> {
     let interrupted = terminated()?;
     tokio::select! {
@@ -60,7 +61,7 @@ pub(crate) async fn in_bucket(url: &str, name: &str, globals: &Globals, folder: 
     open(&store, name, folder).await
 }
 
-/// Opens a backup of the cluster, whose archive the server gives. What is downloaded lies in `folder`.
+/// Opens a backup of the cluster, whose archive the server provides. Downloads are stored in `folder`.
 ///
 /// # Errors
 /// When there is no such backup, or it cannot be had or read.
@@ -98,7 +99,8 @@ pub(crate) async fn copied(download: &ArchiveDownload, folder: &Path) -> Result<
 const UNKNOWN_VOLUMES: &str = "the backup has no volume information, and the server does not give its pod volume backups: whether the data of a \
     volume was saved in one is not known, and such a volume comes back as one whose data was not saved; --bucket reads them";
 
-/// Adds to such a bucket the files of the backup that say how its volumes were saved, as far as there are any: a restore goes by them.
+/// Adds the files of the backup to such a bucket that record how its volumes were saved, as far as there are any: a
+/// restore depends on them.
 ///
 /// # Errors
 /// When they cannot be had or written.
@@ -130,7 +132,8 @@ pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<Ope
     Box::pin(opened(record, store.open_archive(name, &options(folder)))).await
 }
 
-/// What is in the archive of a backup of a store, of which nothing else is opened. Indexes of archives that have none are kept.
+/// Reads the rows of the archive of a backup in a store, and nothing else. Keeps the indexes of archives that have
+/// none.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -160,7 +163,7 @@ fn described(record: &Backup) -> String {
     format!("the backup {:?}{of}", record.metadata.name)
 }
 
-/// How archives are opened, whose copies lie in this folder.
+/// Options for opening archives whose copies lie in this folder.
 pub(crate) fn options(folder: &Path) -> OpenOptions {
     OpenOptions { limits: ReadLimits::default(), scratch: folder.to_path_buf(), ignore_index: false }
 }

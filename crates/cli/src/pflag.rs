@@ -99,7 +99,7 @@ mod tests {
         nested(Lifeboat::grammar("velero"))
     }
 
-    /// What the flag holds after a line.
+    /// Returns the values of a flag after a line is parsed.
     fn raw(grammar: &mut Command, path: &[String], words: &[String], id: &str) -> Result<Vec<String>, clap::Error> {
         let line = [&["velero".to_owned()], path, words].concat();
         let matches = grammar.try_get_matches_from_mut(line)?;
@@ -108,7 +108,7 @@ mod tests {
         Ok(values.map(|value| value.to_string_lossy().into_owned()).collect())
     }
 
-    /// What else must stand on the line.
+    /// Returns other flags that the line must have.
     fn beside(path: &[String], id: &str) -> Vec<String> {
         let words: &[&str] = match (path.join(" ").as_str(), id) {
             ("local restore", "from_backup" | "from_schedule") => &[],

@@ -1,4 +1,4 @@
-//! The program as a plugin of kubectl: what `-n` means there.
+//! The program as a plugin of kubectl: the meaning of `-n` there.
 //!
 //! `-n` is the namespace of the objects that a command is about, as everywhere in kubectl. A few commands are about objects of users;
 //! all others are about resources of `velero.io`, and there it is the namespace in which these live.
@@ -28,8 +28,8 @@ pub(crate) fn with_namespaces(grammar: Command) -> Command {
     grammar.mut_arg("lifeboat_namespace", |arg| arg.hide(false))
 }
 
-/// Whether the words of a line, without the program, lead to a command about objects of users. `globals` has the flags that may stand
-/// before a command.
+/// Returns true if the words of a line, without the program, lead to a command about objects of users. `globals` has
+/// the flags that may stand before a command.
 pub(crate) fn is_about_objects(globals: &Command, words: &[OsString]) -> bool {
     let with_value = flags_before_values(globals);
     let mut path = Vec::new();

@@ -1,4 +1,4 @@
-//! Prints what an operation would do: `--dry-run`.
+//! Prints the preview of an operation: `--dry-run`.
 
 mod backup;
 mod item;

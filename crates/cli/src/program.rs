@@ -1,4 +1,4 @@
-//! What the process was called as and what its environment says: read once, at the start, and nowhere else.
+//! Name and environment of the process: read once, at the start, and nowhere else.
 
 use crate::flags::boolean;
 use crate::traces::Variables;
@@ -11,16 +11,17 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a process is told without flags.
+/// Settings of a process that are no flags.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
-    /// What it was called as: `lifeboat`, `velero` through a link of that name, or [`PLUGIN`] through kubectl. All hints say it.
+    /// The name under which it was started: `lifeboat`, `velero` through a link of that name, or [`PLUGIN`] through
+    /// kubectl. All hints use it.
     pub(crate) name: String,
     /// The client config file; `None` without a home.
     pub(crate) config_path: Option<PathBuf>,
     /// Where what is known of archives without index is kept; `None` without a home. One for the process: it knows what was asked for.
     pub(crate) archives: Option<ArchiveCache>,
-    /// What the environment says of traces.
+    /// Settings for traces from the environment.
     pub(crate) traces: Variables,
     config: Config,
     namespace: Option<String>,
@@ -32,17 +33,17 @@ pub(crate) struct Program {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Config(pub(crate) BTreeMap<String, Value>);
 
-/// What users of the plugin of kubectl type.
+/// The command that users of the plugin of kubectl type.
 pub(crate) const PLUGIN: &str = "kubectl lifeboat";
 /// The name by which kubectl finds the plugin.
 const PLUGIN_FILE: &str = "kubectl-lifeboat";
 /// The name by which kubectl asks for completions of what is typed behind [`PLUGIN`].
 const PLUGIN_COMPLETION: &str = "kubectl_complete-lifeboat";
 
-/// The version, as all our programs say it.
+/// The version, in the form that all our programs print.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// The commit that this was built from, when the build was told.
+/// The commit that this was built from, when the build sets it.
 pub(crate) const COMMIT: &str = match option_env!("LIFEBOAT_GIT_SHA") {
     Some(commit) => commit,
     None => "unknown",
@@ -81,8 +82,8 @@ impl Program {
         found.unwrap_or("velero").to_owned()
     }
 
-    /// Whether the output has colours: never when NO_COLOR is set; otherwise as the flag says; otherwise on a terminal,
-    /// unless the config file switches them off.
+    /// Returns true if the output has colours: never when NO_COLOR is set; otherwise as the flag says; otherwise on a
+    /// terminal, unless the config file switches them off.
     pub(crate) fn colour(&self, flag: Option<bool>) -> bool {
         let by_config = self.config.text("colorized").and_then(|text| boolean(text).ok()).unwrap_or(true);
         self.may_colour && flag.unwrap_or(by_config && self.is_terminal)
@@ -94,19 +95,19 @@ impl Program {
         found.filter(|path| !path.as_os_str().is_empty())
     }
 
-    /// What we call ourselves to servers.
+    /// The user agent for requests to servers.
     pub(crate) fn user_agent(&self) -> String {
         // A name there has no blanks.
         let name = self.name.replace(' ', "-");
         format!("{name}/{VERSION} ({}/{}) {COMMIT}", std::env::consts::OS, architecture())
     }
 
-    /// Whether it is kubectl's plugin.
+    /// Returns true if it is kubectl's plugin.
     pub(crate) fn is_plugin(&self) -> bool {
         self.name == PLUGIN
     }
 
-    /// The flag that says in which namespace an object is.
+    /// The flag for the namespace of an object.
     pub(crate) fn object_namespace_flag(&self) -> &'static str {
         if self.is_plugin() { "--namespace" } else { "--object-namespace" }
     }
@@ -150,7 +151,7 @@ impl Config {
     }
 }
 
-/// Whether kubectl asks for completions of the plugin's commands.
+/// Returns true if kubectl asks for completions of the plugin's commands.
 pub(crate) fn completes_for_kubectl() -> bool {
     file_name(std::env::args_os().next()).is_some_and(|name| name == PLUGIN_COMPLETION)
 }

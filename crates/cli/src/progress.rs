@@ -1,4 +1,4 @@
-//! Shows how far an operation is.
+//! Shows the progress of an operation.
 
 use crate::signals::on_signal;
 use lifeboat_object::printable;
@@ -69,7 +69,7 @@ fn describe(progress: &Progress, elapsed: Duration) -> String {
     format!("{percent} %, {done} of {total} objects, {rate:.0}/s{left}")
 }
 
-/// Seconds as people say them.
+/// A number of seconds in a form for people.
 fn time(seconds: f64) -> String {
     let whole = Duration::from_secs_f64(seconds.min(1e6)).as_secs();
     match (whole / 3600, whole / 60 % 60, whole % 60) {

@@ -66,7 +66,7 @@ impl Format {
     }
 }
 
-/// How objects are shown.
+/// Output format of objects.
 #[derive(Debug, Args)]
 struct Show {
     /// Labels to show as columns of their own
@@ -80,7 +80,7 @@ struct Show {
     output: Optional<Format>,
 }
 
-/// What to get.
+/// Objects to get.
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     /// Names; all when left out
@@ -100,7 +100,7 @@ struct Which {
     /// All of them
     #[arg(long)]
     all: bool,
-    /// Those with these labels
+    /// All with these labels
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
 }
@@ -116,7 +116,7 @@ impl Which {
     }
 }
 
-/// What to delete.
+/// Objects to delete.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
@@ -124,7 +124,7 @@ pub(crate) struct DeleteArgs {
     /// Do not ask. Needed with --all and --selector where there is no terminal
     #[arg(long)]
     confirm: bool,
-    /// Whether the deletion of a backup waits for who reads it: a flag of that command alone.
+    /// Set when the deletion of a backup waits for restores that read it: a flag of that command alone.
     #[arg(skip)]
     waits_for_restores: bool,
 }
@@ -139,7 +139,7 @@ trait Shown: Object {
     /// Cells in the order of the headings.
     fn cells(&self, now: jiff::Timestamp) -> Vec<String>;
 
-    /// The same for a cluster whose definition lacks these fields, where it can be said in another way.
+    /// Returns a substitute for a cluster whose definition lacks these fields, where there is one.
     fn for_definition_without(&self, _fields: &[String]) -> Result<Option<Self>> {
         Ok(None)
     }
@@ -148,13 +148,13 @@ trait Shown: Object {
     fn sort(_: &mut [Self]) {}
 }
 
-/// A kind that stands for work of the server.
+/// A kind whose objects are operations of the server.
 trait Operation: Shown {
     /// `backup`.
     const WORD: &'static str;
     /// `Backup`.
     const TITLE: &'static str;
-    /// What goes with a deleted one.
+    /// The data that is deleted together with the object.
     const DATA: &'static str;
 
     /// The word of its phase.
@@ -169,7 +169,7 @@ trait Operation: Shown {
     /// Objects that are done, and those found so far.
     fn progress(&self) -> Option<(i64, i64)>;
 
-    /// Whether the server has stored its log by now.
+    /// Returns true if the server has stored its log by now.
     fn has_log(&self) -> bool {
         matches!(
             self.phase_word(),
@@ -239,7 +239,7 @@ fn one_way_to_select(selector: Option<&LabelSelector>, or_selectors: &[LabelSele
     Ok(())
 }
 
-/// Tells a warning, if there is one.
+/// Prints a warning, if there is one.
 fn said(warning: Option<String>) -> std::io::Result<()> {
     warning.map_or(Ok(()), |warning| writeln!(std::io::stderr(), "{warning}"))
 }
@@ -273,7 +273,7 @@ async fn create<T: Shown>(client: &Client, object: &T, show_args: &Show) -> Resu
     }
 }
 
-/// Says that an operation was sent, and waits for its end when told to.
+/// Prints that an operation was submitted, and waits for its end if requested.
 async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool, program: &str) -> Result<ExitCode> {
     let (word, title) = (T::WORD, T::TITLE);
     let mut out = std::io::stdout();
@@ -320,8 +320,9 @@ async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<Ex
     together(errors)
 }
 
-/// The objects that the arguments choose, and those that are missing. Says what comes of their deletion, names them and asks, unless
-/// told not to; `None` when the answer is no. Where nobody can be asked, only what is named may be deleted without `--confirm`.
+/// Returns the objects that the arguments select, and errors for those that are missing. Prints the effect of their
+/// deletion, names them and asks, unless confirmed by a flag; `None` when the answer is no. Where nobody can be asked,
+/// only named objects may be deleted without `--confirm`.
 async fn chosen<T: Shown>(
     args: &DeleteArgs,
     client: &Client,
@@ -343,7 +344,7 @@ async fn chosen<T: Shown>(
     Ok(is_wanted.then_some((found, errors)))
 }
 
-/// The objects that are meant, and those that are missing.
+/// Returns the selected objects, and errors for those that are missing.
 async fn of_which<T: Shown>(which: &Which, client: &Client) -> Result<(Vec<T>, Vec<anyhow::Error>)> {
     if which.names.is_empty() {
         return Ok((client.list(&which.selector).await?, Vec::new()));
@@ -358,7 +359,7 @@ async fn of_which<T: Shown>(which: &Which, client: &Client) -> Result<(Vec<T>, V
     Ok((found, errors))
 }
 
-/// What went wrong with some, as one error; nothing when nothing did.
+/// Combines several errors into one; `Ok` when there are none.
 fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
     match errors.len() {
         0 => Ok(ExitCode::SUCCESS),
@@ -367,8 +368,9 @@ fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
     }
 }
 
-/// Waits for a last phase, one dot a second, or on a terminal the progress; the word of it. The wait has no end of its
-/// own: the server may be away for long, and the user sees that it lasts. What is deleted meanwhile has no last phase.
+/// Waits for a last phase, and returns its word; prints a dot each second, or on a terminal the progress. The wait has
+/// no deadline of its own: the server may be away for long, and the user sees that it lasts. An object that is deleted
+/// meanwhile has no last phase.
 async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str> {
     let mut out = std::io::stdout();
     let on_terminal = out.is_terminal();

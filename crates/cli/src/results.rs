@@ -1,4 +1,4 @@
-//! What came of an operation: its messages for people, and the exit code.
+//! Results of an operation: its messages for people, and the exit code.
 
 use crate::exit_code::PARTIALLY_FAILED;
 use lifeboat_object::{Results, printable};

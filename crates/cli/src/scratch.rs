@@ -1,4 +1,4 @@
-//! Temporary folders of a command: they go when it ends, also when a signal ends it at once.
+//! Temporary folders of a command: they are removed when it ends, also when a signal ends it at once.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -37,7 +37,8 @@ static FOLDERS: Folders = Folders(Mutex::new(BTreeSet::new()));
 struct Folders(Mutex<BTreeSet<PathBuf>>);
 
 impl Folders {
-    /// Removes them with all that is in them. What cannot be removed stays: nobody is left who could do more about it.
+    /// Removes them with their contents. A folder that cannot be removed stays: nobody is left who could do more about
+    /// it.
     fn remove_all(&self) {
         for folder in std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
             let _ = std::fs::remove_dir_all(folder);

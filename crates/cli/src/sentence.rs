@@ -1,4 +1,4 @@
-//! Lines of the log as sentences: of who asked for none, only warnings and errors are told, and those are for people.
+//! Formats log events as sentences for people: warnings and errors, for users who have not asked for a log.
 
 use lifeboat_object::printable;
 use std::fmt::{self, Debug, Write};
@@ -8,7 +8,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// One sentence an event, as all others that commands tell: without its time and its place in the program.
+/// Formats each event as a sentence, like all messages of commands: without its time and its place in the program.
 pub(crate) struct Sentences;
 
 impl<S, N> FormatEvent<S, N> for Sentences
@@ -28,7 +28,7 @@ where
     }
 }
 
-/// What an event says, and of what.
+/// The message of an event, its cause, and the objects that it is about.
 #[derive(Default)]
 struct Parts {
     message: String,

@@ -1,4 +1,4 @@
-//! `lifeboat server`: makes what the `velero.io` resources of a namespace ask for.
+//! `lifeboat server`: runs the controllers of the `velero.io` resources of a namespace.
 
 mod credentials;
 mod explain;
@@ -59,7 +59,7 @@ pub(crate) struct ServerArgs {
     /// Where the programs of plugins lie
     #[arg(long, value_parser = flags::path, default_value = PLUGIN_DIR, value_name = "DIRECTORY")]
     plugin_dir: PathBuf,
-    /// How long one call of a plugin may take, and how long a stream of it may be silent
+    /// Longest time for one call of a plugin, and longest silence of a stream of it
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     plugin_call_timeout: Duration,
     /// Providers of storage for which plugins are used though they are built in, such as velero.io/aws
@@ -74,17 +74,17 @@ pub(crate) struct ServerArgs {
     /// Where to serve profiles (/debug/pprof/profile, for go tool pprof); empty for nowhere
     #[arg(long, default_value = "localhost:6060", value_name = "ADDRESS")]
     profiler_address: String,
-    /// How often the Backups of the cluster are brought in line with what a bucket holds, for locations that do not say; 0 for each
-    /// minute
+    /// Interval at which the Backups of the cluster are brought in line with the bucket, for locations that set none; 0
+    /// for each minute
     #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
     backup_sync_period: Duration,
-    /// How often locations are validated, for locations that do not say; 0 for once
+    /// Interval at which locations are validated, for locations that set none; 0 for once
     #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
     store_validation_frequency: Duration,
-    /// How long all file system backups of one backup or restore may take (no effect yet)
+    /// Longest time for all file system backups of one backup or restore (no effect yet)
     #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
     fs_backup_timeout: Duration,
-    /// How long backups are kept that do not say
+    /// Time for which backups are kept that set none
     #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
     default_backup_ttl: Duration,
     /// The location of backups that name none, when no location is marked as the default
@@ -99,31 +99,31 @@ pub(crate) struct ServerArgs {
     /// Move the data of snapshots when backups do not say (this version has no mover: backups with such volumes are refused)
     #[arg(long)]
     default_snapshot_move_data: bool,
-    /// How long asynchronous operations may take, for backups and restores that do not say
+    /// Longest time for asynchronous operations, for backups and restores that set none
     #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
     default_item_operation_timeout: Duration,
-    /// How often asynchronous operations are looked after; 0 for every ten seconds
+    /// Interval at which asynchronous operations are checked; 0 for every ten seconds
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_sync_frequency: Duration,
     /// After what time a deletion that has failed is asked for again, of a backup whose time is over; an hour when 0. The first
     /// time that is at once
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     garbage_collection_frequency: Duration,
-    /// How often repositories are maintained, for repositories that do not say (no effect yet)
+    /// Interval at which repositories are maintained, for repositories that set none (no effect yet)
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     default_repo_maintain_frequency: Duration,
-    /// How long single resources are waited for
+    /// Longest wait for a single resource
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     resource_timeout: Duration,
-    /// How long a restore waits for objects and namespaces that are being deleted
+    /// Longest wait of a restore for objects and namespaces that are being deleted
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     terminating_resource_timeout: Duration,
     /// The most time that a command of an annotation of a pod may ask for; a hook in the spec of a backup or restore may have
     /// four hours
     #[arg(long, value_parser = flags::positive_duration, default_value = "15m", value_name = "DURATION")]
     max_hook_timeout: Duration,
-    /// How long the objects stay in the bucket that a restore has recreated or removed, as they were before, also when the restore and its
-    /// backup are deleted
+    /// Time for which the originals of objects that a restore has recreated or removed stay in the bucket, also when
+    /// the restore and its backup are deleted
     #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
     keep_replaced: Duration,
     /// Types to restore first and, after a "-", last
@@ -138,7 +138,7 @@ pub(crate) struct ServerArgs {
     /// Objects of a page of a list at most, fewer where they are large; 0 for all at once
     #[arg(long, default_value_t = 500, value_name = "N")]
     client_page_size: u32,
-    /// What moves the files of volumes (no effect yet)
+    /// Mover of the files of volumes (no effect yet)
     #[arg(long, default_value = "kopia", value_name = "NAME")]
     uploader_type: String,
     /// Accepted and without effect, as in Velero
@@ -185,7 +185,7 @@ pub(crate) struct ServerArgs {
     /// Backups and restores that a server left in progress have failed, as in Velero, instead of being taken up again
     #[arg(long)]
     fail_in_progress_on_restart: bool,
-    /// What this server is called among those of its namespace; when left out, the name of the pod that its token names, or
+    /// Name of this server among those of its namespace; when left out, the name of the pod that its token names, or
     /// the host name
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     identity: Option<String>,
@@ -202,8 +202,8 @@ pub(crate) struct ServerArgs {
     scratch: Option<PathBuf>,
 }
 
-/// Flags that Velero's installer still passes on and Velero's server refuses; the ConfigMap of maintenance jobs says
-/// the same.
+/// Flags that Velero's installer still passes on and Velero's server refuses; the ConfigMap of maintenance jobs has the
+/// same settings.
 #[derive(Debug, Args)]
 struct MaintenanceJobs {
     #[arg(long, hide = true)]
@@ -249,7 +249,7 @@ pub(crate) struct RuleConfigMaps<'a> {
 }
 
 impl ServerArgs {
-    /// Whether it runs for long, and writes the log of a server.
+    /// Returns true if it keeps running, and writes the log of a server.
     pub(crate) fn serves(&self) -> bool {
         !self.explain
     }
@@ -402,7 +402,7 @@ impl ServerArgs {
         .collect()
     }
 
-    /// What this server is called: what was said, else the pod that its token names, else the host.
+    /// Returns the name of this server: the one from the flag, else the pod that its token names, else the host.
     fn identity(&self, pod: Option<&OwnPod>) -> Result<String> {
         match (self.identity.as_ref().filter(|said| !said.is_empty()), pod) {
             (Some(said), _) => Ok(said.clone()),

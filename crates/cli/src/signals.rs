@@ -1,4 +1,4 @@
-//! What Ctrl-C and SIGTERM end.
+//! Handling of Ctrl-C and SIGTERM.
 
 use crate::exit_code::INTERRUPTED;
 use crate::scratch::end_at_once;

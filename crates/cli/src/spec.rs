@@ -1,5 +1,5 @@
-//! What to back up or restore, as flags: those of `velero backup create` and `velero restore create` that make the
-//! `spec` (cli-and-install.md 1.8).
+//! Flags for the contents of a backup or restore: those of `velero backup create` and `velero restore create` that make
+//! the `spec` (cli-and-install.md 1.8).
 
 mod backup;
 mod config_map;

@@ -10,16 +10,16 @@ use tracing_subscriber::registry::LookupSpan;
 use variables::Target;
 pub(crate) use variables::Variables;
 
-/// What sends spans, if anything does.
+/// Exporter of spans, if there is one.
 pub(crate) struct Traces {
     #[cfg(feature = "otlp")]
     sending: Option<sending::Sending>,
 }
 
 impl Traces {
-    /// Prepares to send spans where the variables or the flag say so. The second value is why that cannot be done: no command fails for
-    /// that. It is to be called within the runtime. A program that runs for long (`is_server`) tells at once that its collector
-    /// is away, others do so at the end.
+    /// Prepares to send spans where the variables or the flag ask for it. The second value is the reason why that
+    /// cannot be done: no command fails for that. It must be called within the runtime. A program that keeps running
+    /// (`is_server`) reports at once that its collector cannot be reached, others do so at the end.
     pub(crate) fn prepare(variables: &Variables, flag: Option<&str>, is_server: bool) -> (Self, Option<String>) {
         let warned = |why: String| format!("WARNING: no traces are sent: {why}");
         match variables.target(flag).and_then(|target| Self::to(target, is_server)) {
@@ -40,7 +40,7 @@ impl Traces {
         Ok(Self { sending })
     }
 
-    /// What takes in the spans, as a part of the subscriber.
+    /// Returns the layer of the subscriber that collects the spans.
     pub(crate) fn layer<S>(&self) -> Option<impl Layer<S> + use<S>>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -48,7 +48,8 @@ impl Traces {
         self.sending.as_ref().map(sending::Sending::layer)
     }
 
-    /// Sends what is left, for a moment at the most, and tells how many spans were lost. It may block the thread so long.
+    /// Sends the remaining spans, for a moment at the most, and reports the number of lost ones. It may block the
+    /// thread so long.
     pub(crate) fn end(self) {
         if let Some(sending) = self.sending {
             sending.end();

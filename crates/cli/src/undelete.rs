@@ -1,4 +1,4 @@
-//! `lifeboat undelete`: one object back, from whichever backup has it, through the restore engine.
+//! `lifeboat undelete`: restores a single object from a backup that has it, through the restore engine.
 
 mod find;
 mod job;
@@ -64,8 +64,8 @@ pub(crate) struct UndeleteArgs {
     /// Bring back what the object owned too, what that owned, and so on, and give all of them their owners back
     #[arg(long)]
     with_owned: bool,
-    /// What to do when an object exists: none leaves it, update makes it match the backup, recreate deletes one that differs and
-    /// makes it anew
+    /// Policy for an object that exists: none leaves it, update makes it match the backup, recreate deletes one that
+    /// differs and makes it anew
     #[arg(long, value_parser = policies(), default_value = "update", value_name = "POLICY")]
     existing_resource_policy: ExistingResourcePolicy,
     /// Let objects of this type be recreated although more may go with them: custom resources, objects with finalizers,
@@ -106,10 +106,10 @@ fn policies() -> impl TypedValueParser<Value = ExistingResourcePolicy> {
 }
 
 impl UndeleteArgs {
-    /// Refuses a namespace of Velero where nothing would look at it: who gives one means that of the object.
+    /// Refuses a namespace of Velero where it has no effect: a user who gives one means the namespace of the object.
     ///
     /// # Errors
-    /// What to say instead.
+    /// Returns a hint at the right flag.
     pub(crate) fn check_namespace(&self, of_velero: Option<&str>) -> Result<(), String> {
         match of_velero {
             Some(given) if self.bucket.is_some() && self.object_namespace.is_none() => Err(format!(
@@ -249,7 +249,7 @@ impl UndeleteArgs {
         Ok((found, owned))
     }
 
-    /// Whether it is to be done: the user says so, before or now. Without a terminal nobody can be asked.
+    /// Returns true if the user confirms, by the flag or when asked. Without a terminal nobody can be asked.
     async fn is_confirmed(&self) -> Result<bool> {
         if self.confirm {
             return Ok(true);

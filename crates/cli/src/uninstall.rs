@@ -1,4 +1,4 @@
-//! `lifeboat uninstall`: takes out of a cluster what `install` has brought (cli-and-install.md 3.7).
+//! `lifeboat uninstall`: removes the objects from a cluster that `install` has created (cli-and-install.md 3.7).
 
 use crate::confirm::asked;
 use crate::globals::Globals;
@@ -10,7 +10,7 @@ use lifeboat_install::Removal;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// How to uninstall.
+/// Flags of an uninstallation.
 #[derive(Debug, Args)]
 pub(crate) struct UninstallArgs {
     /// Do not ask

@@ -1,4 +1,4 @@
-//! `lifeboat version`: what we are, and what the server is.
+//! `lifeboat version`: the versions of this program and of the server.
 
 use crate::flags;
 use crate::globals::Globals;
@@ -11,13 +11,13 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// How long the server is waited for, unless the user says otherwise.
+/// Default time to wait for the server.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Which versions to print.
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
-    /// How long to wait for the server
+    /// Longest wait for the server
     #[arg(long, value_parser = flags::duration, default_value_t = PATIENCE, value_name = "DURATION")]
     timeout: Duration,
     /// Do not ask the server
@@ -33,7 +33,7 @@ impl VersionArgs {
     }
 }
 
-/// What is printed of this program and of the server, which is waited for that long.
+/// Returns the versions of this program and of the server, for which it waits that long.
 pub(crate) async fn text(globals: &Globals, patience: Duration) -> String {
     shown(Some(&server(globals, patience).await))
 }
@@ -59,7 +59,7 @@ fn shown(server: Option<&Result<String>>) -> String {
     out
 }
 
-/// What to do when major or minor version differ; nothing when they do not, or one of them is no version.
+/// Returns a hint when major or minor version differ; an empty text when they do not, or one of them is no version.
 fn mismatch(client: &str, server: &str) -> String {
     let (Some(ours), Some(theirs)) = (minor(client), minor(server)) else { return String::new() };
     if ours == theirs {

@@ -1,4 +1,4 @@
-//! `lifeboat volume`: is my volume safe, and how?
+//! `lifeboat volume`: explains whether volumes are protected by a backup, and by which method.
 
 use crate::clock::clock;
 use crate::exit_code::PARTIALLY_FAILED;

@@ -1,6 +1,6 @@
-//! What a restore has done with an object.
+//! The outcome of a restore for a single object.
 
-/// What was done with an object, in the words of the resource list (restore.md 1.8).
+/// Outcome for an object, in the words of the resource list (restore.md 1.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// It was made.
@@ -35,7 +35,7 @@ impl Action {
     }
 }
 
-/// What came of one object.
+/// The outcome of the restore for one object of the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     /// Its number among the archive's rows.

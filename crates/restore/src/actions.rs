@@ -49,8 +49,8 @@ pub const BUILT_IN_ACTIONS: [&str; 14] = [
     "velero.io/service-account",
 ];
 
-/// The built-in actions, in the order in which they are called; after them come those of CSI snapshots. They remember what they asked the cluster: make them
-/// anew for each restore.
+/// The built-in actions, in the order in which they are called; the actions of CSI snapshots follow them. They cache
+/// answers of the cluster: make new ones for each restore.
 #[must_use]
 pub(crate) fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<Arc<dyn RestoreItemAction>> {
     let rules = config.image_rules.clone();
@@ -105,14 +105,14 @@ struct Computed<W> {
     work: W,
 }
 
-/// What an action goes by, beside the object.
+/// The input of an action that decides, beside the object itself, whether it changes anything.
 #[derive(Clone, Copy)]
 enum Follows {
     /// Nothing: it detaches the object from its cluster, or has no rules.
     Nothing,
     /// The restore's namespace mapping.
     NamespaceMapping,
-    /// What a user configured for it.
+    /// Configuration that a user wrote for this action.
     Configuration,
 }
 

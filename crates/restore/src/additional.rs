@@ -1,4 +1,4 @@
-//! Restores what an action named, before the object that needs it (restore.md 2.11).
+//! Restores the additional items of an action, before the object that needs them (restore.md 2.11).
 
 use crate::apply::{Need, Unprepared};
 use crate::aside::Aside;
@@ -25,7 +25,7 @@ const LOOKS: usize = 8;
 /// Restores an object of the backup, by its row and key, whose turn the caller has taken.
 pub(crate) type RestoreRow<'a> = dyn Fn(usize, ObjectKey) -> BoxFuture<'a, Attempt> + Send + Sync + 'a;
 
-/// Restores what actions want to be there before other objects, and waits for it.
+/// Restores the additional items of actions, and waits until they are ready.
 pub(crate) struct Additional {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) messages: Arc<Messages>,
@@ -33,7 +33,7 @@ pub(crate) struct Additional {
     pub(crate) aside: Arc<Aside>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) told_missing: Arc<ToldMissing>,
-    /// How long any resource is waited for.
+    /// Longest wait for a resource, where the action sets no time of its own.
     pub(crate) timeout: Duration,
     pub(crate) env: Env,
 }
@@ -42,13 +42,13 @@ pub(crate) struct Additional {
 pub(crate) type ToldMissing = Mutex<HashSet<[u8; 16]>>;
 
 impl Additional {
-    /// Restores what actions want to be there before an object (its key in the backup), and waits for it where they say so. An
-    /// object that was begun is not waited for, so a circle ends. What may go well later waits in the queue of refused
-    /// objects, and the object itself goes on: it is refused, and tried again, when it cannot do without. Needs that are met
-    /// are taken off the list.
+    /// Restores the additional items of actions before an object (its key in the backup), and waits for them where the
+    /// actions ask for that. An item whose attempt has begun is not waited for, so that circles end. Items that may
+    /// succeed later are put into the queue of deferred objects, and the object itself goes on: when it cannot be
+    /// created without them, it is refused and tried again. Needs that are met are removed from the list.
     ///
     /// # Errors
-    /// Why the object is tried again later.
+    /// Returns the reason why the object is tried again later.
     pub(crate) async fn meet(
         &self,
         parent: &ObjectKey,
@@ -103,8 +103,8 @@ impl Additional {
         }
     }
 
-    /// Waits until an action says that what it has named is ready, as far as it is there. Without an answer, the object that
-    /// needs it has an error, and is restored all the same.
+    /// Waits until an action says that its additional items are ready, as far as they exist. Without an answer, the
+    /// object that needs them gets an error, and is restored all the same.
     async fn wait_for(
         &self,
         parent: &ObjectKey,
@@ -127,7 +127,7 @@ impl Additional {
         }
     }
 
-    /// Those of these objects that are in the cluster. One that cannot be asked for counts as missing.
+    /// Returns the objects among these that are in the cluster. An object that cannot be read counts as missing.
     async fn in_cluster(&self, keys: Vec<ObjectKey>) -> Vec<ObjectKey> {
         let look = |key: ObjectKey| async {
             let resource = self.mapping.catalog.find(&key.resource)?;

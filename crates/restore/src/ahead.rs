@@ -1,4 +1,5 @@
-//! What was seen of levels while the archive was still being read, and how long that counts.
+//! Existence checks of the first levels, made while the archive is still being read, and the time for which their
+//! results count.
 
 use crate::action::{Action, Done};
 use crate::check::{Lookout, Places, Presence};
@@ -11,13 +12,13 @@ use tokio::time::Instant;
 /// Levels are looked at ahead while they have no more objects than this together; the first one always is. What is seen
 /// stays in memory until the last of them has come, or something is written.
 const AHEAD: usize = 100_000;
-/// How long levels are looked at ahead: longer than one list is tried that fails. What has not answered by then is asked
-/// again when its level comes.
+/// Longest time for the look ahead; longer than the retries of one list that fails. Levels that have not answered by
+/// then are listed again when their turn comes.
 const LOOK_FOR: Duration = Duration::from_secs(240);
-/// How long what was seen counts after the look: others write to the cluster too.
+/// Time for which results count after the look ahead: other clients write to the cluster, too.
 const FRESH_FOR: Duration = Duration::from_secs(30);
 
-/// What was seen while the archive was still being read, of levels that are to come.
+/// Objects of upcoming levels that were found in the cluster while the archive was still being read.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     /// Names of the levels.
@@ -27,7 +28,7 @@ pub(crate) struct Ahead {
     ended: Option<Instant>,
 }
 
-/// What was seen of a level ahead.
+/// The results of the look ahead for one level.
 #[derive(Clone, Debug)]
 pub(crate) struct Glance {
     presence: Arc<Presence>,
@@ -40,7 +41,7 @@ impl Glance {
         self.presence.namespaces()
     }
 
-    /// What was seen, unless that is too long ago.
+    /// Returns the results, unless they are too old.
     pub(crate) fn still_counts(self) -> Option<Arc<Presence>> {
         (Instant::now() < self.counts_until).then_some(self.presence)
     }
@@ -58,14 +59,16 @@ impl Ahead {
         Self { levels, presence: Arc::new(presence), ended: Some(Instant::now()) }
     }
 
-    /// Forgets levels that will not come: labels, which stand in the objects, may leave out all of one.
+    /// Drops levels that are not restored: filters by label, which only the objects themselves tell, may leave out a
+    /// whole level.
     pub(crate) fn keep(&mut self, levels: &[Level]) {
         self.levels.retain(|name| levels.iter().any(|level| level.name == *name));
         self.forget_when_none_is_left();
     }
 
-    /// What was seen of this level, once; `None` when it was not looked at, or not to the end. A list that failed has had its
-    /// time, and one that is far too long is not worth it: neither is read again, and its objects are unknown.
+    /// Takes the results for this level, once; `None` when it was not looked at, or not completely. A list that failed
+    /// was tried for long enough, and one that is far too long is not worth reading: neither is read again, and its
+    /// objects are unknown.
     pub(crate) fn take(&mut self, level: &str) -> Option<Glance> {
         let counts_until = self.ended.filter(|_| self.levels.remove(level)).map(|ended| ended + FRESH_FOR);
         let glance = counts_until.map(|counts_until| Glance { presence: Arc::clone(&self.presence), counts_until });
@@ -73,7 +76,7 @@ impl Ahead {
         glance
     }
 
-    /// Forgets what was seen, once one of these objects may have been written.
+    /// Drops the results once one of these objects may have been written.
     pub(crate) fn forget_after(&mut self, done: &[Done]) {
         if !self.levels.is_empty() && done.iter().any(|one| !matches!(one.action, Action::Skipped | Action::Differs)) {
             *self = Self::default();

@@ -1,17 +1,17 @@
-//! What comes along with objects of a preview because these need it, in the order in which it is told.
+//! Objects that a preview adds because selected objects need them, in the order in which they are reported.
 
 use crate::planned::PreviewItem;
 use lifeboat_object::ObjectKey;
 use std::collections::HashMap;
 
-/// What a preview has found out about an object.
+/// The result of a preview for one object.
 pub(crate) struct Found {
     /// Its key in the backup.
     pub(crate) source: ObjectKey,
     pub(crate) item: PreviewItem,
 }
 
-/// Objects that come along with others and were not told yet, by row.
+/// Additional objects that were not reported yet, by row.
 #[derive(Default)]
 pub(crate) struct Along(HashMap<usize, Found>);
 

@@ -35,37 +35,38 @@ pub(crate) enum Ask<'a> {
     Detaching,
 }
 
-/// What the actions made of an object.
+/// The result of running the restore item actions on an object.
 pub(crate) struct Applied {
-    /// What is left of it.
+    /// The object as the actions have left it.
     pub(crate) item: Value,
     /// The action that leaves it out; those after it were not asked.
     pub(crate) left_out_by: Option<String>,
-    /// What has to be there before it, by action.
+    /// Objects that must be there before it, by action.
     pub(crate) needs: Vec<Need>,
     /// Actions that were not asked.
     pub(crate) unasked: Vec<String>,
-    /// Whether asking again does more than to answer: an action that was asked is not pure, or would be waited for again.
+    /// Set when actions must not run on the object again: an action that ran is not pure, or its items would be waited
+    /// for again.
     pub(crate) is_asked_once: bool,
 }
 
-/// What an action wants of other objects, before the one that it was asked about.
+/// Objects that an action wants to have restored before the object that it was asked about.
 pub(crate) struct Need {
     pub(crate) action: Arc<dyn RestoreItemAction>,
     /// By their keys in the backup.
     pub(crate) items: Vec<ObjectKey>,
-    /// Whether they are restored also where the filters leave them out.
+    /// True when they are restored even if the filters leave them out.
     pub(crate) is_past_filters: bool,
-    /// How long it is waited for them; zero for as long as for any resource.
+    /// Longest wait for them; zero for the time that any resource has.
     pub(crate) wait: Option<Duration>,
 }
 
-/// Why an object could not be made for the cluster.
+/// The reason why an object could not be prepared for the cluster.
 #[derive(Debug)]
 pub(crate) enum Unprepared {
-    /// It has this error, for people.
+    /// The error of the object, for people.
     Failed(String),
-    /// It has this error, for people, for a reason that can pass.
+    /// The error of the object, for people, for a reason that can pass.
     ForNow(String),
     /// An action ends the restore with it.
     Fatal(Box<BrokenOff>),
@@ -101,7 +102,8 @@ impl Actions {
         Ok(Self { all, restore, stop })
     }
 
-    /// Whether an action may do more to the object of this key in the cluster than to detach it from its cluster.
+    /// Returns true if an action may change more of the object of this key in the cluster than its ties to the cluster
+    /// of the backup.
     pub(crate) fn may_change(&self, target: &ObjectKey) -> bool {
         let namespace = target.namespace.as_deref();
         let covers = |one: &Resolved| one.scope.covers(&target.resource, namespace);
@@ -173,7 +175,8 @@ impl Actions {
 }
 
 impl Need {
-    /// What this answer wants; `None` when it is nothing. The annotation of the answer on the object is taken off.
+    /// Returns the additional items that an answer asks for; `None` when there are none. Takes the annotation of the
+    /// answer off the object.
     fn of(
         action: &Arc<dyn RestoreItemAction>,
         item: &mut Value,
@@ -191,7 +194,7 @@ pub(crate) fn fatal(action: &str, target: &ObjectKey, error: &ActionError) -> Br
     BrokenOff::Action { action: action.to_owned(), object: target.clone(), why: error.message.clone() }
 }
 
-/// Why an action failed at an object, for people.
+/// Describes, for people, the failure of an action on an object.
 pub(crate) fn failed(action: &str, error: &ActionError) -> String {
     let then = match error.kind {
         ActionErrorKind::Passing => "; it was asked again for a minute: run the restore again when the reason is gone",

@@ -1,4 +1,5 @@
-//! Places for objects that wait for others, so that they take none of the few places of objects that can go on.
+//! Separate slots for objects that wait for others, so that waiting does not hold one of the few slots of objects that
+//! can go on.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
@@ -22,7 +23,7 @@ impl Aside {
         Some(Stepped(self))
     }
 
-    /// How many wait.
+    /// The number of objects that wait.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }

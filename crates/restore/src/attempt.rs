@@ -1,20 +1,20 @@
-//! An attempt at one object, and how it ended.
+//! An attempt at one object, and its outcome.
 
 use crate::action::Action;
 use bytes::Bytes;
 use lifeboat_object::ObjectKey;
 use tokio::time::Instant;
 
-/// How an attempt at one object ended.
+/// The outcome of an attempt at one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     /// Finished.
     Done {
-        /// What was done.
+        /// The outcome for the object.
         action: Action,
-        /// Whether the resource list names it: completed pods and jobs are not there.
+        /// True when the resource list names it; completed pods and jobs are not in that list.
         listed: bool,
-        /// Whether a run again has nothing to do and nothing to say about it.
+        /// True when a resumed restore has nothing more to do and nothing more to report for it.
         settled: bool,
     },
     /// It came as an additional item of another object.
@@ -23,7 +23,7 @@ pub(crate) enum Attempt {
     Later(Obstacle),
 }
 
-/// What keeps an object from being restored for now.
+/// The condition that keeps an object from being restored for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
     /// It was refused, could not be read, or the restore ends early: that can pass.
@@ -37,7 +37,7 @@ pub(crate) enum Obstacle {
 }
 
 impl Obstacle {
-    /// Whether an object has all the time before it once this is out of its way, however long that took.
+    /// Returns true if the object gets the whole time for retries once this obstacle is gone, however long that took.
     pub(crate) fn restarts_patience(self) -> bool {
         matches!(self, Self::Leaving | Self::Crowded)
     }
@@ -55,7 +55,7 @@ pub(crate) struct Source {
     /// Its key in the backup.
     pub(crate) key: ObjectKey,
     pub(crate) body: Bytes,
-    /// Whether it was seen in the cluster: then reading it comes before trying to create it.
+    /// True when it was found in the cluster: then it is read before it is created.
     pub(crate) exists: bool,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Source {
 pub(crate) struct Turn {
     /// It is not the first.
     pub(crate) again: bool,
-    /// One of this name was seen in the cluster.
+    /// An object of this name was found in the cluster.
     pub(crate) exists: bool,
     /// The object came as an additional item: its own turn counts it.
     pub(crate) extra: bool,

@@ -1,4 +1,5 @@
-//! Which objects an attempt has begun: each is restored once, whatever leads to it.
+//! Set of the objects for which an attempt was begun: each object is restored once, even when it is an additional item
+//! of others.
 
 use crate::attempt::Attempt;
 use crate::lock::lock;
@@ -12,7 +13,7 @@ pub(crate) struct Begun(Mutex<Inner>);
 struct Inner {
     /// A bit for each row; an additional item comes here before its own turn.
     rows: Vec<u8>,
-    /// How attempts at additional items ended, by row.
+    /// Outcomes of attempts at additional items, by row.
     ended: Vec<(usize, Attempt)>,
     /// Additional items whose attempt was ended from outside.
     cut_off: Vec<usize>,
@@ -38,7 +39,7 @@ impl Begun {
         self.begin(row).then(|| Extra { begun: self, row, has_ended: false })
     }
 
-    /// How attempts at additional items ended since the last call.
+    /// Takes the outcomes of attempts at additional items since the last call.
     pub(crate) fn take_extra(&self) -> Vec<(usize, Attempt)> {
         std::mem::take(&mut lock(&self.0).ended)
     }

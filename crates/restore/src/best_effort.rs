@@ -1,5 +1,5 @@
-//! A patch that the API server refuses because of fields that cannot be changed is sent again without these: they keep back themselves, and
-//! not the rest of it.
+//! Patches that leave out immutable fields. When the API server refuses a patch because of fields that cannot be
+//! changed, it is sent again without these, so that the other changes are made.
 
 use crate::one_life::remove_restore_labels;
 use bytes::Bytes;
@@ -7,9 +7,9 @@ use lifeboat_cluster::{ApiStatus, Cause, Cluster, ClusterError, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value};
 
-/// How often a patch is sent, less by some fields each time.
+/// Most requests for one patch; each has some fields less than the one before.
 const ATTEMPTS: usize = 8;
-/// How many fields are asked about one by one, where the API server names only what they are in.
+/// Most fields that are tested one by one, where the API server names only the field that contains them.
 const ASKED: usize = 32;
 
 /// A merge patch of an object.
@@ -19,23 +19,23 @@ pub(crate) struct ToPatch<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: &'a str,
     pub(crate) patch: &'a Value,
-    /// Whether the API server is only asked.
+    /// Set when the API server is only asked, by a dry run.
     pub(crate) is_dry: bool,
 }
 
-/// What was left out of a patch so that the API server took it.
+/// Fields and labels that were left out of a patch so that the API server took it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeptBack {
     /// Fields that cannot be changed, such as `spec.selector`.
     pub(crate) fields: Vec<String>,
-    /// What the API server says of them.
+    /// Messages of the API server about these fields.
     pub(crate) why: Vec<String>,
     /// The labels of the restore, with which the object would be too large.
     pub(crate) labels: bool,
 }
 
 impl KeptBack {
-    /// The fields that stay as they are and why, for people; `None` when all are changed.
+    /// Describes, for people, the fields that stay as they are and the reasons; `None` when all are changed.
     pub(crate) fn told(&self) -> Option<String> {
         let (fields, why) = (self.fields.join(", "), self.why.join("; "));
         (!fields.is_empty()).then(|| format!("{fields} cannot be changed ({why})"))
@@ -43,7 +43,7 @@ impl KeptBack {
 }
 
 impl ToPatch<'_> {
-    /// Sends the patch, or as much of it as the API server takes. Nothing is sent that has no more than what every patch of a restore has.
+    /// Sends the patch, or as much of it as the API server takes. A bare patch is not sent.
     ///
     /// # Errors
     /// [`ClusterError`] of the whole patch; nothing is changed then.
@@ -84,7 +84,8 @@ impl ToPatch<'_> {
         }
     }
 
-    /// Takes the fields out of a patch because of which it was refused; `false` when none of those that the API server names is in it.
+    /// Removes the fields from a patch because of which it was refused; `false` when none of the fields that the API
+    /// server names is in it.
     async fn leave_out(self, patch: &mut Value, error: &ClusterError, kept: &mut KeptBack, cluster: &Cluster) -> bool {
         let mut is_lighter = false;
         for cause in error.status().map(fixed).unwrap_or_default() {
@@ -118,7 +119,7 @@ impl ToPatch<'_> {
         is_lighter
     }
 
-    /// Whether the API server refuses a patch of this field alone.
+    /// Returns true if the API server refuses a patch of this field alone.
     async fn is_refused(self, path: &[String], patch: &Value, cluster: &Cluster) -> bool {
         let mut one = at(patch, path).cloned().unwrap_or_default();
         for name in path.iter().rev() {
@@ -142,7 +143,7 @@ fn fixed(status: &ApiStatus) -> Vec<Cause> {
     }
 }
 
-/// Whether the API server says of a field that it cannot become what it is to be, whatever that is.
+/// Returns true if the API server says that a field cannot be changed to the wanted value.
 fn is_fixed(cause: &Cause) -> bool {
     const SAID: [&str; 7] = [
         "immutable",
@@ -156,8 +157,9 @@ fn is_fixed(cause: &Cause) -> bool {
     SAID.iter().any(|said| cause.message.contains(said))
 }
 
-/// The place in a patch that a field of an object stands for, such as `spec.ports` for `spec.ports[0].nodePort`: lists are in a patch as
-/// a whole, and what the patch has not is in what it has. `None` when the patch has nothing of it, or it is about what every patch has.
+/// The path in a patch that corresponds to a field of an object, such as `spec.ports` for `spec.ports[0].nodePort`: a
+/// patch holds lists as a whole, and the closest parent in the patch counts for a field that is not in it. `None` when
+/// the patch has no such part, or it is one that every patch has.
 fn place(patch: &Value, field: &str) -> Option<Vec<String>> {
     let mut path: Vec<String> = Vec::new();
     let mut here = patch;
@@ -200,7 +202,7 @@ fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
 
-/// Takes a field out, and what holds nothing else.
+/// Removes a field, and parents that hold nothing else.
 fn remove(value: &mut Value, path: &[String]) {
     let Some(map) = value.as_object_mut() else { return };
     let Some((name, rest)) = path.split_first() else { return };
@@ -215,7 +217,8 @@ fn remove(value: &mut Value, path: &[String]) {
     map.remove(name);
 }
 
-/// Whether a patch has no more than what every patch of a restore has: its labels, and the revision that it is for.
+/// Returns true if a patch holds nothing beyond what every patch of a restore has: its labels, and the revision that it
+/// is for.
 fn is_bare(patch: &Value) -> bool {
     let mut patch = patch.clone();
     remove_restore_labels(&mut patch);
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_nothing_else_goes_with_a_field_and_what_every_patch_has_is_nothing() {
+    fn removing_a_field_drops_emptied_parents_and_may_leave_the_patch_bare() {
         let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
         let mut patch = json!({"metadata": {"labels": {"velero.io/backup-name": "b", "velero.io/restore-name": "r"}, "uid": "u"},
             "spec": {"a": {"b": 1}, "c": 2}});

@@ -1,4 +1,4 @@
-//! What is there already, found out by few requests before a level is written.
+//! Existence check before a level is written: finds with few requests which of its objects are in the cluster.
 //!
 //! A hint, never the truth: an object may come or go meanwhile, and a create that is answered "already exists" takes the
 //! same way as one that was seen here.
@@ -17,15 +17,15 @@ use tokio::time::timeout;
 
 /// Below this many objects of a type in a namespace it is cheaper just to try.
 const WORTH_A_LIST: usize = 50;
-/// A list is read while it is no longer than so many times what the backup has there. What is seen stays in memory, and
-/// beyond that it is cheaper just to try.
+/// Most objects in a list that is read, as a multiple of the objects that the backup has there. Results stay in memory,
+/// and for longer lists it is cheaper just to try the creates.
 const WORTH_READING: usize = 10;
-/// How long one level is looked at. What has not answered by then is not known.
+/// Longest time for the existence check of one level. Objects whose list has not answered by then are unknown.
 pub(crate) const LOOK_FOR: Duration = Duration::from_secs(600);
 /// So many lists are read at once.
 const LISTS_AT_ONCE: usize = 4;
 
-/// What was seen of an object.
+/// State of an object according to the existence check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// Not looked for.
@@ -45,7 +45,7 @@ pub(crate) struct Presence {
     listed: HashSet<Place>,
     /// State by key, both as digests.
     found: HashMap<[u8; 16], State>,
-    /// Those whose lists had not ended when the time for them was over.
+    /// Types and namespaces whose lists had not ended when their time was over.
     unanswered: HashSet<Place>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Lookout<'a> {
     pub(crate) archive: &'a Archive,
     pub(crate) catalog: &'a Catalog,
     pub(crate) namespace_mapping: &'a BTreeMap<String, String>,
-    /// Whether anything is listed; if not, there is no place to look.
+    /// Set when objects are listed at all; otherwise there is nothing to look at.
     pub(crate) lists: bool,
     pub(crate) env: &'a Env,
 }
@@ -83,8 +83,9 @@ impl Lookout<'_> {
         places
     }
 
-    /// One list of metadata for each of these places. A list that fails leaves its objects unknown, and so does one that is
-    /// far longer than what the backup has there, or that has not ended after this time.
+    /// Lists the metadata of each of these types and namespaces. A list that fails leaves its objects unknown, and so
+    /// does one that is far longer than the number of objects that the backup has there, or that has not ended after
+    /// this time.
     pub(crate) async fn look(&self, places: Places, time: Duration) -> Presence {
         let mut out = Presence { unanswered: places.keys().cloned().collect(), ..Presence::default() };
         // What was not asked or has not answered by then stays among the unanswered.
@@ -164,12 +165,12 @@ impl Presence {
         self.listed.iter().filter_map(|(_, namespace)| namespace.as_deref())
     }
 
-    /// Whether the lists of all these places have ended, well or not.
+    /// Returns true if the lists of all these types and namespaces have ended, successfully or not.
     pub(crate) fn has_answers(&self, places: &Places) -> bool {
         !places.keys().any(|place| self.unanswered.contains(place))
     }
 
-    /// What was seen of the object that this one of the backup would become.
+    /// Returns the state of the object that this object of the backup would become.
     pub(crate) fn look(&self, target: &ObjectKey, in_backup: State) -> Seen {
         match self.found.get(&target.digest()) {
             Some(found) if *found == in_backup => Seen::Unchanged,

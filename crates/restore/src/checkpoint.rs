@@ -1,4 +1,5 @@
-//! How far a restore is, kept where it outlives the process, so that a run again goes on where the last one was cut off.
+//! Progress of a restore, kept where it outlives the process, so that a resumed restore continues where the last run
+//! was cut off.
 //!
 //! Two bits for each row of the archive. The format is `docs/formats/checkpoint.md`.
 
@@ -37,7 +38,7 @@ struct Stored {
     namespaces: BTreeMap<String, String>,
 }
 
-/// The rows of an archive that need nothing more, and what was done with each.
+/// The rows of an archive that are done, with the outcome of each.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     records: Arc<dyn Records>,
@@ -54,7 +55,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// What an earlier run of this restore of this archive left, or nothing done yet.
+    /// Loads the progress that an earlier run of this restore of this archive left, or starts with none.
     ///
     /// # Errors
     /// When the records cannot be read, or what it holds is of another restore or archive: then nothing is done, and the
@@ -114,7 +115,7 @@ impl Checkpoint {
         serde_json::to_vec(&stored).unwrap_or_default()
     }
 
-    /// The namespaces whose UIDs it keeps, for whoever sees them.
+    /// The UIDs of namespaces, which others add to and read.
     pub(crate) fn namespaces(&self) -> Arc<NamespaceUids> {
         Arc::clone(&self.namespaces)
     }
@@ -126,7 +127,7 @@ impl Checkpoint {
         }
     }
 
-    /// Whether an earlier run had begun.
+    /// Returns true if an earlier run had begun.
     pub(crate) fn is_resumed(&self) -> bool {
         self.resumed
     }
@@ -136,7 +137,7 @@ impl Checkpoint {
         self.done.fill(0);
     }
 
-    /// What an earlier run did with a row; `None` when there is still something to do.
+    /// Returns what an earlier run did with a row; `None` when there is still something to do.
     pub(crate) fn done(&self, row: usize) -> Option<Action> {
         match self.done.get(row / 4)? >> (row % 4 * 2) & 3 {
             1 => Some(Action::Created),
@@ -166,7 +167,7 @@ impl Checkpoint {
     /// Saves when enough was done since the last time.
     ///
     /// # Errors
-    /// Why it could not be saved; the next time tries again.
+    /// Returns the reason why it could not be saved; the next call tries again.
     pub(crate) async fn save_if_due(&mut self) -> Result<(), RecordsError> {
         if self.unsaved == 0 || (self.unsaved < ROWS && self.saved.elapsed() < TIME) {
             return Ok(());
@@ -177,7 +178,7 @@ impl Checkpoint {
     /// Saves now. Before the first write, so that a run again knows that there was one.
     ///
     /// # Errors
-    /// Why it could not be saved.
+    /// Returns the reason why it could not be saved.
     pub(crate) async fn save(&mut self) -> Result<(), RecordsError> {
         self.unsaved = 0;
         self.saved = Instant::now();

@@ -1,4 +1,5 @@
-//! The files of a restore are its own: its name is claimed in the bucket before the first of them is written.
+//! Claims the name of a restore in the bucket before the first of its files is written, so that no other restore writes
+//! the same files.
 
 use crate::env::Env;
 use crate::outcome::RestoreError;
@@ -26,9 +27,10 @@ fn kept_until(settings: &Settings, now: Timestamp) -> Timestamp {
     now.saturating_add(kept).unwrap_or(Timestamp::MAX)
 }
 
-/// Claims the name of a restore in the bucket. Where nothing can be put there, however often that is tried, the restore goes on without:
-/// what cannot be stored of it is told at its end, and objects are recreated or removed only when they can be stored. A bucket that does
-/// not answer now may take what is put later, when the files under the name are another's: that is an error.
+/// Claims the name of a restore in the bucket. In a bucket that refuses every write, the restore goes on without a
+/// claim: files that cannot be stored are reported at its end, and objects are recreated or removed only when they can
+/// be stored. A bucket that only does not answer now may accept the files later, when the name belongs to another
+/// restore: that is an error.
 ///
 /// # Errors
 /// [`RestoreError::Store`], such as when the files under the name are another's; [`RestoreError::Cluster`].

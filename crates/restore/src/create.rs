@@ -21,7 +21,7 @@ pub(crate) struct ToCreate<'a> {
 /// An object as the API server has stored it.
 pub(crate) struct Made {
     pub(crate) object: Value,
-    /// Whether it has the labels of the restore.
+    /// True when it has the labels of the restore.
     pub(crate) is_labelled: bool,
 }
 
@@ -54,7 +54,7 @@ impl ToCreate<'_> {
     }
 }
 
-/// That an object has no labels of the restore, for people.
+/// Warns, for people, that an object has no labels of the restore.
 pub(crate) fn unlabelled(key: &impl std::fmt::Display) -> String {
     format!(
         "{key} has not got the labels velero.io/backup-name and velero.io/restore-name: with them it is larger than the API server takes"

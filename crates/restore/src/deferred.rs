@@ -1,5 +1,5 @@
-//! Objects that were refused for a reason that can pass, could not be read, or are there and being deleted: they wait by
-//! their row numbers.
+//! Queue of the objects that are tried again, by row number: they were refused for a reason that can pass, could not be
+//! read, or are being deleted in the cluster.
 
 use crate::action::{Action, Done};
 use crate::attempt::{Attempt, Obstacle, Source, Turn};
@@ -17,9 +17,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// How long objects are tried again in vain, all of a restore together.
+/// Total time that a whole restore spends on retries without progress.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long those of each level are that others build on, however long it was in vain before: longer than a pause.
+/// Least time for retries at the end of each level on which later levels build, whatever was spent before; longer than
+/// a pause.
 const LEAST: Duration = Duration::from_secs(10);
 /// The first pause between two turns, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -44,12 +45,12 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// How long those that wait now are tried again.
+    /// Time for which the objects that wait now are tried again.
     fn share(&self) -> Duration {
         self.left.max(LEAST)
     }
 
-    /// Takes off what was waited in vain.
+    /// Subtracts the time that was waited in vain.
     fn spend(&mut self, waited: Duration) {
         self.left = self.left.saturating_sub(waited);
     }
@@ -60,9 +61,9 @@ impl Deferred {
         self.waiting.extend(later);
     }
 
-    /// Tries them again until all are done or patience ends; then what is left has failed. Patience is that of the whole restore. Before the end of the
-    /// restore, objects that wait for one to be deleted stay here unless a later level builds on them: a controller that
-    /// is yet to be restored may be what holds it.
+    /// Tries the objects again until all are done or the time for retries is over; then the remaining ones have failed.
+    /// That time is shared by the whole restore. Before the end of the restore, objects that wait for a deletion stay
+    /// here unless a later level builds on them: the controller that must complete the deletion may be restored later.
     pub(crate) async fn drain(
         &mut self,
         context: &Execution,
@@ -110,12 +111,12 @@ fn is_built_on(context: &Execution, row: usize) -> bool {
     context.row(row).is_some_and(|row| levels::is_built_on(&row.resource.to_string()))
 }
 
-/// One attempt at all that wait.
+/// A round of attempts at all objects that wait.
 #[derive(Clone, Copy)]
 struct Round {
     /// When the next one comes.
     next: Instant,
-    /// How long objects are tried again.
+    /// Time for which objects are tried again.
     share: Duration,
 }
 
@@ -188,7 +189,7 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Execution, runni
     }
 }
 
-/// Ends what waits when the restore ends early.
+/// Ends the objects that wait, when the restore ends early.
 fn given_up(waiting: &[Waiting], context: &Execution) -> Vec<Done> {
     let (count, why) = (waiting.len(), context.stop.why_nothing_is_begun());
     let message = match count {
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_levels_of_a_restore_wait_in_vain_for_a_minute_together_and_for_ten_seconds_each_after_that() {
+    fn levels_share_a_minute_of_vain_retries_and_then_get_ten_seconds_each() {
         let mut patience = Patience::default();
         let mut shares = Vec::new();
         for waited in [20, 40, 10, 10] {

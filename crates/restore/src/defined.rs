@@ -18,7 +18,7 @@ pub(crate) struct Defined {
 }
 
 impl Defined {
-    /// Notes what a definition that is established serves.
+    /// Notes the types that an established definition serves.
     pub(crate) fn note(&self, definition: &Value) {
         let spec = &definition["spec"];
         let (Some(group), Some(plural)) = (spec["group"].as_str(), spec["names"]["plural"].as_str()) else { return };
@@ -28,7 +28,7 @@ impl Defined {
         all.extend(served.map(|version| (GroupResource::new(group, plural), version.to_owned())));
     }
 
-    /// Those that are not among these types, for people.
+    /// The types that the catalog does not serve yet, for people.
     fn missing_in(&self, catalog: &Catalog) -> Vec<String> {
         let all = self.served();
         let missing = all.iter().filter(|(resource, version)| catalog.find_version(resource, version).is_none());

@@ -1,4 +1,4 @@
-//! How the definition of a type in the cluster is newer than the one of the backup. Pure.
+//! Detection of a definition in the cluster that is newer than the definition in the backup. Pure.
 //!
 //! Objects of the cluster may have what only the newer one knows: with the older one in its place, the API server no longer
 //! serves their version, or drops those fields of them.
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// Schemas refer to nothing, but may be nested as deeply as a JSON text.
 const DEEPEST: usize = 100;
 
-/// What the definition in the cluster has and the one that is to take its place lacks, for people; `None` when that is nothing.
+/// Lists, for people, what the definition in the cluster has and its replacement lacks; `None` when that is nothing.
 pub(crate) fn newer(desired: &Value, in_cluster: &Value) -> Option<String> {
     let (old, new) = (versions(desired), versions(in_cluster));
     let is_served = |version: &Value| version["served"] == true;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_newer_by_versions_that_it_serves_and_fields_that_it_has() {
+    fn a_definition_is_newer_by_its_served_versions_and_its_fields() {
         let v1 = |names: &[&str]| definition(&[("v1", true, fields(names))]);
         let list = |of: Value| json!({"type": "object", "properties": {"l": {"type": "array", "items": of}}});
         let map =

@@ -1,5 +1,5 @@
-//! What an object of the backup is to become (restore.md 2.8 steps 6 to 13). Nothing is written here, so that a preview
-//! shows what the restore does.
+//! Computes the object that an object of the backup is to become (restore.md 2.8 steps 6 to 13). Writes nothing, so
+//! that a preview shows exactly what the restore does.
 
 use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
 use crate::check::Seen;
@@ -22,13 +22,13 @@ use std::sync::Arc;
 /// The init container that waits for the volumes of a pod (restore.md 6.1).
 const RESTORE_WAIT: &str = "restore-wait";
 
-/// What an object of the backup is to become.
+/// The target state of an object of the backup.
 pub(crate) enum Desired {
     /// It is not restored.
     Skip {
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
-        /// What actions want all the same, before another one left the object out.
+        /// Additional items of the actions that ran before another action left the object out.
         needs: Vec<Need>,
         /// The Job of the cluster that makes the pod anew.
         job: Option<ObjectKey>,
@@ -43,13 +43,13 @@ pub(crate) struct DesiredObject {
     pub(crate) item: Value,
     /// Its status in the backup.
     pub(crate) status: Option<Value>,
-    /// What has to be there before it.
+    /// Objects that must be there before it.
     pub(crate) needs: Vec<Need>,
     /// Actions that were not asked, because they do more than answer.
     pub(crate) unasked: Vec<String>,
-    /// Whether actions are not to be asked again in this restore.
+    /// Set when actions must not run on it again in this restore.
     pub(crate) is_asked_once: bool,
-    /// What the resource modifiers have done with it.
+    /// Changes that the resource modifiers made to it.
     pub(crate) modified: Modified,
 }
 
@@ -59,7 +59,7 @@ impl Desired {
     }
 }
 
-/// Makes the objects that are written of those of the backup.
+/// Makes the objects to be written from those of the backup.
 pub(crate) struct Maker {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) actions: Actions,
@@ -72,7 +72,7 @@ pub(crate) struct Maker {
     /// Volumes that come back as they are, and data that does not come.
     pub(crate) retained: Arc<RetainedVolumes>,
     pub(crate) modifiers: Arc<Modifiers>,
-    /// How types are merged by these.
+    /// Merge rules of types, for the strategic patches of the modifiers.
     pub(crate) schemas: Arc<Schemas>,
 }
 
@@ -80,7 +80,7 @@ impl Maker {
     /// Makes the object that would be created under this key.
     ///
     /// # Errors
-    /// Why it cannot be made.
+    /// Returns the reason why it cannot be made.
     pub(crate) async fn desired(
         &self,
         key: &ObjectKey,
@@ -168,7 +168,7 @@ impl Maker {
         (hooks.init_containers(&pod).is_empty() && hooks.commands(&pod).0.is_empty()).then_some(job)
     }
 
-    /// Whether more is made of objects under this key than what ties them to their cluster is taken away.
+    /// Returns true if objects under this key may be changed beyond losing their ties to the cluster of the backup.
     fn may_change(&self, target: &ObjectKey) -> bool {
         let is_mapped = !self.mapping.restore.spec.namespace_mapping.is_empty();
         self.actions.may_change(target)
@@ -191,12 +191,12 @@ impl Maker {
         item["spec"]["initContainers"] = [before, &containers, behind].concat().into();
     }
 
-    /// Whether the namespace mapping or an action changes more of an object than what ties it to its cluster, so that one that
-    /// is in the cluster in the very state of the backup is not left as it is. Compares what would be written with what the
-    /// detaching actions alone make of it.
+    /// Returns true if the namespace mapping or an action changes more of an object than its ties to its cluster, so
+    /// that an object in the cluster that is still in the state of the backup must be written all the same. Compares
+    /// the object to be written with the result of the detaching actions alone.
     ///
     /// # Errors
-    /// Why it cannot be made.
+    /// Returns the reason why it cannot be made.
     pub(crate) async fn is_to_change(
         &self,
         key: &ObjectKey,
@@ -212,7 +212,8 @@ impl Maker {
         })
     }
 
-    /// Whether an object is in the cluster in the very state of the backup, and nothing may change it.
+    /// Returns true if an object in the cluster is in the state of the backup, and nothing in the restore may change
+    /// it.
     pub(crate) fn stays(&self, target: &ObjectKey, seen: Seen) -> bool {
         seen == Seen::Unchanged && !self.may_change(target) && !self.mapping.relabels()
     }
@@ -233,7 +234,7 @@ impl Maker {
     }
 }
 
-/// What the conditions of resource modifiers are about.
+/// Describes an object to the conditions of resource modifiers.
 fn candidate<'a>(key: &'a ObjectKey, from_backup: &'a Value, object: &'a Value) -> Candidate<'a> {
     let namespace = from_backup["metadata"]["namespace"].as_str().filter(|_| key.namespace.is_some());
     Candidate { resource: &key.resource, namespace, object }
@@ -253,7 +254,8 @@ fn is_mirror_pod(resource: &GroupResource, object: &Value) -> bool {
         && object["metadata"]["annotations"]["kubernetes.io/config.mirror"].as_str().is_some_and(|v| !v.is_empty())
 }
 
-/// What Velero moves data with. The claim of the data is told of as one that comes back empty.
+/// Returns true for DataUploads, with which Velero moves snapshot data. The claim of the data is reported as one that
+/// comes back empty.
 fn is_data_upload(resource: &GroupResource) -> bool {
     *resource == GroupResource::new(lifeboat_api::GROUP, "datauploads")
 }

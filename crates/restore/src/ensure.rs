@@ -1,4 +1,4 @@
-//! The namespace that an object needs is there before the object (restore.md 2.7).
+//! Makes sure that the namespace of an object exists before the object is restored (restore.md 2.7).
 
 use crate::action::Action;
 use crate::attempt::{Attempt, Obstacle};
@@ -67,7 +67,7 @@ impl NeededNamespaces {
         self.namespaces.next_round();
     }
 
-    /// Whether one was not there, or is not yet: what was seen before that is no longer so.
+    /// Returns true if a namespace was missing, or still is: existence checks made before that are out of date.
     pub(crate) fn has_changed_any(&self) -> bool {
         self.namespaces.has_changed_any()
     }
@@ -80,8 +80,8 @@ impl NeededNamespaces {
     }
 }
 
-/// Those of these namespaces that cannot be ensured. All are ensured side by side, so that one that is waited for keeps no
-/// other one waiting; how many requests there are at the same time is a matter of the client's pace.
+/// Returns the namespaces that cannot be ensured. All are ensured side by side, so that a wait for one does not delay
+/// the others; the client's rate limit bounds the number of concurrent requests.
 async fn missing<'a, F>(needed: BTreeSet<&'a str>, ensure: impl Fn(&'a str) -> F) -> BTreeSet<&'a str>
 where
     F: Future<Output = Result<(), Missing>>,

@@ -1,4 +1,4 @@
-//! What a restore is given.
+//! Dependencies that a restore is given by its caller.
 
 use lifeboat_action::Actions;
 use lifeboat_cluster::Cluster;
@@ -14,7 +14,7 @@ pub struct Env {
     pub store: Store,
     /// Actions that are not the engine's own, which come before them.
     pub actions: Actions,
-    /// This restore: its clock, its log, what stops it. Its checkpoint is among its records, and the copy of an archive
-    /// without index in its scratch folder.
+    /// Operation of this restore: its clock, log and cancellation. Its records hold the checkpoint, and its scratch
+    /// folder the copy of an archive without index.
     pub operation: Operation,
 }

@@ -1,4 +1,4 @@
-//! Level by level, inside a level many at once.
+//! Restores one level after the other, and many objects of a level at once.
 
 use crate::action::{Action, Done};
 use crate::ahead::Glance;
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// How far a restore came.
+/// Objects that a restore has handled, and the number that it did not reach.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
     pub(crate) done: Vec<Done>,
@@ -22,9 +22,9 @@ pub(crate) struct Reached {
     pub(crate) not_looked_at: u64,
 }
 
-/// Restores the objects of one level and waits for all of them. Objects go to the cluster as many at once as its pace
-/// allows; reading the archive keeps just ahead, and passes over what needs nothing more. `ahead` is what was seen of
-/// this level before. When the restore ends early, what is in flight is awaited, and the rest is left.
+/// Restores the objects of one level and waits for all of them. The pace of the cluster bounds the number of concurrent
+/// attempts; reading the archive keeps just ahead, and skips objects that are done. `ahead` has the results of the look
+/// ahead for this level. When the restore ends early, attempts in flight are awaited, and the other objects are left.
 pub(crate) async fn level(
     level: Level,
     ahead: Option<Glance>,
@@ -94,7 +94,8 @@ pub(crate) async fn level(
     Reached { done: done.done, not_looked_at }
 }
 
-/// Passes a level over when the restore ends early: what an earlier run has done of it is listed, and the rest is left.
+/// Skips a level when the restore ends early: objects that an earlier run has restored are listed, and the others are
+/// left.
 pub(crate) async fn pass_over(level: Level, context: &Execution, checkpoint: &mut Checkpoint) -> Reached {
     let (settled, open) = split(&level.items, |one| checkpoint.done(one.row));
     let mut running = Running::new(context, checkpoint);
@@ -123,7 +124,7 @@ fn take_untouched(rows: &[usize], context: &Execution) -> u64 {
     rows.iter().filter(|row| context.begun.begin(**row)).count() as u64
 }
 
-/// What of a level is there already.
+/// Checks which objects of a level are in the cluster already.
 async fn look(level: &Level, ahead: Option<Glance>, context: &Execution) -> Arc<Presence> {
     let lookout = context.lookout();
     let places = lookout.places(level);

@@ -1,4 +1,4 @@
-//! What levels are restored with, while the cluster serves the same types.
+//! Context in which levels are restored while the cluster serves the same types.
 
 use crate::additional::{Additional, ToldMissing};
 use crate::aside::Aside;
@@ -31,7 +31,7 @@ use lifeboat_cluster::Cluster;
 use lifeboat_object::ObjectKey;
 use std::sync::Arc;
 
-/// What levels are restored with: handles of the stages beneath, each with a state of its own.
+/// Context for restoring levels: handles of the lower stages, each of which keeps its own state.
 pub(crate) struct Execution {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) namespaces: Arc<NeededNamespaces>,
@@ -41,12 +41,12 @@ pub(crate) struct Execution {
     pub(crate) aside: Arc<Aside>,
     /// Set when nothing more is to be begun.
     pub(crate) stop: Arc<Stop>,
-    /// Whether an earlier run of this restore was cut off.
+    /// Set when resuming a restore of which an earlier run was cut off.
     pub(crate) is_resumed: bool,
     pub(crate) env: Env,
 }
 
-/// What lasts over all levels of a restore, whatever types the cluster serves.
+/// State that lasts over all levels of a restore, whatever types the cluster serves.
 pub(crate) struct Lasting {
     pub(crate) namespaces: Arc<Namespaces>,
     pub(crate) begun: Arc<Begun>,
@@ -175,18 +175,18 @@ impl Execution {
         self.mapping.archive.row(number)
     }
 
-    /// What an object of the backup becomes.
+    /// Returns the key in the cluster of an object of the backup.
     pub(crate) fn target_of(&self, key: &ObjectKey) -> ObjectKey {
         self.mapping.target_of(key)
     }
 
-    /// Whether an object, seen like this, stays as it is.
+    /// Returns true if an object stays as it is, given the results of the existence check.
     pub(crate) fn stays(&self, row: &Row, one: Facts, presence: &Presence) -> bool {
         let target = self.target_of(&row.key());
         self.maker.stays(&target, presence.look(&target, one.state))
     }
 
-    /// Where to look for what is there already.
+    /// The input of the existence check.
     pub(crate) fn lookout(&self) -> Lookout<'_> {
         self.mapping.lookout(&self.env)
     }

@@ -1,4 +1,4 @@
-//! What happens when the object is there already (restore.md 2.13).
+//! Treatment of objects that are in the cluster already (restore.md 2.13).
 
 use crate::definitions::newer;
 use crate::update;
@@ -9,12 +9,12 @@ use lifeboat_object::GroupResource;
 use lifeboat_patch::restored::kept_up_by_cluster;
 use serde_json::Value;
 
-/// What is to be done with an object that is in the cluster.
+/// The change to make to an object that is in the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Treatment {
     /// Nothing: it is as in the backup.
     Unchanged,
-    /// It only gets what it lacks, by this patch.
+    /// It only gets the fields that it lacks, by this patch.
     Merge(Value),
     /// It becomes as in the backup, by this patch.
     Update(Value),
@@ -24,13 +24,13 @@ pub(crate) enum Treatment {
     Stay,
     /// The cluster keeps it up to date itself, for this reason, and it stays as it is.
     OfCluster(&'static str),
-    /// It defines a type, and has what the one of the backup lacks: this, for people.
+    /// It defines a type, and has this, for people, which the definition of the backup lacks.
     Newer(String),
 }
 
 impl Treatment {
-    /// What the policy makes of an object of the cluster that is to become `desired`. An older definition takes the place of a newer
-    /// one only where `updates_definitions` says so.
+    /// Decides by the policy about an object of the cluster that is to become `desired`. An older definition replaces a
+    /// newer one only where `updates_definitions` says so.
     pub(crate) fn of(
         policy: &ExistingResourcePolicy,
         resource: &GroupResource,
@@ -59,7 +59,7 @@ impl Treatment {
     }
 }
 
-/// That a definition in the cluster is newer than the one of the backup, for people.
+/// Explains, for people, that a definition in the cluster is newer than the one of the backup.
 pub(crate) fn told_newer(what: &str) -> String {
     format!(
         "it stays as it is, because it is newer than the one of the backup: it {what}, and objects there may need that; \
@@ -68,7 +68,7 @@ pub(crate) fn told_newer(what: &str) -> String {
     )
 }
 
-/// Whether both are the same object at the same revision.
+/// Returns true if both are the same object at the same revision.
 pub(crate) fn is_same_state(left: &Value, right: &Value) -> bool {
     ["uid", "resourceVersion"].iter().all(|key| {
         let (left, right) = (left["metadata"][*key].as_str(), right["metadata"][*key].as_str());
@@ -76,14 +76,14 @@ pub(crate) fn is_same_state(left: &Value, right: &Value) -> bool {
     })
 }
 
-/// Whether an object was made in or after the second in which the restore began: objects have whole seconds. Both times
-/// are the API server's.
+/// Returns true if an object was created in or after the second in which the restore began: timestamps of objects have
+/// whole seconds. Both times are the API server's.
 pub(crate) fn is_made_since(object: &Value, began: Option<Timestamp>) -> bool {
     let made = object["metadata"]["creationTimestamp"].as_str().and_then(|t| t.parse::<Timestamp>().ok());
     made.zip(began).is_some_and(|(made, began)| made.as_second() >= began.as_second())
 }
 
-/// What a service account that exists gets from the backup: secrets, labels and annotations that it lacks (restore.md
+/// Adds the secrets, labels and annotations of the backup that a service account in the cluster lacks (restore.md
 /// 2.13). `None` when it lacks nothing.
 fn merge_service_account(desired: &Value, in_cluster: &Value) -> Option<Value> {
     let mut merged = in_cluster.clone();
@@ -123,7 +123,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_policy_decides_about_an_object_that_differs_and_service_accounts_only_get_what_they_lack() {
+    fn the_policy_treats_what_differs_and_service_accounts_only_gain_fields() {
         let treated = |policy: &str, resource: &str, desired: &Value, in_cluster: &Value| {
             Treatment::of(&policy.to_owned().into(), &GroupResource::new("", resource), desired, in_cluster, false)
         };
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_definition_takes_the_place_of_a_newer_one_only_when_it_is_asked_for() {
+    fn an_older_definition_replaces_a_newer_one_only_on_request() {
         let definitions = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");
         let definition = |versions: &[&str]| {
             let versions: Vec<Value> = versions.iter().map(|name| json!({"name": name, "served": true})).collect();

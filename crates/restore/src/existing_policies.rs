@@ -1,4 +1,4 @@
-//! What is to be done with objects that exist already, by the policies of a restore. Pure.
+//! Choice of the policy for each object that exists already, from the policies of a restore. Pure.
 
 use lifeboat_api::{ExistingResourcePolicy, RestoreSpec};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, is_built_in, labels};
@@ -23,7 +23,7 @@ const NEVER_RECREATED: [(&str, &str); 8] = [
 pub(crate) struct ExistingPolicies {
     overrides: Vec<Override>,
     otherwise: ExistingResourcePolicy,
-    /// Types that the user lets be made anew whatever goes with them.
+    /// Types whose objects the user allows to be recreated, whatever is deleted with them.
     allowed: BTreeSet<GroupResource>,
 }
 
@@ -63,7 +63,7 @@ impl ExistingPolicies {
         })
     }
 
-    /// What is wrong with the policies of a restore.
+    /// Returns the errors in the policies of a restore.
     pub(crate) fn validate(spec: &RestoreSpec) -> Vec<String> {
         let mut problems = Vec::new();
         if let ExistingResourcePolicy::Other(word) = &spec.existing_resource_policy {
@@ -111,7 +111,7 @@ impl ExistingPolicies {
         unknown.into_iter().cloned().collect()
     }
 
-    /// What is to be done with an object that exists, by what the backup holds of it.
+    /// Returns the policy for an object that exists already, chosen by its state in the backup.
     pub(crate) fn of(&self, resource: &GroupResource, from_backup: &Value) -> &ExistingResourcePolicy {
         let namespace = from_backup["metadata"]["namespace"].as_str();
         let fits = |one: &&Override| {
@@ -121,7 +121,7 @@ impl ExistingPolicies {
         self.overrides.iter().find(fits).map_or(&self.otherwise, |one| &one.policy)
     }
 
-    /// Why this object of the cluster must not be deleted to be made anew; `None` when it may.
+    /// Returns the reason why this object of the cluster must not be deleted and made anew; `None` when it may.
     pub(crate) fn refusal(&self, resource: &ApiResource, in_cluster: &Value) -> Option<String> {
         let of = resource.group_resource();
         if is_never_removed(&of) {
@@ -145,7 +145,7 @@ impl ExistingPolicies {
     }
 }
 
-/// Whether objects of a type are never removed, be it to make them anew or because the backup lacks them.
+/// Returns true if objects of a type are never removed, neither to make them anew nor because the backup lacks them.
 pub(crate) fn is_never_removed(resource: &GroupResource) -> bool {
     NEVER_RECREATED.contains(&(&*resource.group, &*resource.resource))
 }

@@ -21,9 +21,9 @@ use tokio::sync::mpsc;
 
 /// The group of backups and restores themselves.
 const GROUP: &str = "velero.io";
-/// What a type must allow.
+/// Verbs that a type must allow.
 const VERBS: [&str; 2] = ["list", "delete"];
-/// How often an object that changes all the time is looked at again before it is given up.
+/// Most reads of an object that changes all the time, before it is given up.
 const LOOKS: usize = 5;
 
 /// The objects of a backup as those of the cluster that they become, and where others are looked for.
@@ -34,9 +34,9 @@ pub(crate) struct Extras<'a> {
     in_backup: HashSet<[u8; 16]>,
     /// Types of which something is restored.
     types: BTreeSet<Arc<GroupResource>>,
-    /// Namespaces of the backup that hold what is restored.
+    /// Namespaces of the backup that hold objects to restore.
     namespaces: BTreeSet<String>,
-    /// What the backup has looked for.
+    /// The scope of the backup: the types and namespaces that it selected.
     backup: BackupScope,
 }
 
@@ -47,7 +47,7 @@ struct Spot<'a> {
     target: Option<&'a str>,
 }
 
-/// What the lists have brought.
+/// Results of the lists.
 #[derive(Default)]
 struct Found {
     extras: Vec<Extra>,
@@ -59,13 +59,14 @@ struct Found {
 struct Extra {
     key: ObjectKey,
     uid: String,
-    /// Why it is not to be removed.
+    /// The reason why it is not to be removed.
     stays: Option<String>,
 }
 
 impl<'a> Extras<'a> {
     /// # Errors
-    /// Why it cannot be known what the backup lacks, for people: what it left out is no reason to remove anything.
+    /// Returns, for people, the reason why the scope of the backup is not known: an object that the backup
+    /// filtered out is no reason to remove anything.
     pub(crate) fn new(mapping: &'a Mapping, backup: &Backup, env: &'a Env) -> Result<Self, String> {
         let namespaces = namespaces_in(&mapping.archive);
         let backup_scope = scope_of(backup, &namespaces, &mapping.catalog).map_err(|why| {
@@ -166,7 +167,7 @@ impl<'a> Extras<'a> {
         Ok(())
     }
 
-    /// Why an object is not to be removed, as it is not deleted to be made anew either.
+    /// Returns the reason why an object must not be removed; the same rules as for deleting it to make it anew.
     async fn refusal(&self, api: &ApiResource, key: &ObjectKey, body: &[u8]) -> Result<Option<String>, ClusterError> {
         let mut object: Value = serde_json::from_slice(body).unwrap_or_default();
         // Whether its claims go with it stands in its spec.
@@ -178,8 +179,8 @@ impl<'a> Extras<'a> {
         Ok(self.mapping.existing.refusal(api, &object))
     }
 
-    /// Whether the backup would have it if it had been there, and the restore would take it then: from each namespace that it takes
-    /// anything from.
+    /// Returns true if the backup would have the object, had it been there, and the restore would take it then, from
+    /// each namespace from which it takes anything.
     fn is_in_scope(&self, key: &ObjectKey, place: Spot<'_>, head: &Head) -> bool {
         if place.target.is_none() {
             return self.takes(key, None, head);
@@ -204,10 +205,10 @@ impl<'a> Extras<'a> {
     }
 }
 
-/// What a backup has looked for.
+/// Computes the scope of a backup.
 ///
 /// # Errors
-/// Why it may lack more than was not there, for people.
+/// Returns, for people, the reason why the backup may lack more than the objects that did not exist.
 fn scope_of(backup: &Backup, namespaces: &BTreeSet<String>, catalog: &Catalog) -> Result<BackupScope, String> {
     let namespaces: Vec<NamespaceFacts> = namespaces.iter().map(NamespaceFacts::named).collect();
     let scope = BackupScope::of(backup, catalog, &namespaces).map_err(|e| e.to_string())?;
@@ -222,8 +223,8 @@ fn is_included(mapping: &Mapping, resource: &GroupResource, namespace: Option<&s
     mapping.filter.includes_item(RestoredFacts { resource, kind: None, namespace, name, labels: None }).is_ok()
 }
 
-/// Whether something else than a user keeps the object: an owner with which it goes, the cluster itself, or somebody who does not
-/// want it in backups, so that its lack in one says nothing.
+/// Returns true if the object is kept by something other than a user: an owner with which it goes, the cluster itself,
+/// or a label that excludes it from backups, so that its absence from one says nothing.
 fn is_kept_by_others(api: &ApiResource, key: &ObjectKey, head: &Head, body: &[u8]) -> bool {
     let label = |name: &str| head.labels.get(name).map(String::as_str);
     let mut object: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -249,11 +250,11 @@ fn is_kept_by_others(api: &ApiResource, key: &ObjectKey, head: &Head, body: &[u8
         || is_kept_out(&head.labels)
 }
 
-/// Removes an object that the backup lacks, after it was stored beside the restore (docs/formats/replaced.md): it, and what it
-/// owns. One that is gone already is no error.
+/// Removes an object that the backup lacks, and the objects that it owns, after it was stored beside the restore
+/// (docs/formats/replaced.md). An object that is gone already is no error.
 ///
 /// # Errors
-/// Why it stays, for people.
+/// Returns, for people, the reason why it stays.
 pub(crate) async fn remove(
     mapping: &Mapping,
     (key, pin): &(ObjectKey, Pin),
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_owns_claims_through_others_is_planned_to_stay_and_is_not_removed_by_an_earlier_plan_either() {
+    async fn indirect_owners_of_claims_are_planned_to_stay_and_kept_by_older_plans() {
         let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
         let owned = |kind: &str, name: &str, (api_version, owner, uid): (&str, &str, &str)| {
             let owners = json!([{"apiVersion": api_version, "kind": owner, "name": "x", "uid": uid}]);

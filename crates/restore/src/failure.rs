@@ -1,4 +1,4 @@
-//! What is stored of a restore that failed.
+//! Records of a restore that failed, as they are stored.
 
 use crate::claim::claim;
 use crate::env::Env;
@@ -13,9 +13,9 @@ use lifeboat_archive::sidecar;
 use lifeboat_object::Place;
 use lifeboat_store::StoreError;
 
-/// Stores log and results of a restore that broke off, so that what happened can be read like that of any other: with the volumes that
-/// it has made and nothing uses. Takes out of the cluster what it has made for the time of the restore only. Gives `restore` with the
-/// counts of its warnings and errors.
+/// Stores the log and the results of a restore that broke off, so that they can be read like those of any other
+/// restore; they name the volumes that it has made and that nothing uses. Removes the objects from the cluster that
+/// exist only for the time of the restore. Returns `restore` with the counts of its warnings and errors.
 ///
 /// # Errors
 /// [`RestoreError`]; nothing is stored when the files of its name are another restore's.

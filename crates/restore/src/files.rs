@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// How long the files of a restore may take to be stored, and those of one that was or is cancelled.
+/// Longest time for storing the files of a restore, and the files of a cancelled one.
 const STORING: Duration = Duration::from_secs(600);
 const STORING_CANCELLED: Duration = Duration::from_secs(4);
 /// The same of one that broke off because of the bucket: its next run stores them again.
@@ -18,12 +18,13 @@ pub(crate) struct Files<'a> {
     env: &'a Env,
     name: &'a str,
     time: StoringTime,
-    /// Why some are not stored.
+    /// The reasons why some files are not stored.
     pub(crate) unstored: Vec<String>,
 }
 
 impl<'a> Files<'a> {
-    /// Those of the restore of this name. One that broke off has waited for the bucket already, and waits for a short time only.
+    /// Files of the restore of this name. A restore that broke off has waited for the bucket already, and gets a short
+    /// time only.
     pub(crate) fn of(name: &'a str, has_broken_off: bool, env: &'a Env) -> Self {
         let within = if has_broken_off { STORING_BROKEN_OFF } else { STORING };
         Self { env, name, time: StoringTime::begin(within), unstored: Vec::new() }
@@ -54,7 +55,8 @@ impl StoringTime {
         Self { deadline: Instant::now() + within, is_short: false }
     }
 
-    /// What the storing of a file comes to; `None` when it takes too long, which it does soon once the restore is cancelled.
+    /// Runs the storing of a file within its time; `None` when that takes too long, which is soon once the restore is
+    /// cancelled.
     async fn bound<O>(&mut self, cancel: &CancellationToken, storing: impl Future<Output = O>) -> Option<O> {
         let mut storing = std::pin::pin!(timeout_at(self.deadline, storing));
         if !self.is_short {
@@ -75,8 +77,8 @@ mod tests {
     use std::future::pending;
     use tokio::time::sleep;
 
-    /// How long files take to be stored that a bucket never takes, when the restore is cancelled after this time, and whether
-    /// the next one, which takes a second, is stored.
+    /// Stores a file in a bucket that never answers, in a restore that is cancelled after this time. Returns how long
+    /// that took, and whether a second file, which takes a second, is stored.
     async fn stored(cancelled_after: Duration) -> (Duration, bool) {
         let (begun, cancel) = (Instant::now(), CancellationToken::new());
         let mut time = StoringTime::begin(STORING);

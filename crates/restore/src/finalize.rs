@@ -1,4 +1,4 @@
-//! The second door: ends a restore whose operations have ended (api-and-controllers.md 3.12).
+//! Ends a restore whose operations have ended (api-and-controllers.md 3.12).
 
 use crate::env::Env;
 use crate::group_stubs;
@@ -14,10 +14,10 @@ use lifeboat_object::{ObjectKey, Place, Results};
 use lifeboat_store::StoreError;
 use std::time::Duration;
 
-/// Ends a restore none of whose operations goes on: waits until the claims that it has made have their volumes, brings what has failed
-/// into its results and its log, and gives it in its last state. Each call is short: as long as a claim is waited for, at most
-/// `patience` from the first call on, the restore is given back as it is, and this is to be called again. So is one that is not to be
-/// finalized.
+/// Ends a restore once all of its operations have ended: waits until the claims that it has made have their volumes,
+/// adds failures to its results and its log, and returns it in its last state. Each call is short: while a claim is
+/// waited for, at most for `patience` from the first call on, it returns the restore unchanged, and must be called
+/// again. A restore that is not to be finalized is returned unchanged, too.
 ///
 /// It may be cut off anywhere and done again.
 ///
@@ -57,7 +57,7 @@ async fn end(mut restore: Restore, has_failed: bool, env: &Env) -> Result<Restor
     Ok(restore)
 }
 
-/// Stores results and log with what was added to them. An earlier run that was cut off may have done so before.
+/// Stores results and log with the new messages. An earlier run that was cut off may have done so before.
 async fn store(restore: &mut Restore, env: &Env) -> Result<(), StoreError> {
     let (name, closed) = (&restore.metadata.name, env.operation.journal.close());
     let mut results: Results = env.store.restore_file(name, RestoreFile::Results).await?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Removes what a restore has made to stand for groups of snapshots, when their members are ready (restore.md 7.2).
+//! Removes the stubs that a restore has made for groups of snapshots, when their members are ready (restore.md 7.2).
 
 use crate::env::Env;
 use crate::made_volumes::waited;
@@ -13,8 +13,9 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Removes the stubs of a restore whose snapshots are ready, and those of others too when nobody waits any longer. Says whether none is
-/// left to wait for. What goes wrong is a warning: a stub keeps nothing in the storage, and takes nothing from it.
+/// Removes the stubs of a restore whose snapshots are ready, and the other stubs, too, when the time for waiting is
+/// over. Returns true if no stub is left to wait for. A failure is a warning: a stub neither keeps nor removes anything
+/// in the storage.
 pub(crate) async fn remove(restore: &Restore, patience: Duration, env: &Env) -> Result<bool, StoreError> {
     let infos: Option<Vec<BackupVolumeInfo>> =
         env.store.backup_file(&restore.spec.backup_name, BackupFile::VolumeInfo).await?;

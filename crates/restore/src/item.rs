@@ -37,8 +37,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::task::JoinError;
 
-/// Restores one object after the other, several at the same time: leads each through the stages, and decides what follows from
-/// what they say.
+/// Restores objects, several at the same time: leads each through the stages, and decides about its outcome from their
+/// results.
 pub(crate) struct Restorer {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) messages: Arc<Messages>,
@@ -54,12 +54,12 @@ pub(crate) struct Restorer {
     pub(crate) stop: Arc<Stop>,
 }
 
-/// What is remembered of objects from one attempt to the next, and of others that depend on them.
+/// State of objects that is kept from one attempt to the next, and for other objects that depend on them.
 #[derive(Clone)]
 pub(crate) struct Remembered {
-    /// What actions have begun.
+    /// Operations that actions have begun.
     pub(crate) operations: Arc<Operations>,
-    /// What actions have answered about objects that are tried again.
+    /// Answers of actions about objects that are tried again.
     pub(crate) kept: Arc<Kept>,
     /// Claims that could not be restored.
     pub(crate) lost_claims: Arc<LostClaims>,
@@ -146,7 +146,7 @@ impl Restorer {
         Ok(is_same)
     }
 
-    /// What follows when an object was not written.
+    /// Handles an object that was not written: defers it, reports it, or stops the restore.
     async fn refused(&self, source: &Source, target: &ObjectKey, refused: Refused, last: bool) -> Attempt {
         match refused {
             Refused::Reported => {}
@@ -243,7 +243,7 @@ impl Restorer {
         }
     }
 
-    /// Writes an object after what it needs.
+    /// Writes an object after the objects that it needs.
     async fn write_desired(
         &self,
         source: &Source,

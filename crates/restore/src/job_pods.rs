@@ -46,7 +46,7 @@ impl SeenJobs {
     }
 }
 
-/// Whether a Job has ended, well or not: it is not started again.
+/// Returns true if a Job has ended, successfully or not: it is not started again.
 pub(crate) fn has_ended(job: &Value) -> bool {
     let status = &job["status"];
     let is_end = |one: &Value| (one["type"] == "Complete" || one["type"] == "Failed") && one["status"] == "True";
@@ -62,7 +62,7 @@ fn job_of(pod: &Value) -> Option<&str> {
     job["uid"].as_str()
 }
 
-/// Whether data was saved of the volumes of a pod, which goes back into this very pod.
+/// Returns true if data of the volumes of a pod was saved that is restored into this very pod.
 fn has_data(key: &ObjectKey, pod: &Value, recorded: &Recorded) -> bool {
     let named = pod["metadata"]["annotations"][ANNOTATION_BACKUP_VOLUMES].as_str();
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
@@ -96,7 +96,7 @@ impl LeftToJobs {
     }
 }
 
-/// Why a pod is left out, for people.
+/// The reason why a pod is left out, for people.
 pub(crate) fn left_to(job: &ObjectKey) -> String {
     format!("its Job {}, which has not ended, makes its pods anew", job.name)
 }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_a_job_that_has_not_ended_are_left_to_it_unless_data_goes_into_them() {
+    fn pods_of_a_running_job_are_left_to_it_unless_data_goes_into_them() {
         let key =
             |resource: &str, name: &str| ObjectKey::new(resource.parse::<GroupResource>().unwrap(), Some("shop"), name);
         let owner =

@@ -1,4 +1,4 @@
-//! Answers of actions about objects that are tried again later: an action that does more than to answer is asked once.
+//! Answers of actions about objects that are tried again later: an action with side effects is asked once.
 
 use crate::desired::DesiredObject;
 use crate::lock::lock;

@@ -1,4 +1,5 @@
-//! Objects of the cluster that are being deleted (restore.md 2.13): what is there does not count, for it goes.
+//! Objects of the cluster that are being deleted (restore.md 2.13): a restore waits until they are gone, and then makes
+//! them anew.
 
 use crate::lock::lock;
 use crate::wait::{Share, Together};
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leaving(String);
 
-/// How the wait for an object that is being deleted stands.
+/// State of the wait for an object that is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeavingWait {
     /// There is time left.
@@ -36,7 +37,7 @@ impl LeavingWaits {
         Self { time: Together::new(time), since: Mutex::default() }
     }
 
-    /// How the wait for an object of the backup stands; the first call begins it.
+    /// Returns the state of the wait for an object of the backup; the first call begins the wait.
     pub(crate) fn of(&self, row: usize) -> LeavingWait {
         let now = Instant::now();
         let since = *lock(&self.since).entry(row).or_insert(now);
@@ -45,7 +46,7 @@ impl LeavingWaits {
 }
 
 impl Leaving {
-    /// What is known of the deletion of this object; `None` when it is not being deleted.
+    /// Describes the deletion of this object; `None` when it is not being deleted.
     pub(crate) fn of(object: &Value) -> Option<Self> {
         let metadata = &object["metadata"];
         let since = metadata["deletionTimestamp"].as_str()?;
@@ -60,23 +61,23 @@ impl Leaving {
         Some(Self(format!("is being deleted since {since}{held}{}", still_to_do(object))))
     }
 
-    /// What is known of the deletion of this namespace; `None` when it is not being deleted.
+    /// Describes the deletion of this namespace; `None` when it is not being deleted.
     pub(crate) fn of_namespace(namespace: &Value) -> Option<Self> {
         let is_terminating = || namespace["status"]["phase"] == "Terminating";
         Self::of(namespace).or_else(|| is_terminating().then(|| Self("is being deleted".to_owned())))
     }
 
-    /// What a restore waits for before it makes the object, for people.
+    /// The condition for which a restore waits before it makes the object, for people.
     pub(crate) fn waits(&self) -> String {
         format!("until the one in the cluster is gone, which {}", self.0)
     }
 
-    /// One that is not being deleted yet, and will be, for this reason.
+    /// Describes an object that is about to be deleted, for this reason.
     pub(crate) fn soon(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 
-    /// Why it is not restored after this wait, for people; `None` when the wait goes on.
+    /// The reason why it is not restored after this wait, for people; `None` when the wait goes on.
     pub(crate) fn warning_after(&self, key: &ObjectKey, wait: LeavingWait) -> Option<String> {
         let waited = match wait {
             LeavingWait::GoesOn => return None,
@@ -94,7 +95,8 @@ impl Leaving {
     }
 }
 
-/// What a definition that is being deleted waits for, which only its conditions tell: its objects go before it, each as its own finalizers let it.
+/// The progress of the deletion of a definition, from its conditions: its objects go first, each when its finalizers
+/// are gone.
 fn still_to_do(definition: &Value) -> String {
     let conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
     let mut terminating = conditions.filter(|one| one["type"] == "Terminating" && one["status"] == "True");
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_objects_that_are_being_deleted_have_one_deadline_and_each_tells_how_long_it_was_waited_for() {
+    async fn objects_being_deleted_share_one_deadline_and_report_their_own_wait() {
         let waits = LeavingWaits::new(Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(waits.of(1), LeavingWait::GoesOn);

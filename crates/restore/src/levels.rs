@@ -1,4 +1,4 @@
-//! In which levels the objects of an archive are restored. Pure.
+//! Order of a restore: divides the objects of an archive into levels. Pure.
 
 use crate::priorities::Priorities;
 use crate::read::Facts;
@@ -15,36 +15,37 @@ pub(crate) struct Level {
     pub(crate) items: Vec<Facts>,
 }
 
-/// Types that a later level builds on: what was refused for a while is tried again before such a level is left.
+/// Types that a later level builds on: objects that were refused for a while are tried again before such a level is
+/// left.
 const SETTLED: [&str; 4] = ["persistentvolumes", "persistentvolumeclaims", "serviceaccounts", "pods"];
 
 /// The type that defines others.
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// Whether a later level builds on objects of this type.
+/// Returns true if a later level builds on objects of this type.
 pub(crate) fn is_built_on(resource: &str) -> bool {
     resource == DEFINITIONS || SETTLED.contains(&resource)
 }
 
 impl Level {
-    /// Whether new types are served after it.
+    /// Returns true if new types are served after it.
     pub(crate) fn defines_types(&self) -> bool {
         self.name.starts_with("customresourcedefinitions.")
     }
 
-    /// Whether its objects are namespaces.
+    /// Returns true if its objects are namespaces.
     pub(crate) fn is_of_namespaces(&self) -> bool {
         self.name == "namespaces"
     }
 
-    /// Whether objects that wait must be settled before the next level begins: a claim made after its StatefulSet would
-    /// be an empty one from the template, a pod made after its ReplicaSet a surplus.
+    /// Returns true if objects that wait must be settled before the next level begins: a claim made after its
+    /// StatefulSet would be an empty one from the template, a pod made after its ReplicaSet a surplus.
     pub(crate) fn must_settle(&self) -> bool {
         SETTLED.contains(&self.name.as_str())
     }
 }
 
-/// Types that can refuse or count what is restored after them: last of all, unless the user gave a list.
+/// Types that can refuse or count objects that are restored after them: they come last, unless the user gave a list.
 const AT_THE_END: [&str; 6] = [
     "resourcequotas",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io",

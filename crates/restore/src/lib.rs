@@ -1,28 +1,31 @@
 //! The restore engine.
 //!
-//! Three doors: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. A restore whose
-//! actions have begun asynchronous operations is pending then: [`look_after_operations`] asks how far they are, and [`finalize`]
-//! ends the restore. [`preview`] says what [`run`] would do. Inside, the modules are the stages of the walk in its order:
-//! `request`, `load`, `versions` and `read`, `levels`, `check` (with `ahead`), `execute`, `record`; then `look_after`,
-//! `finalize`. `walk` holds what is known before anything is written, `execution` makes the stages beneath `execute`
-//! and holds what lasts over all levels:
+//! The entry points: [`run`] takes a [`Request`] and an [`Env`], restores a backup, and returns the [`Outcome`]. A
+//! restore whose actions have begun asynchronous operations is pending then: [`look_after_operations`] checks their
+//! progress, and [`finalize`] ends the restore. [`preview`] computes the changes that [`run`] would make. Inside, the
+//! modules are the stages of a restore in their order: `request`, `load`, `versions` and `read`, `levels`, `check`
+//! (with `ahead`), `execute`, `record`; then `look_after`, `finalize`. `walk` holds the facts that are known before
+//! anything is written, `execution` makes the stages below `execute` and holds the state that lasts over all levels:
 //!
-//! - `execute` takes a level, `running` has its attempts in flight (`attempt` is one of them), `deferred` those that are tried
-//!   again (`retry` knows which); `checkpoint` is written by both.
-//! - `item` leads one object through `desired` (with `apply`, `kept`, `operations`, `modifier` and `references`), `ensure` (with
-//!   `namespaces`), `additional` (with `ready` and `aside`), `native` and `write` (with `create`, `best_effort`, `existing`,
-//!   `existing_policies`, `definitions`, `update`, `recreate` and `leaving`), and decides what follows: an `action`, or why not (`refused`).
-//! - `volumes` and `volume_fates` say what becomes of volumes and claims, `retained_volumes` asks the cluster about those that come back as
-//!   they are and holds back what would start without its data, `made_volumes` waits for those that were made,
-//!   `snapshot_groups` and `group_stubs` know what snapshots of groups need, `hold_back` keeps StatefulSets without their storage.
-//! - `pod_commands` runs commands in restored pods beside all that (with `pod_states` and `pod_notes`).
-//! - `owners` comes when all levels have ended (with `owner_references`).
-//! - `mapping` is read by all of them, `messages`, `begun`, `defined`, `reader`, `renamed`, `wait` and `stop` are handed to those
-//!   that need them.
+//! - `execute` restores a level, `running` holds its attempts in flight (`attempt` is one of them), `deferred` the
+//!   objects that are tried again (`retry` tells which errors can pass); both write the `checkpoint`.
+//! - `item` leads one object through `desired` (with `apply`, `kept`, `operations`, `modifier` and `references`),
+//!   `ensure` (with `namespaces`), `additional` (with `ready` and `aside`), `native` and `write` (with `create`,
+//!   `best_effort`, `existing`, `existing_policies`, `definitions`, `update`, `recreate` and `leaving`), and decides
+//!   about the outcome: an `action`, or the reason why the object was not written (`refused`).
+//! - `volumes` and `volume_fates` decide about volumes and claims, `retained_volumes` asks the cluster about the
+//!   volumes that come back on their old storage and holds back objects that would start without their data,
+//!   `made_volumes` waits for the volumes of new claims, `snapshot_groups` and `group_stubs` make and remove stubs for
+//!   snapshots of groups, `hold_back` keeps back StatefulSets without their storage.
+//! - `pod_commands` runs commands in restored pods at the same time (with `pod_states` and `pod_notes`).
+//! - `owners` restores owner references when all levels have ended (with `owner_references`).
+//! - `mapping` is read by all of them, `messages`, `begun`, `defined`, `reader`, `renamed`, `wait` and `stop` are
+//!   passed to the modules that need them.
 //!
-//! A plan is what a preview gives out: `planned` (one object), `plan_line`, `plan_word` and `plan_file` (its lines), `pin` and
-//! `pinned` (a restore that is held to one), `extras`, `owned_claims` and `needed` (objects that the backup lacks), `along`
-//! (objects that come along with those that need them), `same_target` (objects that would become one).
+//! A plan is the result of a preview: `planned` (one object), `plan_line`, `plan_word` and `plan_file` (its lines),
+//! `pin` and `pinned` (a restore that is held to a plan), `extras` and `owned_claims` (objects that the backup lacks,
+//! and that must stay), `needed` and `along` (objects that come because others need them), `same_target` (objects that
+//! would become a single one).
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 

@@ -13,7 +13,7 @@ pub(crate) struct Listed<'a>(BTreeMap<String, Names<'a>>);
 #[derive(Debug, Default)]
 struct Names<'a>(Vec<Name<'a>>);
 
-/// An object, where it is in the cluster, and what was done with it.
+/// An object, its namespace and name in the cluster, and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name<'a> {
     namespace: Option<&'a str>,
@@ -59,7 +59,7 @@ impl<'a> Listed<'a> {
         &mut self.0.entry(format!("{api_version}/{kind}")).or_default().0
     }
 
-    /// How many objects it names, by the words for what was done with them.
+    /// Counts the objects that it names, by their outcome.
     pub(crate) fn count(&self) -> BTreeMap<Action, u64> {
         let mut out = BTreeMap::new();
         for name in self.0.values().flat_map(|names| &names.0) {
@@ -69,7 +69,7 @@ impl<'a> Listed<'a> {
         out
     }
 
-    /// How many objects it names.
+    /// The number of objects that it names.
     pub(crate) fn len(&self) -> usize {
         self.0.values().map(|names| names.0.len()).sum()
     }

@@ -9,11 +9,11 @@ use lifeboat_cluster::{Cluster, ConfigMapError};
 use lifeboat_object::Place;
 use lifeboat_select::{PolicyUse, ResourcePolicies, RulesText};
 
-/// The resource modifiers of a restore: those that it names, or the default ones of the server. Of the default ones, what is
-/// wrong is a warning, and the restore goes on without them.
+/// Loads the resource modifiers of a restore: those that it names, or the default ones of the server. An error in the
+/// default ones is a warning, and the restore goes on without them.
 ///
 /// # Errors
-/// What is wrong with those that it names.
+/// Returns the errors in the modifiers that the restore names.
 pub(crate) async fn modifiers(
     restore: &Restore,
     settings: &Settings,
@@ -56,7 +56,7 @@ pub(crate) async fn modifiers(
 /// Checks the ConfigMap with the resource modifiers of restores that name none.
 ///
 /// # Errors
-/// What is wrong with it: no restore would be modified.
+/// Returns the error in the ConfigMap, with which no restore would be modified.
 pub async fn check_modifiers(namespace: &str, name: &str, cluster: &Cluster) -> Result<(), String> {
     read(namespace, name, cluster).await.map(drop)
 }
@@ -87,7 +87,8 @@ const VERSIONS: (&str, &str) = ("enableapigroupversions", "restoreResourcesVersi
 /// say nothing are warnings.
 ///
 /// # Errors
-/// Why the ConfigMap cannot be read; that versions are given and the feature is off.
+/// Returns the reason why the ConfigMap cannot be read, or an error when versions are given while the feature is
+/// off.
 pub(crate) async fn version_priorities(
     restore: &Restore,
     settings: &Settings,
@@ -123,7 +124,7 @@ pub(crate) async fn version_priorities(
 /// The filter policies of a restore.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Returns the errors in the policies.
 pub(crate) async fn policies(
     restore: &Restore,
     settings: &Settings,

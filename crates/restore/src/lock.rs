@@ -1,4 +1,4 @@
-//! A lock whose holder may have died.
+//! Locking of a mutex whose holder may have panicked.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Looks after the operations that actions have begun for a pending restore (restore.md 1.9, api-and-controllers.md 3.11).
+//! Checks the asynchronous operations of a pending restore (restore.md 1.9, api-and-controllers.md 3.11).
 
 use crate::env::Env;
 use futures::FutureExt;
@@ -11,12 +11,12 @@ use lifeboat_archive::sidecar;
 use lifeboat_store::StoreError;
 use std::sync::Arc;
 
-/// Asks each operation of a pending restore how far it is, and ends those whose time is over; all of them when the user has
-/// cancelled the restore. Gives the restore with what they have come to: its phase says whether operations go on, or
-/// [`crate::finalize`] can end it. One that does not wait is given back as it is.
+/// Asks for the progress of each operation of a pending restore, and ends those whose time is over, or all when the
+/// user has cancelled the restore. Returns the restore with the results: its phase tells whether operations go on, or
+/// [`crate::finalize`] can end it. A restore that does not wait for operations is returned unchanged.
 ///
-/// What has ended is stored before this returns, so that it may be cut off anywhere and done again. An operation whose action
-/// cannot answer is asked again the next time, until its time is over.
+/// Results are stored before it returns, so that it may be cut off anywhere and done again. An operation whose action
+/// cannot answer is asked about again the next time, until its time is over.
 ///
 /// # Errors
 /// [`StoreError`]: the restore waits as before.
@@ -73,7 +73,7 @@ fn action(name: &str, env: &Env) -> Option<Arc<dyn RestoreItemAction>> {
     env.actions.restore_item.iter().find(|action| action.name() == name).cloned()
 }
 
-/// Brings what the operations have come to into the status of a restore.
+/// Writes the results of the operations into the status of a restore.
 fn settle(status: &mut RestoreStatus, operations: &[RestoreOperation]) {
     use RestorePhase as P;
     let OperationCounts { completed, failed, waiting } =

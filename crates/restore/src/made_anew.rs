@@ -1,5 +1,5 @@
-//! Objects that an earlier run has restored into a namespace that is another one now: somebody has deleted it since and made it again.
-//! They are looked at again, whatever the checkpoint says of them.
+//! Objects that an earlier run has restored into a namespace that was deleted and made again since. They are restored
+//! again, even if the checkpoint marks them as done.
 
 use crate::checkpoint::Checkpoint;
 use crate::env::Env;
@@ -9,8 +9,8 @@ use lifeboat_archive::index::Row;
 use lifeboat_object::{ApiResource, Head};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Takes what an earlier run has done for not done where its namespace has not the UID any more that the checkpoint has noted, is gone,
-/// or cannot be read. Objects that are in no namespace stay done.
+/// Resets the objects that an earlier run has restored into a namespace which has another UID than the checkpoint
+/// notes, is gone, or cannot be read. Objects without a namespace stay done.
 pub(crate) async fn look_again(checkpoint: &mut Checkpoint, mapping: &Mapping, resource: &ApiResource, env: &Env) {
     let mut done: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, row) in mapping.archive.rows().enumerate() {

@@ -1,4 +1,4 @@
-//! What is left to do for the volume that was made for a claim of a restore (restore.md 7.1). Pure.
+//! Work that is left for the volume that was made for a claim of a restore (restore.md 7.1). Pure.
 
 use lifeboat_archive::volume_info::PvInfo;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// On claims: where the pod that uses it first is placed.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// How a claim is.
+/// State of a claim that a restore has made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimState {
     /// It is not bound yet, for this reason.
@@ -31,7 +31,7 @@ pub(crate) fn claim_state(claim: Option<&Value>, makes_volumes_late: bool) -> Cl
     }
 }
 
-/// How the volume of a bound claim is.
+/// State of the volume of a bound claim.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum VolumeState {
     /// It is not bound yet, for this reason.
@@ -79,7 +79,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_claim_is_waited_for_until_it_is_bound_unless_its_class_waits_for_a_pod() {
+    fn a_claim_waits_until_it_is_bound_unless_its_class_waits_for_a_pod() {
         let claim = |phase: &str, volume: &str, annotations: Value| json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": volume}, "status": {"phase": phase}});
         let placed = json!({"volume.kubernetes.io/selected-node": "n"});
         let waits = |why: &str| ClaimState::Waits(why.to_owned());

@@ -1,5 +1,5 @@
 //! Waits until the claims that a restore has made have their volumes, and brings these in line with those of the backup
-//! (restore.md 7.1). Each look is short: whoever finalizes the restore looks again later.
+//! (restore.md 7.1). Each call is short: the caller that finalizes the restore calls again later.
 
 use crate::env::Env;
 use crate::made_volume::{ClaimState, VolumeState, claim_state, volume_state};
@@ -19,14 +19,14 @@ use std::time::Duration;
 
 /// The note of when a restore was first looked at.
 const SINCE: &str = "waits-for-volumes-since";
-/// How long a claim may wait for a pod that uses it, before nobody waits for it any more: pods of the restore are being placed.
+/// Time in which pods of the restore are placed. A claim that still has no pod then is not waited for any longer.
 const FOR_PODS: Duration = Duration::from_secs(30);
 /// Namespaces that are listed one by one; all at once where there are more.
 const FEW: usize = 8;
 /// Volumes that are read and changed at once.
 const AT_ONCE: usize = 16;
 
-/// A claim that the restore has made, its namespace the target's, and what is known of its volume in the backup.
+/// A claim that the restore has made, in its target namespace, with the facts about its volume in the backup.
 struct Due {
     namespace: String,
     name: String,
@@ -34,7 +34,7 @@ struct Due {
     before: PvInfo,
 }
 
-/// What has come of a claim.
+/// Progress of a claim towards its volume.
 enum Came {
     /// It has the volume of this name.
     Bound(String),
@@ -46,12 +46,12 @@ enum Came {
     Failed(String),
 }
 
-/// Whether volume information says that a volume is to be waited for.
+/// Returns true if the volume information describes a claim whose volume is awaited.
 pub(crate) fn waits(info: &RestoreVolumeInfo) -> bool {
     info.restore_method == CSI_SNAPSHOT && !info.snapshot_data_moved
 }
 
-/// What a person must know of claims that get their volumes after a restore has ended early; `None` when there are none.
+/// Warns of claims that get their volumes after a restore has ended early; `None` when there are none.
 pub(crate) fn unwaited(infos: &[RestoreVolumeInfo]) -> Option<String> {
     let names = infos.iter().filter(|info| waits(info));
     let names: Vec<String> = names.map(|info| format!("{}/{}", info.pvc_namespace, info.pvc_name)).collect();
@@ -126,7 +126,7 @@ async fn due(restore: &Restore, infos: &[RestoreVolumeInfo], env: &Env) -> Resul
     Ok(due.collect())
 }
 
-/// How long the restore has waited, over all processes.
+/// Total time that the restore has waited, over all processes.
 pub(crate) async fn waited(restore: &Restore, env: &Env) -> Duration {
     let now = (env.operation.clock)();
     let records = &env.operation.records;
@@ -171,7 +171,7 @@ struct Looker<'a> {
 }
 
 impl Looker<'_> {
-    /// How far the claims are.
+    /// Returns the progress of each claim.
     async fn claims(&self, restore: &Restore, due: &[Due], waited: Duration) -> Vec<Came> {
         let claims = match self.list(restore, due).await {
             Ok(claims) => claims,
@@ -269,7 +269,8 @@ impl Looker<'_> {
         }
     }
 
-    /// Writes what has come of the claims into the journal. `over` says why what goes on is not waited for.
+    /// Writes the progress of the claims into the journal. `over` is the reason why claims that still wait are not
+    /// waited for.
     async fn tell(&self, due: &[Due], came: &[Came], over: &str) {
         let mut late = Vec::new();
         for (due, came) in due.iter().zip(came) {
@@ -296,7 +297,7 @@ impl Looker<'_> {
         }
     }
 
-    /// What the VolumeSnapshot that a claim is made from says of itself, for people.
+    /// Describes, for people, the state of the VolumeSnapshot from which a claim is made.
     async fn of_snapshot(&self, due: &Due) -> String {
         let read = |body: bytes::Bytes| serde_json::from_slice::<Value>(&body).ok();
         let namespace = Some(due.namespace.as_str());

@@ -6,12 +6,12 @@
 
 use serde_json::Value;
 
-/// What to do about the managers of the fields of an object.
+/// Manager of the create, and the managers that are written back, for the fields of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldManagers {
     /// The manager to create with; empty for our own.
     pub(crate) field_manager: String,
-    /// Whether all managers have to be written back after the create.
+    /// True when the managers must be written back after the create.
     pub(crate) second_write: bool,
 }
 

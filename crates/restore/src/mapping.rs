@@ -1,4 +1,5 @@
-//! Which objects of the backup become which of the cluster. All stages read it, none changes it.
+//! Mapping of the objects of the backup to those of the cluster, with the filters of the restore. All stages read it,
+//! none changes it.
 
 use crate::check::Lookout;
 use crate::env::Env;
@@ -17,15 +18,15 @@ use lifeboat_store::Archive;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The objects of the backup, and what they become in a cluster that serves these types.
+/// The objects of the backup, and their keys in a cluster that serves these types.
 pub(crate) struct Mapping {
     pub(crate) restore: Arc<Restore>,
     /// The types that the cluster serves.
     pub(crate) catalog: Catalog,
-    /// What is restored.
+    /// The filters of the restore.
     pub(crate) filter: RestoreFilter,
     pub(crate) archive: Archive,
-    /// What is done with objects that exist already.
+    /// Policies for objects that exist already.
     pub(crate) existing: ExistingPolicies,
     /// Init containers and commands for pods.
     pub(crate) hooks: Arc<RestoreHooks>,
@@ -33,7 +34,7 @@ pub(crate) struct Mapping {
     pub(crate) chosen: Arc<Chosen>,
     /// Objects whose place in the cluster another one of the backup has.
     pub(crate) same_target: Arc<SameTarget>,
-    /// Whether what is there already is listed.
+    /// Set when the objects that are in the cluster already are listed before a level is written.
     pub(crate) lists_existing: bool,
 }
 
@@ -48,7 +49,7 @@ impl Mapping {
         self.restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str)
     }
 
-    /// What an object of the backup becomes.
+    /// Returns the key in the cluster of an object of the backup.
     pub(crate) fn target_of(&self, key: &ObjectKey) -> ObjectKey {
         let namespace = key.namespace.as_ref().map(|name| self.namespace(name).to_owned());
         ObjectKey { namespace, ..key.clone() }
@@ -60,14 +61,14 @@ impl Mapping {
         Some((other, self.archive.row(other)?.key()))
     }
 
-    /// Whether an object of the cluster has the labels of what this restore writes.
+    /// Returns true if an object of the cluster has the labels that this restore writes.
     pub(crate) fn has_labels(&self, in_cluster: &Value) -> bool {
         let (labels, restore) = (&in_cluster["metadata"]["labels"], &self.restore);
         labels[LABEL_RESTORE_NAME] == label_value(&restore.metadata.name).as_str()
             && labels[LABEL_BACKUP_NAME] == label_value(&restore.spec.backup_name).as_str()
     }
 
-    /// Where to look for what is there already.
+    /// The input of the existence check.
     pub(crate) fn lookout<'a>(&'a self, env: &'a Env) -> Lookout<'a> {
         let Self { archive, catalog, restore, lists_existing, .. } = self;
         let namespace_mapping = &restore.spec.namespace_mapping;
@@ -93,9 +94,10 @@ impl Mapping {
         }
     }
 
-    /// Whether the status of an object is data like all the rest of it: its type has none that controllers write through a
-    /// resource of its own. A user may say of an object, or of a type, that its status is not restored. The types of Velero have none,
-    /// and their status is what a server has done in the cluster of the backup.
+    /// Returns true if the status of an object is data like its other fields: its type has no status that controllers
+    /// write through a subresource. An annotation on an object or a type can exclude the status from the restore. The
+    /// types of Velero have no such subresource, and their status records the work of a server in the cluster of the
+    /// backup.
     pub(crate) fn has_status_as_data(&self, key: &ObjectKey, object: &Value) -> bool {
         let annotation = object["metadata"]["annotations"][ANNOTATION_RESTORE_STATUS].as_str();
         let is_unwanted = annotation.is_some_and(|text| text.trim().eq_ignore_ascii_case("false"))
@@ -108,18 +110,20 @@ impl Mapping {
             && served().is_ok_and(|of| !of.has_subresource("status"))
     }
 
-    /// Whether an older definition of a type may take the place of a newer one.
+    /// Returns true if an older definition of a type may replace a newer one.
     pub(crate) fn updates_definitions(&self) -> bool {
         self.restore.metadata.says_true(ANNOTATION_UPDATE_DEFINITIONS)
     }
 
-    /// Whether what is as in the backup already gets the labels of this restore, where the policy is `update`.
+    /// Returns true if objects that are as in the backup already get the labels of this restore, where the policy is
+    /// `update`.
     pub(crate) fn relabels(&self) -> bool {
         self.restore.metadata.says_true(ANNOTATION_RELABEL)
     }
 }
 
-/// Why an object cannot be of a type: one that was in a namespace when it was saved, and is no more, or the other way round.
+/// Returns the reason why an object cannot be of a type: it was in a namespace when it was saved and the type has
+/// none now, or the other way round.
 fn of_another_scope(resource: &ApiResource, key: &ObjectKey) -> Option<String> {
     let name = resource.group_resource();
     let (now, then) = match (resource.namespaced, key.namespace.is_some()) {

@@ -1,4 +1,4 @@
-//! What is said of objects, and which of them a run again comes back to because of that.
+//! Warnings and errors per object, and the objects that a resumed restore must revisit because of them.
 
 use crate::lock::lock;
 use lifeboat_object::{ObjectKey, Place};
@@ -50,7 +50,7 @@ impl Messages {
         lock(&self.open).insert(target.digest());
     }
 
-    /// Whether a run again comes back to an object: a message was about it, or it was left open.
+    /// Returns true if a resumed restore must revisit an object: a message was about it, or it was left open.
     pub(crate) fn is_open(&self, target: &ObjectKey) -> bool {
         lock(&self.open).contains(&target.digest())
     }

@@ -17,12 +17,12 @@ impl NamespaceUids {
         }
     }
 
-    /// Notes what an earlier run has noted.
+    /// Adds the UIDs that an earlier run has noted.
     pub(crate) fn note_all(&self, of: BTreeMap<String, String>) {
         lock(&self.0).extend(of);
     }
 
-    /// What is known.
+    /// Returns all UIDs that are known, by namespace.
     pub(crate) fn all(&self) -> BTreeMap<String, String> {
         lock(&self.0).clone()
     }

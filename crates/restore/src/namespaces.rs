@@ -29,7 +29,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     resource: Arc<ApiResource>,
-    /// How long terminating ones are waited for.
+    /// The time that all waits for terminating namespaces share.
     terminating: Together,
     /// Of a restore that was cut off: when it began. Namespaces that were made since then are its own.
     began: Option<Timestamp>,
@@ -38,9 +38,9 @@ pub(crate) struct Namespaces {
     /// By target name.
     cells: Mutex<BTreeMap<String, Arc<Cell>>>,
     round: AtomicU64,
-    /// The UIDs of those that are there, for a run again.
+    /// The UIDs of existing namespaces, for a resumed restore.
     uids: Arc<NamespaceUids>,
-    /// Whether one was on its way out of the cluster when it was asked for.
+    /// Set when a namespace was being deleted when it was asked for.
     saw_one_leave: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ struct Cell {
     unrestored: AtomicU64,
 }
 
-/// What is known of a namespace.
+/// State of a namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum State {
     /// Nothing.
@@ -63,7 +63,8 @@ enum State {
     Refused { round: u64, why: String },
     /// It does not come any more.
     Lost { why: String },
-    /// It is not there, and the plan that the restore is held to does not have it: only who needs it is told.
+    /// It is missing, and the plan that the restore is held to does not make it: only the objects that need it report
+    /// that.
     Unplanned { why: String },
 }
 
@@ -87,7 +88,7 @@ impl Namespaces {
         }
     }
 
-    /// The same, which note the UIDs of those that are there.
+    /// Notes the UIDs of existing namespaces here.
     pub(crate) fn noting(self, uids: Arc<NamespaceUids>) -> Self {
         Self { uids, ..self }
     }
@@ -97,7 +98,8 @@ impl Namespaces {
         self.round.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether one was not there, is not there yet, or went and came again: what was seen in it before is no longer so.
+    /// Returns true if a namespace was missing, is still missing, or was deleted and came back: existence checks made
+    /// in it before that are out of date.
     pub(crate) fn has_changed_any(&self) -> bool {
         let was_there = |cell: &Arc<Cell>| cell.state.try_lock().is_ok_and(|s| *s == State::There { made: false });
         self.saw_one_leave.load(Ordering::Relaxed) || !lock(&self.cells).values().all(was_there)
@@ -144,8 +146,8 @@ impl Namespaces {
         self.cell(name).unrestored.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Writes one error for each namespace that did not come, with what it has cost. Gives all that are to be listed:
-    /// those that this restore made, and those that did not come.
+    /// Writes an error for each namespace that is missing, with the number of objects that were not restored. Returns
+    /// all namespaces for the resource list: those that this restore made, and those that are missing.
     pub(crate) async fn report(&self, journal: &Journal) -> Vec<(String, Action)> {
         let mut out = Vec::new();
         let cells = lock(&self.cells).clone();
@@ -272,7 +274,7 @@ impl Namespaces {
 }
 
 impl State {
-    /// Whether it is to be ensured in this round.
+    /// Returns true if it is to be ensured in this round.
     fn is_open(&self, now: u64) -> bool {
         match self {
             Self::Unknown => true,
@@ -282,7 +284,7 @@ impl State {
     }
 }
 
-/// That a terminating namespace did not go, for people.
+/// Explains, for people, that a terminating namespace is still there.
 fn stays(name: &str, share: Share) -> String {
     let waited = match share {
         Share::Some(waited) => format!("it is still there after {:.0} s", waited.as_secs_f64()),
@@ -291,7 +293,7 @@ fn stays(name: &str, share: Share) -> String {
     format!("timed out waiting for terminating namespace {name} to disappear before restoring: {waited}")
 }
 
-/// Why a namespace did not come, and how many objects were not restored because of that.
+/// Describes, for people, a namespace that is missing and the number of objects that were not restored because of that.
 fn with_cost(why: &str, objects: u64) -> String {
     match objects {
         0 => why.to_owned(),
@@ -359,7 +361,8 @@ mod tests {
         (200, json!({"kind": "Namespace", "metadata": metadata}).to_string())
     }
 
-    /// Something else may make it again before the restore does, empty: what was seen in it before is no longer there.
+    /// Another client may make it again before the restore does, empty: existence checks made in it before are out of
+    /// date.
     #[tokio::test]
     async fn a_namespace_that_went_and_came_again_has_changed() {
         let exists = || failure("AlreadyExists", 409);

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, OnceLock};
 
-/// What the names of PersistentVolumes begin with that stand beside the ones of the backup.
+/// Prefix of the names of PersistentVolumes that are made beside the original ones.
 const CLONE: &str = "velero-clone-";
 
 /// The volumes of a restore that are made from native snapshots.
@@ -29,11 +29,11 @@ pub(crate) struct Natives {
     snapshots: BTreeMap<String, NativeSnapshot>,
     volumes: NativeVolumes,
     restore_uid: String,
-    /// Why none is made: what an earlier run has made is not known.
+    /// The reason why none is made: the volumes that an earlier run has made are not known.
     refusal: OnceLock<String>,
     /// Names that PersistentVolumes get in the cluster, where they are others than in the backup.
     names: Mutex<BTreeMap<String, String>>,
-    /// Those that could not be restored.
+    /// Volumes that could not be restored.
     lost: Mutex<BTreeSet<String>>,
 }
 
@@ -46,9 +46,9 @@ pub(crate) enum Room {
     Taken,
 }
 
-/// Why a PersistentVolume is not restored.
+/// The reason why a PersistentVolume is not restored.
 pub(crate) enum NotPrepared {
-    /// For this reason, for people.
+    /// The reason, for people.
     Because(String),
     /// As any other object.
     Refused(Refused),
@@ -73,7 +73,7 @@ impl Natives {
         }
     }
 
-    /// Takes up what an earlier run of this restore has made. Where that is not known, nothing is made.
+    /// Loads the volumes that an earlier run of this restore has made. When they are not known, no volume is made.
     pub(crate) async fn load(&self) {
         if self.snapshots.is_empty() {
             return;
@@ -88,7 +88,7 @@ impl Natives {
         }
     }
 
-    /// Whether the volume of a PersistentVolume of the backup is made from a native snapshot.
+    /// Returns true if the volume of a PersistentVolume of the backup is made from a native snapshot.
     pub(crate) fn has(&self, key: &ObjectKey) -> bool {
         self.snapshot(key).is_some()
     }
@@ -98,7 +98,7 @@ impl Natives {
         self.snapshots.get(&key.name).filter(|_| is_volume)
     }
 
-    /// Why its volume cannot be made; `None` when it can, as far as is known.
+    /// Returns the reason why its volume cannot be made; `None` when it can, as far as is known.
     pub(crate) fn refusal(&self, key: &ObjectKey) -> Option<String> {
         let snapshot = self.snapshot(key)?;
         let why = self.refusal.get().cloned().or_else(|| self.volumes.refusal(&snapshot.spec.location))?;
@@ -213,13 +213,15 @@ impl Natives {
         lock(&self.names).get(volume).map_or(volume, String::as_str).to_owned()
     }
 
-    /// Ends what makes volumes, and tells of those that nothing uses. These PersistentVolumes of the backup were made.
+    /// Ends the making of volumes, and reports volumes that nothing uses. These PersistentVolumes of the backup were
+    /// made.
     pub(crate) async fn end<'a>(&self, made: impl Iterator<Item = &'a str>, env: &Env) {
         made.for_each(|volume| self.volumes.uses(volume));
         tell_unused(&self.volumes, env).await;
     }
 
-    /// The same where the restore broke off before it was known what was made: the cluster knows it.
+    /// Reports unused volumes of a restore that broke off before its results were known: finds those in use in the
+    /// cluster.
     pub(crate) async fn break_off(&self, restore: &Restore, env: &Env) {
         look_for_uses(&self.volumes, restore, env).await;
         tell_unused(&self.volumes, env).await;
@@ -257,7 +259,7 @@ async fn look_for_uses(made: &NativeVolumes, restore: &Restore, env: &Env) {
     }
 }
 
-/// Tells of what was not told before.
+/// Reports unused volumes that were not reported before.
 async fn tell_unused(volumes: &NativeVolumes, env: &Env) {
     let journal = &env.operation.journal;
     let unused = volumes.end().await;
@@ -273,7 +275,7 @@ fn not_made(snapshot: &NativeSnapshot, why: &str) -> String {
     format!("its volume could not be made from the snapshot {}: {why}", snapshot.status.provider_snapshot_id)
 }
 
-/// Why the PersistentVolume is about to go with its claim; `None` when it stays.
+/// Returns the reason why the PersistentVolume is about to be deleted with its claim; `None` when it stays.
 async fn goes_with_claim(volume: &Value, env: &Env) -> Result<Option<&'static str>, ClusterError> {
     let text = |field: &str| volume["spec"]["claimRef"][field].as_str().unwrap_or_default();
     let (namespace, name) = (text("namespace"), text("name"));
@@ -312,7 +314,7 @@ async fn get(
     Ok(body.map(|body| serde_json::from_slice(&body).unwrap_or_default()))
 }
 
-/// The name of a PersistentVolume that stands beside the one of this name: the same one whenever the same restore is run.
+/// The name of a PersistentVolume that is made beside the one of this name: the same name in each run of a restore.
 fn clone_name(restore_uid: &str, volume: &str) -> String {
     let hash = hex::encode(Sha256::digest(format!("{restore_uid}/{volume}")));
     let parts = [&hash[..8], &hash[8..12], &hash[12..16], &hash[16..20], &hash[20..32]];

@@ -1,5 +1,5 @@
-//! What a restore would bring back although it does not select it, because objects that it would create need it: namespaces, and what
-//! is left out no longer.
+//! Objects that a restore creates without selecting them, because objects that it creates need them: namespaces, and
+//! objects that the filters left out.
 
 use crate::mapping::Mapping;
 use crate::planned::{Planned, PreviewItem};
@@ -12,16 +12,17 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// How many objects of each type are left out, by reason.
+/// Number of objects of each type that are left out, by reason.
 type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
 
-/// What objects of a preview need.
+/// The namespaces and left-out objects that objects of a preview need.
 pub(crate) struct Needed {
     mapping: Arc<Mapping>,
     namespaces: Arc<TargetNamespaces>,
     /// Target namespaces that were looked for.
     known: HashSet<String>,
-    /// What is left out, without the objects that were [taken out](Self::take_out_of_left_out), and with the namespaces that come.
+    /// Objects that are left out, without the objects that were [taken out](Self::take_out_of_left_out), and with the
+    /// namespaces that come.
     left_out: LeftOut,
     /// Rows of namespaces of the backup that come although the restore may not select them.
     coming: BTreeSet<usize>,
@@ -32,10 +33,11 @@ impl Needed {
         Self { mapping, namespaces, known: HashSet::new(), left_out, coming: BTreeSet::new() }
     }
 
-    /// What is left out, without what would be made all the same. The namespaces are read for it, all at once.
+    /// Returns the objects that are left out, without the namespaces that would be made all the same. Reads the
+    /// namespaces for it, all at once.
     ///
     /// # Errors
-    /// Why the archive cannot be read.
+    /// Returns the reason why the archive cannot be read.
     pub(crate) async fn left_out(mut self) -> Result<LeftOut, StoreError> {
         let (mapping, mut reading) = (Arc::clone(&self.mapping), JoinSet::new());
         let coming = std::mem::take(&mut self.coming);
@@ -66,7 +68,7 @@ impl Needed {
         vec![found, item]
     }
 
-    /// Takes an object of the backup out of what is left out: something needs it.
+    /// Removes an object of the backup from those that are left out: something needs it.
     pub(crate) fn take_out_of_left_out(&mut self, row: usize, key: &ObjectKey, head: &Head) {
         if key.resource.is_namespaces() {
             // It may come for what is in it, too, and counts once.

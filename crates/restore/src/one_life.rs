@@ -1,10 +1,11 @@
-//! What of an object belongs to one life of it, or to one restore, and does not count when objects are compared. Pure.
+//! Fields of an object that differ for each creation of it, or for each restore, and do not count when objects are
+//! compared. Pure.
 
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
 use lifeboat_patch::restored::OF_ONE_LIFE;
 use serde_json::Value;
 
-/// Removes what belongs to one life of an object: identity, times, owners, status. Gives the status back.
+/// Removes the fields that differ for each creation of an object: identity, times, owners, status. Returns the status.
 pub(crate) fn strip(object: &mut Value) -> Option<Value> {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for key in OF_ONE_LIFE {

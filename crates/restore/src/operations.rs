@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize as DeriveSerialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-/// What the keys of the notes begin with; a number follows.
+/// Prefix of the keys of the notes; a number follows.
 const KEY: &str = "operations.";
 /// Bytes of one note, and of all: other notes of the restore need room too.
 const NOTE: usize = 32 << 10;
@@ -37,13 +37,13 @@ pub(crate) struct Operations {
 struct Begun {
     /// When each was begun.
     all: BTreeMap<Id, Timestamp>,
-    /// Those that no write has taken along yet.
+    /// Operations that are not in any note yet.
     to_note: Vec<Id>,
-    /// How many of these and of those that could not be noted each object has.
+    /// Number of operations of each object that are not noted yet, or could not be noted.
     unnoted: HashMap<[u8; 16], usize>,
 }
 
-/// What tells an operation from others.
+/// Identity of an operation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Id {
     /// By its key in the cluster.
@@ -57,11 +57,11 @@ struct Id {
 struct Noted {
     /// Bytes of all notes.
     bytes: usize,
-    /// The number of the note that still grows, what it holds, and its bytes.
+    /// The number of the note that still grows, its contents, and its bytes.
     number: usize,
     open: Vec<Note>,
     open_bytes: usize,
-    /// Whether a warning has said that not all are noted.
+    /// Set when a warning has said that not all are noted.
     is_told: bool,
 }
 
@@ -88,7 +88,7 @@ impl Operations {
         Self { restore, operation: operation.clone(), begun: Mutex::default(), noted: tokio::sync::Mutex::default() }
     }
 
-    /// Takes up what an earlier run of this restore has noted.
+    /// Loads the operations that an earlier run of this restore has noted.
     pub(crate) async fn load(&self) {
         if let Err(e) = self.read().await {
             let message = format!("operations that an earlier run of this restore may have begun are not known: {e}");
@@ -141,7 +141,7 @@ impl Operations {
         }
     }
 
-    /// Whether all operations of an object are noted where they survive a crash.
+    /// Returns true if all operations of an object are noted where they survive a crash.
     pub(crate) fn are_noted(&self, object: &ObjectKey) -> bool {
         lock(&self.begun).unnoted.get(&object.digest()).is_none_or(|count| *count == 0)
     }
@@ -193,7 +193,7 @@ impl Operations {
         serde_json::to_vec(&stored).unwrap_or_default().into()
     }
 
-    /// How many there are.
+    /// The number of operations.
     pub(crate) fn count(&self) -> usize {
         lock(&self.begun).all.len()
     }
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn operations_that_are_too_many_to_be_noted_are_listed_and_their_objects_are_not_called_done() {
+    async fn operations_beyond_the_notes_are_listed_and_their_objects_stay_open() {
         let operation = operation();
         let all = operations("u", &operation);
         let names: Vec<String> = (0..5000).map(|n| format!("{n:04}")).collect();

@@ -1,4 +1,4 @@
-//! What came of a restore, or why it did not begin.
+//! The outcome of a restore, and the errors with which it did not begin.
 
 use crate::action::{Action, Done};
 use crate::native::Natives;
@@ -16,7 +16,7 @@ use lifeboat_store::{Archive, StoreError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What came of a restore.
+/// The outcome of a restore.
 #[derive(Debug)]
 pub struct Outcome {
     /// The resource in its final state, unless it waits for something ([`Outcome::is_pending`]); of one that broke off, the one
@@ -26,16 +26,17 @@ pub struct Outcome {
     pub results: Results,
     /// Files of the restore that could not be stored, each with the reason. What was restored is there.
     pub unstored: Vec<String>,
-    /// How many objects the resource list names, by what was done with them.
+    /// Number of objects that the resource list names, by their outcome.
     pub done: BTreeMap<Action, u64>,
-    /// Why it did not come to its end. The checkpoint is saved then, and the next run of the same restore goes on from there as
-    /// long as the caller keeps it. `None` when it did, and when the user cancelled the restore.
+    /// The reason why it did not come to its end. The checkpoint is saved then, and the next run of the same
+    /// restore goes on from there as long as the caller keeps it. `None` when it came to its end, and when the user
+    /// cancelled the restore.
     pub broken_off: Option<BrokenOff>,
 }
 
 impl Outcome {
-    /// Whether the restore waits: for operations that actions have begun, of which [`crate::look_after_operations`] says when they
-    /// have ended, or for the volumes of its claims. [`crate::finalize`] ends it then.
+    /// Returns true if the restore waits: for operations that actions have begun, whose end
+    /// [`crate::look_after_operations`] detects, or for the volumes of its claims. [`crate::finalize`] ends it then.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.restore.status.phase.is_some_and(|phase| phase.waits_for_operations() || phase.is_finalizing())
@@ -48,7 +49,7 @@ pub enum RestoreError {
     /// Refused before anything was done.
     #[error(transparent)]
     Invalid(#[from] ValidationErrors),
-    /// The bucket, or what lies in it.
+    /// The bucket, or an object in it.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The cluster as a whole did not answer.
@@ -65,9 +66,9 @@ pub enum RestoreError {
     PlanChanged {
         /// The digest of the plan that it is pinned to.
         pinned: String,
-        /// That of what it would do now.
+        /// The digest of the plan that it would carry out now.
         now: String,
-        /// How many objects that would create, update and so on.
+        /// Number of objects that the plan would create, update and so on, as a text.
         counts: String,
         /// The key of that plan in the bucket.
         place: String,
@@ -89,7 +90,7 @@ pub enum RestoreError {
     Notes {
         /// The digest of the plan.
         pinned: String,
-        /// Why they cannot be read.
+        /// The reason why they cannot be read.
         #[source]
         source: RecordsError,
     },
@@ -101,7 +102,7 @@ pub enum RestoreError {
     Unnoted {
         /// The digest of the plan.
         pinned: String,
-        /// Why it cannot be noted.
+        /// The reason why it cannot be noted.
         #[source]
         source: RecordsError,
     },
@@ -122,7 +123,7 @@ pub enum RestoreError {
 }
 
 impl RestoreError {
-    /// Whether the same restore may go well later.
+    /// Returns true if the same restore may succeed later.
     #[must_use]
     pub fn can_pass(&self) -> bool {
         match self {
@@ -133,7 +134,7 @@ impl RestoreError {
     }
 }
 
-/// What was done, and what became of the volumes.
+/// The outcome for objects and volumes, of all levels or of those before the restore ended early.
 pub(crate) struct Walked {
     pub(crate) done: Vec<Done>,
     /// Names in the cluster that are others than in the backup, by row.
@@ -145,17 +146,17 @@ pub(crate) struct Walked {
     pub(crate) archive: Archive,
     pub(crate) kinds: Kinds,
     pub(crate) volumes: Arc<VolumeFates>,
-    /// Whether something stands for groups of snapshots until these are ready.
+    /// Set when a stub stands for a group of snapshots until these are ready.
     pub(crate) has_stubs: bool,
     /// Volumes that were made from native snapshots.
     pub(crate) natives: Arc<Natives>,
-    /// What actions have begun.
+    /// Operations that actions have begun.
     pub(crate) operations: Arc<Operations>,
     /// Commands that were due in pods.
     pub(crate) hooks: HookTally,
     /// Objects that were not looked at, because it ended early.
     pub(crate) not_looked_at: u64,
-    /// Why it did not come to its end.
+    /// The reason why it did not come to its end.
     pub(crate) broken_off: Option<BrokenOff>,
 }
 

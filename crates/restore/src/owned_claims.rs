@@ -1,5 +1,5 @@
-//! Which objects own claims, directly or through others: a Deployment through its pods those of ephemeral volumes. With such an object
-//! its claims go, and their data.
+//! Finds the objects that own claims, directly or through others: a Deployment owns the claims of ephemeral volumes
+//! through its pods. The claims and their data are deleted together with such an object.
 
 use crate::env::Env;
 use crate::pin::short;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// How often the owners of one type in one namespace are listed: longer chains are not followed.
+/// Most lists of the owners of one type in one namespace: longer chains of owners are not followed.
 const LISTS: u32 = 8;
 
 /// A UID, as a digest.
@@ -21,7 +21,7 @@ type Place = (String, String, Option<String>);
 #[derive(Debug, Default)]
 pub(crate) struct OwnedClaims {
     owners: HashSet<Uid>,
-    /// Why not all owners of a namespace are known.
+    /// The reasons why not all owners of a namespace are known.
     unseen: BTreeMap<Option<String>, String>,
     /// Owners whose own owners are yet to be looked for.
     next: BTreeMap<Place, HashSet<Uid>>,
@@ -109,7 +109,8 @@ impl OwnedClaims {
         }
     }
 
-    /// Why an object of this key and UID must stay; `None` when no claim goes with it.
+    /// Returns the reason why an object of this key and UID must stay; `None` when no claim would be deleted with
+    /// it.
     pub(crate) fn refusal(&self, key: &ObjectKey, uid: &str) -> Option<String> {
         if self.owners.contains(&short(uid.as_bytes())) {
             return Some("it owns claims, perhaps through others".to_owned());
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_owns_a_claim_through_others_stays_and_so_does_everything_where_that_cannot_be_seen() {
+    async fn indirect_owners_of_a_claim_stay_and_so_does_all_with_unknown_owners() {
         let owns = Some("it owns claims, perhaps through others".to_owned());
         assert_eq!(reasons(None).await, [owns.clone(), owns.clone(), None, None]);
         let claims = "/api/v1/namespaces/shop/persistentvolumeclaims";

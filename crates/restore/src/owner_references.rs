@@ -1,12 +1,13 @@
-//! The owners that an object had in the backup, and how they stand in the object of the cluster. Pure.
+//! Owner references of an object in the backup, and their merge into the object of the cluster. Pure.
 
 use lifeboat_archive::index::Row;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Types whose owners do not come back. Controllers look after those of what they make: they adopt what fits them, and count or
-/// delete what they own. A namespace would take everything in it with its owner.
+/// Types whose owner references are not restored. Controllers take care of the objects that they make: they adopt those
+/// that match their selectors, and count or delete those that they own. A namespace would be deleted with everything in
+/// it when its owner is missing.
 const WITHOUT_OWNERS: [(&str, &str); 5] = [
     ("", "namespaces"),
     ("", "pods"),
@@ -23,7 +24,7 @@ const LEFT_TO_CONTROLLERS: [(&str, &str, &str, &str); 3] = [
     ("", "persistentvolumeclaims", "", "Pod"),
 ];
 
-/// Whether an object may have had owners in the backup that a restore brings back.
+/// Returns true if an object may have had owners in the backup that a restore brings back.
 pub(crate) fn has_owners(row: &Row, head: &Head) -> bool {
     !head.owner_uids.is_empty() && are_restored(&row.resource)
 }
@@ -32,12 +33,13 @@ fn are_restored(resource: &GroupResource) -> bool {
     !WITHOUT_OWNERS.iter().any(|(group, name)| *group == resource.group && *name == resource.resource)
 }
 
-/// A reference to an owner, as it stands in the backup.
+/// A reference to an owner, from the backup.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OwnerReference(Value);
 
 impl OwnerReference {
-    /// Those of an object that a restore brings back; of what is no reference, or names no owner, none.
+    /// Returns the owner references of an object that a restore brings back; entries that are no references, or name no
+    /// owner, are ignored.
     pub(crate) fn all(resource: &GroupResource, from_backup: &Value) -> Vec<Self> {
         let listed = from_backup["metadata"]["ownerReferences"].as_array().into_iter().flatten();
         let all = listed.map(|reference| Self(reference.clone()));
@@ -87,12 +89,12 @@ impl OwnerReference {
     }
 }
 
-/// What becomes of the owner references of an object of the cluster.
+/// The owner references of an object of the cluster, merged with those of the backup.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Merged {
     /// All that it is to have; `None` when it has them.
     pub(crate) references: Option<Vec<Value>>,
-    /// Why some are not among them, for people.
+    /// The reasons why some are not among them, for people.
     pub(crate) left_out: Vec<String>,
 }
 

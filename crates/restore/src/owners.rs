@@ -1,5 +1,5 @@
-//! Gives restored objects their owners back, when all objects have been restored: an owner has another UID than in the backup, and
-//! may have come after what it owns.
+//! Restores owner references, when all objects have been restored: an owner has another UID than in the backup, and may
+//! have been restored after the objects that it owns.
 //!
 //! Nothing is noted of it: done again, it changes nothing in an object that has its owners.
 
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// How long an object is tried again whose owners are refused for a reason that can pass.
+/// Time for retries of an object whose owners are refused for a reason that can pass.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The first pause; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -41,13 +41,13 @@ pub(crate) struct Owners {
     perhaps_changed: BTreeSet<usize>,
     /// Set when an object was tried again in vain: the others do not wait as long for the same answer.
     in_vain: AtomicBool,
-    /// How many objects were looked at.
+    /// Number of objects that were looked at.
     ended: AtomicUsize,
 }
 
-/// What came of an attempt at one object.
+/// The outcome of an attempt at one object.
 enum Adopted {
-    /// It has its owners, but for these reasons, for people.
+    /// It has its owners, except some that are missing for these reasons, for people.
     Except(Vec<String>),
     /// It is not in the cluster any more, or it goes.
     Gone,
@@ -100,7 +100,7 @@ impl Owners {
         }
     }
 
-    /// The objects as they stand in the backup. An archive that cannot be read any further breaks the restore off.
+    /// The objects of the backup. An archive that cannot be read any further breaks the restore off.
     fn items(&self, contents: Contents) -> impl Stream<Item = ArchiveItem> + Send + '_ {
         stream::unfold(contents, |mut contents| async {
             match contents.next().await {
@@ -113,7 +113,7 @@ impl Owners {
         })
     }
 
-    /// Gives one object its owners back, and says what is missing.
+    /// Restores the owner references of one object, and reports those that are missing.
     async fn adopt(&self, item: ArchiveItem) {
         if let Some(row) = self.mapping.archive.row(item.row) {
             let key = self.mapping.target_of(&row.key());
@@ -203,8 +203,8 @@ impl Owners {
         Ok(Adopted::Except(missing))
     }
 
-    /// The reference to an owner in the cluster, or why there is none, for people. It lies in the namespace of what it owns, or in
-    /// none.
+    /// Returns the reference to an owner in the cluster, or the reason why there is none, for people. The owner is in
+    /// the namespace of the object that it owns, or in none.
     async fn owner(&self, key: &ObjectKey, reference: &OwnerReference) -> Result<Result<Value, String>, ClusterError> {
         let (kind, name) = (reference.kind(), reference.name());
         let Some(resource) = reference.served(&self.mapping.catalog) else {
@@ -233,7 +233,7 @@ struct Dependent<'a> {
     key: &'a ObjectKey,
     resource: &'a ApiResource,
     references: &'a [OwnerReference],
-    /// Whether the restore has certainly written it.
+    /// Set when the restore has certainly written it.
     is_ours: bool,
 }
 

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 /// Items of the plan on their way.
 const WAITING: usize = 64;
 
-/// What a restore may do, by the digests of keys in the cluster.
+/// The changes that the plan allows a restore to make, by the digests of keys in the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Pinned {
     /// Two namespaces may become one, and two objects of the backup one of the cluster.
@@ -34,11 +34,11 @@ pub(crate) struct Pinned {
     deleted: Mutex<HashSet<[u8; 16]>>,
     /// Objects that the backup lacks and that are removed, in the order in which that is done.
     pub(crate) removed: Vec<(ObjectKey, Pin)>,
-    /// Whether an earlier run of the same restore was cut off: it may have deleted what was to be made anew.
+    /// Set when resuming a restore that was cut off: it may have deleted objects that were to be made anew.
     is_resumed: bool,
 }
 
-/// What is about to be done with an object.
+/// A change that is about to be made to an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change<'a> {
     /// It is made.
@@ -109,23 +109,23 @@ impl Pinned {
         }
     }
 
-    /// When all lines are there: what comes last in a restore goes first.
+    /// Reverses the order of removals, once all lines are there: types that are restored last are removed first.
     fn in_order(&mut self) {
         self.removed.reverse();
     }
 
-    /// Whether the plan says that an object is made, so that there is none to look at before.
+    /// Returns true if the plan says that an object is created, so that there is none to read first.
     pub(crate) fn makes(&self, key: &ObjectKey) -> bool {
         self.objects.get(&key.digest()).is_none_or(|lines| lines.iter().any(|(word, _)| *word == PlanWord::Create))
     }
 
-    /// Whether the plan says anything of an object.
+    /// Returns true if the plan names an object.
     pub(crate) fn names(&self, key: &ObjectKey) -> bool {
         self.objects.contains_key(&key.digest())
     }
 
-    /// Whether this plan, which was made for this run and not for one that was cut off, found an object that is not as in the backup. Whoever
-    /// made it, somebody has changed it since.
+    /// Returns true if this plan, which was made for this run and not for one that was cut off, found an object that is
+    /// not as in the backup. Somebody has changed such an object since it was made, no matter who made it.
     pub(crate) fn found_changed(&self, key: &ObjectKey) -> bool {
         let is_other = |word: &PlanWord| matches!(word, PlanWord::Update | PlanWord::Recreate | PlanWord::Conflict);
         !self.is_resumed
@@ -137,7 +137,7 @@ impl Pinned {
         lock(&self.deleted).insert(key.digest());
     }
 
-    /// How many objects the plan writes that are not among these, by the digests of their keys.
+    /// Counts the objects that the plan writes and that are not among these, by the digests of their keys.
     pub(crate) fn not_written(&self, written: &HashSet<[u8; 16]>) -> usize {
         let writes = |lines: &Vec<(PlanWord, Pin)>| {
             lines.iter().any(|(word, _)| matches!(word, PlanWord::Create | PlanWord::Update | PlanWord::Recreate))
@@ -145,10 +145,11 @@ impl Pinned {
         self.objects.iter().filter(|(key, lines)| writes(lines) && !written.contains(*key)).count()
     }
 
-    /// Whether the plan says that this is done with an object, and what it says of the object still holds.
+    /// Checks that the plan has this change for an object, and that the state of the object that it was made for still
+    /// holds.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// Returns the reason why the change is not allowed, for people.
     pub(crate) fn allows(&self, key: &ObjectKey, change: Change<'_>, desired: &Value) -> Result<(), String> {
         let Some(lines) = self.objects.get(&key.digest()) else {
             return Err("the plan that the restore is pinned to does not have it".to_owned());
@@ -193,7 +194,7 @@ impl Pinned {
     }
 }
 
-/// Whether a run before has come so far that it may have written something.
+/// Returns true if an earlier run has come so far that it may have written something.
 ///
 /// # Errors
 /// That it is not known.
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_being_deleted_is_made_when_it_is_gone_in_the_plan_and_in_the_restore_that_is_pinned_to_it() {
+    async fn plan_and_pinned_restore_make_an_object_once_its_deletion_has_ended() {
         let waits = "until the one in the cluster is gone, which is being deleted since 2026-01-01T00:00:00Z";
         let waits = || Some(waits.to_owned());
         for (path, expected, made) in [
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_along_without_being_selected_is_in_the_plan_and_is_made_by_it() {
+    async fn needed_objects_outside_the_selection_are_planned_and_made() {
         let (pod, claim) = ("/api/v1/namespaces/shop/pods/web", "/api/v1/namespaces/shop/persistentvolumeclaims/data");
         let mounted = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}});
         let bound = json!({"spec": {"volumeName": "disk"}, "status": {"phase": "Bound"}});
@@ -471,7 +472,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_earlier_run_made_and_somebody_changed_is_treated_as_the_plan_says() {
+    async fn objects_of_an_earlier_run_that_were_changed_follow_the_plan() {
         for (policy, plan, then) in [
             (ExistingResourcePolicy::Update, "update 1, unchanged 2", "b"),
             (ExistingResourcePolicy::Recreate, "recreate 1, unchanged 2", "b"),
@@ -521,7 +522,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_whose_notes_cannot_be_read_plans_nothing_and_leaves_the_stored_plan() {
+    async fn a_run_with_unreadable_notes_plans_nothing_and_keeps_the_stored_plan() {
         let mut ground = ground().await;
         let before = b"the plan of the run before".to_vec();
         ground.env.store.put_restore_file("r", RestoreFile::Plan, before.clone()).await.unwrap();

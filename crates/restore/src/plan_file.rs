@@ -46,8 +46,8 @@ impl PlanFile {
         out
     }
 
-    /// Where two plans differ, in the order of the objects' names. An object may have several lines, because two namespaces can
-    /// become one: those that both plans have are equal, and the others stand beside each other in their order.
+    /// The differences between two plans, in the order of the objects' names. An object may have several lines, because
+    /// two namespaces can become one: lines that both plans have are equal, and the others are paired in their order.
     #[must_use]
     pub fn changes(&self, now: &Self) -> Vec<PlanChange> {
         let mut objects: BTreeMap<String, [Vec<&PlanLine>; 2]> = BTreeMap::new();
@@ -80,9 +80,9 @@ impl PlanFile {
 pub struct PlanChange {
     /// Type, namespace and name of its object.
     pub object: String,
-    /// What was to be done with it; `None` when the plan before lacks the line.
+    /// The planned action of the plan before; `None` when that plan lacks the line.
     pub before: Option<PlanWord>,
-    /// What is to be done with it; `None` when the plan lacks the line.
+    /// The planned action of this plan; `None` when this plan lacks the line.
     pub now: Option<PlanWord>,
 }
 
@@ -120,12 +120,12 @@ impl PackedPlan {
         }
     }
 
-    /// Whether it has more bytes than can be read again.
+    /// Returns true if it has more bytes than can be read again.
     pub(crate) fn is_too_large(&self) -> bool {
         self.bytes > LARGEST
     }
 
-    /// How many objects it would create, update and so on, for people.
+    /// Number of objects that it would create, update and so on, for people.
     pub(crate) fn counts(&self) -> String {
         self.counts.iter().map(|(word, count)| format!("{word} {count}")).collect::<Vec<_>>().join(", ")
     }

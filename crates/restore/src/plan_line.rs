@@ -34,7 +34,7 @@ impl PlanLine {
         line.read().is_some().then_some(line)
     }
 
-    /// What would be done with the object.
+    /// Returns the planned action for the object.
     pub(crate) fn action(&self) -> Option<PlanWord> {
         self.read().map(|(_, word, _)| word)
     }
@@ -50,7 +50,7 @@ impl PlanLine {
         &self.0
     }
 
-    /// The object in the cluster, what would be done with it, and what that depends on.
+    /// The object in the cluster, its planned action, and the state that this depends on.
     pub(crate) fn read(&self) -> Option<(ObjectKey, PlanWord, Pin)> {
         let line: Value = serde_json::from_str(&self.0).ok()?;
         let resource = line["type"].as_str()?.parse().ok()?;
@@ -59,7 +59,7 @@ impl PlanLine {
     }
 }
 
-/// Makes the digest of a plan of its lines, in whatever order they come. Takes 16 bytes for each line.
+/// Computes the digest of a plan from its lines, in any order. Takes 16 bytes for each line.
 #[derive(Debug, Default)]
 pub struct PlanDigest(Vec<[u8; 16]>);
 

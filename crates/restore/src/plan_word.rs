@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What is done with an object, as a word.
+/// The planned action for an object, as a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlanWord {
     /// It is made.
@@ -12,7 +12,7 @@ pub enum PlanWord {
     Update,
     /// It is deleted and made anew.
     Recreate,
-    /// It has what the backup has.
+    /// It is as in the backup.
     Unchanged,
     /// It is not restored.
     Skip,
@@ -56,7 +56,7 @@ impl PlanWord {
         }
     }
 
-    /// Whether something in the cluster changes.
+    /// Returns true if the action changes something in the cluster.
     #[must_use]
     pub fn writes(self) -> bool {
         matches!(self, Self::Create | Self::Update | Self::Recreate | Self::Remove)

@@ -1,31 +1,32 @@
-//! What would be done with objects. Pure.
+//! Planned changes to objects. Pure.
 
 use crate::pin::Pin;
 use crate::plan_word::PlanWord;
 use lifeboat_object::ObjectKey;
 use lifeboat_patch::Difference;
 
-/// What would be done with one object.
+/// The plan for one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PreviewItem {
     /// Its key in the cluster; a mapped namespace is the target.
     pub key: ObjectKey,
-    /// What would be done.
+    /// The planned change.
     pub planned: Planned,
-    /// What it would be waited for before, where the object in the cluster is about to go: `until …`, for people.
+    /// The condition that the restore would wait for first, where the object in the cluster is about to be deleted:
+    /// `until …`, for people.
     pub waits: Option<String>,
-    /// Actions that decide about the object only when it is restored: the rest is what holds without them.
+    /// Actions that decide about the object only when it is restored: the plan holds without them.
     pub unasked: Vec<String>,
-    /// What each rule of the resource modifiers has changed of the object.
+    /// Changes that each rule of the resource modifiers has made to the object.
     pub modifications: Vec<Modification>,
-    /// What went wrong with the object that does not keep it from being restored.
+    /// Errors of the object that do not keep it from being restored.
     pub errors: Vec<String>,
-    /// What would be done in another way than was asked for.
+    /// Deviations of the plan from what was asked for.
     pub warnings: Vec<String>,
     /// Objects of the backup, by their keys there, that the restore brings back before this one because it needs them, whether they
     /// are selected or not. Those that they need in turn are not among them. Each has an item of its own.
     pub needs: Vec<ObjectKey>,
-    /// What this depends on.
+    /// The state that this plan depends on.
     pub pin: Pin,
 }
 
@@ -47,8 +48,8 @@ impl PreviewItem {
     }
 }
 
-/// What would be done with an object. Differences lead from the cluster (left) to the backup (right); values of Secrets
-/// stand in them.
+/// The planned change to an object. Differences lead from the cluster (left) to the backup (right), and include the
+/// values of Secrets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Planned {
     /// It would be made.
@@ -57,7 +58,7 @@ pub enum Planned {
     Update(Vec<Difference>),
     /// It is there, differs, and would be deleted and made anew.
     Recreate(Vec<Difference>),
-    /// It is there and has what the backup has.
+    /// It is in the cluster as in the backup.
     Unchanged,
     /// It would not be restored, for this reason.
     Skip(String),
@@ -88,7 +89,7 @@ impl Planned {
         }
     }
 
-    /// Whether it changes something in the cluster.
+    /// Returns true if it changes something in the cluster.
     #[must_use]
     pub fn writes(&self) -> bool {
         self.word().writes()
@@ -112,12 +113,12 @@ impl Planned {
     }
 }
 
-/// What a rule of the resource modifiers has changed of an object.
+/// Changes that a rule of the resource modifiers has made to an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Modification {
     /// The number of the rule, from 1.
     pub rule: usize,
-    /// Where the object differs from what it was before the rule.
+    /// The differences between the object before and after the rule.
     pub differences: Vec<Difference>,
 }
 

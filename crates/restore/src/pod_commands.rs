@@ -14,15 +14,15 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How long commands may take to take note that the restore breaks off.
+/// Longest time for commands to notice that the restore breaks off.
 const BREAKING_OFF: Duration = Duration::from_secs(5);
-/// How long a command is tried again that could not be started.
+/// Time for retries of a command that could not be started.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between these attempts.
 const PAUSE: Duration = Duration::from_secs(2);
 /// Commands that run at once, and pods that are read at once.
 const MOST_AT_ONCE: usize = 32;
-/// Why a restore runs no more commands.
+/// Reasons why a restore runs no more commands.
 const CANCELLED: &str = "the restore was cancelled";
 const BROKE_OFF: &str = "the restore broke off";
 
@@ -34,10 +34,10 @@ pub(crate) struct PodCommands {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// What the commands of all pods are run with.
+/// Shared context in which the commands of all pods run.
 struct Runner {
     env: Env,
-    /// How long a command waits for its container that names no time.
+    /// Longest wait of a command for its container, where its hook sets no time.
     longest_wait: Duration,
     tally: Mutex<HookTally>,
     /// In which pods commands have run, in this run or one before it.
@@ -66,7 +66,7 @@ impl PodCommands {
         Self { hooks, states, runner: Arc::new(runner), tasks: Mutex::default() }
     }
 
-    /// Takes up what an earlier run of this restore has noted.
+    /// Loads the notes that an earlier run of this restore has made.
     pub(crate) async fn load(&self) {
         if let Err(e) = self.runner.noted.load().await {
             let text = format!(
@@ -76,8 +76,9 @@ impl PodCommands {
         }
     }
 
-    /// Begins to wait for the containers of a pod that was created, to run its commands. `in_cluster` is as the API server gave
-    /// it. Gives whether there is any to run. Of those that an earlier run has run, count and failures are told again.
+    /// Begins to wait for the containers of a pod that was created, to run its commands. `in_cluster` is the answer of
+    /// the API server. Returns true if there are any to run. The counts and failures of commands that an earlier run
+    /// has run are reported again.
     pub(crate) async fn begin(&self, target: &ObjectKey, in_cluster: &Value) -> bool {
         if !is_pod(target) {
             return false;
@@ -129,8 +130,8 @@ impl PodCommands {
         true
     }
 
-    /// Gives up all commands, of a restore that breaks off: those that are still to run are told, and do so when it is begun
-    /// again. Gives the counts so far.
+    /// Gives up all commands when a restore breaks off: commands that did not run yet are reported, and run when the
+    /// restore is resumed. Returns the counts so far.
     pub(crate) async fn break_off(&self) -> HookTally {
         self.runner.given_up.cancel();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
@@ -157,7 +158,7 @@ impl Runner {
     /// Waits for a place.
     ///
     /// # Errors
-    /// Why the restore runs no more commands.
+    /// Returns the reason why the restore runs no more commands.
     async fn place<'a>(&self, places: &'a Semaphore) -> Result<SemaphorePermit<'a>, &'static str> {
         tokio::select! {
             biased;
@@ -190,7 +191,7 @@ impl Runner {
         }
     }
 
-    /// Tells again what an earlier run has told of the commands of a pod.
+    /// Reports the commands of a pod again that an earlier run has reported.
     fn tell_again(&self, pod: &HookPod, hooks: &[RestoreHook], failures: Vec<Failure>) {
         for Failure { name, index, text } in failures {
             let found = hooks.iter().find(|hook| hook.hook.name == name && hook.hook.index == index);
@@ -212,11 +213,11 @@ struct Follower<'a> {
     pod: &'a HookPod,
     /// When the pod was made, in this run.
     began: Instant,
-    /// What went wrong so far.
+    /// Failures so far.
     failures: &'a Mutex<Vec<Failure>>,
 }
 
-/// Why commands of a pod do not run any more.
+/// The reason why commands of a pod do not run any more.
 enum Over {
     /// This happened to the pod.
     Because(&'static str),
@@ -226,7 +227,7 @@ enum Over {
     Stopped(String),
 }
 
-/// Why a command did not end well.
+/// The reason why a command did not succeed.
 enum Unwell {
     /// It failed.
     Failed(String),
@@ -293,7 +294,7 @@ impl Follower<'_> {
         is_whole
     }
 
-    /// Those whose container the pod has. The others can never run, which is said at once.
+    /// Returns the commands whose container the pod has. The others can never run, which is reported at once.
     fn with_container(&self, waiting: Containers) -> Containers {
         let (there, missing) = waiting.into_iter().partition(|(container, _)| self.pod.containers.contains(container));
         for (container, hooks) in Containers::into_iter(missing) {
@@ -423,7 +424,7 @@ fn by_container(pod: &HookPod, hooks: Vec<RestoreHook>) -> Containers {
     all
 }
 
-/// Whether the commands of a container can run: when one of them waits until it is ready, all do.
+/// Returns true if the commands of a container can run: when one of them waits until the container is ready, all do.
 fn is_up(up: Up, hooks: &[RestoreHook]) -> bool {
     if hooks.iter().any(|hook| hook.waits_for_ready) { up.is_ready } else { up.is_running }
 }

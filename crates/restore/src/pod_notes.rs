@@ -1,5 +1,5 @@
-//! Notes of a restore that say in which pods commands were begun and have ended, and with which failures, so that a run again
-//! neither runs them again nor forgets what went wrong.
+//! Notes of a restore about the pods in which commands were begun or have ended, with their failures, so that a resumed
+//! restore neither repeats the commands nor forgets the failures.
 
 use crate::lock::lock;
 use lifeboat_hook::HookPod;
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-/// What the keys of these notes begin with; a number follows.
+/// Prefix of the keys of these notes; a number follows.
 const NOTE: &str = "hooks.";
 /// Pods of one note.
 const PODS_OF_NOTE: usize = 512;
-/// Characters that are kept of what went wrong with one command, and failures of one pod: all notes of a restore have 1 MiB.
+/// Most characters of the message about one failure, and most failures of one pod: all notes of a restore have 1 MiB.
 const LONGEST: usize = 300;
 const MOST_FAILURES: usize = 8;
 
-/// How far the commands of a pod are.
+/// Progress of the commands of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Past {
     /// The first of them may have run.
@@ -32,7 +32,7 @@ pub(crate) struct Failure {
     /// The name of the hook, and its number among those of the name.
     pub(crate) name: String,
     pub(crate) index: usize,
-    /// What the results say.
+    /// The message in the results.
     pub(crate) text: String,
 }
 
@@ -57,7 +57,7 @@ impl Noted {
         Self { records: Arc::clone(&operation.records), known: Mutex::default(), notes: tokio::sync::Mutex::default() }
     }
 
-    /// Takes up what an earlier run has noted.
+    /// Loads the notes of an earlier run.
     ///
     /// # Errors
     /// [`RecordsError`].
@@ -80,7 +80,7 @@ impl Noted {
         Ok(())
     }
 
-    /// What is noted of a pod.
+    /// Returns the note about a pod.
     pub(crate) fn of(&self, pod: &HookPod) -> Option<Past> {
         lock(&self.known).get(&digest(pod)).cloned()
     }

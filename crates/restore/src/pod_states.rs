@@ -1,5 +1,5 @@
-//! The states of restored pods, as far as commands that are to run in them wait for these: one watch for each namespace in which
-//! a pod is waited for, however many pods it has.
+//! Watches the restored pods in which commands are to run: one watch for each namespace in which a pod is waited for,
+//! however many pods it has.
 
 use crate::env::Env;
 use crate::lock::lock;
@@ -14,15 +14,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// How long one watch lasts before the next one begins.
+/// Duration of one watch; the next one begins then.
 const LASTING: Duration = Duration::from_secs(300);
 /// Between attempts at a watch that fails.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How often it is looked whether pods of a namespace are still waited for. A watch outlives a moment without any, so that pods
-/// that come one after the other do not each take a list of their own.
+/// Interval at which a watch checks that pods of its namespace are still waited for. A watch outlives a moment without
+/// any, so that pods that are created one after the other do not need a list each.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// What is known of a pod.
+/// State of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodState {
     /// It is there.
@@ -30,14 +30,14 @@ pub(crate) enum PodState {
         uid: String,
         /// By container, whether it runs, and whether it is ready.
         containers: BTreeMap<String, Up>,
-        /// Whether it has ended.
+        /// True when it has ended.
         is_over: bool,
     },
     /// It was deleted.
     Gone,
 }
 
-/// How far a container is.
+/// State of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Up {
     pub(crate) is_running: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Up {
 pub(crate) struct PodStates {
     env: Env,
     namespaces: Mutex<HashMap<String, Arc<Watched>>>,
-    /// One for each namespace; they end with this value.
+    /// Watches, one for each namespace; they end with this value.
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -68,8 +68,8 @@ struct Pods {
 /// A pod that is waited for.
 struct Followed {
     uid: String,
-    /// Whether something was heard of it since it is waited for. What is heard of another one of its name before that may be
-    /// the end of the one that was there before it.
+    /// Set when an event of this pod has come since it is waited for. An earlier event for another pod of this name may
+    /// be the deletion of its predecessor.
     is_heard: bool,
     state: watch::Sender<PodState>,
 }
@@ -112,7 +112,7 @@ impl PodStates {
         }
     }
 
-    /// Whether no pod of a namespace is waited for.
+    /// Returns true if no pod of a namespace is waited for.
     #[cfg(test)]
     pub(crate) fn is_unused(&self, namespace: &str) -> bool {
         lock(&self.namespaces).get(namespace).is_none_or(|watched| lock(&watched.pods).by_name.is_empty())
@@ -193,7 +193,7 @@ impl Watched {
         pods.is_over
     }
 
-    /// Takes in what was read of a pod, unless the watch knows better.
+    /// Updates the state of a pod from a read, unless the watch has a newer one.
     fn read(&self, name: &str, body: Option<&[u8]>) {
         let is_heard = lock(&self.pods).by_name.get(name).is_none_or(|followed| followed.is_heard);
         if is_heard {
@@ -272,7 +272,8 @@ impl Watched {
         if revision.is_empty() { before } else { revision }
     }
 
-    /// Tells those that wait for this pod, if any do. Gives what the object calls itself; `None` when it is no pod.
+    /// Sends an event to those that wait for this pod, if there are any. Returns the metadata of the object; `None`
+    /// when it is no pod.
     fn tell(&self, body: &[u8], is_gone: bool) -> Option<Metadata> {
         let pod: Pod = serde_json::from_slice(body).ok()?;
         let is_told = lock(&self.pods).by_name.get_mut(&pod.metadata.name).is_some_and(|followed| {

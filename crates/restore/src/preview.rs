@@ -1,4 +1,4 @@
-//! What a restore would do, without doing it.
+//! Preview of a restore: computes all changes without making them.
 
 mod dry_run;
 
@@ -51,9 +51,9 @@ use tokio::task::JoinSet;
 /// The end of a preview.
 #[derive(Clone, Debug)]
 pub struct PreviewEnd {
-    /// How many objects of each type of the backup are not part of the restore, by reason.
+    /// Number of objects of each type of the backup that are not part of the restore, by reason.
     pub left_out: BTreeMap<(GroupResource, String), u64>,
-    /// What would become of volumes and claims.
+    /// Outcome for volumes and claims.
     pub volumes: Vec<RestoreVolumeInfo>,
     /// Warnings and errors found on the way.
     pub results: Results,
@@ -61,12 +61,13 @@ pub struct PreviewEnd {
 
 /// Reads of the cluster at once.
 const READS: usize = 16;
-/// Objects for which what comes along is read together. They wait for it in memory.
+/// Objects whose additional objects are read together. They wait for these in memory.
 const TOGETHER: usize = 64;
 
-/// Previews a restore: what `run` would do, object by object in its order, sent as it is found out. Nothing in the cluster or the
-/// bucket changes. What the cluster would say of an object itself (admission, quotas) is not known, unless
-/// [`Settings::asks_server`](crate::Settings::asks_server) has it asked by a dry run of each write: webhooks of the cluster see these.
+/// Previews a restore: sends the changes that `run` would make, object by object in its order, as they are computed.
+/// Nothing in the cluster or the bucket changes. Checks by the API server itself (admission, quotas) are not known,
+/// unless [`Settings::asks_server`](crate::Settings::asks_server) requests a dry run of each write: webhooks of the
+/// cluster see these.
 ///
 /// Ends early when the receiver is dropped.
 ///
@@ -141,9 +142,9 @@ struct Previewer {
     env: Env,
     /// Types that the restore would define itself.
     defined: Mutex<HashSet<String>>,
-    /// Objects that have a turn of their own, or have come along with another one.
+    /// Objects that are previewed in their own turn, or were added because others need them.
     has_turn: Begun,
-    /// Whether the API server is asked about each write.
+    /// Set when the API server is asked about each write, by a dry run.
     asks_server: bool,
 }
 
@@ -186,7 +187,7 @@ impl Previewer {
         self.tell(waiting, needed, out).await
     }
 
-    /// The rows of the objects of a level that are looked at one by one. Of the others it is told what becomes of them.
+    /// Returns the rows of the objects of a level that must be read. Reports the others at once.
     async fn rows_to_read(&self, level: Level, presence: &Presence, out: &mpsc::Sender<PreviewItem>) -> Vec<usize> {
         let mut rows = Vec::new();
         for one in level.items {
@@ -205,8 +206,8 @@ impl Previewer {
         rows
     }
 
-    /// Previews the objects of these rows, several at once, in the order of the archive. Each preview is one of the tasks: what it
-    /// has begun to ask may be waited for by others, so it goes on while those before it are told.
+    /// Previews the objects of these rows, several at once, in the order of the archive. Each preview is a task: others
+    /// may wait for its requests, so it goes on while the objects before it are reported.
     fn previews(
         self: &Arc<Self>,
         rows: Vec<usize>,
@@ -250,7 +251,7 @@ impl Previewer {
         self.defined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of these objects in their order, and of what comes along with each just before it.
+    /// Reports these objects in their order, each preceded by the objects that it needs.
     async fn tell(
         self: &Arc<Self>,
         all: Vec<Found>,
@@ -337,7 +338,7 @@ impl Previewer {
         keys.filter(|key| self.mapping.find(key).is_some()).cloned().collect()
     }
 
-    /// What is planned for an object whose place another one of the backup has.
+    /// Plans an object whose key in the cluster another object of the backup has already.
     async fn beside(
         &self,
         key: &ObjectKey,
@@ -482,14 +483,14 @@ struct Both<'a> {
     existing: &'a Value,
 }
 
-/// What was found out about an object of the backup.
+/// The results of the preview for an object of the backup.
 struct Previewed {
     row: usize,
     head: Head,
     found: Found,
 }
 
-/// What is said of an object beside what becomes of it.
+/// Findings about an object, beside its planned change.
 #[derive(Default)]
 struct Beside {
     waits: Option<String>,
@@ -510,7 +511,7 @@ impl Beside {
     }
 }
 
-/// Why an object could not be made, for people.
+/// The reason why an object could not be made, for people.
 fn said(why: Unprepared) -> String {
     match why {
         Unprepared::Failed(why) | Unprepared::ForNow(why) => why,
@@ -540,7 +541,7 @@ fn planned_volume(key: &ObjectKey, volume: PlannedVolume) -> Option<Planned> {
     }
 }
 
-/// What is planned for an object that is there.
+/// Plans the change of an object that is in the cluster.
 fn planned(treatment: &Treatment, desired: &Value, in_cluster: &Value) -> Planned {
     let differences = || update::differences(desired, in_cluster);
     match treatment {

@@ -1,4 +1,4 @@
-//! A preview as JSON, for programs and for whoever asks a server for it: each item by itself, and the end.
+//! A preview as JSON, for programs and for clients that request it from a server: each item by itself, and the end.
 
 use crate::pin::Pin;
 use crate::plan_word::PlanWord;
@@ -13,8 +13,9 @@ const OBJECT: [&str; 2] = ["inCluster", "inBackup"];
 const RULE: [&str; 2] = ["before", "after"];
 
 impl PreviewItem {
-    /// The item: `action`, `type`, `name`, and as far as there is one `namespace`, `reason`, `differences`, `modifications`,
-    /// `errors`, `warnings`, `waits`, `decidedWhenRestored`; of what is written also what a plan holds it to, `found` and `written`.
+    /// The item: `action`, `type`, `name`, and if present `namespace`, `reason`, `differences`, `modifications`,
+    /// `errors`, `warnings`, `waits`, `decidedWhenRestored`; for objects that are written also the pin of a plan,
+    /// `found` and `written`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut out = self.key.to_json();
@@ -49,7 +50,7 @@ impl PreviewItem {
         out
     }
 
-    /// Reads what [`PreviewItem::to_json`] has made; `None` when it is something else.
+    /// Reads the output of [`PreviewItem::to_json`]; `None` when it is something else.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         let text = |name: &str| value[name].as_str().map(str::to_owned);
@@ -86,7 +87,7 @@ impl PreviewItem {
         })
     }
 
-    /// Hides what Secrets hold, where the item is about one: that it differs is seen, not what it is.
+    /// Hides the values of a Secret, if the item is one: differences are shown, values are not.
     pub fn hide_secret_values(&mut self) {
         if self.key.resource.is_secrets() {
             if let Some(differences) = self.planned.differences_mut() {
@@ -108,7 +109,7 @@ impl PreviewEnd {
         json!({"leftOut": self.left_out.iter().map(one).collect::<Vec<_>>(), "volumes": self.volumes, "results": self.results})
     }
 
-    /// Reads what [`PreviewEnd::to_json`] has made; `None` when it is something else.
+    /// Reads the output of [`PreviewEnd::to_json`]; `None` when it is something else.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         let one = |one: &Value| {

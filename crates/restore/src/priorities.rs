@@ -1,4 +1,4 @@
-//! Which types are restored first and last (api-and-controllers.md 4.4, restore.md 2.5).
+//! Order in which types are restored (api-and-controllers.md 4.4, restore.md 2.5).
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ pub struct Priorities {
     pub high: Vec<String>,
     /// Last, in this order.
     pub low: Vec<String>,
-    /// Whether a user wrote the list: then nothing else is moved to the end.
+    /// True when a user wrote the list: then no other types are moved to the end.
     pub custom: bool,
 }
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// What the archive holds for this restore.
+/// Contents of the archive for this restore.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     /// Objects to restore.
@@ -29,11 +29,11 @@ pub(crate) struct Contents {
     /// Volumes that are provisioned anew, whether the restore selects their objects or not: a claim must not wait for a
     /// volume that never comes.
     pub(crate) provisioned: BTreeSet<String>,
-    /// How many objects of each type are left out, by reason.
+    /// Number of objects of each type that are left out, by reason.
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
     /// The kinds of the objects.
     pub(crate) kinds: Kinds,
-    /// What becomes of each volume and claim to restore.
+    /// Treatment of each volume and claim to restore.
     pub(crate) volumes: VolumeFates,
     /// Rows of the objects whose owners a restore can bring back, in ascending order.
     pub(crate) with_owners: Vec<usize>,
@@ -41,14 +41,14 @@ pub(crate) struct Contents {
     pub(crate) job_pods: JobPods,
 }
 
-/// What planning and checking need of one object; the rest is read again when its turn comes.
+/// Facts about one object for planning and checking; the object is read again when its turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Its number among the archive's rows.
     pub(crate) row: usize,
-    /// Whether it asks for an address or port that another one could be given first.
+    /// True when it asks for an address or port that another object could be given first.
     pub(crate) early: bool,
-    /// Whether it is a pod or job that has ended: those are not started again.
+    /// True when it is a pod or job that has ended: those are not started again.
     pub(crate) ended: bool,
     /// Its identity and revision when it was saved.
     pub(crate) state: State,
@@ -145,7 +145,7 @@ impl Kinds {
         }
     }
 
-    /// Those of an object; `None` when none of its type and version was read.
+    /// Returns the `apiVersion` and `kind` of an object; `None` when no object of its type and version was read.
     pub(crate) fn of(&self, row: &Row) -> Option<(&str, &str)> {
         let (api_version, kind) = self.0.get(&row.resource)?.get(&row.version)?;
         Some((api_version, kind))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// How often an action is asked.
+/// Pause between two calls of an action.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Items that an action has named, and that are there.
@@ -22,7 +22,7 @@ pub(crate) struct Named<'a> {
     pub(crate) restore: &'a Restore,
 }
 
-/// How a wait for items ended.
+/// The outcome of a wait for items.
 #[derive(Debug)]
 pub(crate) enum Readiness {
     /// They are ready.
@@ -78,8 +78,8 @@ mod tests {
     use crate::stub::{Scripted, key};
     use lifeboat_action::ActionError;
 
-    /// What a wait of ten seconds comes to with these answers, the last one for ever: how often the action was asked, and after
-    /// how many seconds it is over.
+    /// Waits ten seconds for an action with these answers, of which the last is repeated. Returns the outcome, the
+    /// number of calls, and the seconds after which the wait ended.
     async fn waited(answers: Vec<Result<bool, ActionError>>) -> (Readiness, usize, u64) {
         let (action, begun) = (Scripted::ready(answers), Instant::now());
         let (items, parent) = ([key("configmaps", "b")], key("configmaps", "a"));

@@ -1,5 +1,5 @@
-//! Puts what came of a restore beside the backups: its files; and makes the resource that says so. A restore whose actions have
-//! begun operations waits for these then (restore.md 1.9).
+//! Stores the results of a restore: its files in the bucket, beside the backups, and the status of its resource. A
+//! restore whose actions have begun operations waits for these then (restore.md 1.9).
 
 use crate::action::Action;
 use crate::actions::known;
@@ -129,7 +129,7 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
     Ok(Outcome { restore, results, unstored, done: listed.count(), broken_off })
 }
 
-/// That a restore broke off, for people.
+/// Explains, for people, that a restore broke off.
 fn broke_off(backup: &str, why: &BrokenOff, not_looked_at: u64) -> String {
     let objects = if not_looked_at == 1 { "1 object was" } else { &format!("{not_looked_at} objects were") };
     let what = match why {
@@ -139,7 +139,7 @@ fn broke_off(backup: &str, why: &BrokenOff, not_looked_at: u64) -> String {
     format!("the restore broke off, because {what}{}; {objects} not looked at", chain(why))
 }
 
-/// What was done with each volume and each claim of the backup.
+/// Returns the outcome for each volume and each claim of the backup.
 fn volumes_and_claims(walked: &Walked) -> HashMap<ObjectKey, Action> {
     let types = ["persistentvolumes", "persistentvolumeclaims"].map(|name| GroupResource::new("", name));
     let rows = walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));

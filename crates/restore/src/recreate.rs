@@ -28,7 +28,7 @@ pub(crate) struct Doomed<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// What becomes of what a deleted object owns.
+/// Treatment of the objects that a deleted object owns.
 #[derive(Clone, Copy)]
 pub(crate) enum Dependents {
     /// It stays, without an owner.
@@ -37,7 +37,8 @@ pub(crate) enum Dependents {
     Go,
 }
 
-/// Why an object was not deleted, or cannot be made anew at once. It may be gone in the last two cases only.
+/// The reason why an object was not deleted, or cannot be made anew at once. The object may be gone only in the
+/// last two cases.
 #[derive(Debug)]
 pub(crate) enum Undeleted {
     /// It could not be stored before.
@@ -55,7 +56,7 @@ pub(crate) enum Undeleted {
 }
 
 impl Undeleted {
-    /// What became of the object and why, for people.
+    /// Describes, for people, the state of the object and the reason.
     pub(crate) fn told(&self) -> String {
         let stays = "it was left as it is, because";
         match self {
@@ -113,8 +114,8 @@ pub(crate) struct Replacement<'a> {
 }
 
 impl Replacement<'_> {
-    /// Deletes the object of the cluster and waits until it is gone; its dependents stay. Before that the API server has said
-    /// that it would take the new one, and the old one is stored. Gives the key in the bucket where that is.
+    /// Deletes the object of the cluster and waits until it is gone; its dependents stay. Before that, a dry run shows
+    /// that the API server would take the new one, and the old one is stored. Returns its key in the bucket.
     ///
     /// # Errors
     /// [`Undeleted`].
@@ -134,8 +135,8 @@ impl Replacement<'_> {
         }
     }
 
-    /// What has become of an object that was not there any more as it was read. One that is gone was perhaps deleted here, and the
-    /// answer was lost: what was stored of it is at the key that this gives.
+    /// Looks again at an object that has changed since it was read. When it is gone, it was perhaps deleted here and
+    /// the answer was lost: returns the key at which its original is stored.
     async fn meanwhile(self, uid: &str, env: &Env) -> Result<String, Undeleted> {
         let Self { restore, key, resource, .. } = self;
         let place = replaced_key(restore, key, uid);
@@ -170,7 +171,8 @@ impl Replacement<'_> {
     }
 }
 
-/// Why an object of the cluster must not be deleted to be made anew like this; `None` when it may.
+/// Returns the reason why an object of the cluster must not be deleted to be made anew like this; `None` when it
+/// may.
 pub(crate) fn refusal(
     existing: &ExistingPolicies,
     resource: &ApiResource,
@@ -184,8 +186,8 @@ pub(crate) fn refusal(
     })
 }
 
-/// Why the API server refuses an object under another name, beside the one there is, although it may take it in its place: what its
-/// dry run says is no answer then.
+/// Returns the reason why the API server refuses the object under another name, beside the existing one, although
+/// it may accept it as a replacement: its dry run is no evidence then.
 fn why_none_stands_beside(resource: &GroupResource, in_cluster: &Value, desired: &Value) -> Option<&'static str> {
     let is_default = |object: &Value| object["globalDefault"] == true;
     let is_named = |begin: &str| desired["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(begin));
@@ -208,7 +210,7 @@ fn why_none_stands_beside(resource: &GroupResource, in_cluster: &Value, desired:
     }
 }
 
-/// Where the old object is, for people.
+/// Tells people where the old object is stored.
 pub(crate) fn advice(place: &str) -> String {
     format!("the one that was there is in the bucket at {place}")
 }
@@ -217,7 +219,8 @@ fn is_another(body: &[u8], uid: &str) -> bool {
     serde_json::from_slice::<Value>(body).is_ok_and(|object| object["metadata"]["uid"] != uid)
 }
 
-/// The object under another name, without what only one object at a time can have, to ask whether the API server would take it.
+/// Returns a copy of the object under another name, without the fields that must be unique, for a dry run that shows
+/// that the API server would take it.
 pub(crate) fn probe(key: &ObjectKey, desired: &Value) -> (String, Value) {
     let name = format!("lifeboat-dry-run-{}", &hex::encode(key.digest())[..8]);
     let mut probe = desired.clone();
@@ -252,7 +255,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_api_server_is_asked_about_an_object_that_can_stand_beside_the_one_there_is() {
+    fn a_dry_run_checks_a_replacement_that_can_exist_beside_the_original() {
         let service = |ip: &str, port: Value| json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"clusterIP": ip, "clusterIPs": [ip], "healthCheckNodePort": 30009, "ports": [port]}});
         let key = ObjectKey::new(GroupResource::new("", "services"), Some("shop"), "web");
         let (name, probe) = probe(&key, &service("10.0.0.9", json!({"port": 80, "nodePort": 30001})));

@@ -1,4 +1,4 @@
-//! Lets what objects say about namespaces follow the namespace mapping. Pure.
+//! Maps the namespaces to which objects refer, by the namespace mapping of the restore. Pure.
 //!
 //! `table` has the places. The namespace of the object itself, the claim of a volume and the service accounts in role bindings
 //! follow elsewhere: in [`crate::desired`], [`crate::volumes`] and the actions for bindings.
@@ -15,7 +15,7 @@ use table::{Reference, TABLE, What};
 /// The label that every namespace has with its own name: a selector that asks for it names namespaces.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Whether objects of a type may say something about namespaces that follows a mapping.
+/// Returns true if objects of a type may hold references to namespaces that follow a mapping.
 pub(crate) fn is_mapped(resource: &GroupResource) -> bool {
     of(resource).next().is_some()
 }
@@ -59,7 +59,7 @@ impl What {
     }
 }
 
-/// Changes what is at the end of a path: the pointer of RFC 6901, where `*` is every element of a list.
+/// Changes the values at the end of a path: the pointer of RFC 6901, where `*` is every element of a list.
 fn at_each(value: &mut Value, path: &str, change: &mut dyn FnMut(&mut Value)) {
     let Some(path) = path.strip_prefix('/') else { return change(value) };
     let (step, rest) = path.split_at(path.find('/').unwrap_or(path.len()));
@@ -84,7 +84,7 @@ fn follow_text(value: &mut Value, target: impl Fn(&str) -> Option<String>) {
     }
 }
 
-/// Lets the names follow by which a label selector selects namespaces; what it says of other labels stays.
+/// Maps the names by which a label selector selects namespaces; requirements on other labels stay.
 fn follow_selector(selector: &mut Value, mapping: &BTreeMap<String, String>) {
     let name = |value: &mut Value| What::Name.follow(value, mapping);
     if let Some(value) = selector.get_mut("matchLabels").and_then(|labels| labels.get_mut(NAME_LABEL)) {

@@ -1,10 +1,10 @@
-//! Why an object was not written.
+//! Reasons why an object was not written.
 
 use crate::apply::Unprepared;
 use crate::leaving::Leaving;
 use lifeboat_cluster::ClusterError;
 
-/// Why an object was not written.
+/// The reason why an object was not written.
 pub(crate) enum Refused {
     /// The journal has it.
     Reported,
@@ -16,20 +16,21 @@ pub(crate) enum Refused {
     Namespace(Missing),
     /// The object in the cluster is being deleted; the journal does not have that yet.
     Leaving(Leaving),
-    /// One is there and could not be brought in line, for a reason that can pass; the journal does not have that yet.
+    /// An object of its name is there and could not be brought in line, for a reason that can pass; the journal does
+    /// not have that yet.
     Unequal {
-        /// What is said when it does not pass.
+        /// The message for the case that it does not pass.
         told: String,
-        /// Whether that is an error, and no warning.
+        /// True when that is an error, false when it is a warning.
         is_error: bool,
     },
-    /// The restore ends early, and what has to be there before it is not.
+    /// The restore ends early, and an object that it needs is missing.
     Stopped,
     /// It needs to wait for others, and too many do.
     Crowded,
 }
 
-/// Why the API server has refused an object, and what follows from that, for people.
+/// Describes, for people, the reason why the API server has refused an object, and its consequences.
 pub(crate) fn told(error: &ClusterError) -> String {
     let why = &error.failure;
     match error.is_too_large() {

@@ -1,4 +1,4 @@
-//! From what a user asked for to what will be done: validation (restore.md 1.3).
+//! Request for a restore: settings, and validation of what the user asks for (restore.md 1.3).
 
 use crate::existing_policies::ExistingPolicies;
 use crate::priorities::Priorities;
@@ -14,11 +14,11 @@ use lifeboat_store::Archive;
 pub struct Request {
     /// The resource as the user wrote it, with name, namespace and UID.
     pub restore: Restore,
-    /// What the server or the command line adds.
+    /// Settings that the server or the command line adds.
     pub settings: Settings,
 }
 
-/// How long the originals of objects that a restore recreates or removes stay when nothing is said: 30 days.
+/// Default time for which the originals of objects that a restore recreates or removes are kept: 30 days.
 const KEEP_REPLACED: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Settings that are not of one restore.
@@ -26,17 +26,17 @@ const KEEP_REPLACED: Duration = Duration::from_secs(30 * 24 * 3600);
 pub struct Settings {
     /// Which types come first and last.
     pub priorities: Priorities,
-    /// How long to wait for objects and namespaces that are being deleted.
+    /// Longest wait for objects and namespaces that are being deleted.
     pub terminating_resource_timeout: Duration,
-    /// How long to wait for one thing: for a resource definition to be established, for an object to be gone that is made anew, and
-    /// for what an action has named to be ready where the action sets no time. As long, claims may take to get their volumes when
-    /// everything is restored, which is up to whoever calls [`crate::finalize`].
+    /// Longest wait for a single resource: for a definition to be established, for an object to be gone that is made
+    /// anew, and for the items of an action to be ready where the action sets no time. Claims may take as long to get
+    /// their volumes after everything is restored; the caller of [`crate::finalize`] sees to that.
     pub resource_timeout: Duration,
     /// Deadline of asynchronous operations when the restore names none.
     pub default_item_operation_timeout: Duration,
     /// The most time that commands of annotations of pods may ask for; `None` for as much as those of a spec.
     pub max_hook_timeout: Option<Duration>,
-    /// What is switched on.
+    /// Features that are enabled.
     pub features: Features,
     /// The versions in which objects are restored, by type, in place of a ConfigMap.
     pub version_priorities: Option<RulesText>,
@@ -46,20 +46,23 @@ pub struct Settings {
     pub default_resource_modifiers: String,
     /// Filter policies in place of a ConfigMap.
     pub resource_policies: Option<RulesText>,
-    /// Whether a preview asks the API server, by a dry run, about each object that would be written.
+    /// Set when a preview asks the API server, by a dry run, about each object that would be written.
     pub asks_server: bool,
-    /// Whether a run again of a restore that was cut off looks at every object anew, also at those that its checkpoint says are done:
-    /// somebody may have changed or deleted them since. It is held to the plan that it names as if it were the first run.
+    /// Set when a resumed restore looks at every object again, including those that its checkpoint marks as done:
+    /// somebody may have changed or deleted them since. It is held to the plan that it names as if it were the first
+    /// run.
     pub looks_again: bool,
-    /// Whether the objects that are in the cluster already are listed, a level at a time, before it is written: where many are there,
-    /// that takes far fewer requests, and their keys stay in memory. Otherwise each object is created first, and looked at when it is there.
+    /// Set when the objects that are in the cluster already are listed, one level at a time, before it is written.
+    /// Where many exist, that takes far fewer requests, but their keys stay in memory. Otherwise each object is created
+    /// first, and read when it exists already.
     pub lists_existing: bool,
-    /// Whether a server restores. Then the name stands for one restore in its namespace.
+    /// Set when a server restores. The name identifies a single restore in its namespace then.
     pub served: bool,
-    /// How long the originals of objects that a restore recreates or removes stay in the bucket at least, also when it is deleted.
+    /// Least time for which the originals of objects that a restore recreates or removes stay in the bucket, even if
+    /// the restore is deleted.
     pub keep_replaced: Duration,
-    /// Whether of objects that their type, namespace or name leave out nothing is read: few are selected out of many. What is not read is
-    /// not checked, and not counted among what is left out.
+    /// Set when objects that are left out by their type, namespace or name are not read at all: few are selected out of
+    /// many. Objects that are not read are not checked, and not counted among those that are left out.
     pub reads_selected_only: bool,
     /// The archive of the backup that the spec names as `backupName`, and of no other, where the caller has opened it already: nobody
     /// compares the two. It is passed over where the index is ignored, since it was opened by that.
@@ -93,7 +96,7 @@ impl Default for Settings {
     }
 }
 
-/// Why a restore was refused before anything was done.
+/// The reasons why a restore was refused before anything was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the restore is not valid: {}", .0.join("; "))]
 pub struct ValidationErrors(pub Vec<String>);
@@ -111,13 +114,13 @@ pub(crate) const NON_RESTORABLE: [&str; 9] = [
     "backuprepositories.velero.io",
 ];
 
-/// Whether objects of a type are ever restored.
+/// Returns true if objects of a type are ever restored.
 #[must_use]
 pub fn is_restorable(resource: &GroupResource) -> bool {
     !NON_RESTORABLE.contains(&resource.to_string().as_str())
 }
 
-/// Fills in defaults, so that the stored resource shows what was done.
+/// Fills in defaults, so that the stored resource shows the settings that were used.
 ///
 /// # Errors
 /// Everything that is wrong with the request, at once.
@@ -172,7 +175,7 @@ fn filled_in(request: &Request) -> (Restore, Vec<String>) {
     (restore, errors)
 }
 
-/// What is wrong with the plan that a restore is held to, and with what it would remove.
+/// Returns the errors in the plan that a restore is held to, and in its selection of objects to remove.
 fn plan_problems(spec: &RestoreSpec) -> Vec<String> {
     let mut problems = Vec::new();
     if !spec.plan_digest.is_empty() && !is_digest(&spec.plan_digest) {
@@ -192,7 +195,7 @@ fn is_digest(text: &str) -> bool {
     digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// Whether a backup can be restored from.
+/// Checks that a backup can be restored from.
 ///
 /// # Errors
 /// Its phase, when not.

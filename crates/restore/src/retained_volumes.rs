@@ -1,5 +1,6 @@
-//! Volumes that come back as they are, and objects whose data the backup does not have: what is done with them, their claims and
-//! the pods that would start on nothing. It is decided from what the cluster has, each time it is asked.
+//! Volumes that come back on their old storage, and objects whose data the backup does not have: the treatment of
+//! these, of their claims, and of the pods that would start without their data. Decided from the state of the cluster,
+//! each time anew.
 
 use crate::env::Env;
 use crate::mapping::Mapping;
@@ -28,7 +29,7 @@ pub(crate) struct RetainedVolumes {
     pub(crate) fates: Arc<VolumeFates>,
     /// Of which cluster the backup is.
     pub(crate) origin: BackupOrigin,
-    /// Whether the backup says of which cluster it is.
+    /// True when the backup names its cluster.
     pub(crate) names_cluster: bool,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct PlannedVolume {
     pub(crate) plan: RetainedPlan,
     /// The volume in the cluster; `None` when it is not there.
     pub(crate) existing: Option<Value>,
-    /// Whether its claim is there, stays, and does without this volume.
+    /// True when its claim is in the cluster, stays, and does without this volume.
     pub(crate) is_dispensable: bool,
 }
 
@@ -51,7 +52,7 @@ impl PlannedVolume {
 }
 
 impl RetainedVolumes {
-    /// The retained volume that an object stands for, or that a claim asks for.
+    /// The retained volume of a PersistentVolume, or of the claim that asks for it.
     fn of(&self, target: &ObjectKey, desired: &Value) -> Option<&RetainedVolume> {
         match (target.resource.group.as_str(), target.resource.resource.as_str()) {
             ("", "persistentvolumes") => self.volumes.get(&target.name),
@@ -136,8 +137,9 @@ impl RetainedVolumes {
         env.cluster.patch(&volumes(), None, &volume.name, MergePatch::of(patch.to_string().into())).await.map(drop)
     }
 
-    /// The reason to hold an object of the backup back that would start on nothing, or be it: a claim or a pod whose data the backup does not
-    /// have. `None` for others, for what the user wants empty, and for what is in the cluster already.
+    /// Returns the reason to hold back an object of the backup that would start without its data: a claim or a pod
+    /// whose data the backup does not have. `None` for other objects, for volumes that the user wants empty, and for
+    /// objects that are in the cluster already.
     ///
     /// # Errors
     /// [`ClusterError`].

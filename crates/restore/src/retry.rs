@@ -1,11 +1,11 @@
-//! Which refusals can pass by themselves. Pure.
+//! Tells errors that can pass by themselves from final ones. Pure.
 
 use lifeboat_cluster::ClusterError;
 use lifeboat_store::StoreError;
 
-/// Whether creating the object again a little later can succeed: a webhook or a parent that is itself being restored,
-/// a namespace that is going away, a server that is overloaded or fails itself. Everything else (too large, invalid, not allowed) is
-/// final: no wait changes it.
+/// Returns true if creating the object again a little later can succeed: a webhook or a parent that is itself being
+/// restored, a namespace that is being deleted, a server that is overloaded or fails itself. Every other error (too
+/// large, invalid, not allowed) is final: no wait changes it.
 pub(crate) fn can_pass(error: &ClusterError) -> bool {
     // No answer at all was tried for long enough by the client.
     let Some(status) = error.status() else { return false };
@@ -29,19 +29,20 @@ pub(crate) fn can_pass(error: &ClusterError) -> bool {
     }
 }
 
-/// Whether a webhook, or the way to it, is what failed: the API server has not carried the request out then.
+/// Returns true if a webhook, or the connection to it, has failed: the API server has not carried the request out then.
 fn is_of_webhook(message: &str) -> bool {
     message.contains("failed calling webhook") || message.contains("conversion webhook")
 }
 
-/// Whether a write that ended with this error may have been carried out all the same: no answer came from who could know.
+/// Returns true if a write that ended with this error may have been carried out all the same: no answer came from a
+/// server that could know.
 pub(crate) fn may_be_done(error: &ClusterError) -> bool {
     let Some(status) = error.status() else { return true };
     matches!(status.code, 502 | 504)
         || (status.code == 500 && !is_of_webhook(&status.message) && !status.is_too_large())
 }
 
-/// Whether reading an object of the archive again a little later can succeed: what is damaged stays so.
+/// Returns true if reading an object of the archive again a little later can succeed: damaged objects stay damaged.
 pub(crate) fn can_be_read_later(error: &StoreError) -> bool {
     matches!(error, StoreError::Bucket(_) | StoreError::Scratch { .. } | StoreError::Stopped | StoreError::Worker(_))
 }

@@ -1,4 +1,4 @@
-//! The door: restores a backup, from its archive to the last object.
+//! Runs a restore, from the archive of its backup to the last object.
 
 use crate::action::{Action, Done};
 use crate::begun::Begun;
@@ -29,10 +29,10 @@ use std::sync::Arc;
 
 /// Restores a backup: reads and checks its whole archive, then writes objects level by level.
 ///
-/// Objects that fail are in the results and the others go on. When the archive cannot be read to its end the restore breaks
-/// off, with an outcome that says what was done and what was not looked at. Running it again is safe: with the same UID it goes on
-/// where the checkpoint says that the last run was cut off, and makes good the writes that follow a create; otherwise
-/// what is there already is left alone.
+/// Objects that fail are in the results and the others go on. When the archive cannot be read to its end the restore
+/// breaks off, with an outcome that has the objects that were restored and the number of the others. Running it again
+/// is safe: with the same UID it goes on where the last run was cut off according to the checkpoint, and completes the
+/// writes that follow a create; otherwise objects that exist already are left alone.
 ///
 /// A restore that waits for asynchronous operations of its actions, or for the volumes of its claims, is pending then
 /// ([`Outcome::is_pending`]): nothing runs for it.
@@ -192,8 +192,8 @@ async fn walk(
     })
 }
 
-/// Removes what the backup lacks, as far as the plan names it. Nothing goes when the plan was not carried out whole before: what is to
-/// be removed may stand in for what did not come back.
+/// Removes objects that the backup lacks, if the plan names them. Nothing is removed unless the rest of the plan was
+/// carried out completely: an object to be removed may be the replacement of one that could not be restored.
 async fn remove_extras(
     pinned: &Pinned,
     (reached, namespaces): (&Reached, &[(String, Action)]),
@@ -240,7 +240,7 @@ async fn remove_extras(
     out
 }
 
-/// Restores all levels, and what was deferred. When it ends early, the levels that follow are passed over.
+/// Restores all levels, and the deferred objects. When it ends early, the remaining levels are skipped.
 async fn levels(
     walk: &mut Walk,
     lasting: &Lasting,

@@ -13,7 +13,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// How long a cancelled restore waits for writes in flight.
+/// Longest time for which a cancelled restore waits for writes in flight.
 const GRACE: Duration = Duration::from_secs(4);
 
 /// Namespaces in flight; most of them may be waiting.
@@ -36,7 +36,7 @@ pub(crate) struct Waiting {
     pub(crate) until: Option<Instant>,
 }
 
-/// What came of attempts.
+/// Outcomes of attempts.
 #[derive(Default)]
 pub(crate) struct Ended {
     pub(crate) done: Vec<Done>,
@@ -47,10 +47,10 @@ pub(crate) struct Ended {
 pub(crate) struct Running<'a> {
     context: &'a Execution,
     checkpoint: &'a mut Checkpoint,
-    /// How many there may be.
+    /// Most attempts in flight.
     room: usize,
     tasks: JoinSet<Attempt>,
-    /// What the tasks are about.
+    /// The objects that the tasks are about.
     flying: HashMap<Id, (usize, Turn)>,
     /// When they are given up, after the restore was cancelled.
     grace: Option<Instant>,
@@ -94,7 +94,7 @@ impl<'a> Running<'a> {
         self.flying.insert(task.id(), (row, turn));
     }
 
-    /// Whether as many are in flight as there may be: attempts that wait for other objects do not count.
+    /// Returns true if no further attempt may start: attempts that wait for other objects do not count.
     fn is_full(&self) -> bool {
         self.tasks.len() >= self.room.saturating_add(self.context.aside.count())
     }
@@ -125,7 +125,7 @@ impl<'a> Running<'a> {
         true
     }
 
-    /// Ends what does not answer, and says what it was.
+    /// Aborts attempts that do not answer, and reports their objects.
     async fn give_up(&mut self) {
         // Attempts that have ended are taken first: how they ended counts.
         while let Some(ended) = self.tasks.try_join_next_with_id() {
@@ -174,7 +174,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Takes what came of an attempt.
+    /// Takes the outcome of an attempt.
     pub(crate) fn take(&mut self, row: usize, turn: Turn, attempt: Attempt) {
         match attempt {
             Attempt::Done { action, listed, settled } => {

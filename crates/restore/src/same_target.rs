@@ -1,10 +1,11 @@
-//! Objects of the backup that would become one object of the cluster, because namespaces of theirs become one. Pure.
+//! Objects of the backup that have the same key in the cluster, because their namespaces are mapped to the same one.
+//! Pure.
 
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Which objects of the backup find their place in the cluster taken by another one of the backup.
+/// Objects of the backup whose key in the cluster another object of the backup has taken, by row.
 #[derive(Debug, Default)]
 pub(crate) struct SameTarget(HashMap<usize, usize>);
 
@@ -41,13 +42,14 @@ impl SameTarget {
         self.0.get(&row).copied()
     }
 
-    /// Whether several objects of the backup may become one of this type: what the others have is added to the first.
+    /// Returns true if several objects of this type in the backup may become a single one: the fields of the others are
+    /// added to the first.
     pub(crate) fn are_merged(resource: &GroupResource) -> bool {
         *resource == GroupResource::new("", "serviceaccounts")
     }
 }
 
-/// That the place of an object is taken, for people.
+/// Explains, for people, that another object of the backup has the same key in the cluster.
 pub(crate) fn taken(by: &ObjectKey) -> String {
     format!("another object of the backup becomes it: {by}")
 }

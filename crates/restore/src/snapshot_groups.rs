@@ -1,4 +1,4 @@
-//! What VolumeSnapshots of a group need beside themselves, when they are restored without the group (restore.md 6.6).
+//! Objects that VolumeSnapshots of a group need, when they are restored without the group (restore.md 6.6).
 
 use crate::env::Env;
 use crate::lock::lock;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
-/// How long it is waited for a snapshot that the driver has, in a cluster that serves no groups.
+/// Longest wait for a snapshot that the driver has, in a cluster that serves no groups.
 const READY: Duration = Duration::from_secs(30);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -38,13 +38,13 @@ impl SnapshotGroups {
         Self { recorded, made: Mutex::default(), messages, env: env.clone() }
     }
 
-    /// Whether a stub was made for any group.
+    /// Returns true if a stub was made for any group.
     pub(crate) fn has_any(&self) -> bool {
         lock(&self.made).values().any(|made| made.initialized())
     }
 
-    /// Makes what stands for the group of a VolumeSnapshot before that is made. When it fails, that is a warning: drivers that do not
-    /// say which snapshots are of a group need none.
+    /// Makes a stub for the group of a VolumeSnapshot before the snapshot is made. A failure is a warning: drivers that
+    /// do not record the snapshots of a group need no stub.
     pub(crate) async fn before(&self, target: &ObjectKey, from_backup: &Value, mapping: &Mapping) {
         let Some(group) = of_group(target, from_backup) else { return };
         let Some(types) = GroupTypes::of(&mapping.catalog) else { return };
@@ -62,7 +62,7 @@ impl SnapshotGroups {
         }
     }
 
-    /// Makes the content of a VolumeSnapshot of which only the annotations in the backup say what it stands for.
+    /// Makes the content of a VolumeSnapshot whose snapshot is named only by annotations in the backup.
     ///
     /// # Errors
     /// [`CsiError`].
@@ -79,7 +79,7 @@ impl SnapshotGroups {
         make_annotated_content(&self.env.cluster, &types, &mapping.restore, from_backup).await
     }
 
-    /// Makes a VolumeSnapshot of a group ready that was made under this name, where nothing can stand for its group.
+    /// Makes a VolumeSnapshot of a group ready that was made under this name, in a cluster that serves no groups.
     pub(crate) async fn after(&self, target: &ObjectKey, name: &str, from_backup: &Value, mapping: &Mapping) {
         if of_group(target, from_backup).is_none() || GroupTypes::of(&mapping.catalog).is_some() {
             return;

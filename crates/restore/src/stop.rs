@@ -1,4 +1,4 @@
-//! Ends a restore before its end.
+//! Early end of a restore: a cancellation, or an error after which it cannot go on.
 
 use crate::lock::lock;
 use lifeboat_object::ObjectKey;
@@ -6,7 +6,7 @@ use lifeboat_store::StoreError;
 use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Why a restore broke off.
+/// The reason why a restore broke off.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokenOff {
     /// The archive of its backup could not be read to its end.
@@ -19,13 +19,13 @@ pub enum BrokenOff {
         action: String,
         /// The object in the cluster that it was asked about.
         object: ObjectKey,
-        /// What it said.
+        /// Error message of the action.
         why: String,
     },
 }
 
 impl BrokenOff {
-    /// Whether the same restore can succeed a little later, with nothing else changed.
+    /// Returns true if the same restore can succeed a little later, with nothing else changed.
     #[must_use]
     pub fn can_pass(&self) -> bool {
         match self {
@@ -45,7 +45,7 @@ pub(crate) struct Stop {
 
 #[derive(Debug, Default)]
 struct Broken {
-    /// Why nothing more is begun, for people.
+    /// The reason why nothing more is begun, for people.
     said: Option<&'static str>,
     why: Option<BrokenOff>,
 }
@@ -70,7 +70,7 @@ impl Stop {
         self.token.cancel();
     }
 
-    /// Whether nothing more is to be begun.
+    /// Returns true if nothing more is to be begun.
     pub(crate) fn has_come(&self) -> bool {
         self.token.is_cancelled()
     }
@@ -80,17 +80,17 @@ impl Stop {
         self.token.cancelled().await;
     }
 
-    /// What is set when nothing more is to be begun.
+    /// The token that is cancelled when nothing more is to be begun.
     pub(crate) fn token(&self) -> &CancellationToken {
         &self.token
     }
 
-    /// Takes the reason for which the restore broke off; `None` when it did not.
+    /// Takes the reason why the restore broke off; `None` when it did not.
     pub(crate) fn take_reason(&self) -> Option<BrokenOff> {
         lock(&self.broken).why.take()
     }
 
-    /// Why nothing more is begun, for people.
+    /// Returns the reason why nothing more is begun, for people.
     pub(crate) fn why_nothing_is_begun(&self) -> &'static str {
         lock(&self.broken).said.unwrap_or("the restore was cancelled")
     }

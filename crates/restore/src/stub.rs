@@ -1,4 +1,4 @@
-//! What tests of whole restores stand on: an API server in memory, a backup, and an action that does as it is told.
+//! Test fixtures for whole restores: an API server in memory, a backup, and an action with scripted answers.
 
 use crate::Env;
 use crate::actions::test_server::connect;
@@ -44,7 +44,7 @@ pub(crate) fn object(api_version: &str, kind: &str, name: &str, rest: &Value) ->
 
 type Executed = Result<RestoreItemOutput, ActionError>;
 type Progress = Result<OperationProgress, ActionError>;
-/// What an action says of an operation of which it was asked so often before.
+/// Progress of an operation, by its name and the number of earlier calls.
 type Told = Box<dyn Fn(&str, usize) -> Progress + Send + Sync>;
 
 /// An action on ConfigMaps, unless another scope is given, that does as it is told.
@@ -100,7 +100,7 @@ impl Scripted {
         self.cancelled.lock().unwrap().clone()
     }
 
-    /// One that says this when it is asked whether items are ready, the last for ever.
+    /// An action that gives these answers when it is asked for the readiness of items; the last one is repeated.
     pub(crate) fn ready(ready: Vec<Result<bool, ActionError>>) -> Self {
         Self { ready, ..Self::new(|item, _| Ok(RestoreItemOutput::with(item))) }
     }
@@ -487,33 +487,33 @@ fn discovered(is_wanted: impl Fn(&str) -> bool) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "items": items})
 }
 
-/// What is created is there.
+/// An API server in memory, in which created objects exist at once.
 #[derive(Default)]
 struct Api {
     objects: Mutex<BTreeMap<String, Value>>,
     made: Mutex<Vec<String>>,
-    /// How often creations of a name are yet to be refused.
+    /// Number of creations of a name that are still to be refused.
     refused: Mutex<BTreeMap<String, usize>>,
-    /// How often patches of a name are yet to be refused, and how.
+    /// Number of patches of a name that are still to be refused, with the answer.
     refused_patches: Mutex<BTreeMap<String, (usize, Answer)>>,
     patches: Mutex<Vec<Value>>,
     writes: Mutex<Vec<String>>,
-    /// Whether discovery fails once something was written.
+    /// Set when discovery fails once something was written.
     loses_discovery: AtomicBool,
-    /// How many answers of discovery are yet to leave out types.
+    /// Number of answers of discovery that still leave out types.
     late_discoveries: AtomicUsize,
     /// Paths of objects that go once somebody has tried to create them and then looks at them, and whether a create was tried.
     going: Mutex<BTreeMap<String, bool>>,
-    /// What is said to each request of a method at a path.
+    /// Answer to each request of a method at a path.
     answers: Mutex<BTreeMap<(&'static str, &'static str), Answer>>,
-    /// How long what is asked about a path is thought over.
+    /// Delay of the answers about a path.
     slow: Mutex<BTreeMap<&'static str, Duration>>,
     /// The most bytes that an object may have; 0 for any.
     largest: AtomicUsize,
     /// Fields that no patch may change, as JSON pointers, and how such a refusal names them; empty for each by itself.
     fixed: Mutex<Vec<&'static str>>,
     named_as: Mutex<&'static str>,
-    /// What becomes of an object just before the next deletion.
+    /// Change of an object just before the next deletion.
     before_deletion: Mutex<Option<BeforeDeletion>>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct TargetNamespaces {
     known: Mutex<HashMap<String, Arc<OnceCell<Found>>>>,
 }
 
-/// How a namespace is in the cluster.
+/// State of a namespace in the cluster.
 enum Found {
     /// It is not there.
     Absent,
@@ -35,7 +35,7 @@ impl TargetNamespaces {
         Self { mapping, env, known: Mutex::default() }
     }
 
-    /// What would be done with the namespace: one that is being deleted is made when it is gone.
+    /// Returns the plan for the namespace: one that is being deleted is made when it is gone.
     pub(crate) async fn item(&self, name: &str) -> PreviewItem {
         let (planned, waits) = match self.found(name).await.get() {
             Some(Found::There) => (Planned::Unchanged, None),
@@ -46,7 +46,8 @@ impl TargetNamespaces {
         PreviewItem { waits, ..PreviewItem::of(key(name), planned) }
     }
 
-    /// Whether an object of the cluster will be gone before the restore writes it, because its namespace is being deleted.
+    /// Returns true if an object of the cluster will be gone before the restore writes it, because its namespace is
+    /// being deleted.
     pub(crate) async fn takes_along(&self, object: &ObjectKey) -> bool {
         let Some(namespace) = &object.namespace else { return false };
         matches!(self.found(namespace).await.get(), Some(Found::Leaving(_)))

@@ -30,7 +30,8 @@ pub(crate) fn differences(desired: &Value, in_cluster: &Value) -> Vec<Difference
     lifeboat_patch::differences(&from, &to)
 }
 
-/// What counts of an object, as a digest: two states of it with the same one are the same to a restore.
+/// Computes the digest of the fields of an object that count: two states of it with the same digest are the same to a
+/// restore.
 pub(crate) fn digest(object: &Value) -> [u8; 16] {
     let mut object = prepared(object);
     remove_restore_labels(&mut object);
@@ -39,7 +40,7 @@ pub(crate) fn digest(object: &Value) -> [u8; 16] {
     out
 }
 
-/// Both objects with what counts: the one in the cluster, and what it should become.
+/// Both objects with the fields that are compared: the one in the cluster, and its target state.
 fn sides(desired: &Value, in_cluster: &Value) -> (Value, Value) {
     let (mut from, mut to) = (prepared(in_cluster), prepared(desired));
     // Of types of which it is data: the others have lost it on their way here.
@@ -61,7 +62,7 @@ fn sides(desired: &Value, in_cluster: &Value) -> (Value, Value) {
     (from, to)
 }
 
-/// The object without what belongs to one life of it, and without the owners of its fields.
+/// The object without the fields that differ for each creation of it, and without the owners of its fields.
 fn prepared(object: &Value) -> Value {
     let mut object = object.clone();
     strip(&mut object);
@@ -114,8 +115,8 @@ fn keep_job_tracking(to: &mut Value, from: &Value) {
     }
 }
 
-/// Lets a claim that comes from a snapshot ask for no more than the one in the cluster: a backup raises what its copy asks for to
-/// what a volume from the snapshot needs.
+/// Lets a claim that comes from a snapshot ask for no more than the one in the cluster: a backup raises the request in
+/// its copy to the size that a volume from the snapshot needs.
 fn keep_request(to: &mut Value, from: &Value) {
     const REQUEST: &str = "/spec/resources/requests/storage";
     if to["spec"]["dataSource"]["kind"] != "VolumeSnapshot" {

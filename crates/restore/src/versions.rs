@@ -1,4 +1,4 @@
-//! Which of several stored versions of an object is restored (restore.md 2.4). Pure.
+//! Choice between several stored versions of an object (restore.md 2.4). Pure.
 
 use lifeboat_archive::index::Row;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey};
@@ -79,13 +79,14 @@ pub(crate) fn choose<'a>(
     Chosen(same.filter_map(best).collect())
 }
 
-/// What an object is sorted by.
+/// The sort key of an object.
 fn place(row: &Row) -> (&str, &str, &str, &str) {
     (&row.resource.group, &row.resource.resource, &row.namespace, &row.name)
 }
 
-/// How good a version is: the first of the user's list that the cluster serves, the one that the cluster prefers, the one that the backup prefers if the cluster serves it,
-/// the others that it serves by their priority, then what the backup prefers.
+/// Ranks a version. Best is the first of the user's list that the cluster serves, then the version that the cluster
+/// prefers, the version that the backup prefers if the cluster serves it, the others that it serves by their priority,
+/// then the version that the backup prefers.
 fn worth(row: &Row, catalog: &Catalog, priorities: &VersionPriorities) -> impl Ord + use<> {
     let is_preferred = catalog.find(&row.resource).is_some_and(|preferred| *preferred.version == *row.version);
     let is_served = catalog.find_version(&row.resource, &row.version).is_some();

@@ -1,4 +1,4 @@
-//! What is told of the volumes and claims of a restore. Pure.
+//! Reports about the volumes and claims of a restore. Pure.
 
 use crate::action::Action;
 use crate::volumes::{Loss, Recorded, Verdict, allows_empty};
@@ -30,7 +30,7 @@ struct Volume {
     verdict: Verdict,
     /// The native snapshot of its data.
     native: Option<NativeSnapshotInfo>,
-    /// Whether it is part of the restore.
+    /// True when it is part of the restore.
     included: bool,
 }
 
@@ -40,31 +40,31 @@ struct Claim {
     key: ObjectKey,
     /// The name of its volume; empty for none.
     volume: String,
-    /// The name of the VolumeSnapshot with its data, and what is recorded of that.
+    /// The name of the VolumeSnapshot with its data, and the record of it in the backup.
     snapshot: Option<(String, CsiSnapshotInfo)>,
 }
 
-/// What is told of the volumes of a restore.
+/// The report about the volumes of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// One record for each claim, then one for each volume without a claim in the restore.
+    /// A record for each claim, then a record for each volume without a claim in the restore.
     pub(crate) records: Vec<RestoreVolumeInfo>,
-    /// One warning for all data that does not come back.
+    /// A single warning for all data that is not restored.
     pub(crate) warning: Option<String>,
 }
 
-/// What was done with a volume that was to be made from its native snapshot.
+/// The outcome for a volume that was to be made from its native snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FromNative {
     /// It was made, with this name.
     Made(String),
-    /// One of its name was there.
+    /// A volume of its name was there.
     WasThere,
     /// It was not made.
     Failed,
 }
 
-/// What becomes of the data of a claim that is made.
+/// The source of the data of a claim that is made, or its loss.
 enum Data<'a> {
     /// It comes with its volume, from this native snapshot.
     WithVolume(&'a NativeSnapshotInfo),
@@ -74,7 +74,7 @@ enum Data<'a> {
     Lost(Loss),
     /// It is on the storage of its volume, which is made again as it is.
     AsIs,
-    /// This holds, whatever is done with the claim.
+    /// It is elsewhere, as this text says, whatever is done with the claim.
     Elsewhere(&'static str),
 }
 
@@ -113,8 +113,8 @@ impl VolumeFates {
         Claim { key: key.clone(), volume, snapshot: name.map(|name| (name.to_owned(), info)) }
     }
 
-    /// The reason why a claim of the backup would come back without data that the backup was to have, as a part of a sentence. `None` when its data comes,
-    /// or nobody had asked for it.
+    /// The reason why a claim of the backup would come back without data that the backup was to have, as a part of a
+    /// sentence. `None` when its data is restored, or was not requested.
     pub(crate) fn loss(&self, key: &ObjectKey, claim: &Value, restore: &Restore) -> Option<String> {
         let claim = self.read(key, claim, CsiSnapshotInfo::default());
         match self.data(&claim, restore) {
@@ -123,7 +123,7 @@ impl VolumeFates {
         }
     }
 
-    /// The reason of a loss, with what the backup says of the volume.
+    /// The reason of a loss, with the record of the volume in the backup.
     fn why(&self, loss: Loss, volume: &str) -> String {
         match self.failures.get(volume).filter(|why| loss == Loss::NotTaken && !why.is_empty()) {
             Some(why) => format!("{}: {why}", loss.why()),
@@ -166,8 +166,8 @@ impl VolumeFates {
         }
     }
 
-    /// Says what became of every claim and volume. `done` knows what was done with a claim of the backup: one that was
-    /// there before keeps what it holds. `from_native` knows it of the volumes that were to be made from native snapshots.
+    /// Reports about every claim and volume. `done` returns the outcome for a claim of the backup: one that existed
+    /// before keeps its data. `from_native` returns the outcome for volumes that were to be made from native snapshots.
     pub(crate) fn tell(
         &self,
         restore: &Restore,
@@ -281,7 +281,7 @@ struct Outcome {
     native: FromNative,
 }
 
-/// Records what was done with a volume that was to be made from this snapshot, and says it.
+/// Records the outcome for a volume that was to be made from this snapshot, with a message.
 fn with_native(record: &mut RestoreVolumeInfo, native: &NativeSnapshotInfo, done: FromNative) -> String {
     match done {
         FromNative::Made(name) => {
@@ -303,7 +303,7 @@ impl Loss {
         matches!(self, Self::NotTaken | Self::Unreadable(_))
     }
 
-    /// What happened to the data of one volume.
+    /// Describes the reason why the data of a volume is lost.
     fn why(self) -> String {
         match self {
             Self::NotSaved => {

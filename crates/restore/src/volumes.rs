@@ -1,4 +1,4 @@
-//! What becomes of persistent volumes and their claims (restore.md 2.9, 2.10). Pure.
+//! Treatment of persistent volumes and their claims (restore.md 2.9, 2.10). Pure.
 //!
 //! A volume whose data is not on its old storage any more is not made again there: it is made anew from its native snapshot, or its
 //! claim gets a new one, from the CSI snapshot of its data, or an empty one. One whose snapshot failed is treated by its reclaim policy,
@@ -17,7 +17,7 @@ use lifeboat_object::ObjectKey;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the backup's files say of its volumes.
+/// Records about volumes from the files of the backup.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorded {
     /// Method by volume, from the volume information; empty for skipped ones.
@@ -34,7 +34,7 @@ pub(crate) struct Recorded {
     pub(crate) failed_claims: BTreeSet<ObjectKey>,
     /// The reasons why data was not saved that was to be, by volume; empty where the backup does not say it.
     pub(crate) failures: BTreeMap<String, String>,
-    /// Whether the user wants no volumes from snapshots.
+    /// Set when the user wants no volumes from snapshots.
     pub(crate) leaves_volumes: bool,
 }
 
@@ -119,7 +119,7 @@ const NOT_TAKEN: &str = "failed";
 /// Stands for the method of a CSI snapshot whose data was moved into a repository.
 const MOVED: &str = "CSISnapshot, moved";
 
-/// What to do with a volume.
+/// The treatment of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Make it again as it is.
@@ -132,7 +132,7 @@ pub(crate) enum Verdict {
     Provision(Loss),
 }
 
-/// Why the data of a volume does not come back.
+/// The reason why the data of a volume is not restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Loss {
     /// It was not saved, and its storage was deleted with the volume.
@@ -177,7 +177,7 @@ pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict
     }
 }
 
-/// Says whether claims whose data cannot be brought back are made empty: the user says so, or wants no volumes.
+/// Returns true if claims whose data cannot be restored are made empty: the user allows it, or wants no volumes.
 pub(crate) fn allows_empty(restore: &Restore) -> bool {
     restore.metadata.says_true(ANNOTATION_ALLOW_EMPTY_VOLUMES) || restore.spec.restore_pvs == Some(false)
 }

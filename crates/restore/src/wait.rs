@@ -1,4 +1,4 @@
-//! Waiting for the cluster, with a deadline and a way out.
+//! Waits for the cluster, with a deadline and a cancellation.
 
 use crate::env::Env;
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -15,10 +15,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How a wait ended.
+/// The outcome of a wait.
 #[derive(Debug)]
 pub(crate) enum Waited<T> {
-    /// What was waited for came.
+    /// The awaited value came.
     Done(T),
     /// The cluster refused to answer.
     Failed(ClusterError),
@@ -45,7 +45,7 @@ impl Together {
         *self.until.get_or_init(|| Instant::now() + self.time)
     }
 
-    /// How much of it there is for a wait that begins then.
+    /// Returns the share of a wait that begins then.
     pub(crate) fn from(&self, since: Instant) -> Share {
         match self.until().saturating_duration_since(since) {
             Duration::ZERO => Share::Nothing(self.time),
@@ -54,7 +54,7 @@ impl Together {
     }
 }
 
-/// What a wait has of the time that all of its kind have together.
+/// The share of a wait in the time that all waits of its kind have together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// This much.

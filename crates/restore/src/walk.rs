@@ -1,4 +1,5 @@
-//! What is known of a restore before anything is written: the cluster's types, the archive's objects, their levels.
+//! Preparation of a restore before anything is written: the types of the cluster, the objects of the archive, and their
+//! levels.
 
 use crate::actions::{ActionConfig, built_in_actions};
 use crate::ahead::Ahead;
@@ -40,22 +41,22 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long discovery is waited for to name the types that were defined.
+/// Longest wait for discovery to name the types that were defined.
 const LONGEST_DISCOVERY: Duration = Duration::from_secs(60);
 
 /// A restore whose archive was read and checked, and whose objects are ordered.
 pub(crate) struct Walk {
     /// The types that the cluster serves.
     pub(crate) catalog: Catalog,
-    /// What is restored, in order.
+    /// The objects to restore, in order.
     pub(crate) levels: Vec<Level>,
-    /// What becomes of volumes and claims.
+    /// Treatment of volumes and claims.
     pub(crate) volumes: Arc<VolumeFates>,
     /// The snapshots of each group that the backup records.
     pub(crate) groups: BTreeMap<GroupHandle, BTreeSet<String>>,
     /// Rows of the objects whose owners a restore can bring back, in ascending order.
     pub(crate) with_owners: Vec<usize>,
-    /// How many objects of each type are left out, by reason.
+    /// Number of objects of each type that are left out, by reason.
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
     pub(crate) restore: Arc<Restore>,
     pub(crate) hooks: Arc<RestoreHooks>,
@@ -64,7 +65,7 @@ pub(crate) struct Walk {
     schemas: Arc<Schemas>,
     in_backup: BTreeSet<String>,
     pub(crate) archive: Archive,
-    /// What was seen of the cluster while the archive was read.
+    /// Objects of the first levels that were found in the cluster while the archive was read.
     pub(crate) ahead: Ahead,
     chosen: Arc<Chosen>,
     same_target: Arc<SameTarget>,
@@ -77,7 +78,7 @@ pub(crate) struct Walk {
     /// Volumes that come back as they are, and data that does not come.
     pub(crate) retained: Arc<RetainedVolumes>,
     actions: Vec<Arc<dyn RestoreItemAction>>,
-    /// How long what is being deleted is waited for, and any resource.
+    /// Longest wait for objects that are being deleted, and for any resource.
     pub(crate) terminating_timeout: Duration,
     pub(crate) resource_timeout: Duration,
     /// Set when nothing more is to be begun.
@@ -213,7 +214,8 @@ impl Walk {
         found.ok_or_else(|| RestoreError::NoNamespaces(self.env.cluster.url().to_owned()))
     }
 
-    /// What makes the objects to be written while the cluster serves these types; which become which is a part of it.
+    /// Returns the maker of the objects to be written while the cluster serves these types; it includes the mapping of
+    /// keys.
     pub(crate) fn maker(&self) -> Result<Maker, RestoreError> {
         self.namespaces()?;
         let catalog = &self.catalog;
@@ -240,7 +242,7 @@ impl Walk {
     }
 }
 
-/// What a restore takes out of an archive.
+/// Selection that a restore makes from an archive.
 struct Selected {
     in_backup: BTreeSet<String>,
     filter: RestoreFilter,
@@ -249,7 +251,7 @@ struct Selected {
     ahead: Ahead,
 }
 
-/// What is asked for, from which backup, and of which cluster.
+/// Input of the selection: the request, its policies, and its version priorities.
 struct Selecting<'a> {
     request: &'a Request,
     restore: &'a Restore,
@@ -282,7 +284,7 @@ impl Selecting<'_> {
     }
 }
 
-/// What will be restored, as far as the index knows: labels stand in the objects.
+/// Guesses from the index which objects will be restored: labels are known only from the objects themselves.
 fn likely(archive: &Archive, rows: &[usize], filter: &RestoreFilter) -> Vec<Facts> {
     let included = |row: &Row| {
         let key = row.key();
@@ -299,7 +301,8 @@ fn likely(archive: &Archive, rows: &[usize], filter: &RestoreFilter) -> Vec<Fact
     rows.map(|n| Facts { row: *n, early: false, ended: false, state: State::default() }).collect()
 }
 
-/// The rows of what will be restored, and of all volumes: a claim goes by its own, selected or not.
+/// The rows of objects that will be restored, and of all volumes: the treatment of a claim depends on its volume, even
+/// if that is not selected.
 fn with_volumes(archive: &Archive, rows: &[usize], likely: &[Facts]) -> Vec<usize> {
     let likely: HashSet<usize> = likely.iter().map(|one| one.row).collect();
     let volumes = GroupResource::new("", "persistentvolumes");
@@ -343,7 +346,7 @@ async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> 
     Ok(Recorded::of(files, restore.spec.restore_pvs == Some(false)))
 }
 
-/// What the actions of CSI snapshots go by.
+/// Collects the input of the actions for CSI snapshots.
 fn snapshots_of_backup(archive: &Archive, chosen: &Arc<Chosen>, recorded: &Recorded) -> SnapshotsOfBackup {
     let (archive, chosen) = (archive.clone(), Arc::clone(chosen));
     let key_of = |claim: &ObjectKey| {

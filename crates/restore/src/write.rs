@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Writes objects, and what follows a create.
+/// Writes objects, and completes them after their creation.
 pub(crate) struct Writer {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) maker: Arc<Maker>,
@@ -39,9 +39,9 @@ pub(crate) struct Writer {
     pub(crate) renamed: Arc<Renamed>,
     /// The types that the restore defines.
     pub(crate) defined: Arc<Defined>,
-    /// Whether an earlier run of this restore was cut off.
+    /// Set when resuming a restore of which an earlier run was cut off.
     pub(crate) is_resumed: bool,
-    /// How long a resource definition is waited for, and an object that is to be gone before it is made anew.
+    /// Longest wait for a resource definition, and for an object that must be gone before it is made anew.
     pub(crate) timeout: Duration,
     /// The cluster, to which all objects of a restore are written with one patience.
     pub(crate) cluster: Cluster,
@@ -50,11 +50,11 @@ pub(crate) struct Writer {
 
 /// An object that is to be written.
 pub(crate) struct ToWrite<'a> {
-    /// What it was read from.
+    /// The object of the archive that it was read from.
     pub(crate) source: &'a Source,
     /// Its key in the cluster, unless an action gives it another name.
     pub(crate) key: &'a ObjectKey,
-    /// The object as it stands in the backup.
+    /// The object in the backup.
     pub(crate) from_backup: &'a Value,
     /// As it would be created, and as a plan knows it, and its status in the backup.
     pub(crate) desired: &'a Value,
@@ -120,7 +120,7 @@ impl Writer {
         }
     }
 
-    /// Creates the object, and does what follows.
+    /// Creates the object, and completes it.
     async fn create(&self, target: &Target<'_>) -> Result<(), ClusterError> {
         let Target { object: ToWrite { key, desired, .. }, resource, managers } = target;
         let (namespace, name, field_manager) =
@@ -149,7 +149,7 @@ impl Writer {
         Ok(found.map(|body| serde_json::from_slice(&body).unwrap_or_default()))
     }
 
-    /// Refuses what the plan does not say that the restore is held to.
+    /// Refuses changes that the plan does not have, where the restore is held to one.
     fn held(&self, object: &ToWrite<'_>, change: Change<'_>) -> Result<(), Refused> {
         let Some(pinned) = &self.pinned else { return Ok(()) };
         self.allowed(pinned, object.key, change, object.planned)
@@ -168,8 +168,8 @@ impl Writer {
         })
     }
 
-    /// Whether this very restore made the object out of this one of the backup: an earlier run of it that was cut off, or a create
-    /// whose answer was lost.
+    /// Returns true if this very restore made the object from this object of the backup: an earlier run of it that was
+    /// cut off, or a create whose answer was lost.
     fn is_ours(&self, source: &Source, existing: &Value) -> bool {
         if self.mapping.taken_by(source.row).is_some() {
             return false;
@@ -178,7 +178,7 @@ impl Writer {
         self.mapping.has_labels(existing) && is_made_since(existing, began)
     }
 
-    /// What follows a create: further writes, and the commands of a pod. Doing it again does no harm.
+    /// Completes a create: makes further writes, and runs the commands of a pod. Doing it again does no harm.
     async fn after_create(&self, target: &Target<'_>, in_cluster: &Value) {
         let Target { object: ToWrite { source, key, from_backup, desired, status, .. }, resource, managers } = target;
         let (namespace, name) = (key.namespace.as_deref(), target.object.name());
@@ -291,7 +291,7 @@ impl Writer {
         self.update(target, existing, patch).await
     }
 
-    /// What follows for an object that is as in the backup already: it gets the labels of the restore where that is asked for.
+    /// Handles an object that is as in the backup already: it gets the labels of the restore where that is asked for.
     async fn unchanged(&self, target: &Target<'_>, existing: &Value) -> Action {
         let Target { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
         self.messages.unchanged(key);

@@ -1,4 +1,4 @@
-//! `contents NAME extract FOLDER`: one file for each object of a backup.
+//! `contents NAME extract FOLDER`: writes each object of a backup to a file of its own.
 
 use super::objects::{Objects, types_of};
 use crate::flags::{self, List};
@@ -21,7 +21,7 @@ const LONGEST: usize = 255;
 /// Metadata with which no API server takes an object that is applied.
 const REFUSED: [&str; 3] = ["resourceVersion", "uid", "managedFields"];
 
-/// What is written, and where to.
+/// Objects to write, and the file to write to.
 #[derive(Debug, Args)]
 pub(crate) struct ExtractArgs {
     /// The folder to write to: a new or an empty one

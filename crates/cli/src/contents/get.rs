@@ -1,4 +1,4 @@
-//! `contents NAME get TYPE[/NAME]`: objects of a backup, printed.
+//! `contents NAME get TYPE[/NAME]`: prints objects of a backup.
 
 use super::objects::{Objects, types_of};
 use crate::object_name::{check_namespace, type_and_name};
@@ -23,7 +23,7 @@ pub(crate) struct GetArgs {
     /// Only objects of this namespace
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) object_namespace: Option<String>,
-    /// How they are printed; each object is a document of its own
+    /// Output format; each object is a document of its own
     #[arg(long, short, value_enum, default_value_t = Form::Yaml)]
     output: Form,
     /// Show the values of Secrets
@@ -35,7 +35,7 @@ pub(crate) struct GetArgs {
 enum Form {
     /// YAML documents
     Yaml,
-    /// One JSON document in a line
+    /// A JSON document per line
     Json,
     /// Namespace and name
     Name,

@@ -1,4 +1,4 @@
-//! Objects of a backup that is open, as those ask for them who print and write them.
+//! Selection of objects of an open backup, for the commands that print and write them.
 
 use anyhow::{Context, Result, bail};
 use lifeboat_browse::BackupStore;

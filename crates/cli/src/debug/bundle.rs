@@ -1,4 +1,4 @@
-//! The file that a bundle is: it appears whole or not at all.
+//! The file of a bundle: it appears complete or not at all.
 
 use anyhow::{Context, Result};
 use flate2::Compression;
@@ -79,7 +79,7 @@ impl Part {
         Ok(Self { file: tempfile::tempfile().context("make a file for a part of the bundle")?, bytes: 0 })
     }
 
-    /// What is in it.
+    /// Reads its text.
     #[cfg(test)]
     pub(super) fn text(mut self) -> String {
         self.file.seek(SeekFrom::Start(0)).unwrap();

@@ -1,11 +1,11 @@
-//! Takes secrets out of a bundle: it is sent to others. Pure.
+//! Removes secrets from a bundle, because it is sent to others. Pure.
 //!
-//! Secrets of Kubernetes are never read. Beside them, passwords stand in configurations, in commands of hooks, in the environment
-//! of containers, and in URLs. docs/cli.md lists what is removed.
+//! Secrets of Kubernetes are never read. Apart from them, passwords occur in configurations, in commands of hooks, in
+//! the environment of containers, and in URLs. docs/cli.md lists what is removed.
 
 use serde_json::{Map, Value};
 
-/// What stands in place of what was taken out.
+/// Placeholder for text that was removed.
 const REMOVED: &str = "<removed>";
 
 /// Words of keys and variables whose values are secret; letters and digits only, in lower case.
@@ -22,7 +22,7 @@ const SECRET_WORDS: [&str; 11] = [
     "signingkey",
     "encryptionkey",
 ];
-/// Keys with such words whose values say only where a secret lies, or how it is used.
+/// Keys with such words whose values are only the place of a secret, or the way in which it is used.
 const NAMES_OF_PLACES: [&str; 8] = [
     "credentialsFile",
     "serviceAccountToken",
@@ -33,7 +33,7 @@ const NAMES_OF_PLACES: [&str; 8] = [
     "automountServiceAccountToken",
     "customerKeyEncryptionSecret",
 ];
-/// What in a line is followed by a secret.
+/// Texts in a line that precede a secret.
 const BEFORE_SECRETS: [&str; 17] = [
     "X-Amz-Signature=",
     "X-Amz-Credential=",
@@ -105,7 +105,7 @@ fn without_words_of_commands(line: &str) -> String {
     line.to_owned()
 }
 
-/// Where a word begins, whatever the case of its letters.
+/// Returns the position of a word, ignoring case.
 fn find(text: &str, word: &str) -> Option<usize> {
     let (text, word) = (text.as_bytes(), word.as_bytes());
     text.windows(word.len()).position(|window| window.eq_ignore_ascii_case(word))
@@ -169,7 +169,8 @@ fn walk(value: &mut Value, key: &str) {
     }
 }
 
-/// Whether this is a variable of an environment whose value stands in it and whose name says that it is secret.
+/// Returns true if this is a variable of an environment that holds its value itself and whose name says that it is
+/// secret.
 fn is_literal(map: &Map<String, Value>) -> bool {
     let name = map.get("name").and_then(Value::as_str);
     map.get("value").is_some_and(Value::is_string) && name.is_some_and(names_a_secret)
@@ -180,14 +181,14 @@ fn names_a_secret(key: &str) -> bool {
     !NAMES_OF_PLACES.contains(&key) && SECRET_WORDS.iter().any(|word| plain.contains(word))
 }
 
-/// Whether a word of a command is a flag that says nothing secret: those of our own server and its like.
+/// Returns true if a word of a command is a flag without a secret: those of our own server and the like.
 fn is_plain_flag(word: &str) -> bool {
     let Some(flag) = word.strip_prefix("--") else { return !word.starts_with('-') && is_bare(word) };
     let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
     !names_a_secret(name) && clean_line(value) == value
 }
 
-/// Whether a word is no more than a name, such as `server`.
+/// Returns true if a word is only a name, such as `server`.
 fn is_bare(word: &str) -> bool {
     matches!(word, "server" | "node-agent" | "/velero" | "/lifeboat" | "sh" | "bash" | "/bin/sh" | "/bin/bash")
 }

@@ -1,4 +1,5 @@
-//! Gathers what a bundle holds. A part that cannot be had is noted in the bundle, and the others go on.
+//! Gathers the contents of a bundle. A part that cannot be read is noted in the bundle, and the others are still
+//! gathered.
 
 use super::bundle::{Bundle, Part};
 use super::clean::{clean, clean_line};
@@ -22,11 +23,11 @@ use std::time::Duration;
 const MOST_LINES: u32 = 200_000;
 /// Bytes of the objects of one type at most.
 const MOST_BYTES: u64 = 256 << 20;
-/// How long one file of a backup or restore is waited for.
+/// Longest wait for one file of a backup or restore.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Where Velero's bundles have what comes from the cluster.
 const CAPTURED: &str = "kubecapture";
-/// What tells of the server beside Velero's own resources: group, version, plural and kind.
+/// Types about the server besides Velero's own resources: group, version, plural and kind.
 const BESIDE: [(&str, &str, &str, &str); 4] = [
     ("", "v1", "pods", "Pod"),
     ("", "v1", "events", "Event"),
@@ -90,7 +91,7 @@ impl<'a> Gathering<'a> {
         Ok(self.gaps.len())
     }
 
-    /// All objects, those of each type in a file of their own; gives the pods among them.
+    /// Gathers all objects, each type in a file of its own; returns the pods among them.
     async fn resources(&mut self) -> Result<Vec<PodContainers>> {
         let mut pods = Vec::new();
         let mut types: Vec<Arc<ApiResource>> = Vec::new();
@@ -245,7 +246,7 @@ struct PodContainers {
 #[derive(Debug, PartialEq, Eq)]
 struct ContainerRuns {
     name: String,
-    /// Whether this is not its first run, so that there is a log of the run before.
+    /// True when this is not its first run, so that there is a log of the run before.
     has_run_before: bool,
 }
 

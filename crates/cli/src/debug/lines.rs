@@ -1,4 +1,4 @@
-//! Lines of a log on their way into a part, each freed of secrets.
+//! Writes the lines of a log into a part of the bundle, after removing secrets from each line.
 
 use super::bundle::Part;
 use super::clean::clean_line;

@@ -7,7 +7,7 @@ const NAMESPACES: [&str; 3] = ["demo-shop", "demo-orders", "demo-operator"];
 /// The type its operator defines.
 const DEFINITION: &str = "stores.demo.lifeboat.io";
 
-/// What to delete so that all of it is lost: group, type, names. Cluster-scoped, in this order.
+/// Objects to delete so that all of the application is lost: group, type, names. Cluster-scoped, in this order.
 pub(crate) fn roots() -> [(&'static str, &'static str, Vec<&'static str>); 4] {
     [
         ("", "namespaces", NAMESPACES.to_vec()),
@@ -57,7 +57,7 @@ fn operator() -> Vec<Value> {
     ]
 }
 
-/// One of the shop's services, with what belongs to it.
+/// Returns a service of the shop, with the objects that belong to it.
 fn service(n: u32) -> Vec<Value> {
     let namespace = if n.is_multiple_of(3) { "demo-orders" } else { "demo-shop" };
     let name = format!("service-{n}");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Objects by key. The demo's are few enough to be held.
 pub(crate) type Snapshot = BTreeMap<String, Value>;
 
-/// Reads every object that can be listed and created, without those that every cluster makes anew.
+/// Reads every object that can be listed and created, except objects that every cluster makes itself.
 pub(crate) async fn take(cluster: &Cluster) -> Result<Snapshot> {
     let catalog = cluster.discover().await?;
     let mut out = Snapshot::new();

@@ -1,4 +1,4 @@
-//! Runs a restore from here to its end, and says what came of it.
+//! Runs a restore on this machine to its end, and reports the outcome.
 
 use super::pending::end_restore;
 use super::state::State;
@@ -22,22 +22,22 @@ pub(crate) enum Until {
     Completed,
 }
 
-/// How a restore is run from here.
+/// The way in which a restore is run on this machine.
 pub(crate) struct Run {
-    /// Its name, UID and time are those of the restore.
+    /// The state of the operation; its name, UID and time are those of the restore.
     pub(crate) state: State,
     pub(crate) until: Until,
-    /// How the restore is printed.
+    /// Format in which the restore is printed.
     pub(crate) output: Option<Output>,
 }
 
-/// What came of a restore.
+/// The outcome of running a restore.
 pub(crate) enum Carried {
     /// It has ended, well or only in part.
     Done(ExitCode),
     /// It is held to a plan and would do something else now, so that nothing was written to the cluster.
     Refused {
-        /// Whether this run has begun it. Its state is forgotten then, and its files in the bucket are left.
+        /// True when this run has begun it. Its state is forgotten then, and its files in the bucket are left.
         was_new: bool,
         why: RestoreError,
     },
@@ -46,7 +46,7 @@ pub(crate) enum Carried {
 /// Runs a restore, whose state is forgotten then: before, the same command again goes on with it.
 ///
 /// # Errors
-/// What kept it from beginning or ending.
+/// Returns the error that kept it from beginning or ending.
 pub(crate) async fn carry_out(request: &Request, mut env: Env, run: Run) -> anyhow::Result<Carried> {
     let Run { state, until, output } = run;
     env.operation.records = Arc::new(state.records());
@@ -92,7 +92,7 @@ pub(crate) async fn carry_out(request: &Request, mut env: Env, run: Run) -> anyh
     Ok(Carried::Done(report(&outcome, output)?))
 }
 
-/// Says what a restore has done until it broke off: the files that say so may not be stored.
+/// Reports the results of a restore that broke off: its files in the bucket may not be stored.
 fn report_break(outcome: &Outcome, output: Option<Output>) -> anyhow::Result<()> {
     print_results(&outcome.results);
     let is_said = |why: &&String| outcome.results.errors.messages().any(|said| said == why.as_str());

@@ -1,4 +1,4 @@
-//! Documents of rules in files.
+//! Documents of rules, read from files.
 
 use anyhow::Context;
 use lifeboat_select::RulesText;
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Bytes that are read of a file: a longer one is refused by whoever reads the document.
+/// Most bytes that are read of a file: the parser of the document refuses a longer one.
 const LARGEST: u64 = RulesText::MOST_BYTES as u64 + 1;
 
 /// The document in a file.

@@ -1,4 +1,4 @@
-//! Files of state: read whole, replaced whole.
+//! Files of state: read as a whole, replaced as a whole.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! Under which key the state of a local operation is kept: what makes it another operation.
+//! Key of the state of a local operation, made of the properties that identify the operation.
 
 use lifeboat_archive::tarball::entry_hash;
 use lifeboat_cluster::{Cluster, ClusterError};
@@ -15,7 +15,7 @@ pub(crate) struct OperationKey {
     pub(crate) kind: &'static str,
     /// Where the backups lie.
     pub(crate) bucket: String,
-    /// The cluster, as [`identity`] says.
+    /// The cluster, from [`identity`].
     pub(crate) cluster: String,
     pub(crate) name: String,
 }
@@ -30,13 +30,14 @@ pub(crate) async fn identity(cluster: &Cluster) -> Result<String, ClusterError> 
 }
 
 impl OperationKey {
-    /// The file of the state, in the folder of its kind. The readable part is for people; the hash tells keys apart.
+    /// The file of the state, in the folder of its kind. The readable part is for people; the hash makes the name
+    /// unique.
     pub(super) fn path_in(&self, folder: &Path) -> PathBuf {
         let all = [&self.bucket, &self.cluster, &self.name].map(|part| format!("{}:{part}", part.len())).concat();
         folder.join(format!("{}-{}.json", hex::encode(entry_hash(all.as_bytes())), self.readable()))
     }
 
-    /// The file in which versions kept the state that told no clusters apart.
+    /// The file in which older versions kept the state, whose key did not include the cluster.
     pub(super) fn old_path_in(&self, folder: &Path) -> PathBuf {
         let hash = hex::encode(entry_hash(self.bucket.as_bytes()));
         folder.join(format!("{}-{}.json", hash.get(..12).unwrap_or_default(), self.name))

@@ -1,4 +1,4 @@
-//! Waits for what a local backup or restore has begun: without a server nobody else does.
+//! Waits for the asynchronous operations of a local backup or restore: without a server nobody else does.
 
 use crate::progress::watched;
 use lifeboat_api::{BackupPhase, Duration, RestorePhase};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Between two looks at what goes on.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// The same operation with a journal of its own, for what is said while it waits.
+/// The same operation with a new journal, for messages during the wait.
 fn anew(operation: &Operation) -> Operation {
     let new = Operation::new(Arc::clone(&operation.clock), "", operation.scratch.clone());
     new.trace.join(&operation.trace);

@@ -25,7 +25,7 @@ impl RecordFolder {
         Self { path, writing: Arc::default() }
     }
 
-    /// Whether nothing was noted yet.
+    /// Returns true if nothing was noted yet.
     pub(super) fn is_empty(&self) -> bool {
         match std::fs::read_dir(&self.path) {
             Ok(mut entries) => entries.next().is_none(),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Characters of a value that an error shows.
 const SHOWN: usize = 60;
 
-/// All that says what an operation does, by the name of each part. Parts that nothing is given for are missing.
+/// Everything that determines an operation, by the name of each part. Parts without a value are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Specification(BTreeMap<String, Value>);

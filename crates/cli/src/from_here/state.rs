@@ -1,4 +1,4 @@
-//! What a local operation remembers on this machine, so that running the same command again takes it up.
+//! State of a local operation on this machine, so that running the same command again resumes it.
 
 use super::files::{read, replace};
 use super::operation_key::OperationKey;
@@ -15,25 +15,26 @@ use std::path::{Path, PathBuf};
 pub(crate) struct State {
     path: PathBuf,
     pub(crate) content: Content,
-    /// Whether no operation was begun before that has not ended.
+    /// True when there is no earlier operation that was begun and has not ended.
     pub(crate) is_new: bool,
     _lock: File,
 }
 
-/// What is remembered.
+/// Contents of the state file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Content {
     /// UID of the Backup or Restore.
     pub(crate) uid: String,
     /// When it was first begun.
     pub(crate) started: jiff::Timestamp,
-    /// The backup that a restore takes its objects from, where the command alone does not say it.
+    /// The backup that a restore takes its objects from, where the command alone does not determine it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) backup: Option<OfBackup>,
-    /// What is done, so that another command is not taken for the same.
+    /// The specification of the operation, so that another command is not taken for the same.
     #[serde(default)]
     pub(crate) specification: Specification,
-    /// Whether it has come to an end, with something that was not done. A run that goes on with it begins without this.
+    /// True when it has come to an end, with something that was not done. A run that goes on with it begins without
+    /// this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) has_ended: bool,
 }
@@ -81,7 +82,7 @@ impl State {
         Self::open_in(&folder_of(key.kind), key, new)
     }
 
-    /// What is remembered of an operation that was begun and has not ended.
+    /// Returns the state of an operation that was begun and has not ended.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -107,7 +108,8 @@ impl State {
         Ok(state)
     }
 
-    /// Resumes the operation when it does what `new` says. One that has done nothing yet begins as the new one.
+    /// Resumes the operation when its specification is the one of `new`. An operation that has done nothing yet begins
+    /// as the new one.
     ///
     /// # Errors
     /// When the state cannot be written.
@@ -177,7 +179,7 @@ impl State {
     }
 }
 
-/// What a file of state holds. It is replaced whole; what is not ours is not to be thrown away.
+/// Reads a state file. It is replaced as a whole; unknown contents must not be thrown away.
 fn content(path: &Path) -> Result<Option<Content>> {
     let reading = || format!("read {}", path.display());
     let Some(bytes) = read(path).with_context(reading)? else { return Ok(None) };
@@ -193,7 +195,8 @@ pub(crate) fn folder_of(kind: &str) -> PathBuf {
     base.join("lifeboat").join(kind)
 }
 
-/// The state of an operation that a version has left which told no clusters apart, until it is removed.
+/// The state of an operation that an older version has left, whose key did not include the cluster, until it is
+/// removed.
 #[derive(Debug)]
 pub(crate) struct OldState {
     path: PathBuf,
@@ -211,12 +214,12 @@ impl OldState {
         path.is_file().then_some(Self { path })
     }
 
-    /// What it remembers; `None` when it cannot be read.
+    /// Returns its contents; `None` when it cannot be read.
     pub(crate) fn content(&self) -> Option<Content> {
         content(&self.path).ok().flatten()
     }
 
-    /// Removes it with its notes, and says where it was.
+    /// Removes it with its notes, and returns its path.
     pub(crate) fn remove(self) -> PathBuf {
         // What stays is found again, and nothing else goes by it.
         let _ = RecordFolder::at(self.path.with_extension("records")).remove();
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_specification_is_refused_with_what_differs_unless_nothing_was_done_yet() {
+    async fn another_specification_is_refused_with_differences_once_work_has_begun() {
         let folder = tempfile::tempdir().unwrap();
         drop(of_backup(folder.path(), "c", "u"));
         let (untouched, new) = of_backup(folder.path(), "c", "v");

@@ -11,13 +11,13 @@ use std::path::PathBuf;
 /// Every flag of `velero install`, and a few of ours.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// Who provides the storage of backups and the snapshots of volumes, such as aws
+    /// Provider of the storage of backups and of the snapshots of volumes, such as aws
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) provider: String,
     /// The bucket that backups go to
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME", allow_hyphen_values = true)]
     pub(super) bucket: String,
-    /// What all keys in the bucket begin with
+    /// Prefix of all keys in the bucket
     #[arg(long, default_value = "", hide_default_value = true, value_name = "PREFIX")]
     pub(super) prefix: String,
     /// A file with the credentials for the provider
@@ -99,13 +99,13 @@ pub(crate) struct InstallArgs {
     /// The node agent sees no folders of the nodes (no effect yet)
     #[arg(long)]
     pub(super) node_agent_disable_host_path: bool,
-    /// How often repositories are maintained; 0 for the default of their format
+    /// Interval at which repositories are maintained; 0 for the default of their format
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
     pub(super) default_repo_maintain_frequency: Duration,
     /// After what time a deletion that has failed is asked for again, of a backup whose time is over; 0 for an hour
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
     pub(super) garbage_collection_frequency: Duration,
-    /// How long file system backups of one backup or restore may take; 0 for four hours
+    /// Longest time for file system backups of one backup or restore; 0 for four hours
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
     pub(super) pod_volume_operation_timeout: Duration,
     /// Features of the server
@@ -126,7 +126,7 @@ pub(crate) struct InstallArgs {
     /// Look more often whether a snapshot is ready
     #[arg(long)]
     pub(super) csi_snapshot_early_frequent_polling: bool,
-    /// What moves the files of volumes
+    /// Mover of the files of volumes
     #[arg(long, default_value = "kopia", value_name = "NAME")]
     pub(super) uploader_type: String,
     #[command(flatten)]
@@ -182,7 +182,7 @@ fn nfs(text: &str) -> Result<DirectoryVolume, String> {
     }
 }
 
-/// What the server's pod asks for; 0 for no bound.
+/// Requests and limits of the server's pod; 0 for none.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServerResources {
     /// Processors that the server asks for
@@ -199,7 +199,7 @@ pub(crate) struct ServerResources {
     pub(super) velero_pod_mem_limit: String,
 }
 
-/// What the node agent's pods ask for; 0 for no bound. Checked, and without effect yet.
+/// Requests and limits of the node agent's pods; 0 for none. Checked, and without effect yet.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeAgentResources {
     /// Processors that the node agent asks for (no effect yet)

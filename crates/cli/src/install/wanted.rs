@@ -1,4 +1,4 @@
-//! What the flags of `lifeboat install` ask for, with what their files hold.
+//! Installation that the flags of `lifeboat install` ask for, with the contents of their files.
 
 use super::flags::InstallArgs;
 use crate::flags;
@@ -10,8 +10,8 @@ use lifeboat_install::{
 use std::path::Path;
 
 impl InstallArgs {
-    /// The installation that the flags ask for, files read. What is wrong with the flags is said before what is wrong with
-    /// the files: of credentials it counts at first only that there are some.
+    /// Returns the installation that the flags ask for, and reads their files. Errors in the flags are reported before
+    /// errors in the files, so credentials are first only checked for presence.
     pub(super) fn wanted(&self, namespace: &str) -> Result<Installation> {
         if !self.directory_claim.is_empty() && self.nfs.is_some() {
             bail!("Cannot use both --directory-claim and --nfs: backups lie in one of them");
@@ -133,7 +133,7 @@ mod tests {
         args: InstallArgs,
     }
 
-    /// What these flags ask for, in the namespace `velero`.
+    /// Returns the installation for these flags, in the namespace `velero`.
     fn installation(flags: &str) -> Installation {
         let words = std::iter::once("install").chain(flags.split_whitespace());
         Alone::try_parse_from(words).unwrap().args.installation("velero", None, None)
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(why, "Cannot use both --directory-claim and --nfs: backups lie in one of them");
     }
 
-    /// What the Deployment starts is a command line of ours.
+    /// The Deployment starts a command line that our server understands.
     #[test]
     fn the_server_understands_its_command_line() {
         let flags = "--features EnableCSI,B --default-volumes-to-fs-backup --default-snapshot-move-data \

@@ -57,7 +57,7 @@ pub(crate) struct BackupArgs {
     /// Take over the name from another run that you know has died
     #[arg(long)]
     take_over: bool,
-    /// How hard to compress: 1 is fastest, 9 is smallest
+    /// Level of compression: 1 is fastest, 9 is smallest
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9), value_name = "LEVEL")]
     compression_level: u32,
     /// A folder for objects that must wait on disk, beyond the memory budget, until they are uploaded
@@ -170,7 +170,7 @@ impl BackupArgs {
         backup
     }
 
-    /// What the flags and the file of the spec ask for.
+    /// Returns the backup that the flags and the file of the spec ask for.
     fn asked(&self) -> anyhow::Result<Backup> {
         let mut backup = Backup::default();
         self.spec.apply(&mut backup);

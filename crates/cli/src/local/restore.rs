@@ -61,8 +61,8 @@ pub(crate) struct RestoreArgs {
     /// --features EnableAPIGroupVersions
     #[arg(long, value_name = "FILE")]
     api_version_priorities: Option<PathBuf>,
-    /// How long a restore of another cluster may not take the name, and with it the place of the originals of recreated and removed
-    /// objects; nothing else removes those
+    /// Time in which a restore of another cluster may not take the name, and with it the place of the originals of
+    /// recreated and removed objects; nothing else removes those
     #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
     keep_replaced: Duration,
     /// Forget an earlier run of this restore that was cut off, and begin anew: what it has restored is there and is treated as any
@@ -72,11 +72,11 @@ pub(crate) struct RestoreArgs {
     /// Types to restore first and, after a single -, last
     #[arg(long, value_name = "TYPES")]
     restore_resource_priorities: Option<Priorities>,
-    /// How long to wait for objects and namespaces that are being deleted
+    /// Longest wait for objects and namespaces that are being deleted
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     terminating_resource_timeout: Duration,
-    /// How long to wait for a definition to be established, for an object that is recreated to be gone, for what actions wait for,
-    /// and for the claims of the restore to get their volumes
+    /// Longest wait for a definition to be established, for an object that is recreated to be gone, for the resources
+    /// that actions wait for, and for the claims of the restore to get their volumes
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     resource_timeout: Duration,
     /// Accepted for scripts: this command always waits
@@ -161,7 +161,7 @@ impl RestoreArgs {
         anyhow::bail!(only_of_others(schedule, others.iter().map(Option::as_deref)))
     }
 
-    /// All that says what is restored.
+    /// The specification of the restore, which identifies the operation.
     async fn specification(
         &self,
         restore: &Restore,
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_plans_are_for_dry_runs_only_which_is_known_before_anything_is_opened() {
+    fn flags_for_plan_files_are_refused_without_dry_run_when_parsed() {
         for flag in ["--save", "--compare"] {
             let line = ["restore", "r", "--from-backup", "b", "--bucket", "/nowhere", flag, "plan"];
             let refused = Line::try_parse_from(line).unwrap_err().to_string();

@@ -22,7 +22,7 @@ pub(super) struct Difference {
     pub(super) lifeboat: String,
 }
 
-/// What of an installation decides which rows concern it.
+/// Features that an installation uses, which decide the rows that concern it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Concerns {
     pub(super) hooks: bool,
@@ -37,7 +37,8 @@ pub(super) struct Concerns {
 
 type Concern = fn(&Concerns) -> bool;
 
-/// Topics that begin so concern those alone who use what they are about; the first that fits counts. All others concern everyone.
+/// Topics that begin with these words concern only installations that use the feature; the first match counts. All
+/// other topics concern everyone.
 const TOPICS: [(&str, Concern); 18] = [
     ("hooks of a", |of| of.hooks),
     ("groups of claims", |of| of.csi),

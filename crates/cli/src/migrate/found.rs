@@ -1,4 +1,4 @@
-//! What there is of an installation of Velero.
+//! Inventory of an installation of Velero.
 
 use super::differences::Concerns;
 use super::workload::{Server, Workload};
@@ -21,7 +21,7 @@ use lifeboat_restore::check_modifiers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What there is.
+/// The resources and programs of an installation.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) namespace: String,
@@ -47,7 +47,7 @@ pub(super) struct Found {
     pub(super) pods: Pods,
 }
 
-/// Whether a backup was to move the data of volumes.
+/// Returns true if a backup was to move the data of volumes.
 fn asked_to_move(backup: &Backup) -> bool {
     let spec = &backup.spec;
     [spec.snapshot_move_data, spec.default_volumes_to_fs_backup, spec.default_volumes_to_restic].contains(&Some(true))
@@ -58,7 +58,7 @@ fn asked_to_move(backup: &Backup) -> bool {
 pub(super) struct Pods {
     pub(super) with_backup_hooks: BTreeSet<(String, String)>,
     pub(super) with_restore_hooks: BTreeSet<(String, String)>,
-    /// Those that name volumes to save by their files.
+    /// Pods that name volumes to save by their files.
     pub(super) with_volumes_by_files: BTreeSet<(String, String)>,
 }
 

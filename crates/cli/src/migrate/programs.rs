@@ -1,4 +1,4 @@
-//! What becomes of the programs of an installation: server, node agents, plugins.
+//! Findings about the programs of an installation: server, node agents, plugins.
 
 use super::found::Found;
 use super::verdict::{Finding, Verdict};
@@ -7,7 +7,7 @@ use super::workload::{Flags, Server, Workload};
 /// The minor numbers of the releases 1.x of Velero whose installations and buckets were tried; the behaviour is that of the last.
 const RELEASES: std::ops::RangeInclusive<u32> = 15..=18;
 
-/// What becomes of the programs.
+/// Returns the findings about the programs.
 pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
     let mut out = Vec::new();
     let Some(Server { workload: server, flags: given }) = &found.server else {

@@ -1,4 +1,4 @@
-//! What becomes of the resources of an installation, and of what its users have told it.
+//! Findings about the resources of an installation, and about the settings of its users.
 
 use super::found::Found;
 use super::verdict::{Finding, Verdict};
@@ -14,7 +14,7 @@ use lifeboat_object::{counted, first_names};
 use lifeboat_s3::S3Config;
 use std::collections::BTreeMap;
 
-/// What becomes of them.
+/// Returns the findings about the resources.
 pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
     let mut out = Vec::new();
     out.extend(found.locations.iter().map(|one| location(one, found)));
@@ -52,7 +52,8 @@ fn location(location: &BackupStorageLocation, found: &Found) -> Finding {
     }
 }
 
-/// What a plugin has to bring: told by the images of the plugins, whose programs cannot be asked.
+/// Returns the finding for a provider that needs a plugin. The plugin is guessed from the names of images, because
+/// their programs cannot be asked.
 fn by_plugin(found: &Found, subject: &str, provider: &str) -> Finding {
     match found.plugin_images().iter().find(|image| is_called(image, provider)) {
         Some(image) => {
@@ -98,7 +99,7 @@ fn policies_of<'a>(one: &'a Schedule, found: &'a Found) -> impl Iterator<Item = 
     one.spec.template.resource_policy.as_ref().map(|named| &named.name).into_iter().chain(of_server)
 }
 
-/// Who asks for movers of volume data in the backups of a schedule, if anyone does.
+/// Returns the setting that asks for movers of volume data in the backups of a schedule, if there is one.
 fn asks_for_movers(one: &Schedule, policies: &[&String], found: &Found) -> Option<String> {
     let template = &one.spec.template;
     // The old name of the field counts more than the new one.
@@ -162,7 +163,7 @@ fn rules(found: &Found, out: &mut Vec<Finding>) {
     out.extend(found.action_config_maps.iter().map(|(name, labels)| action(name, labels)));
 }
 
-/// What becomes of ConfigMaps with rules, which are named by `named_by`.
+/// Adds the findings about ConfigMaps with rules, to which `named_by` refers.
 fn rules_of<'a>(
     what: &str,
     named_by: &str,

@@ -1,8 +1,8 @@
-//! What is said of one thing of an installation.
+//! Finding about a part of an installation.
 
 use serde::Serialize;
 
-/// What becomes of it, the gravest first.
+/// The effect of the switch on it, the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Verdict {
@@ -27,14 +27,14 @@ impl Verdict {
     }
 }
 
-/// One thing, and what becomes of it.
+/// A part of an installation, and the effect of the switch on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
-    /// What it is, such as `schedule nightly`.
+    /// Its name, such as `schedule nightly`.
     pub(super) subject: String,
     pub(super) what: String,
-    /// What to do.
+    /// The next step for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
 }

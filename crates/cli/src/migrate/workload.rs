@@ -63,7 +63,7 @@ impl Workload {
         name.rsplit('/').next() == Some("lifeboat")
     }
 
-    /// The minor number of its release, if the tag of its image says it.
+    /// The minor number of its release, if the tag of its image has it.
     pub(super) fn minor(&self) -> Option<u32> {
         let (_, tag) = name_and_tag(&self.image);
         tag?.strip_prefix("v1.")?.split(['.', '-']).next()?.parse().ok()
@@ -77,9 +77,9 @@ fn release(metadata: &Value) -> Option<&str> {
     metadata["annotations"]["meta.helm.sh/release-name"].as_str().or(labelled)
 }
 
-/// Whether an image of a plugin is called as a provider: whether the words of the provider's name, without its domain, stand in the name
-/// of the image, such as `microsoft-azure` in `velero/velero-plugin-for-microsoft-azure:v1.14`. Words that images of all plugins have
-/// say nothing.
+/// Returns true if an image of a plugin is named after a provider: if the words of the provider's name, without its
+/// domain, stand in the name of the image, such as `microsoft-azure` in
+/// `velero/velero-plugin-for-microsoft-azure:v1.14`. Words that images of all plugins have are ignored.
 pub(super) fn is_called(image: &str, provider: &str) -> bool {
     let words = |name| -> Vec<&str> {
         let last = str::rsplit(name, '/').next().unwrap_or(name);
@@ -99,7 +99,7 @@ fn name_and_tag(image: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// What the arguments of a server come to here.
+/// The meaning of a server's arguments for this version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags {
     pub(super) features: Features,
@@ -113,7 +113,7 @@ pub(super) struct Flags {
     pub(super) for_movers: Vec<String>,
     /// Flags that are not known here.
     pub(super) unknown: Vec<String>,
-    /// Why the server would not start with the others.
+    /// The reason why the server would not start with the others.
     pub(super) wrong: Option<String>,
 }
 

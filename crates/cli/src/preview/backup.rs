@@ -50,7 +50,7 @@ fn print_backup_text(preview: &Preview) -> Result<()> {
     Ok(())
 }
 
-/// What a volume is called, and the name of its PersistentVolume where that is another one.
+/// Returns the name of a volume, and the name of its PersistentVolume where that is another one.
 pub(crate) fn volume_name(volume: &PreviewedVolume) -> String {
     match &volume.volume {
         Some(name) if *name != volume.name => format!("{} ({name})", volume.name),

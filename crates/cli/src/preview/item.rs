@@ -1,20 +1,20 @@
-//! One object of the preview of a restore, as text.
+//! An object of the preview of a restore, as text.
 
 use crate::difference::difference_lines;
 use lifeboat_object::printable;
 use lifeboat_restore::{Modification, Planned, PreviewItem};
 
-/// Blanks before what is said of an object below its line.
+/// Indentation of the lines below the line of an object.
 const INDENT: usize = 12;
 
-/// Whether there is more to say of an object than the counts of its type do.
+/// Returns true if there is more to say about an object than the counts of its type do.
 pub(super) fn says_more(item: &PreviewItem) -> bool {
     let is_counted = matches!(item.planned, Planned::Create | Planned::Unchanged);
     let says = [&item.unasked, &item.errors, &item.warnings].iter().any(|said| !said.is_empty());
     !is_counted || says || item.waits.is_some() || !item.modifications.is_empty()
 }
 
-/// A line for the object, one for each difference, and what else there is to say.
+/// Formats the object as a line, its differences as a line each, and further messages.
 pub(crate) fn item_text(item: &PreviewItem, colours: bool) -> String {
     let mut out = format!("{:<9} {}", item.planned.word(), item.key);
     match &item.planned {

@@ -1,4 +1,4 @@
-//! What is left out, and why.
+//! Table of the objects that are left out, by reason.
 
 use anyhow::Result;
 use lifeboat_object::{GroupResource, printable};

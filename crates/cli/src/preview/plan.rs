@@ -20,7 +20,7 @@ pub(crate) struct PlanFiles {
 }
 
 impl PlanFiles {
-    /// Whether the user has asked for any.
+    /// Returns true if the user has asked for any.
     pub(crate) fn is_some(&self) -> bool {
         self.save.is_some() || self.compare.is_some()
     }
@@ -82,7 +82,8 @@ impl KeptPlan {
 }
 
 impl EndedPlan {
-    /// Whether it is the plan of the file that it is compared with, if it is, and the one that the restore is pinned to, if it is.
+    /// Returns true if the plan is the same as the plan of the file that it is compared with, and as the one that the
+    /// restore is pinned to, where there are any.
     pub(super) fn is_same(&self) -> bool {
         self.compared.as_ref().is_none_or(|(before, _)| *before == self.digest) && self.is_as_pinned()
     }
@@ -91,7 +92,7 @@ impl EndedPlan {
         self.pinned.is_empty() || self.pinned == self.digest
     }
 
-    /// Whether it is compared with another one.
+    /// Returns true if it is compared with another one.
     pub(super) fn is_compared(&self) -> bool {
         self.compared.is_some() || !self.pinned.is_empty()
     }
@@ -101,7 +102,7 @@ impl EndedPlan {
         (!self.pinned.is_empty()).then(|| json!({"planDigest": self.pinned, "isSame": self.is_as_pinned()}))
     }
 
-    /// What differs, as a value; `None` when it is not compared.
+    /// Returns the differences as a value; `None` when it is not compared.
     pub(super) fn value(&self) -> Option<Value> {
         let (digest, changes) = self.compared.as_ref()?;
         let change = |change: &PlanChange| {

@@ -25,7 +25,8 @@ const WAITING: usize = 64;
 /// not be restored, or the plan is another one than that of `files`, or than the one that the restore is pinned to.
 ///
 /// # Errors
-/// What keeps the restore from being previewed; when standard output is closed, or a file cannot be read or written.
+/// Returns the error that keeps the restore from being previewed, and fails when standard output is closed, or a file
+/// cannot be read or written.
 pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show, files: &PlanFiles) -> Result<ExitCode> {
     let mut printer = RestorePrinter::new(show, files, &request.restore.spec)?;
     let (sender, mut items) = mpsc::channel(WAITING);
@@ -41,36 +42,36 @@ pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show, file
     printer.end(&end?)
 }
 
-/// Prints the preview of a restore. As JSON, one object with all items as they come. As text, how many objects of each type
-/// become what, then the objects about which there is more to say.
+/// Prints the preview of a restore. As JSON, one object with all items as they come. As text, the counts of each type
+/// by planned action, then the objects about which there is more to say.
 pub(crate) struct RestorePrinter<W: Write> {
     out: W,
     show: Show,
     counts: BTreeMap<GroupResource, Counts>,
-    /// Whether no item was printed yet.
+    /// True when no item was printed yet.
     is_first: bool,
     /// The lines of objects: they come before the counts are known, and there may be as many as objects.
     lines: BufWriter<File>,
     plan: KeptPlan,
 }
 
-/// What of a preview is shown.
+/// The parts of a preview that are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Show {
-    /// One JSON or YAML object instead of text.
+    /// A single JSON or YAML object instead of text.
     pub(crate) output: Option<Output>,
     /// Values of Secrets.
     pub(crate) secrets: bool,
     /// In text, also the objects that are created or unchanged.
     pub(crate) details: bool,
-    /// Only the objects that differ; in text also without the table of types and what else there is to say.
+    /// Only the objects that differ; in text also without the table of types and further messages.
     pub(crate) only_differences: bool,
     /// Colours for what differs.
     pub(crate) colours: bool,
 }
 
 impl Show {
-    /// Whether an object has a line of its own.
+    /// Returns true if an object has a line of its own.
     fn wants(self, item: &PreviewItem) -> bool {
         match self.only_differences {
             true => item.planned.differences().is_some(),
@@ -87,7 +88,7 @@ impl Show {
 /// Objects by the word for what becomes of them.
 type Counts = BTreeMap<PlanWord, u64>;
 
-/// How many objects there are of a word.
+/// Returns the number of objects with a word.
 fn count(counts: &Counts, word: PlanWord) -> u64 {
     counts.get(&word).copied().unwrap_or_default()
 }
@@ -237,7 +238,7 @@ impl<W: Write> RestorePrinter<W> {
     }
 }
 
-/// What would become of volumes, if there are any.
+/// Prints the treatment of volumes, if there are any.
 pub(crate) fn write_volumes(out: &mut impl Write, end: &PreviewEnd) -> Result<()> {
     if !end.volumes.is_empty() {
         writeln!(out, "\nVolumes:")?;

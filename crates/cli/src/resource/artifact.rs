@@ -14,13 +14,13 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// What a file may become when it is unpacked; no packed file may be larger either.
+/// Most bytes of a file when it is unpacked; no packed file may be larger either.
 const MOST_UNPACKED: u64 = 1 << 30;
 
 /// For a URL after the server has looked at a request without giving one: it may try again, and mostly does not.
 const SECOND_TRY: Duration = Duration::from_secs(5);
 
-/// Why a file could not be had.
+/// The reason why a file could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArtifactError {
     /// The API server did not do what was asked.
@@ -46,7 +46,7 @@ pub(crate) enum ArtifactError {
         /// Which file.
         what: String,
     },
-    /// What came cannot be unpacked or written.
+    /// The file cannot be unpacked or written.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -154,7 +154,7 @@ async fn from_server(downloads: &Downloads, url: &str) -> Result<Option<Answer>,
     downloads.fetcher.get_over(forwarded, url).await
 }
 
-/// Whether a URL is one that our server signed for its own port.
+/// Returns true if a URL is one that our server signed for its own port.
 fn is_ours(url: &str) -> bool {
     let Ok(url) = url.parse::<http::Uri>() else { return false };
     url.scheme_str() == Some("http") && is_local(&url) && url.path().starts_with("/downloads/")

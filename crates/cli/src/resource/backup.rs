@@ -126,7 +126,7 @@ impl CreateArgs {
     }
 }
 
-/// What flags ask for must make sense, and the locations that they name must be there.
+/// Checks that the flags make sense together, and that the locations that they name exist.
 pub(super) async fn check_spec(client: &Client, spec: &BackupSpec) -> Result<()> {
     one_way_to_select(spec.label_selector.as_ref(), &spec.or_label_selectors)?;
     let errors = lifeboat_select::BackupFilter::validate(spec);
@@ -235,7 +235,7 @@ impl Shown for Backup {
         ]
     }
 
-    /// By name; those of one schedule the newest first.
+    /// Sorts by name; backups of one schedule with the newest first.
     fn sort(backups: &mut [Self]) {
         fn series(name: &str) -> Option<(&str, &str)> {
             let (prefix, stamp) = name.rsplit_once('-')?;

@@ -1,4 +1,4 @@
-//! `lifeboat backup|restore cancel`: ends what runs, or waits to (`spec.cancel`, an addition of ours).
+//! `lifeboat backup|restore cancel`: ends an operation that runs or is queued (`spec.cancel`, an addition of ours).
 
 use super::change::change;
 use super::{Operation, client, together, wait};
@@ -9,7 +9,7 @@ use lifeboat_client::Client;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// What to cancel.
+/// Operations to cancel.
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
     /// Names
@@ -26,7 +26,7 @@ pub(super) trait Cancellable: Operation {
 
     fn is_cancelled(&self) -> bool;
 
-    /// Why it has failed.
+    /// The reason of the failure.
     fn reason(&self) -> &str;
 }
 

@@ -1,11 +1,11 @@
-//! Changes of objects that the server writes too.
+//! Changes to objects that the server writes, too.
 
 use super::missing;
 use anyhow::{Result, bail};
 use lifeboat_client::{Change, Client, Object};
 
-/// Changes an object to what `to` makes of it, `None` for as it is; gives it, and whether it was changed. `goal` says for the error what it
-/// was to be.
+/// Changes an object to the result of `to`, where `None` leaves it as it is; returns the object, and true if it was
+/// changed. `goal` describes the change in errors.
 pub(super) async fn change<T: Object>(
     client: &Client,
     name: &str,
@@ -32,7 +32,7 @@ mod tests {
     use serde_json::{Value, json};
     use tokio::task::JoinSet;
 
-    /// What comes of it when the API server answers so, to the reading and the writing in turn.
+    /// Cancels a backup while the API server gives these answers, to the reading and the writing in turn.
     async fn cancelled(answers: Vec<(u16, Value)>) -> Result<bool> {
         let mut tasks = JoinSet::new();
         let answers = answers.into_iter().map(|(code, body)| (code, body.to_string())).collect();

@@ -1,4 +1,4 @@
-//! `lifeboat status`: what is protected and what is not, on one screen.
+//! `lifeboat status`: protected and unprotected namespaces and volumes, on one screen.
 
 mod follow;
 mod known;
@@ -20,7 +20,7 @@ use screen::Status;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-/// How the status is shown.
+/// Output format of the status.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Show it again when something changes, and every five seconds, until ctrl-c
@@ -29,7 +29,7 @@ pub(crate) struct StatusArgs {
     /// Show all namespaces; without it ten at most, the worst ones
     #[arg(long)]
     details: bool,
-    /// How long to wait for the server's answer
+    /// Longest wait for the server's answer
     #[arg(long, value_parser = flags::duration, default_value = "5s", value_name = "DURATION")]
     timeout: lifeboat_api::Duration,
     /// Form of the output
@@ -37,7 +37,7 @@ pub(crate) struct StatusArgs {
     output: Optional<Format>,
 }
 
-/// How long a request may take that follows the cluster. Until it has failed, what was seen last is shown.
+/// Longest time for a request of a watch. Until it has failed, the last known state is shown.
 const FOLLOWING: lifeboat_api::Duration = lifeboat_api::Duration::from_secs(15);
 
 impl StatusArgs {

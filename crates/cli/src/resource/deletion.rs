@@ -63,7 +63,7 @@ impl Users<'_> {
     /// When the deletion of their backup would begin, as the end of "would be deleted"; empty for at once.
     ///
     /// # Errors
-    /// Why it would be refused.
+    /// Returns the reason why it would be refused.
     fn deletion(&self, backup: &str, waits: bool) -> Result<String, String> {
         match (self.restores.first(), waits) {
             (Some(reader), false) => return Err(refusal_for_reader(backup, reader)),
@@ -85,7 +85,7 @@ impl Users<'_> {
     }
 }
 
-/// The claims that need a backup. Where they cannot be listed it is said that nothing is known of them, and there are none.
+/// The claims that need a backup. Where they cannot be listed, a message says so, and none are returned.
 async fn claims(client: &Client, backup: &Backup) -> Result<Vec<String>> {
     if !claims_may_need(backup) {
         return Ok(Vec::new());
@@ -99,10 +99,10 @@ async fn claims(client: &Client, backup: &Backup) -> Result<Vec<String>> {
     Ok(claims.unwrap_or_default())
 }
 
-/// What the deletion of a backup would come to, which begins then.
+/// Describes the deletion of a backup that would begin then.
 ///
 /// # Errors
-/// Why it would be refused.
+/// Returns the reason why it would be refused.
 fn would_be_deleted(backup: &Backup, lists: &Lists, when: &str, now: Timestamp) -> Result<String, String> {
     let (name, status) = (&backup.metadata.name, &backup.status);
     let location = check_deletion(backup, lists.location_of(backup), now)?;
@@ -125,7 +125,7 @@ fn readers<'r>(restores: &'r [Restore], backup: &str) -> Vec<&'r str> {
     readers.map(|restore| restore.metadata.name.as_str()).collect()
 }
 
-/// Asks for the deletion of a backup, which may wait for who needs it.
+/// Requests the deletion of a backup, which may wait for restores that need it.
 ///
 /// # Errors
 /// When the server would refuse it, or it cannot be asked for.

@@ -1,4 +1,5 @@
-//! `lifeboat backup describe`, `restore describe` and `schedule describe`: what is gathered here is shown by the pure modules below.
+//! `lifeboat backup describe`, `restore describe` and `schedule describe`: gathers the data here and formats it in the
+//! pure modules below.
 
 mod backup;
 mod facts;
@@ -34,7 +35,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use volumes::BackupVolumes;
 
-/// How long each file is waited for.
+/// Longest wait for each file.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Which objects to describe, and how much of them.
@@ -126,14 +127,14 @@ impl DescribeArgs {
     }
 }
 
-/// What `backup describe --details` says, without colours.
+/// Returns the output of `backup describe --details`, without colours.
 pub(crate) async fn backup_page(client: &Client, globals: &Globals, name: &str) -> Result<String> {
     let (args, style) = whole_page(globals);
     let backup = client.get::<Backup>(name).await?.ok_or_else(|| missing::<Backup>(name))?;
     Ok(backup::describe(&Box::pin(backup_facts(client, globals, &args, backup)).await?, &style))
 }
 
-/// What `restore describe --details` says, without colours.
+/// Returns the output of `restore describe --details`, without colours.
 pub(crate) async fn restore_page(client: &Client, globals: &Globals, name: &str) -> Result<String> {
     let (args, style) = whole_page(globals);
     let restore = client.get::<Restore>(name).await?.ok_or_else(|| missing::<Restore>(name))?;
@@ -162,7 +163,7 @@ async fn find<T: Object>(client: &Client, names: &[String], selector: &str) -> R
     Ok(found)
 }
 
-/// What stands before the description of an object that is not the first.
+/// Separator before the description of an object that is not the first.
 fn between(at: usize) -> &'static str {
     if at == 0 { "" } else { "\n\n" }
 }
@@ -200,7 +201,7 @@ async fn backup_facts(client: &Client, globals: &Globals, args: &DescribeArgs, b
     Ok(BackupFacts { backup, files, volumes, deletions, warning })
 }
 
-/// The objects with these labels. That they cannot be listed is told, and the rest is described without them.
+/// Lists the objects with these labels. When that fails, it is reported, and the rest is described without them.
 async fn listed<T: Object>(
     client: &Client,
     labels: &str,

@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What to download, and where to.
+/// The file to download, and the file to write.
 #[derive(Debug, Args)]
 pub(crate) struct DownloadArgs {
     /// The backup
@@ -30,10 +30,10 @@ pub(crate) struct DownloadArgs {
     server: FromServerArgs,
 }
 
-/// How the server is asked for the archive of a backup.
+/// Flags for requesting the archive of a backup from the server.
 #[derive(Debug, Args)]
 pub(crate) struct FromServerArgs {
-    /// How long to wait for the server, and for each part of the download
+    /// Longest wait for the server, and for each part of the download
     #[arg(long, value_parser = flags::duration, default_value = "1m0s", value_name = "DURATION")]
     timeout: Duration,
     #[command(flatten)]

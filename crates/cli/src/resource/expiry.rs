@@ -1,4 +1,5 @@
-//! `lifeboat expiry` and `lifeboat schedule retention`: which backups go when, and what keeps the others.
+//! `lifeboat expiry` and `lifeboat schedule retention`: the time at which backups expire, and the reasons why others
+//! are kept.
 
 use super::keep::{self, KeepArgs};
 use super::release::{RulesReleaseArgs, kept_by_rules, staying};
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// What is asked, and in which form the answer is.
+/// Flags of the command: a release of backups, and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct ExpiryArgs {
     #[command(flatten)]
@@ -115,7 +116,7 @@ pub(super) async fn lists(client: &Client) -> Result<Lists> {
     Ok(Lists { backups, schedules, requests, locations, restores, cluster })
 }
 
-/// What becomes of a backup, in words.
+/// Describes the expiry of a backup.
 pub(super) fn describe(fate: &Fate, now: Timestamp) -> String {
     match &fate.becomes {
         Becomes::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),

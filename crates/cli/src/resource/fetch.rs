@@ -1,4 +1,4 @@
-//! GET of a URL that was signed for us: through the proxy of the environment, with a deadline for each part of it.
+//! Downloads a signed URL: through the proxy of the environment, with a deadline for each part.
 
 use super::trust::Trust;
 use bytes::Bytes;
@@ -29,7 +29,7 @@ const MOST_REDIRECTS: usize = 10;
 /// Bytes that are kept of an answer that refuses.
 const MOST_REFUSAL: usize = 4 << 10;
 
-/// Why a URL gave nothing.
+/// The reason why a URL could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
     /// No answer: refused, unknown, too late, or a certificate that we do not trust. From another place it may work.
@@ -37,7 +37,7 @@ pub(crate) enum FetchError {
     Unreachable {
         /// Host and port.
         server: String,
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
     },
     /// The server answered with something else than the file.
@@ -45,7 +45,7 @@ pub(crate) enum FetchError {
     Answered {
         /// The status of the answer.
         status: u16,
-        /// What it says, shortened.
+        /// The body of the answer, shortened.
         body: String,
     },
     /// The answer broke off.
@@ -209,7 +209,7 @@ impl Fetcher {
         Ok(HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().wrap_connector(inner))
     }
 
-    /// The request; a proxy that forwards it is told the whole URL.
+    /// The request; for a proxy that forwards it, it has the whole URL.
     fn request(&self, url: &Uri, proxy: Option<&Intercept>) -> Result<Request<Empty<Bytes>>, BoxError> {
         let path = url.path_and_query().map_or("/", |path| path.as_str());
         let target = if proxy.is_some() { url.clone() } else { path.parse()? };
@@ -246,7 +246,7 @@ impl Answer {
         }
     }
 
-    /// What an answer that refuses says, shortened.
+    /// Reads the message of an answer that refuses, shortened.
     async fn refusal(&mut self) -> String {
         let mut text = Vec::new();
         while let Ok(Some(piece)) = self.next().await {

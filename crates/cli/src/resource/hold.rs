@@ -1,5 +1,4 @@
-//! `lifeboat backup hold` and `release`: a backup that is held is not deleted, neither when its time is over nor when somebody asks
-//! for it.
+//! `lifeboat backup hold` and `release`: a backup on hold is not deleted, neither when it expires nor on request.
 
 use super::change::change;
 use super::{client, said, together};
@@ -98,14 +97,15 @@ fn is_going(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
     deletion_has_begun(backup) || backup.metadata.deletion_timestamp.is_some() || deletion_is_asked(backup, requests)
 }
 
-/// Why another cluster that has the backup of the same bucket is not told: nothing can be written into its location. Without the right
-/// to list locations nothing is said.
+/// Explains why another cluster that has the backup of the same bucket does not learn of the hold: nothing can be
+/// written into its location. Returns `None` without the right to list locations.
 pub(super) fn unrecorded(backup: &Backup, locations: Option<&[BackupStorageLocation]>, so: &str) -> Option<String> {
     let obstacle = Obstacle::of(location_of(backup, locations?))?;
     Some(format!("That is not written into the bucket, because {obstacle}: another cluster that has the backup {so}."))
 }
 
-/// Sets the annotation of a hold, or removes it for `None`; gives the backup, and false when it said so already.
+/// Sets the annotation of a hold, or removes it for `None`; returns the backup, and false when nothing had to be
+/// changed.
 async fn write_hold(
     client: &Client,
     name: &str,

@@ -1,4 +1,4 @@
-//! The rules of a schedule that keep backups beyond their time: as flags, and as the cluster stores them.
+//! Retention rules of a schedule, which keep backups beyond their expiration: as flags, and as the cluster stores them.
 
 use super::change::change;
 use anyhow::Result;
@@ -82,9 +82,9 @@ fn tell_of_annotation() -> Result<()> {
     Ok(())
 }
 
-/// Gives a schedule these rules, or none. The first write has them twice, in the field and in the annotation, because it is not known
-/// whether the definition has the field: so there is no moment at which a server finds none. Where the field was stored, the annotation is
-/// taken off then.
+/// Sets the rules of a schedule, or removes them. The first write has them twice, in the field and in the annotation,
+/// because it is not known whether the definition has the field: so a server finds the rules at any time. Where the
+/// field was stored, the annotation is removed then.
 pub(super) async fn set(client: &Client, name: &str, rules: Option<&Retention>) -> Result<()> {
     let goal = "given its rules";
     let (stored, _) = change(client, name, goal, |before: &Schedule| {

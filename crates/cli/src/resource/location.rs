@@ -35,13 +35,13 @@ pub(crate) enum LocationCommand {
 pub(crate) struct CreateArgs {
     /// Its name
     name: String,
-    /// Who provides the storage, such as aws or lifeboat.io/directory
+    /// Provider of the storage, such as aws or lifeboat.io/directory
     #[arg(long, value_name = "NAME")]
     provider: String,
     /// The bucket
     #[arg(long, value_name = "NAME")]
     bucket: String,
-    /// What all keys in the bucket begin with
+    /// Prefix of all keys in the bucket
     #[arg(long, default_value = "", value_name = "PREFIX")]
     prefix: String,
     /// The Secret with the credentials and its key
@@ -50,10 +50,10 @@ pub(crate) struct CreateArgs {
     /// Use it for backups that name no location
     #[arg(long)]
     default: bool,
-    /// How often the Backups of the cluster are brought in line with what the bucket holds; 0 for never
+    /// Interval at which the Backups of the cluster are brought in line with the bucket; 0 for never
     #[arg(long, value_parser = flags::duration, value_name = "DURATION")]
     backup_sync_period: Option<Duration>,
-    /// How often it is validated; 0 for once
+    /// Interval at which it is validated; 0 for once
     #[arg(long, value_parser = flags::duration, value_name = "DURATION")]
     validation_frequency: Option<Duration>,
     /// Settings of the provider
@@ -65,7 +65,7 @@ pub(crate) struct CreateArgs {
     /// A file with certificates (PEM) to trust
     #[arg(long, value_parser = flags::path, value_name = "FILE")]
     cacert: Option<PathBuf>,
-    /// Whether backups may be written
+    /// Access to the location; no backups are written to one that is read only
     #[arg(long, value_enum, default_value_t = AccessMode::ReadWrite)]
     access_mode: AccessMode,
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub(crate) struct LocationGetArgs {
     default: bool,
 }
 
-/// What to change of a location.
+/// Settings to change of a location.
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
     /// Its name

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 pub(crate) struct LogsArgs {
     /// Its name
     name: String,
-    /// How long to wait for the server, and for each part of the download
+    /// Longest wait for the server, and for each part of the download
     #[arg(long, value_parser = flags::duration, default_value = "1m0s", value_name = "DURATION")]
     timeout: Duration,
     #[command(flatten)]

@@ -27,10 +27,10 @@ pub(crate) enum PluginCommand {
     Remove(RemoveArgs),
 }
 
-/// How plugins are listed.
+/// Flags of the list of plugins.
 #[derive(Debug, Args)]
 pub(crate) struct PluginGetArgs {
-    /// How long the server may take to answer
+    /// Longest wait for the server's answer
     #[arg(long, value_parser = flags::duration, default_value = "5s", value_name = "DURATION")]
     timeout: Duration,
     /// Form of the output

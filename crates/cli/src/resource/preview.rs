@@ -1,5 +1,5 @@
-//! What a backup or restore of the server would do, found out from here: by the user's own rights in the cluster, and with the
-//! credentials of the storage location that these let the user read.
+//! Preview of a backup or restore of the server, computed on this machine: with the user's own rights in the cluster,
+//! and with the credentials of the storage location that these let the user read.
 
 use super::missing;
 use super::server_plan::print_plan;
@@ -24,13 +24,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// How the preview of a restore is shown.
+/// Flags of the preview of a restore.
 #[derive(Debug, Args)]
 pub(crate) struct PreviewArgs {
     /// Show the values of Secrets where they differ
     #[arg(long)]
     show_secrets: bool,
-    /// Who checks each object that would be written: the server asks the API server by a dry run
+    /// Check each object that would be written: server asks the API server by a dry run
     #[arg(long, value_enum, value_name = "WHO")]
     validate: Option<Validate>,
     /// Let the server make the plan, with your rights in the cluster (a token of yours is handed to it) and its own in the storage
@@ -138,7 +138,7 @@ async fn source(restore: &Restore, client: &Client) -> Result<Backup> {
     })
 }
 
-/// What lies in a storage location, or in the default one when none is named.
+/// Opens the store of a storage location, or of the default one when none is named.
 async fn store(name: &str, client: &Client, globals: &Globals) -> Result<Store> {
     open(&location(name, client).await?, client, globals).await
 }
@@ -158,7 +158,7 @@ async fn location(location: &str, client: &Client) -> Result<BackupStorageLocati
     }
 }
 
-/// What lies in this storage location.
+/// Opens the store of this storage location.
 async fn open(found: &BackupStorageLocation, client: &Client, globals: &Globals) -> Result<Store> {
     // Whatever the user may read on this machine.
     let providers = StorageProviders::new(Some(Path::new("/")), globals.patience())?;

@@ -1,5 +1,5 @@
-//! `lifeboat expiry --release`, `schedule delete` and `schedule retention --none`: backups that the rules of a schedule keep, until somebody
-//! lets them go.
+//! `lifeboat expiry --release`, `schedule delete` and `schedule retention --none`: release of backups that the rules of
+//! a schedule keep.
 
 use super::change::change;
 use super::hold::unrecorded;
@@ -41,7 +41,7 @@ pub(super) struct RulesReleaseArgs {
 }
 
 impl RulesReleaseArgs {
-    /// Whether backups are to be released.
+    /// Returns true if backups are to be released.
     ///
     /// # Errors
     /// When something else is said that only a release knows.
@@ -128,14 +128,14 @@ impl RulesReleaseArgs {
     }
 }
 
-/// Those of a schedule that rules keep.
+/// Returns the backups of a schedule that rules keep.
 pub(super) fn kept_by_rules<'f>(all: &'f [Fate], schedule: &str) -> Vec<&'f Fate> {
     let label = label_value(schedule);
     let of_it = all.iter().filter(|fate| fate.backup.schedule_label() == Some(label.as_str()));
     of_it.filter(|fate| fate.is_kept_by_rules()).collect()
 }
 
-/// What would become of these backups once they are released.
+/// Computes the expiry of these backups after their release.
 fn after_release(lists: &Lists, chosen: &[&Fate], now: Timestamp) -> Vec<Fate> {
     let mut lists = lists.clone();
     let is_chosen = |backup: &Backup| chosen.iter().any(|fate| fate.backup.metadata.name == backup.metadata.name);
@@ -154,7 +154,7 @@ fn note_release(backup: &mut Backup, now: Timestamp) {
     backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.to_owned(), said.value());
 }
 
-/// Releases backups, and says so.
+/// Releases backups, and reports it.
 pub(super) async fn release(
     client: &Client,
     chosen: &[&Fate],
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_schedule_that_is_gone_has_kept_is_released_by_its_name_or_theirs() {
+    fn backups_kept_by_a_deleted_schedule_are_released_by_its_name_or_theirs() {
         let lists = lists(&[]);
         let all = fates(&lists, &TimeZone::UTC, now());
         let chosen = |args: &RulesReleaseArgs| args.chosen(&all, "").map(|chosen| days(&chosen));

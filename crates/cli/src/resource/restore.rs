@@ -43,7 +43,7 @@ pub(crate) enum RestoreCommand {
     Delete(DeleteArgs),
 }
 
-/// What a restore is to bring back.
+/// Contents of the restore to create.
 #[derive(Debug, Args)]
 struct Wanted {
     /// The backup to restore

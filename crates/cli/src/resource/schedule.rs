@@ -66,7 +66,7 @@ pub(crate) struct CreateArgs {
     show: Show,
 }
 
-/// Whether the run that is due is left out.
+/// Flag that decides about the run that is due.
 #[derive(Debug, Args)]
 struct SkipArgs {
     /// Leave out the run that is due now: true or false; when left out, a new schedule does as the server's flag says, and one that is

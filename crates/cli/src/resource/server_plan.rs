@@ -1,4 +1,5 @@
-//! The plan of a restore, asked for at the server's own port: by the user's token, and printed as one that is made here.
+//! Requests the plan of a restore at the server's own port, with the user's token, and prints it like a plan that is
+//! made on this machine.
 
 use crate::preview::{PlanFiles, RestorePrinter, Show};
 use anyhow::{Context, Result, bail};
@@ -21,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// The port of the server, unless the user says where it is.
+/// The default port of the server.
 const PORT: u16 = 8086;
 /// For a connection.
 const CONNECT: Duration = Duration::from_secs(10);

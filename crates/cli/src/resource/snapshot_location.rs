@@ -44,7 +44,7 @@ pub(crate) struct SnapshotLocationCreateArgs {
     show: Show,
 }
 
-/// What to change of a location.
+/// Settings to change of a location.
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotLocationSetArgs {
     /// Its name

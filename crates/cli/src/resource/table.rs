@@ -58,7 +58,7 @@ pub(super) fn in_zone(time: Timestamp, zone: TimeZone) -> String {
     time.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S %z %Z").to_string()
 }
 
-/// How long until then, or since then, by its largest unit; `n/a` when it is not known.
+/// Returns the time until then, or since then, in its largest unit; `n/a` when it is not known.
 pub(super) fn until(end: Option<Timestamp>, now: Timestamp) -> String {
     match end {
         None => "n/a".to_owned(),

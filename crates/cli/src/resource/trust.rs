@@ -1,4 +1,5 @@
-//! What downloads trust: the system, and a certificate of the user or of the storage location (cli-and-install.md 2.7).
+//! Trust of downloads: the certificates of the system, and one of the user or of the storage location
+//! (cli-and-install.md 2.7).
 
 use crate::flags::Optional;
 use anyhow::{Context, Result, bail};
@@ -27,7 +28,7 @@ pub(crate) struct TrustArgs {
     pub(crate) cacert: Optional<PathBuf>,
 }
 
-/// What to trust. TLS is prepared when it is needed.
+/// Trusted certificates. TLS is prepared when it is needed.
 pub(crate) struct Trust {
     /// Certificates in PEM beside the system's.
     pem: Vec<u8>,
@@ -35,7 +36,7 @@ pub(crate) struct Trust {
     config: OnceLock<Result<ClientConfig, String>>,
 }
 
-/// What the flags and a backup's location lead to, and what the user should be told about it.
+/// The trust that results from the flags and a backup's location, with a warning for the user.
 pub(crate) struct Found {
     pub(crate) trust: Trust,
     pub(crate) warning: Option<String>,
@@ -83,7 +84,7 @@ impl Trust {
         self.config.get_or_init(make).clone().map_err(Into::into)
     }
 
-    /// Why a connection failed, and what to do about a certificate that is not trusted.
+    /// Explains the reason why a connection failed, and the remedy for a certificate that is not trusted.
     pub(super) fn explained(&self, error: &(dyn std::error::Error + 'static)) -> String {
         let text = chain(error);
         if self.anybody || !is_unknown_issuer(error) {

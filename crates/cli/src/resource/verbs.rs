@@ -1,4 +1,4 @@
-//! The same commands with the verb first: `lifeboat get backups` is `lifeboat backup get`.
+//! Alternative commands with the verb first: `lifeboat get backups` is `lifeboat backup get`.
 
 use super::backup::{self, BackupCommand};
 use super::deletion::BackupDeleteArgs;

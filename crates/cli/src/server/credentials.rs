@@ -17,11 +17,11 @@ impl CredentialFiles {
         Self { folder }
     }
 
-    /// Writes the credentials of a Secret of this namespace, anew each time, and gives the path of the file. Only this user can read
-    /// it; who reads it meanwhile sees the old ones or the new ones, whole.
+    /// Writes the credentials of a Secret of this namespace, anew each time, and returns the path of the file. Only
+    /// this user can read it; concurrent readers see either the old or the new contents, whole.
     ///
     /// # Errors
-    /// Why it cannot be written, for people.
+    /// Returns the reason why it cannot be written, for people.
     pub(crate) fn write(&self, namespace: &str, secret: &SecretKeySelector, bytes: &[u8]) -> Result<String, String> {
         let is_plain = |part: &str| !part.is_empty() && !part.contains('/') && part != "." && part != "..";
         if ![namespace, &secret.name, &secret.key].into_iter().all(is_plain) {

@@ -1,4 +1,5 @@
-//! `lifeboat server --explain`: what a server would do now, and why it does nothing with the rest.
+//! `lifeboat server --explain`: the next steps of a server, and the reasons why it does nothing about the other
+//! resources.
 
 use crate::output::{Output, print_resource};
 use crate::resource::table::{Labels, print};

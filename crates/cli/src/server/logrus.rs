@@ -1,4 +1,4 @@
-//! The server's log in the shapes of logrus, which tools around Velero read.
+//! Log of the server in the formats of logrus, which tools around Velero read.
 
 use crate::log::without_spans;
 use crate::traces::Traces;
@@ -26,7 +26,7 @@ pub(crate) enum LogLevel {
 }
 
 impl LogLevel {
-    /// What of the events is told.
+    /// The filter of `tracing` for this level.
     fn directives(self) -> &'static str {
         match self {
             Self::Trace => "trace",

@@ -1,4 +1,4 @@
-//! The plugins of the server: those that are built in, and those of the programs in its plugin directory.
+//! The plugins of the server: built-in ones, and the programs in its plugin directory.
 
 use super::credentials::CredentialFiles;
 use async_trait::async_trait;
@@ -19,9 +19,10 @@ use std::time::Duration;
 pub(crate) const AWS: &str = "velero.io/aws";
 /// The object stores that are built in.
 pub(crate) const BUILT_IN_STORES: [&str; 2] = [AWS, DIRECTORY_PROVIDER];
-/// How long a program runs on that nothing uses.
+/// Time after which a program that nothing uses is stopped.
 const IDLE: Duration = Duration::from_secs(60);
-/// What a location may not set itself: the server says where the file with its credentials is (plugin-protocol.md 4.4).
+/// Key of the configuration that a location may not set itself: the server sets the path of the file with its
+/// credentials (plugin-protocol.md 4.4).
 const CREDENTIALS_FILE: &str = "credentialsFile";
 
 /// The plugins of a server.
@@ -33,12 +34,12 @@ pub(crate) struct Plugins {
     preferred: Vec<PluginName>,
 }
 
-/// How the programs of a server are found.
+/// Settings for finding and calling the programs of a server.
 #[derive(Debug)]
 pub(crate) struct Search {
     /// Where they lie.
     pub(crate) directory: PathBuf,
-    /// How long one call may take.
+    /// Longest time for one call.
     pub(crate) call_timeout: Duration,
     /// Stores for which a program is used though they are built in.
     pub(crate) preferred: Vec<PluginName>,
@@ -80,14 +81,14 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// Whether a program is used for the object stores of this provider.
+    /// Returns true if a program is used for the object stores of this provider.
     pub(crate) fn has_store(&self, provider: &str) -> bool {
         let Ok(name) = PluginName::of_provider(provider) else { return false };
         let store = PluginIdentity { kind: Kind::ObjectStore, name };
         self.host.plugins().contains(&store) && self.is_used(&store)
     }
 
-    /// Whether a plugin of a program is used, and nothing built in for it.
+    /// Returns true if a plugin of a program is used instead of a built-in one.
     fn is_used(&self, plugin: &PluginIdentity) -> bool {
         self.preferred.contains(&plugin.name) || !built_in().contains(plugin)
     }
@@ -128,7 +129,8 @@ impl Plugins {
     }
 }
 
-/// What a server's own command line has after the word `server`: its programs are started with it (plugin-protocol.md 1.5).
+/// Returns the arguments of a server's own command line after the word `server`: its programs are started with them
+/// (plugin-protocol.md 1.5).
 fn own_arguments(all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     all.skip_while(|word| word != "server").skip(1).collect()
 }
@@ -172,7 +174,7 @@ impl Extensions for Plugins {
     }
 }
 
-/// What is built in, in Velero's order (plugin-protocol.md 5).
+/// Returns the built-in plugins, in Velero's order (plugin-protocol.md 5).
 pub(crate) fn built_in() -> Vec<PluginIdentity> {
     let kinds: [(Kind, &[&str]); 7] = [
         (Kind::BackupItemAction, &lifeboat_backup::BUILT_IN_ACTIONS),

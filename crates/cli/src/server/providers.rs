@@ -1,4 +1,4 @@
-//! Where the storage of locations comes from.
+//! Providers of the storage of locations: built in, or plugins.
 
 use super::plugins::{AWS, BUILT_IN_STORES, Plugins};
 use anyhow::{Context, Result};
@@ -19,7 +19,7 @@ fn full_name(provider: &str) -> &str {
     if provider == "aws" { AWS } else { provider }
 }
 
-/// Whether no plugin is needed for the storage of a provider.
+/// Returns true if no plugin is needed for the storage of a provider.
 pub(crate) fn is_built_in(provider: &str) -> bool {
     BUILT_IN_STORES.contains(&full_name(provider))
 }
@@ -31,7 +31,7 @@ pub(crate) struct StorageProviders {
     gates: Gates,
     /// For one request with all its attempts.
     patience: Duration,
-    /// What provides all other storage; `None` outside a server.
+    /// Plugins that provide all other storage; `None` outside a server.
     plugins: Option<Arc<Plugins>>,
 }
 
@@ -64,8 +64,8 @@ impl StorageProviders {
         S3::connect(config).await.map_err(|e| e.to_string())
     }
 
-    /// The directory of a location. Whoever opens it, or calls it later, waits for a storage that hangs no longer than for any other
-    /// bucket; what hangs all the same takes a part of the threads only.
+    /// Opens the directory of a location. Callers wait for a storage that hangs no longer than for any other bucket;
+    /// hanging calls use only a part of the threads.
     async fn directory(&self, location: &BackupStorageLocation) -> Result<Deadlined, String> {
         let root = self.directory_root.clone().ok_or(
             "directories are not served: start the server with --directory-root, the directory that holds them",

@@ -1,11 +1,11 @@
-//! What to back up.
+//! Contents of a backup.
 
 use super::config_map::config_map;
 use crate::flags::{self, List, Optional, OrSelectors, Pairs};
 use clap::Args;
 use lifeboat_api::{Backup, BackupType, Duration, LabelSelector, UploaderConfigForBackup, VolumeGroupFallback};
 
-/// What to back up: the flags of `velero backup create`.
+/// Contents of a backup: the flags of `velero backup create`.
 #[derive(Debug, Args)]
 pub(crate) struct BackupSpecArgs {
     /// Namespaces to include; use '*' for all
@@ -50,7 +50,7 @@ pub(crate) struct BackupSpecArgs {
     /// Annotations for the backup
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
     annotations: Vec<Pairs>,
-    /// How long to keep the backup, such as 720h; the server's default when 0
+    /// Time for which the backup is kept, such as 720h; the server's default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     ttl: Duration,
     /// The name of the storage location, as the backup's record has it; the server's default when left out
@@ -60,10 +60,10 @@ pub(crate) struct BackupSpecArgs {
     /// snapshots yet; `local backup` refuses them
     #[arg(long, value_parser = flags::strings, value_name = "NAMES")]
     volume_snapshot_locations: Vec<List>,
-    /// How long to wait for a CSI snapshot; 10 minutes when 0
+    /// Longest wait for a CSI snapshot; 10 minutes when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     csi_snapshot_timeout: Duration,
-    /// How long asynchronous operations may take; the server's default when 0
+    /// Longest time for asynchronous operations; the server's default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_timeout: Duration,
     /// A ConfigMap with resource policies
@@ -73,7 +73,7 @@ pub(crate) struct BackupSpecArgs {
     /// version moves none
     #[arg(long, default_value = "", value_name = "NAME")]
     data_mover: String,
-    /// Whether data is moved in full or incrementally. Recorded: this version moves none
+    /// Move data in full or incrementally. Recorded: this version moves none
     #[arg(long, value_parser = flags::optional(flags::backup_type), default_value = "", value_name = "Full|Incremental")]
     backup_type: Optional<BackupType>,
     /// Files of a volume uploaded at once; the node agent's default when 0. Recorded: this version uploads none
@@ -88,8 +88,8 @@ pub(crate) struct BackupSpecArgs {
     /// Save volumes through the file system (this version has no mover: a backup with such volumes is refused)
     #[arg(long, default_value = "")]
     default_volumes_to_fs_backup: Optional<bool>,
-    /// What becomes of claims that cannot be snapshotted as a group: single takes a snapshot of each by itself, of different moments.
-    /// Otherwise their data is not saved, which is an error of each
+    /// Fallback for claims that cannot be snapshotted as a group: single takes a snapshot of each by itself, of
+    /// different moments. Otherwise their data is not saved, which is an error of each
     #[arg(long, value_parser = flags::optional(flags::volume_group_fallback), default_value = "", value_name = "single")]
     volume_group_fallback: Optional<VolumeGroupFallback>,
     /// Make the backup though the data of some volumes cannot be saved as asked; they are named in its results
@@ -142,7 +142,7 @@ mod tests {
     use crate::spec::tests::parsed;
     use serde_json::{Value, json};
 
-    /// What the flags make of a Backup, without what is always there.
+    /// Returns the Backup that the flags make, without the fields that every Backup has.
     fn made(line: &str) -> Value {
         let mut backup = Backup::default();
         parsed::<BackupSpecArgs>(line).apply(&mut backup);

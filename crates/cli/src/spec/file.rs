@@ -1,4 +1,4 @@
-//! A spec in a file, for what has no flags.
+//! Spec in a file, for fields that have no flags.
 
 use anyhow::{Context, anyhow, bail};
 use lifeboat_select::RulesText;
@@ -31,7 +31,7 @@ pub(crate) fn read<S: DeserializeOwned>(path: &Path, kind: &str) -> anyhow::Resu
     parse(&text, kind).with_context(what)
 }
 
-/// Lays what flags say over the spec of a file: each field that the flags make other than it is without any.
+/// Applies flags to the spec of a file: replaces each field that the flags change from its default.
 ///
 /// # Errors
 /// None that specs can bring about.

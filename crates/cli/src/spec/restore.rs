@@ -1,4 +1,4 @@
-//! What to restore.
+//! Contents of a restore.
 
 use super::config_map::config_map;
 use crate::flags::{self, List, Optional, OrSelectors, Pairs};
@@ -12,7 +12,7 @@ use lifeboat_api::{
     Duration, ExistingResourcePolicyOverride, LabelSelector, Restore, RestoreStatusSpec, UploaderConfigForRestore,
 };
 
-/// What to restore: the flags of `velero restore create`.
+/// Contents of a restore: the flags of `velero restore create`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreSpecArgs {
     /// Namespaces to include; use '*' for all
@@ -39,11 +39,11 @@ pub(crate) struct RestoreSpecArgs {
     /// Include cluster-scoped objects: true, false, or as needed when left out
     #[arg(long, default_value = "")]
     include_cluster_resources: Optional<bool>,
-    /// What to do with objects that exist: none leaves them, update makes them match the backup, recreate deletes those that
+    /// Policy for objects that exist: none leaves them, update makes them match the backup, recreate deletes those that
     /// differ and makes them anew, exact updates them and finds those that the backup lacks
     #[arg(long, value_parser = flags::optional(PossibleValuesParser::new(["none", "update", "recreate", "exact"])), default_value = "", value_name = "POLICY")]
     existing_resource_policy: Optional<String>,
-    /// What to do with existing objects of some types, such as secrets=none; the first that names a type counts
+    /// Policy for existing objects of some types, such as secrets=none; the first that names a type counts
     #[arg(long, value_parser = flags::policy_override, value_name = "TYPE,…=POLICY")]
     existing_resource_policy_override: Vec<ExistingResourcePolicyOverride>,
     /// Let objects of this type be recreated although more may go with them: custom resources, objects with finalizers,
@@ -96,7 +96,7 @@ pub(crate) struct RestoreSpecArgs {
     /// Annotations for the restore
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
     annotations: Vec<Pairs>,
-    /// How long asynchronous operations may take; the server's default when 0
+    /// Longest time for asynchronous operations; the server's default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_timeout: Duration,
     /// A ConfigMap with resource modifiers
@@ -174,7 +174,7 @@ mod tests {
     use crate::spec::tests::parsed;
     use serde_json::{Value, json};
 
-    /// What the flags make of a Restore, without what is always there.
+    /// Returns the Restore that the flags make, without the fields that every Restore has.
     fn made(line: &str) -> Value {
         let mut restore = Restore::default();
         parsed::<RestoreSpecArgs>(line).apply(&mut restore);

@@ -1,4 +1,4 @@
-//! Sends spans by OTLP over gRPC. The library's own thread does so, from a queue with a bound: who works never waits for it.
+//! Sends spans by OTLP over gRPC. A thread of the library does so, from a bounded queue: operations never wait for it.
 
 use super::variables::Target;
 use lifeboat_operation::TRACE_TARGET;
@@ -20,21 +20,21 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::registry::LookupSpan;
 
-/// How long a command that has ended waits for its last spans to be sent.
+/// Longest time that a command that has ended waits for its last spans to be sent.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// What sends spans to one collector.
+/// The exporter of spans to a collector.
 pub(crate) struct Sending {
     provider: SdkTracerProvider,
     tally: Arc<Tally>,
 }
 
-/// What became of the spans.
+/// Counts of spans that have ended and that were sent to a collector.
 #[derive(Debug)]
 struct Tally {
     /// The host of the collector, with its port.
     collector: String,
-    /// Whether it is told at once that the collector is away.
+    /// True when it is reported at once that the collector cannot be reached.
     is_server: bool,
     ended: AtomicU64,
     sent: AtomicU64,
@@ -111,7 +111,7 @@ fn is_told(metadata: &Metadata<'_>) -> bool {
     }
 }
 
-/// What this process is, as the environment says, or else by our name.
+/// Returns the resource of this process, from the environment or else with our name.
 fn resource() -> Resource {
     let found = Resource::builder().build();
     let name = Key::from_static_str("service.name");

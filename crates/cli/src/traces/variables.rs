@@ -1,10 +1,10 @@
-//! What the environment says of traces, and what follows from it.
+//! Settings for traces from the environment, and their effect.
 
 use http::Uri;
 use std::path::PathBuf;
 
-/// What the environment says of traces, in OpenTelemetry's variables. Others are read by its library: headers, timeouts, the
-/// queue, sampling, and what the process is called.
+/// Settings for traces, from OpenTelemetry's variables. Its library reads the others: headers, timeouts, the queue,
+/// sampling, and the name of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variables {
     is_disabled: bool,
@@ -18,7 +18,7 @@ pub(crate) struct Variables {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) endpoint: Uri,
-    /// The authorities of its certificate (PEM), in place of those of the system.
+    /// The certificate authorities (PEM) of the collector, in place of those of the system.
     pub(super) certificate: Option<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ impl Variables {
     /// Where spans go: to the endpoint of the flag, or else to that of the environment; `None` for nowhere.
     ///
     /// # Errors
-    /// Why they cannot be sent in the way that is asked for.
+    /// Returns the reason why they cannot be sent in the way that is asked for.
     pub(super) fn target(&self, flag: Option<&str>) -> Result<Option<Target>, String> {
         let named = flag.filter(|flag| !flag.is_empty()).or(self.endpoint.as_deref());
         let Some(named) = named.filter(|_| !self.is_disabled) else { return Ok(None) };

@@ -30,7 +30,7 @@ pub(super) enum Place<'a> {
 }
 
 impl Place<'_> {
-    /// It, for people, and for what goes by it.
+    /// Describes the place for people; the text also identifies it in the state of an undelete.
     pub(super) fn describe(&self, globals: &Globals) -> String {
         match self {
             Self::Bucket(store) => store.describe(),
@@ -46,7 +46,7 @@ impl Place<'_> {
         }
     }
 
-    /// Who is asked for a backup.
+    /// Returns the bucket or location that is asked for a backup.
     fn asked(&self, backup: &Backup) -> Asked {
         match self {
             Self::Bucket(_) => Asked::Bucket,
@@ -65,7 +65,7 @@ pub(super) enum Source<'a> {
     /// The one from which an undelete was cut off.
     Kept {
         backup: &'a OfBackup,
-        /// Whether it was not cut off, and has ended with errors.
+        /// True when it was not cut off, and has ended with errors.
         has_ended: bool,
     },
 }
@@ -74,9 +74,9 @@ pub(super) enum Source<'a> {
 #[derive(Debug)]
 struct Candidates {
     backups: Vec<Backup>,
-    /// Those that cannot be read, with the reason.
+    /// Backups that cannot be read, with the reason.
     passed_over: Vec<String>,
-    /// Whether it is one, and no other one will do.
+    /// True when the user has chosen it, and no other backup will do.
     is_chosen: bool,
 }
 
@@ -87,12 +87,12 @@ pub(super) struct Origin {
     pub(super) this: String,
 }
 
-/// What is looked for, and where.
+/// The object to look for, and the backups to look through.
 pub(super) struct Search<'a> {
     pub(super) origin: Origin,
     pub(super) wanted: &'a Wanted,
     pub(super) place: Place<'a>,
-    /// Whether nothing is taken when backups could not be looked through that may be newer: nobody is asked.
+    /// Set when no backup is taken while newer ones could not be looked through, because nobody is asked.
     pub(super) only_newest: bool,
     /// The types that the cluster serves.
     pub(super) catalog: &'a Catalog,
@@ -105,7 +105,7 @@ pub(super) struct Search<'a> {
 pub(super) struct Found {
     pub(super) key: ObjectKey,
     pub(super) backup: Backup,
-    /// The UID of the cluster that has made the backup; `None` where nothing says it.
+    /// The UID of the cluster that has made the backup; `None` where it is not recorded.
     pub(super) maker: Option<String>,
     /// The backup for people.
     pub(super) what: String,
@@ -124,7 +124,7 @@ struct Candidate {
     copy: Option<(TempDir, ArchiveDownload)>,
 }
 
-/// What the names of the objects in a backup say.
+/// The result of looking at the names of the objects in a backup.
 enum Look {
     /// It may have it.
     MayHave(Box<Candidate>),
@@ -132,23 +132,23 @@ enum Look {
     Lacks(Option<ArchiveRows>),
 }
 
-/// What was seen on the way through backups.
+/// The results of a search through backups.
 struct Seen {
-    /// Those that were looked through, as they are told.
+    /// Backups that were looked through, as they are reported.
     looked: Vec<String>,
-    /// Those that cannot be read, with the reason.
+    /// Backups that cannot be read, with the reason.
     passed_over: Vec<String>,
-    /// The clusters of those that were not looked through because they are of others; empty where nothing says it.
+    /// The clusters of backups that were skipped because they are of other clusters; empty where it is not recorded.
     others: Vec<String>,
     silence: Silence,
     /// Under which key the object would be in one that was opened and does not have it.
     sought: Option<ObjectKey>,
-    /// The newest one in a bucket whose names say that it does not have it, and what is in it.
+    /// The newest backup in a bucket whose names lack the object, and its rows.
     newest: Option<(Backup, ArchiveRows)>,
 }
 
 impl Seen {
-    /// Nothing yet, and without those that are passed over from the beginning.
+    /// No results yet, except the backups that are passed over from the beginning.
     fn without(passed_over: Vec<String>, patience: usize) -> Self {
         Self {
             looked: Vec::new(),
@@ -189,7 +189,7 @@ impl Search<'_> {
         found
     }
 
-    /// Finds the object in the first of these backups that has it. `begins` is told of each.
+    /// Finds the object in the first of these backups that has it. `begins` is called for each.
     async fn look_through(&self, candidates: Candidates, begins: impl Fn(String)) -> Result<Found> {
         let Candidates { backups, passed_over, is_chosen } = candidates;
         let mut seen = Seen::without(passed_over, self.place.patience());
@@ -230,7 +230,7 @@ impl Search<'_> {
         bail!(text)
     }
 
-    /// The cluster of a backup whose backups are not looked through; empty where nothing says which it is.
+    /// The cluster of a backup that is skipped because it is of another cluster; empty where it is not recorded.
     async fn of_another(&self, backup: &Backup) -> Result<Option<String>> {
         let Origin { from, this } = &self.origin;
         let maker = self.maker(backup).await?;
@@ -241,7 +241,7 @@ impl Search<'_> {
         Ok((!is_admitted).then(|| maker.unwrap_or_default()))
     }
 
-    /// The UID of the cluster that has made a backup; `None` where nothing says it.
+    /// The UID of the cluster that has made a backup; `None` where it is not recorded.
     async fn maker(&self, backup: &Backup) -> Result<Option<String>> {
         match &self.place {
             Place::Bucket(store) => match store.cluster_of(&backup.metadata.name).await {
@@ -253,7 +253,7 @@ impl Search<'_> {
         }
     }
 
-    /// Takes the object from this backup, and warns of those that could not be looked through before.
+    /// Accepts this backup as the source, and warns of newer ones that could not be looked through.
     ///
     /// # Errors
     /// With `only_newest`, when there are any.
@@ -297,7 +297,8 @@ impl Search<'_> {
         ))
     }
 
-    /// Under which key the object would be in a backup that does not have it. Without one it is told as it was asked for.
+    /// Returns the key that the object would have in a backup that lacks it. Without one it is reported as it was asked
+    /// for.
     ///
     /// # Errors
     /// When it is not clear which type is meant, objects of the type are never restored, or it takes no namespace.

@@ -1,4 +1,4 @@
-//! The restore that brings objects back: what it would do, and doing it.
+//! The restore of an undelete: its plan, and its run.
 
 use super::selection::Selection;
 use crate::clock::clock;
@@ -32,17 +32,17 @@ pub(super) struct Job<'a> {
     pub(super) archive: Archive,
     /// The name of the backup.
     pub(super) backup: String,
-    /// What is done with objects that exist.
+    /// Policy for objects that exist.
     pub(super) policy: ExistingResourcePolicy,
-    /// Types of objects that may be made anew whatever goes with them.
+    /// Types of objects that may be recreated, whatever is deleted with them.
     pub(super) allow_recreate: Vec<String>,
-    /// Whether objects get their owners back.
+    /// Set when objects get their owners back.
     pub(super) with_owners: bool,
     /// For copies of the archive.
     pub(super) scratch: PathBuf,
 }
 
-/// What would be done.
+/// The plan of an undelete.
 pub(super) struct Plan {
     /// The objects of the selection, and the namespaces that are made for them.
     pub(super) items: Vec<PreviewItem>,
@@ -54,14 +54,14 @@ pub(super) struct Plan {
     pub(super) digest: String,
 }
 
-/// What a preview says.
+/// The results of a preview.
 struct Previewed {
     items: Vec<PreviewItem>,
     end: PreviewEnd,
     digest: String,
 }
 
-/// What a plan comes to.
+/// The effect of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outlook {
     /// Something would be written.
@@ -73,7 +73,7 @@ pub(super) enum Outlook {
 }
 
 impl Job<'_> {
-    /// What would be done for an object and what it owned, and for what these need.
+    /// Plans the restore of an object and the objects that it owned, and of the objects that these need.
     pub(super) async fn plan(&self, asked: &ObjectKey, owned: BTreeSet<ObjectKey>) -> Result<Plan> {
         let mut selection = Selection::of(owned.into_iter().chain([asked.clone()]).collect());
         let content = Content::new(clock()());
@@ -159,8 +159,8 @@ impl Job<'_> {
     }
 }
 
-/// Whether an object belongs into what is told. Beside those that are chosen, a restore looks at data of volumes that Velero has moved,
-/// and passes it over.
+/// Returns true if an object is reported. Beside the selected objects, a restore looks at data of volumes that Velero
+/// has moved, and passes it over.
 fn is_told(item: &PreviewItem, selection: &Selection) -> bool {
     item.key.resource.is_namespaces()
         || item.planned.writes()
@@ -184,12 +184,13 @@ impl Plan {
         }
     }
 
-    /// Whether nothing of it is refused.
+    /// Returns true if nothing of it is refused.
     pub(super) fn is_well(&self) -> bool {
         self.end.results.errors.is_empty() && !self.items.iter().any(|item| item.planned.word() == PlanWord::Refused)
     }
 
-    /// Those that others need, that exist and would be changed, although nobody asked for it: the policy holds for their type.
+    /// Objects that others need, and that exist and would be changed, although nobody asked for it: the policy holds
+    /// for their type.
     pub(super) fn changed_along(&self, policy: &ExistingResourcePolicy) -> Vec<&ObjectKey> {
         if *policy == ExistingResourcePolicy::None {
             return Vec::new();
@@ -199,7 +200,7 @@ impl Plan {
         keys.filter(|key| self.selection.is_treated_as_wanted(key)).collect()
     }
 
-    /// Why nothing would come back of what is wanted, as far as it is not there.
+    /// The reasons why no wanted object would come back, as far as it is not there.
     pub(super) fn reasons(&self) -> Vec<String> {
         let wanted = self.items.iter().filter(|item| self.selection.wants(&item.key));
         let reasons = wanted.filter_map(|item| match &item.planned {
@@ -221,7 +222,7 @@ impl Plan {
         reasons
     }
 
-    /// Those that others need.
+    /// Objects that others need.
     pub(super) fn along(&self) -> Vec<&ObjectKey> {
         self.items.iter().map(|item| &item.key).filter(|key| self.selection.comes_along(key)).collect()
     }

@@ -1,4 +1,4 @@
-//! What is remembered of an undelete that was cut off, or has ended with errors, so that the same command goes on with it.
+//! State of an undelete that was cut off, or has ended with errors, so that the same command goes on with it.
 
 use super::told::{cut_off, going_on, gone, newer};
 use crate::from_here::operation_key::OperationKey;
@@ -25,7 +25,7 @@ pub(super) struct Kept {
     content: Option<Content>,
 }
 
-/// How an object is asked for: an undelete goes on only with what is kept of one that was asked for in the same manner.
+/// Options of an undelete: it resumes only an earlier one that had the same options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner<'a> {
     pub(super) policy: &'a ExistingResourcePolicy,
@@ -52,12 +52,12 @@ impl Kept {
         self.content.as_ref()?.backup.as_ref()
     }
 
-    /// Whether it has come to an end, though not to a good one.
+    /// Returns true if it has come to an end with errors.
     pub(super) fn has_ended(&self) -> bool {
         self.content.as_ref().is_some_and(|content| content.has_ended)
     }
 
-    /// Whether this backup is that one.
+    /// Returns true if this is the backup that it was taken from.
     pub(super) fn is_of(&self, backup: &Backup) -> bool {
         self.backup().is_some_and(|kept| *kept == of(backup))
     }
@@ -80,8 +80,9 @@ impl Kept {
     }
 }
 
-/// The backup with which the same command goes on, when it is still there, and what is said of it. An undelete that was cut off goes on
-/// with its own. One that `has_ended` has perhaps done what was wanted, so that a newer backup says more.
+/// Returns the backup with which the same command goes on, when it still exists, and a message about it. An undelete
+/// that was cut off goes on with its own. An undelete that `has_ended` has perhaps succeeded for the wanted object, so
+/// that a newer backup is a better source.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -112,7 +113,7 @@ fn goes_on(content: &Content, now: Timestamp) -> bool {
     content.backup.is_some() && now.duration_since(content.started) < GOES_ON_FOR
 }
 
-/// What an undelete of an object goes by, with all that makes it another one.
+/// Returns the name of the state of an undelete, made of the object and the options that make it a different undelete.
 pub(super) fn name(object: &str, manner: Manner<'_>) -> String {
     let Manner { policy, with_owned, with_owners, allow_recreate } = manner;
     let mut name = format!("{}-{}", hash(object), String::from(policy.clone()));
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_backup_of_an_undelete_that_was_cut_off_is_taken_or_its_lack_is_said() {
+    fn the_backup_of_an_interrupted_undelete_is_used_or_reported_missing() {
         let backup = |name: &str, uid: &str| {
             let mut backup = Backup::default();
             backup.metadata.name = name.to_owned();

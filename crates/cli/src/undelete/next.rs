@@ -1,21 +1,21 @@
-//! What an undelete does when its plan is known. Pure.
+//! Next step of an undelete, once its plan is known. Pure.
 
 use super::job::{Outlook, Plan};
 use super::told::some;
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_object::first_names;
 
-/// Reasons that are told before the rest is only counted.
+/// Most reasons that are named; the others are only counted.
 const NAMED: usize = 10;
 
-/// What comes after the plan has been shown.
+/// The step after the plan has been shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing is restored, for this reason.
     Refuse(String),
     /// The plan was all that was asked for.
     End {
-        /// Whether something of it would come back, or all is there, and nothing is refused.
+        /// True when something of it would come back, or all is there, and nothing is refused.
         is_well: bool,
     },
     /// All is there as in the backup.
@@ -25,8 +25,8 @@ pub(super) enum Next {
 }
 
 impl Plan {
-    /// What is done with it. `goes_on` is whether such an undelete was cut off: it has perhaps something left to do with objects that
-    /// are there.
+    /// Decides about the next step. `goes_on` is true when such an undelete was cut off: it perhaps has something left
+    /// to do with objects that are there.
     pub(super) fn next(&self, policy: &ExistingResourcePolicy, is_dry_run: bool, goes_on: bool) -> Next {
         let changed: Vec<String> = self.changed_along(policy).iter().map(ToString::to_string).collect();
         if !changed.is_empty() {

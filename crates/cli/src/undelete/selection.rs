@@ -1,4 +1,4 @@
-//! Objects of a backup chosen by their names, as the filters of a restore say it. Pure.
+//! Selection of objects of a backup by their names, as filters of a restore. Pure.
 
 use anyhow::{Result, bail};
 use lifeboat_api::{ExistingResourcePolicy, ExistingResourcePolicyOverride, LabelSelector};
@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Objects of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Selection {
-    /// Those that the user wants.
+    /// Objects that the user wants.
     wanted: BTreeSet<ObjectKey>,
-    /// Those that others need, and that come along.
+    /// Objects that others need, and that come along.
     along: BTreeSet<ObjectKey>,
 }
 
@@ -32,29 +32,29 @@ impl Selection {
         self.along.len() > before
     }
 
-    /// How many objects the user wants.
+    /// Number of objects that the user wants.
     pub(super) fn count(&self) -> usize {
         self.wanted.len()
     }
 
-    /// Whether the user wants this one.
+    /// Returns true if the user wants this one.
     pub(super) fn wants(&self, key: &ObjectKey) -> bool {
         self.wanted.contains(key)
     }
 
-    /// Whether this one is needed by others.
+    /// Returns true if this one is needed by others.
     pub(super) fn comes_along(&self, key: &ObjectKey) -> bool {
         self.along.contains(key)
     }
 
-    /// Whether this one is needed by others and treated like what the user wants, because it is of a type of these: a policy knows
-    /// types, and no names.
+    /// Returns true if this one is needed by others and treated like the objects that the user wants, because it is of
+    /// the type of one of them: a policy knows types, and no names.
     pub(super) fn is_treated_as_wanted(&self, key: &ObjectKey) -> bool {
         self.comes_along(key) && self.wanted.iter().any(|wanted| wanted.resource == key.resource)
     }
 
-    /// Makes a restore one of these objects alone, together with [`Selection::policies`]. What the user wants is treated by `policy`
-    /// where it exists, and what comes along stays as it is then, unless [`Selection::is_treated_as_wanted`].
+    /// Limits a restore to these objects, together with [`Selection::policies`]. Wanted objects that exist are treated
+    /// by `policy`, and additional ones stay as they are, unless [`Selection::is_treated_as_wanted`].
     pub(super) fn apply(&self, policy: &ExistingResourcePolicy, spec: &mut RestoreSpec) {
         spec.included_namespaces = vec!["*".to_owned()];
         // No object has labels that fit. The filters of the policies come before it, for the objects that they are about.
@@ -148,7 +148,7 @@ mod tests {
         Catalog::new(types, vec![])
     }
 
-    /// Whether a restore of this selection takes an object.
+    /// Returns true if a restore of this selection takes an object.
     fn takes(selection: &Selection, object: &ObjectKey) -> bool {
         let mut spec = RestoreSpec::default();
         selection.apply(&ExistingResourcePolicy::Update, &mut spec);

@@ -8,16 +8,16 @@ use lifeboat_restore::PreviewItem;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// A plan, and what else is said with it.
+/// A plan, with the options of its output.
 pub(super) struct Shown<'a> {
     /// The name of the backup that the object is taken from.
     pub(super) backup: &'a str,
     /// The same backup for people.
     pub(super) what: &'a str,
     pub(super) plan: &'a Plan,
-    /// Whether what the object owned was looked for.
+    /// True when the objects that it owned were looked for.
     pub(super) with_owned: bool,
-    /// Whether the values of Secrets are shown.
+    /// True when the values of Secrets are shown.
     pub(super) secrets: bool,
 }
 

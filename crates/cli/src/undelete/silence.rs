@@ -1,4 +1,4 @@
-//! Where nobody answers: a search does not wait for each backup there. Pure.
+//! Buckets and locations that do not answer: a search does not wait for each backup there. Pure.
 
 use crate::resource::artifact::ArtifactError;
 use crate::resource::fetch::FetchError;
@@ -6,7 +6,7 @@ use lifeboat_cluster::ClusterError;
 use lifeboat_store::StoreError;
 use std::collections::BTreeMap;
 
-/// Whom a search asks for backups: those of the same fail together.
+/// The bucket or location that a search asks for backups: requests to the same one fail together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Asked {
     /// The bucket that the user names.
@@ -15,7 +15,7 @@ pub(super) enum Asked {
     Location(String),
 }
 
-/// Who gives nothing.
+/// Buckets and locations that do not answer.
 #[derive(Debug)]
 pub(super) struct Silence {
     /// After how many failures in a row one is given up.
@@ -31,7 +31,7 @@ impl Silence {
         Self { patience, failed: BTreeMap::new(), skipped: BTreeMap::new() }
     }
 
-    /// Whether these are not asked for a backup; it is counted then.
+    /// Returns true if they are not asked for a backup any more, and counts that backup.
     pub(super) fn skips(&mut self, asked: &Asked) -> bool {
         let is_given_up = self.failed.get(asked).is_some_and(|failed| *failed >= self.patience);
         if is_given_up {
@@ -48,7 +48,7 @@ impl Silence {
         }
     }
 
-    /// Whether anybody did not answer when asked last.
+    /// Returns true if some did not answer when asked last.
     pub(super) fn is_silent_now(&self) -> bool {
         !self.failed.is_empty()
     }
@@ -67,7 +67,7 @@ impl Silence {
     }
 }
 
-/// Whether an error says that nobody answers, so that the next backup would wait for as long.
+/// Returns true if an error says that nobody answers, so that the next backup would wait for as long.
 fn is_silent(error: &anyhow::Error) -> bool {
     let of_server = error.downcast_ref::<ArtifactError>();
     let is_silent = |e: &ArtifactError| {

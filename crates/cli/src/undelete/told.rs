@@ -1,4 +1,4 @@
-//! What a search for an object says of backups. Pure.
+//! Messages about the backups of a search for an object. Pure.
 
 use super::silence::Silence;
 use lifeboat_api::Backup;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backups_of_other_clusters_that_were_not_looked_through_are_told_with_the_flag() {
+    fn skipped_backups_of_other_clusters_are_reported_with_the_flag() {
         let text = |others: &[&str]| others_text(&others.iter().map(|uid| (*uid).to_owned()).collect::<Vec<_>>());
         assert_eq!(text(&[]), "");
         assert_eq!(

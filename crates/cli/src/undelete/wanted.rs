@@ -1,4 +1,4 @@
-//! The object that a user asks for, in the words of one backup.
+//! The object that a user asks for, found in a backup by its type and name.
 
 use crate::object_name::{ObjectArgs, check_namespace};
 use crate::object_type::meant;
@@ -11,7 +11,7 @@ use lifeboat_sandbox::ObjectStore;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a user asks for.
+/// The object that a user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// The type, as kubectl takes it.
@@ -25,7 +25,7 @@ pub(super) struct Wanted {
     served: Vec<Arc<ApiResource>>,
 }
 
-/// Whether a backup has it.
+/// Result of looking for it in a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     /// It has.
@@ -52,23 +52,24 @@ impl Wanted {
         })
     }
 
-    /// The same, with what the cluster says of its type.
+    /// Adds the types of the cluster that have this name.
     pub(super) fn served_by(self, catalog: &Catalog) -> Self {
         let served = types_named(&self.word, catalog.all()).into_iter().cloned().collect();
         Self { served, ..self }
     }
 
-    /// Whether the cluster has a type that is called so.
+    /// Returns true if the cluster has a type of this name.
     pub(super) fn is_served(&self) -> bool {
         !self.served.is_empty()
     }
 
-    /// How the user names the type.
+    /// The type, as the user names it.
     pub(super) fn word(&self) -> &str {
         &self.word
     }
 
-    /// What it is in this cluster, however the user calls the type; as it was asked for, where the cluster does not say.
+    /// Returns its key in this cluster, by whatever name the user calls the type; as it was asked for, where the
+    /// cluster does not know it.
     pub(super) fn identity(&self) -> String {
         let found = meant(&self.word, &self.name, &self.served).ok().flatten();
         let key = found.and_then(|found| self.key(found.group_resource(), found.namespaced).ok());
@@ -88,8 +89,8 @@ impl Wanted {
         Ok(if backup.has(&key) { Held::Yes(key) } else { Held::No(key) })
     }
 
-    /// Whether it may be in a list of names, `NAMESPACE/NAME` or `NAME`, by version and kind. Where the cluster knows the word, objects of
-    /// other kinds are not meant.
+    /// Returns true if it may be in a list of names, `NAMESPACE/NAME` or `NAME`, by version and kind. Where the cluster
+    /// knows the word, objects of other kinds are not meant.
     pub(super) fn may_be_among(&self, list: &BTreeMap<String, Vec<String>>) -> bool {
         let is_kind = |version_and_kind: &str| {
             let kind = version_and_kind.rsplit('/').next();
@@ -102,7 +103,7 @@ impl Wanted {
         })
     }
 
-    /// Whether it may be one of these rows: the same for what an index holds.
+    /// Returns true if it may be one of these rows: the same for the rows of an index.
     pub(super) fn may_be_in<'a>(&self, mut rows: impl Iterator<Item = &'a Row>) -> bool {
         let is_type = |resource: &GroupResource| {
             !self.is_served() || self.served.iter().any(|found| found.resource == resource.resource)
@@ -110,7 +111,7 @@ impl Wanted {
         rows.any(|row| self.may_be(row.namespace(), &row.name) && is_type(&row.resource))
     }
 
-    /// Whether an object of this name, in this namespace if it is in one, may be it.
+    /// Returns true if an object of this name, in this namespace if it is in one, may be it.
     fn may_be(&self, namespace: Option<&str>, name: &str) -> bool {
         name == self.name && namespace.is_none_or(|namespace| namespace == self.namespace())
     }

@@ -1,4 +1,4 @@
-//! `velero.io/admission-webhook-configuration`: side effects that v1 accepts.
+//! `velero.io/admission-webhook-configuration`: replaces side effects that v1 refuses.
 
 use super::edit::{list_mut, text};
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};

@@ -1,11 +1,11 @@
-//! `velero.io/apiservice`: what the API server registers by itself is not restored.
+//! `velero.io/apiservice`: skips APIServices that the API server registers by itself.
 
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 
-/// The label of those.
+/// The label of these APIServices.
 pub(super) const SELECTOR: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// Called only for what the selector matches.
+/// Skips the object; called only for objects that match the selector.
 pub(super) fn restore(_: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
     Ok(RestoreItemOutput::skip())
 }

@@ -1,4 +1,5 @@
-//! `velero.io/role-bindings` and `velero.io/cluster-role-bindings`: subjects follow the namespace mapping.
+//! `velero.io/role-bindings` and `velero.io/cluster-role-bindings`: map the namespaces of subjects by the namespace
+//! mapping.
 
 use super::edit::list_mut;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};

@@ -1,4 +1,4 @@
-//! What the actions are configured with: ConfigMaps of Velero's namespace (restore.md 4).
+//! Configuration of the actions: ConfigMaps of Velero's namespace (restore.md 4).
 
 use super::known;
 use lifeboat_action::ActionError;
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 /// Configuration of the actions, read once per restore from the ConfigMaps of Velero's namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ActionConfig {
-    /// Parts of image names and what replaces them, in the order of the ConfigMap's sorted keys.
+    /// Parts of image names and their replacements, in the order of the ConfigMap's sorted keys.
     pub(crate) image_rules: Vec<(String, String)>,
-    /// Names of storage classes and what replaces them.
+    /// Names of storage classes and their replacements.
     pub(crate) storage_classes: BTreeMap<String, String>,
 }
 

@@ -1,4 +1,4 @@
-//! `velero.io/crd-preserve-fields`: what v1 calls the preservation of unknown fields.
+//! `velero.io/crd-preserve-fields`: replaces `spec.preserveUnknownFields` by its form in v1.
 
 use super::edit::list_mut;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};

@@ -1,4 +1,5 @@
-//! `velero.io/job`: the job controller chooses the selector anew.
+//! `velero.io/job`: removes the labels with the UID of the old job, so that the job controller chooses the selector
+//! anew.
 
 use super::edit::remove_keys;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};

@@ -1,10 +1,10 @@
-//! `velero.io/pvc`: a claim is bound anew, after its volume.
+//! `velero.io/pvc`: lets a claim be bound anew, after its volume.
 
 use super::edit::{remove_keys, text};
 use super::known;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 
-/// What the old cluster and the backup noted on the claim.
+/// Annotations that the old cluster and the backup have put on the claim.
 const ANNOTATIONS: [&str; 7] = [
     "pv.kubernetes.io/bind-completed",
     "pv.kubernetes.io/bound-by-controller",

@@ -1,4 +1,5 @@
-//! `velero.io/secret`: tokens of service accounts belong to one cluster.
+//! `velero.io/secret`: skips generated tokens of service accounts and empties those that a user created: tokens belong
+//! to one cluster.
 
 use super::edit::{original_namespace, remove_keys, text};
 use super::known;
@@ -90,7 +91,7 @@ impl RestoreItemAction for Secret {
     }
 }
 
-/// Whether a secret is named like the token that the cluster makes for one of the accounts.
+/// Returns true if a secret is named like the token that the cluster makes for one of the accounts.
 fn is_generated(secret: &str, accounts: &BTreeSet<String>) -> bool {
     // Account names may hold the separator themselves.
     secret.match_indices("-token-").any(|(at, _)| accounts.contains(&secret[..at]))

@@ -1,4 +1,5 @@
-//! `velero.io/service` (restore.md 4.4): the new cluster gives addresses and ports, but for those a person chose.
+//! `velero.io/service` (restore.md 4.4): removes addresses and ports that the cluster had allocated, and keeps those
+//! that a user chose.
 
 use super::edit::{list_mut, original_namespace, remove, text};
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
@@ -55,7 +56,7 @@ struct Chosen {
     numbers: BTreeSet<u64>,
     /// Ports by number and protocol.
     managed: BTreeSet<(u64, String)>,
-    /// Whether the port for health checks was chosen.
+    /// True when the user chose the port for health checks.
     health_check: bool,
 }
 
@@ -113,7 +114,7 @@ impl Chosen {
     }
 }
 
-/// Ports are told apart by number and protocol, which is TCP where nothing is said.
+/// Key of a port: its number and protocol, which is TCP by default.
 fn port_key(port: &Value) -> (u64, String) {
     (number(&port["port"]), port["protocol"].as_str().unwrap_or("TCP").to_owned())
 }
@@ -146,7 +147,7 @@ mod tests {
         json!({"managedFields": [{"manager": "other", "fieldsV1": {"f:metadata": {}}}, {"manager": "m", "fieldsV1": {"f:spec": fields}}, {"manager": "bare"}]})
     }
 
-    /// What becomes of the spec of a service with this metadata.
+    /// Restores the spec of a service with this metadata.
     fn restored(metadata: &Value, spec: &Value, restore_spec: RestoreSpec) -> Result<Value, String> {
         let mut item = service(spec);
         for (key, value) in metadata.as_object().unwrap() {

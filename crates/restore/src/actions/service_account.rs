@@ -1,4 +1,4 @@
-//! `velero.io/service-account`: old clusters make a token of their own.
+//! `velero.io/service-account`: removes the generated token, since old clusters make one of their own.
 
 use super::edit::text;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};

@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// What is said to requests whose path begins so.
+/// Answer to requests whose path begins with this.
 pub(crate) struct Answer {
     path: String,
     code: u16,
@@ -74,7 +74,7 @@ pub(crate) async fn connect(url: &str) -> Cluster {
     Cluster::connect(&options).await.unwrap()
 }
 
-/// One request for each connection; requests here have no body.
+/// Answers a single request of each connection; requests here have no body.
 async fn answer(stream: TcpStream, answers: &[Answer], seen: &Mutex<Vec<String>>) {
     let mut stream = BufReader::new(stream);
     let mut first = String::new();

@@ -1,4 +1,4 @@
-//! What holds for all actions, and how their tests call them.
+//! Rules that hold for all actions, and the way in which their tests call them.
 
 use super::test_server::{Answer, TestServer};
 use super::{ActionConfig, built_in_actions};

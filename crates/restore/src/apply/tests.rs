@@ -1,4 +1,4 @@
-//! What becomes of an object whose action fails.
+//! Treatment of an object whose action fails.
 
 use super::*;
 use crate::stub::{Scripted, config_map, key};
@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// What an object becomes when its action fails so, the last time for ever: how often it was asked, and the seconds.
+/// Applies an action that fails with these errors, of which the last is repeated. Returns the object, the number of
+/// calls, and the seconds.
 async fn applied(errors: Vec<Option<ActionError>>) -> (Result<Value, String>, usize, u64) {
     let begun = Instant::now();
     let action = Arc::new(Scripted::new(move |item, before| match &errors[before.min(errors.len() - 1)] {
@@ -38,7 +39,7 @@ async fn applied_by(action: &Arc<Scripted>) -> Result<Applied, Unprepared> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_action_that_fails_for_a_while_is_asked_again_and_what_stays_is_an_error_of_the_object() {
+async fn an_action_is_retried_and_its_last_error_is_reported_for_the_object() {
     let (passing, gone) = (ActionError::passing("busy"), ActionError::gone("killed"));
     let error = |why: &str| Err(format!("error preparing configmaps/shop/a: the action test/scripted failed: {why}"));
     let object = || Ok(config_map("a"));
@@ -78,7 +79,8 @@ fn the_annotation_of_an_answer_is_taken_off_whatever_it_says() {
     assert!(!take_must_include(&mut odd) && !take_must_include(&mut config_map("a")));
 }
 
-/// What actions of these scopes make of an object, each with a label more, in the namespace `copy` of the cluster.
+/// Applies actions of these scopes to an object in the namespace `copy` of the cluster; each adds a label. Returns the
+/// labels.
 async fn labels_by(scopes: Vec<ActionScope>, key: &ObjectKey, object: Value) -> Vec<String> {
     let types = [("configmaps", "ConfigMap", true), ("persistentvolumes", "PersistentVolume", false)];
     let types = types.map(|(name, kind, namespaced)| {
@@ -103,7 +105,7 @@ async fn labels_by(scopes: Vec<ActionScope>, key: &ObjectKey, object: Value) -> 
 }
 
 #[tokio::test]
-async fn the_selector_of_an_action_is_tested_on_the_object_as_the_actions_before_have_left_it() {
+async fn selectors_of_actions_see_the_object_as_earlier_actions_left_it() {
     let selecting = |selector: &str| ActionScope { label_selector: selector.to_owned(), ..ActionScope::default() };
     let scopes = ["", "by-0", "!by-0", "by-3", "by-1=x"].map(selecting);
     let labels = labels_by(scopes.into(), &key("configmaps", "a"), config_map("a")).await;

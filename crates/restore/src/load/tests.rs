@@ -39,7 +39,7 @@ fn modifier(kind: &str, name: &str) -> Value {
     json!({"resourceModifier": {"kind": kind, "name": name}})
 }
 
-/// Whether anything is modified, or what is wrong; and what was told.
+/// Loads modifiers. Returns true if they change anything, or the errors; and the warnings.
 async fn modified(spec: Value, default: &str, env: &Env) -> (Result<bool, Vec<String>>, Vec<String>) {
     let settings = Settings { default_resource_modifiers: default.to_owned(), ..Settings::default() };
     let found = modifiers(&restore(spec), &settings, env).await;
@@ -50,7 +50,7 @@ async fn modified(spec: Value, default: &str, env: &Env) -> (Result<bool, Vec<St
 }
 
 #[tokio::test]
-async fn the_config_map_that_a_restore_names_counts_then_the_default_one_unless_it_is_skipped() {
+async fn the_named_config_map_counts_then_the_default_one_unless_skipped() {
     let good = json!({"any": RULES});
     for (spec, default, expected, asked) in [
         (modifier("ConfigMap", "own"), "", true, Some("own")),
@@ -68,7 +68,7 @@ async fn the_config_map_that_a_restore_names_counts_then_the_default_one_unless_
 }
 
 #[tokio::test]
-async fn resource_modifiers_in_something_else_than_a_config_map_modify_nothing_and_neither_do_the_default_ones() {
+async fn modifiers_in_another_kind_are_ignored_and_disable_the_default_ones() {
     let (server, env) = with(&[("own", json!({"a": RULES})), ("default", json!({"a": RULES}))]).await;
     let told = "resource modifiers are in ConfigMaps only: the Secret own is not read, and nothing is modified";
     assert_eq!(modified(modifier("Secret", "own"), "default", &env).await, (Ok(false), vec![told.to_owned()]));
@@ -76,7 +76,7 @@ async fn resource_modifiers_in_something_else_than_a_config_map_modify_nothing_a
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_resource_modifiers_refuses_the_restore_and_of_the_default_ones_it_is_a_warning() {
+async fn broken_modifiers_refuse_the_restore_but_broken_default_ones_only_warn() {
     let illegal = |count: usize| {
         format!(
             "Error in parsing resource modifiers provided in configmap velero/m: illegal resource modifiers velero/m configmap: it must \
@@ -142,7 +142,7 @@ async fn what_is_wrong_with_the_resource_policies_of_a_restore_refuses_it() {
 }
 
 #[tokio::test]
-async fn versions_that_cannot_be_read_refuse_the_restore_where_the_feature_is_on() {
+async fn unreadable_versions_refuse_the_restore_where_the_feature_is_on() {
     let path = "/api/v1/namespaces/velero/configmaps/enableapigroupversions";
     let (server, env) = started(vec![Answer::status(path, 403, "Forbidden", "not yours")]).await;
     let mut settings = Settings::default();

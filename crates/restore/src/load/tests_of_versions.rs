@@ -1,4 +1,4 @@
-//! Which versions of the API a restore is told to prefer.
+//! Loading of the version priorities of a restore.
 
 use super::*;
 use crate::actions::test_server::{Answer, TestServer};
@@ -10,7 +10,7 @@ use lifeboat_store::Store;
 use serde_json::json;
 use std::sync::Arc;
 
-/// What is loaded, by a server that has these answers, and what was warned of.
+/// Loads the version priorities from a server that has these answers. Returns them with the warnings.
 async fn loaded(
     settings: Settings,
     answers: Vec<Answer>,

@@ -15,10 +15,10 @@ pub(crate) struct Modifiers {
     rules: Vec<Rule>,
 }
 
-/// What rules have done with an object.
+/// Changes that rules have made to an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Modified {
-    /// The rules that have changed it, by number from 1, each with what it has changed.
+    /// The rules that have changed it, by number from 1, with the changes of each.
     pub(crate) by: Vec<Modification>,
     /// Rules that could not be applied: the object is as before each of them.
     pub(crate) errors: Vec<String>,
@@ -59,15 +59,15 @@ impl Modifiers {
         if problems.is_empty() { Ok(Self { rules }) } else { Err(NotModifiers::Invalid(problems)) }
     }
 
-    /// Whether a rule is for objects of this type.
+    /// Returns true if a rule is for objects of this type.
     pub(crate) fn may_change(&self, resource: &GroupResource) -> bool {
         self.rules.iter().any(|rule| rule.is_for_type(resource))
     }
 
-    /// Reads what the rules for this object need to know of the cluster.
+    /// Reads the schemas that the rules for this object need from the cluster.
     ///
     /// # Errors
-    /// What is not known: the object must not be made without the rule.
+    /// Returns the schema that is not known: the object must not be made without the rule.
     pub(crate) async fn prepare(&self, candidate: Candidate<'_>, schemas: &Schemas) -> Result<(), NotKnown> {
         for rule in self.rules.iter().filter(|rule| rule.is_for(candidate)) {
             if let Change::Strategic(_) = &rule.change {
@@ -77,7 +77,7 @@ impl Modifiers {
         Ok(())
     }
 
-    /// Applies all rules that are for an object as it was before the first of them, each to what the one before has made.
+    /// Applies all rules that match the unmodified object, each to the result of the one before.
     ///
     /// # Errors
     /// As [`Modifiers::prepare`].
@@ -134,7 +134,7 @@ impl Modifiers {
     }
 }
 
-/// How an object is merged by the strategic patches of a rule; `None` when the cluster does not say.
+/// Returns the merge schema for the strategic patches of a rule on an object; `None` when the cluster has none.
 async fn schema(rule: &Rule, object: &Value, schemas: &Schemas) -> Result<Option<MergeSchema>, NotKnown> {
     let found = schemas.of(text(object, "apiVersion"), text(object, "kind")).await;
     found.map_err(|e| NotKnown { why: format!("rule {}: {}", rule.number, e.why), ..e })
@@ -144,7 +144,8 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object[field].as_str().unwrap_or_default()
 }
 
-/// What names an object: its group, kind and name. The namespace is set afterwards, whatever rules make of it.
+/// Returns the names of an object: its group, kind and name. The namespace is set afterwards, so rules cannot change
+/// it.
 fn names(object: &Value) -> [Option<&str>; 3] {
     let api_version = object["apiVersion"].as_str();
     let group = api_version.map(|text| text.split_once('/').map_or("", |(group, _)| group));
@@ -157,7 +158,7 @@ pub(crate) enum NotModifiers {
     /// It cannot be decoded.
     #[error("failed to decode yaml data into resource modifiers, err: {0}")]
     Undecoded(String),
-    /// What is wrong with it.
+    /// The errors in it.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
 }

@@ -48,7 +48,7 @@ pub(super) struct Match {
     pub(super) value: String,
 }
 
-/// One operation of a JSON patch, with its value as text.
+/// A single operation of a JSON patch, with its value as text.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DocumentPatch {
@@ -69,7 +69,7 @@ pub(super) struct PatchData {
     pub(super) patch_data: String,
 }
 
-/// A plain value as the text that it is written with; what is absent is empty text.
+/// A scalar as the text that it is written with; an absent value is empty text.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::String(text) => text,

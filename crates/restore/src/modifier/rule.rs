@@ -1,4 +1,4 @@
-//! One rule: which objects it is for, and how it changes them (restore.md 5.1, 5.2).
+//! A single rule: the objects that it is for, and its change to them (restore.md 5.1, 5.2).
 
 use super::document::{Conditions, DocumentPatch, DocumentRule, PatchData};
 use super::value::value;
@@ -32,7 +32,7 @@ pub(super) struct Rule {
     pub(super) change: Change,
 }
 
-/// How a rule changes an object.
+/// The change that a rule makes to an object.
 #[derive(Debug)]
 pub(super) enum Change {
     Json(JsonPatch),
@@ -67,12 +67,12 @@ impl Rule {
         }
     }
 
-    /// Whether the rule is for objects of this type.
+    /// Returns true if the rule is for objects of this type.
     pub(super) fn is_for_type(&self, resource: &GroupResource) -> bool {
         self.types.matches(&resource.to_string())
     }
 
-    /// Whether the rule is for this object.
+    /// Returns true if the rule is for this object.
     pub(super) fn is_for(&self, candidate: Candidate<'_>) -> bool {
         let Candidate { resource, namespace, object } = candidate;
         let metadata = &object["metadata"];

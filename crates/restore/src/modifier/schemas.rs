@@ -1,4 +1,4 @@
-//! How the types of the cluster are merged, as its OpenAPI documents say.
+//! Merge rules of the types of the cluster, from its OpenAPI documents.
 
 use crate::lock::lock;
 use lifeboat_cluster::Cluster;
@@ -13,15 +13,16 @@ use tokio::time::Instant;
 
 type Document = Option<Arc<Map<String, Value>>>;
 
-/// How long a document that could not be read is not asked for again: an object that waits for it is tried for a minute.
+/// Pause before a document that could not be read is requested again: an object that waits for it is tried for a
+/// minute.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// That it is not known how objects are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NotKnown {
-    /// Why, for people.
+    /// The reason, for people.
     pub(crate) why: String,
-    /// Whether it may be known later.
+    /// True when it may be known later.
     pub(crate) can_pass: bool,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Schemas {
     known: Mutex<HashMap<String, Arc<OnceCell<Read>>>>,
 }
 
-/// What came of reading a document.
+/// Result of reading a document.
 #[derive(Debug)]
 struct Read {
     document: Result<Document, NotKnown>,
@@ -41,7 +42,7 @@ struct Read {
 }
 
 impl Read {
-    /// Whether it counts no more.
+    /// Returns true if it is out of date.
     fn is_over(&self) -> bool {
         self.document.is_err() && self.at.elapsed() > PAUSE
     }
@@ -55,7 +56,7 @@ impl Schemas {
     /// The schema of a kind that is built into Kubernetes; `None` when the cluster has none of it, as of custom resources.
     ///
     /// # Errors
-    /// Why it could not be read. It is asked for again after a pause.
+    /// Returns the reason why it could not be read. It is requested again after a pause.
     pub(super) async fn of(&self, api_version: &str, kind: &str) -> Result<Option<MergeSchema>, NotKnown> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         // Definitions of custom resources say nothing of strategic patches.
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_document_is_read_once_and_one_that_cannot_be_read_after_a_pause_again() {
+    async fn a_document_is_read_once_and_an_unreadable_one_again_after_a_pause() {
         let refused = Answer::status(APPS, 403, "Forbidden", "no");
         let server = TestServer::start(vec![Answer::object(CORE, &json!({})), refused]).await;
         let schemas = Schemas::new(&server.cluster);

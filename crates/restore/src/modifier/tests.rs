@@ -77,7 +77,7 @@ fn what_is_wrong_with_a_document_is_said_in_veleros_words_with_the_rule() {
     }
 }
 
-/// What a document makes of a ConfigMap of the namespace `shop`: its data, the rules, the errors.
+/// Applies a document to a ConfigMap of the namespace `shop`. Returns its data, the rules, and the errors.
 async fn modified(text: &str) -> (Value, Vec<usize>, Vec<String>) {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "settings-1", "namespace": "shop", "labels": {"tier": "gold"}},
@@ -191,7 +191,7 @@ async fn patches_change_an_object_or_leave_it_as_it_was_before_the_rule() {
 }
 
 #[tokio::test]
-async fn rules_follow_each_other_and_their_conditions_are_about_the_object_before_all_of_them() {
+async fn rules_apply_in_order_and_their_conditions_see_the_unmodified_object() {
     let text = "version: v1
 resourceModifierRules:
 - conditions: {groupResource: configmaps}
@@ -209,7 +209,7 @@ resourceModifierRules:
 }
 
 #[tokio::test]
-async fn strategic_patches_merge_lists_as_the_cluster_says_and_are_merge_patches_where_it_says_nothing() {
+async fn strategic_patches_follow_the_cluster_and_fall_back_to_merge_patches() {
     let container = json!({"type": "object", "properties": {"name": {"type": "string"}, "image": {"type": "string"}}});
     let schemas = json!({"components": {"schemas": {
         "Pod": {"type": "object", "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Pod"}],

@@ -7,7 +7,7 @@ use serde_json::{Number, Value};
 /// Velero pastes the text into a patch, so that quotes and backslashes in it break the patch; here they are part of the text.
 ///
 /// # Errors
-/// Why the text is neither, and what to write.
+/// Returns the reason why the text is neither, and a correct spelling.
 pub(super) fn value(text: &str) -> Result<Value, String> {
     if text.len() > 1
         && let Some(quoted) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'))

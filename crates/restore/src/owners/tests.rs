@@ -105,7 +105,7 @@ async fn what_was_there_before_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_changes_meanwhile_is_looked_at_again_and_what_is_refused_for_good_is_an_error() {
+async fn changed_objects_are_read_again_and_a_final_refusal_is_an_error() {
     let ground = ground().await;
     ground.refuse_patches("b", 3, (409, "Conflict"));
     ground.refuse_patches("c", 1, (403, "Forbidden"));

@@ -17,7 +17,7 @@ struct Ground {
     sandbox: Sandbox,
     proxy: Proxy,
     env: Env,
-    /// What ran, as `pod container command`.
+    /// Commands that ran, as `pod container command`.
     ran: Arc<Mutex<Vec<String>>>,
 }
 
@@ -169,7 +169,7 @@ async fn what_cannot_run_is_said_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_run_again_runs_the_commands_of_a_pod_again_only_if_they_did_not_all_run() {
+async fn a_resumed_restore_repeats_commands_of_a_pod_only_if_some_did_not_run() {
     let ground = Ground::start(|_| 0).await;
     let commands = ground.commands(vec![exec("web", "x")]);
     ground.begin(&commands, "done").await;
@@ -301,7 +301,7 @@ async fn a_server_that_no_longer_leads_leaves_the_commands_to_the_next_one() {
 }
 
 #[tokio::test]
-async fn so_many_commands_run_at_once_and_those_that_wait_for_a_place_do_not_expire() {
+async fn concurrent_commands_are_limited_and_do_not_expire_while_they_wait() {
     let (is_open, running) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new((0, 0))));
     let (gate, count) = (Arc::clone(&is_open), Arc::clone(&running));
     let ground = Ground::start(move |_| {

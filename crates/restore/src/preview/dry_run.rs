@@ -8,19 +8,21 @@ use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What would be sent to the API server.
+/// A write for which the API server is asked, by a dry run.
 pub(super) struct DryRun {
     pub(super) resource: Arc<ApiResource>,
     pub(super) desired: Value,
     /// Of an object that is there.
     pub(super) patch: Option<Value>,
-    /// Whether the API server is to be asked about it beside the one in the cluster, which is about to go.
+    /// Set when the API server is asked about it under another name, beside the object in the cluster, which is about
+    /// to go.
     pub(super) is_beside: bool,
 }
 
 impl DryRun {
-    /// What was planned, or that the API server would refuse it, and which fields of an update it would not change. What is not there yet because the restore would make it first, such as a
-    /// namespace, is no refusal.
+    /// Returns the plan, or the refusal of the API server, and the fields of an update that the API server would not
+    /// change. Objects that are missing only because the restore would make them first, such as a namespace, are no
+    /// refusal.
     pub(super) async fn ask(&self, key: &ObjectKey, planned: Planned, cluster: &Cluster) -> (Planned, Option<String>) {
         let namespace = key.namespace.as_deref();
         let mut stays = None;

@@ -1,4 +1,4 @@
-//! What previews tell.
+//! Contents of previews.
 
 use super::*;
 use crate::stub::{Ground, Scripted, backup, config_map, key};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 #[tokio::test]
-async fn what_would_be_done_otherwise_than_was_asked_is_a_warning_of_its_object_and_no_error() {
+async fn deviations_from_the_request_are_warnings_of_objects_and_no_errors() {
     let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
     let mut ground = Ground::new(&[config_map("a")], &action).await;
     let text = "version: v1
@@ -67,7 +67,7 @@ async fn what_comes_along_comes_once_and_behind_all_that_it_needs() {
     assert_eq!(told, expected);
 }
 
-/// How often a bucket was read.
+/// Number of reads from a bucket.
 #[derive(Debug, Default)]
 struct Reads(AtomicUsize);
 
@@ -77,8 +77,9 @@ impl Meter for Reads {
     }
 }
 
-/// What a preview tells of these objects of a backup, how many it leaves out, and how often it reads the bucket. Those are selected whose
-/// names begin with `web`, and all ConfigMaps need what this says.
+/// Previews these objects of a backup. Returns the keys in the preview, the number of objects that it leaves out, and
+/// the number of its reads from the bucket. Objects are selected when their names begin with `web`, and all ConfigMaps
+/// need the objects that `needs` returns.
 async fn told_and_read(
     mut objects: Vec<Value>,
     needs: impl Fn(&str) -> Vec<String> + Send + Sync + 'static,

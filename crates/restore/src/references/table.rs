@@ -1,4 +1,4 @@
-//! The places where objects name namespaces. `docs/namespace-mapping.md` has them for users.
+//! Table of the fields in which objects refer to namespaces. `docs/namespace-mapping.md` lists them for users.
 
 /// A place, or several alike, where objects of some types name namespaces.
 pub(super) struct Reference {
@@ -8,11 +8,11 @@ pub(super) struct Reference {
     pub(super) within: &'static str,
     /// Paths from there.
     pub(super) paths: &'static [&'static str],
-    /// What stands at the end of each.
+    /// Kind of the values at the end of each path.
     pub(super) what: What,
 }
 
-/// In what form something names a namespace.
+/// The form in which a value names a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Its name.
@@ -53,7 +53,7 @@ const CLUSTER_POLICIES: [(&str, &str); 3] =
 
 const LISTENER_SETS: [(&str, &str); 2] = [(GATEWAY, "listenersets"), (GATEWAY_X, "xlistenersets")];
 
-/// What has a pod template.
+/// Types that have a pod template.
 const WORKLOADS: [(&str, &str); 6] = [
     ("apps", "deployments"),
     ("apps", "statefulsets"),

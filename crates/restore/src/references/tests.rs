@@ -1,4 +1,4 @@
-//! Every place, with whole objects.
+//! Mapping of every field of the table, in whole objects.
 
 use super::*;
 use serde_json::json;
@@ -160,7 +160,7 @@ fn every_reference_follows_and_nothing_else() {
 }
 
 #[test]
-fn every_path_of_the_table_has_a_sample_in_which_it_alone_changes_something() {
+fn every_path_of_the_table_has_a_sample_that_only_it_changes() {
     let samples = samples();
     for row in TABLE {
         for (group, name) in row.types {

@@ -1,4 +1,4 @@
-//! What becomes of objects that are there already, and what follows a create (restore.md 2.13 and 2.14), on whole restores.
+//! Treatment of objects that exist already, and the steps after a create (restore.md 2.13 and 2.14), on whole restores.
 
 use super::tests::{files, messages};
 use crate::outcome::RestoreError;
@@ -28,7 +28,7 @@ fn widget(rest: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_object_that_was_there_gets_no_status_and_no_hooks_and_its_definition_is_not_waited_for() {
+async fn existing_objects_get_no_status_or_hooks_and_definitions_no_wait() {
     let annotations = json!({well_known::ANNOTATION_RESTORE_STATUS: "true"});
     let rest = json!({"metadata": {"annotations": annotations}, "status": {"phase": "Running"},
         "spec": {"containers": [{"name": "web"}]}});
@@ -85,7 +85,7 @@ async fn a_service_whose_port_is_taken_and_that_is_there_counts_as_existing() {
 }
 
 #[tokio::test]
-async fn the_annotation_decides_about_the_status_as_actions_leave_it_and_then_the_list_of_types() {
+async fn the_status_annotation_as_actions_leave_it_counts_before_the_types() {
     let all = || Some(RestoreStatusSpec { included_resources: vec!["*".to_owned()], ..RestoreStatusSpec::default() });
     let annotation = |value: &str| json!({well_known::ANNOTATION_RESTORE_STATUS: value});
     for (in_backup, by_action, list, is_restored) in [
@@ -115,7 +115,7 @@ async fn the_annotation_decides_about_the_status_as_actions_leave_it_and_then_th
 }
 
 #[tokio::test]
-async fn a_status_that_cannot_be_written_is_a_warning_of_an_object_that_was_made() {
+async fn an_unwritable_status_is_a_warning_of_a_created_object() {
     let annotations = json!({well_known::ANNOTATION_RESTORE_STATUS: "true"});
     let object = widget(&json!({"metadata": {"annotations": annotations}, "status": {"ready": 3}}));
     let ground = ground(&[object], json!({})).await;
@@ -129,7 +129,7 @@ async fn a_status_that_cannot_be_written_is_a_warning_of_an_object_that_was_made
 }
 
 #[tokio::test]
-async fn managed_fields_of_an_object_that_is_gone_are_a_warning_and_others_that_cannot_be_written_an_error() {
+async fn unwritable_managed_fields_are_an_error_and_of_a_gone_object_a_warning() {
     for (answer, is_error) in [((404, "NotFound"), false), ((422, "it is odd"), true)] {
         let managed = json!([{"manager": "argo", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]);
         let ground = ground(&[widget(&json!({"metadata": {"managedFields": managed}}))], json!({})).await;
@@ -159,7 +159,7 @@ fn data(ground: &Ground) -> Value {
 }
 
 #[tokio::test]
-async fn an_object_that_changes_just_before_it_is_deleted_to_be_made_anew_is_decided_about_as_it_is_then() {
+async fn an_object_that_changes_before_its_deletion_is_decided_about_again() {
     let held = |object: &mut Value| {
         lifeboat_patch::merge(object, &json!({"metadata": {"resourceVersion": "2", "finalizers": ["e.com/hold"]}}));
         true
@@ -188,7 +188,7 @@ async fn an_object_that_changes_just_before_it_is_deleted_to_be_made_anew_is_dec
 }
 
 #[tokio::test]
-async fn an_object_whose_deletion_has_no_answer_is_looked_at_again_and_the_message_says_where_it_is_stored() {
+async fn a_deletion_without_answer_is_checked_and_told_with_the_stored_copy() {
     let ground = differing(ExistingResourcePolicy::Recreate).await;
     ground.before_deletion(|_| false);
     ground.answer("DELETE", "/api/v1/namespaces/shop/configmaps/a", (500, "Invalid"));
@@ -202,7 +202,7 @@ async fn an_object_whose_deletion_has_no_answer_is_looked_at_again_and_the_messa
 }
 
 #[tokio::test]
-async fn an_update_that_is_refused_for_a_while_is_tried_again_and_one_that_is_refused_for_good_is_a_warning() {
+async fn a_refused_update_is_retried_and_a_final_refusal_is_a_warning() {
     for (answer, warnings, expected) in [
         ((403, "not yet ready to handle request"), vec![], "a"),
         (
@@ -219,7 +219,7 @@ async fn an_update_that_is_refused_for_a_while_is_tried_again_and_one_that_is_re
 }
 
 #[tokio::test]
-async fn of_objects_that_become_one_the_first_is_restored_and_the_others_are_conflicts() {
+async fn of_objects_with_one_target_the_first_is_restored_and_others_conflict() {
     let map = |namespace: &str, name: &str, data: &str| {
         let metadata = json!({"namespace": namespace});
         object("v1", "ConfigMap", name, &json!({"metadata": metadata, "data": {"k": data}}))
@@ -265,7 +265,7 @@ async fn of_objects_that_become_one_the_first_is_restored_and_the_others_are_con
 }
 
 #[tokio::test]
-async fn what_is_there_is_listed_before_it_is_written_unless_each_object_is_to_be_tried() {
+async fn existing_objects_are_listed_before_writes_unless_each_is_to_be_tried() {
     for (lists_existing, tried) in [(true, 0), (false, 60)] {
         let objects: Vec<Value> = (0..60).map(|n| config_map(&format!("c{n:02}"))).collect();
         let mut ground = ground(&objects, json!({})).await;

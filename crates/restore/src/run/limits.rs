@@ -1,4 +1,4 @@
-//! What an API server does not take of an object, on whole restores.
+//! Objects that an API server refuses as a whole or in part, on whole restores.
 
 use super::tests::{files, messages};
 use crate::plan_word::PlanWord;
@@ -34,7 +34,7 @@ const MAP: &str = "/api/v1/namespaces/shop/configmaps/a";
 const NONE: Vec<String> = Vec::new();
 
 #[tokio::test]
-async fn an_object_that_is_too_large_is_an_error_at_once_and_only_labels_that_are_too_much_are_left_out() {
+async fn an_oversized_object_fails_at_once_unless_it_fits_without_labels() {
     let large = |bytes: usize| widget(&json!({"spec": {"x": "y".repeat(bytes)}}));
     let most = large(2_000).to_string().len();
     let unlabelled = "widgets.example.com/shop/w has not got the labels velero.io/backup-name and velero.io/restore-name: with them it \
@@ -74,7 +74,7 @@ async fn an_update_that_is_too_large_with_the_labels_goes_without_them() {
 }
 
 #[tokio::test]
-async fn a_status_that_no_controller_writes_through_a_resource_of_its_own_comes_back_with_the_object() {
+async fn a_status_without_a_subresource_is_restored_with_its_object() {
     let door = |state: &str, metadata: Value| {
         object("example.com/v2", "Door", "d", &json!({"metadata": metadata, "spec": {}, "status": {"state": state}}))
     };
@@ -98,7 +98,7 @@ async fn a_status_that_no_controller_writes_through_a_resource_of_its_own_comes_
 }
 
 #[tokio::test]
-async fn a_schedule_does_not_bring_along_what_was_done_in_the_cluster_of_the_backup() {
+async fn a_schedule_is_restored_without_its_history_in_the_old_cluster() {
     let rest = json!({"spec": {"schedule": "@daily"}, "status": {"lastBackup": "2025-01-01T00:00:00Z"}});
     let ground = ground(&[object("velero.io/v1", "Schedule", "nightly", &rest)]).await;
     let outcome = ground.run().await.unwrap();
@@ -108,7 +108,7 @@ async fn a_schedule_does_not_bring_along_what_was_done_in_the_cluster_of_the_bac
 }
 
 #[tokio::test]
-async fn an_address_of_a_service_is_left_to_the_api_server_and_one_that_a_user_has_reserved_is_not() {
+async fn an_allocated_service_address_is_dropped_and_a_reserved_one_is_kept() {
     let address = |name: &str, labels: Value| {
         json!({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": {"name": name, "labels": labels},
             "spec": {"parentRef": {"resource": "services", "namespace": "shop", "name": "web"}}})
@@ -124,7 +124,7 @@ async fn an_address_of_a_service_is_left_to_the_api_server_and_one_that_a_user_h
 }
 
 #[tokio::test]
-async fn a_field_that_cannot_be_changed_keeps_back_itself_and_not_the_rest_of_the_update() {
+async fn an_immutable_field_is_left_out_and_the_rest_of_the_update_is_written() {
     let of = |mode: &str, size: u32| widget(&json!({"spec": {"mode": mode, "size": size}}));
     for (there, warnings, expected, listed) in [
         (
@@ -162,7 +162,7 @@ async fn a_field_that_cannot_be_changed_keeps_back_itself_and_not_the_rest_of_th
 }
 
 #[tokio::test]
-async fn of_fields_that_the_api_server_names_only_together_those_that_it_takes_are_updated() {
+async fn of_fields_refused_under_one_name_the_accepted_ones_are_updated() {
     let of = |mode: &str, name: &str, size: u32| widget(&json!({"spec": {"mode": mode, "name": name, "size": size}}));
     let ground = updating(&[of("a", "x", 2)]).await;
     ground.put(of("b", "y", 1));
@@ -176,7 +176,7 @@ async fn of_fields_that_the_api_server_names_only_together_those_that_it_takes_a
 }
 
 #[tokio::test]
-async fn what_is_as_in_the_backup_gets_the_labels_of_the_latest_restore_only_where_that_is_asked_for() {
+async fn unchanged_objects_get_the_labels_of_the_restore_only_on_request() {
     for (policy, annotation, expected) in [
         (ExistingResourcePolicy::Update, "true", json!("r")),
         (ExistingResourcePolicy::Update, "false", json!("before")),
@@ -202,7 +202,7 @@ async fn what_is_as_in_the_backup_gets_the_labels_of_the_latest_restore_only_whe
 }
 
 #[tokio::test]
-async fn what_differs_and_stays_is_listed_as_failed_and_what_is_the_same_is_in_the_log() {
+async fn objects_that_differ_are_listed_as_failed_and_equal_ones_are_logged() {
     let ground = ground(&[config_map("a"), config_map("b")]).await;
     let mut other = config_map("a");
     other["data"] = json!({"k": "changed"});

@@ -70,7 +70,7 @@ const RELEASED: &str = "the PersistentVolume pv is still in the cluster, release
                         leaves its storage alone, and run the restore again";
 
 #[tokio::test]
-async fn a_claim_whose_namespace_was_deleted_is_not_left_pending_beside_its_released_volume() {
+async fn a_claim_of_a_deleted_namespace_is_held_back_beside_its_volume() {
     let ground = ground("Retain", &[], &[]).await;
     ground.put(volume("Retain", "Released", "u"));
     assert_eq!(previewed(&ground).await["data"], Planned::Refused(RELEASED.to_owned()));
@@ -97,7 +97,7 @@ async fn a_released_volume_is_bound_to_its_claim_again_where_the_user_allows_it(
 }
 
 #[tokio::test]
-async fn a_claim_in_another_namespace_does_not_wait_for_the_volume_of_the_living_one() {
+async fn a_claim_in_another_namespace_does_not_wait_for_a_volume_in_use() {
     let mut ground = ground("Retain", &[], &[]).await;
     ground.request.restore.spec.namespace_mapping.insert("shop".to_owned(), "copy".to_owned());
     let mut living = claim();
@@ -114,7 +114,7 @@ async fn a_claim_in_another_namespace_does_not_wait_for_the_volume_of_the_living
 }
 
 #[tokio::test]
-async fn two_clusters_do_not_get_one_disk_unless_the_user_says_that_the_other_one_is_gone() {
+async fn a_disk_of_another_cluster_is_used_only_if_the_user_says_it_is_gone() {
     let mut ground = ground("Retain", &[], &[]).await;
     ground.put(namespace("kube-system"));
     let why = "the PersistentVolume pv stands for storage that the cluster of the backup (c) may still use";
@@ -148,7 +148,7 @@ async fn message_of_claim(ground: &Ground) -> Value {
 }
 
 #[tokio::test]
-async fn a_claim_whose_snapshot_failed_comes_back_as_the_volume_it_was_where_that_is_kept() {
+async fn a_claim_whose_snapshot_failed_gets_its_old_volume_where_it_is_kept() {
     let ground = failed("Retain").await;
     assert_eq!(restored(&ground).await, (RestorePhase::Completed, vec![], vec![]));
     assert_eq!(ground.at(CLAIM).unwrap()["spec"]["volumeName"], "pv");
@@ -157,7 +157,7 @@ async fn a_claim_whose_snapshot_failed_comes_back_as_the_volume_it_was_where_tha
 }
 
 #[tokio::test]
-async fn a_claim_whose_snapshot_failed_is_held_back_with_the_reason_where_its_storage_is_gone() {
+async fn a_claim_without_snapshot_and_storage_is_held_back_with_the_reason() {
     let mut ground = failed("Delete").await;
     let why = format!(
         "held back, because {NO_SPACE}; restore it from another backup, or with --allow-empty-volumes (the annotation lifeboat.io/allow-empty-volumes: \"true\" of the restore) to get it without its data"
@@ -209,7 +209,7 @@ async fn nothing_starts_on_empty_volumes_whose_data_lies_in_a_repository() {
 }
 
 #[tokio::test]
-async fn empty_volumes_are_made_where_the_user_wants_no_volumes_or_allows_empty_ones() {
+async fn empty_volumes_are_made_where_volumes_are_unwanted_or_may_be_empty() {
     for allows in [true, false] {
         let mut ground = in_repository().await;
         match allows {
@@ -240,7 +240,7 @@ fn moved() -> Value {
 }
 
 #[tokio::test]
-async fn a_claim_that_has_another_volume_by_now_is_no_error_and_the_released_one_is_not_reserved_for_it() {
+async fn a_claim_bound_to_another_volume_is_no_error_and_reserves_nothing() {
     for rebinds in [false, true] {
         let mut ground = ground("Retain", &[], &[]).await;
         for there in [namespace("shop"), moved(), volume("Retain", "Released", "u")] {
@@ -260,7 +260,7 @@ async fn a_claim_that_has_another_volume_by_now_is_no_error_and_the_released_one
 }
 
 #[tokio::test]
-async fn a_claim_that_was_made_by_hand_in_another_cluster_is_no_error_of_later_restores() {
+async fn a_claim_made_by_hand_in_another_cluster_is_no_error_of_later_restores() {
     let ground = ground("Retain", &[], &[]).await;
     for there in [namespace("kube-system"), namespace("shop"), moved()] {
         ground.put(there);
@@ -272,7 +272,7 @@ async fn a_claim_that_was_made_by_hand_in_another_cluster_is_no_error_of_later_r
 }
 
 #[tokio::test]
-async fn a_claim_that_waits_for_the_volume_of_another_cluster_leaves_that_an_error() {
+async fn a_claim_pending_for_a_volume_of_another_cluster_stays_an_error() {
     let ground = ground("Retain", &[], &[]).await;
     for there in [namespace("kube-system"), namespace("shop"), claim()] {
         ground.put(there);
@@ -295,7 +295,7 @@ async fn who_may_not_look_at_volumes_gets_the_claim_and_a_warning() {
 }
 
 #[tokio::test]
-async fn a_backup_whose_claim_is_damaged_is_restored_as_one_of_which_nothing_is_known() {
+async fn a_backup_with_a_damaged_claim_is_restored_as_if_it_recorded_nothing() {
     let (mut ground, memory) = (ground("Retain", &[], &[]).await, Arc::new(Memory::default()));
     let objects = [namespace("shop"), volume("Retain", "Bound", "u"), claim()];
     ground.env.store = backup(Store::new(Arc::clone(&memory) as _), &objects).await;

@@ -1,4 +1,4 @@
-//! What a restore makes of objects on their way (restore.md 2.5 to 2.12 and 5), on whole restores.
+//! Changes that a restore makes to objects (restore.md 2.5 to 2.12 and 5), on whole restores.
 
 use super::tests::{files, messages, name};
 use crate::attempt::{Attempt, Obstacle, Source, Turn};
@@ -102,7 +102,7 @@ async fn an_object_is_written_in_the_version_and_kind_that_an_action_gives_it() 
 }
 
 #[tokio::test]
-async fn additional_items_of_an_action_that_leaves_its_object_out_are_left_out_too() {
+async fn an_action_that_skips_its_object_drops_its_additional_items_too() {
     let action = Arc::new(Scripted::new(|item, _| {
         let additional_items = vec![key("configmaps", "z")];
         Ok(match name(&item) {
@@ -131,7 +131,7 @@ async fn only_the_very_name_of_a_namespace_is_mapped() {
 }
 
 #[tokio::test]
-async fn filter_policies_go_by_the_namespace_in_the_backup_and_hooks_by_the_one_in_the_cluster() {
+async fn filter_policies_use_the_source_namespace_and_hooks_the_target() {
     for (namespace, made, containers) in [("shop", vec!["a"], json!([])), ("copy", vec!["a", "b"], json!(["h"]))] {
         let pod = object("v1", "Pod", "p", &json!({"spec": {"containers": [{"name": "web"}]}}));
         let mut ground = ground(&[config_map("a"), config_map("b"), pod]).await;
@@ -155,7 +155,7 @@ async fn filter_policies_go_by_the_namespace_in_the_backup_and_hooks_by_the_one_
 }
 
 #[tokio::test]
-async fn init_containers_come_as_those_of_hooks_then_those_of_the_pod_but_for_what_waited_for_an_earlier_restore() {
+async fn init_containers_of_hooks_precede_those_of_the_pod_without_old_waits() {
     let container = |name: &str| json!({"name": name, "image": "i", "command": ["c"]});
     for (own, expected) in [
         (vec!["restore-wait", "own"], vec!["h", "own"]),
@@ -263,7 +263,7 @@ async fn a_data_upload_is_left_out_whatever_is_restored_and_the_log_says_why() {
 }
 
 #[tokio::test]
-async fn a_restore_goes_on_when_the_types_that_it_has_defined_cannot_be_discovered() {
+async fn a_restore_goes_on_when_its_new_types_cannot_be_discovered() {
     let metadata = json!({"namespace": null, "annotations": {well_known::ANNOTATION_RESTORE_STATUS: "true"}});
     let conditions = ["Established", "NamesAccepted"].map(|one| json!({"type": one, "status": "True"}));
     let definition = json!({"metadata": metadata, "status": {"conditions": conditions}});
@@ -296,7 +296,7 @@ async fn types_that_discovery_names_late_are_waited_for() {
 }
 
 #[tokio::test]
-async fn an_object_is_not_made_without_a_rule_of_which_it_is_not_known_how_to_apply_it() {
+async fn an_object_is_not_made_without_a_rule_that_cannot_be_applied() {
     let path = "/openapi/v3/api/v1";
     let strategic = "- conditions: {groupResource: configmaps}\n  strategicPatches: [{patchData: 'data: {k: new}'}]\n";
     for (answer, at_first) in
@@ -328,7 +328,7 @@ async fn an_object_is_not_made_without_a_rule_of_which_it_is_not_known_how_to_ap
 }
 
 #[tokio::test]
-async fn where_few_are_selected_nothing_is_read_of_those_that_their_names_leave_out() {
+async fn where_few_are_selected_objects_left_out_by_name_are_not_read() {
     // What reads it refuses the archive.
     let odd = object("v1", "ConfigMap", "odd", &json!({"metadata": {"labels": 5}}));
     let mut ground = ground(&[config_map("a"), odd]).await;
@@ -356,7 +356,7 @@ async fn where_few_are_selected_a_claim_goes_by_its_volume_that_is_not() {
 }
 
 #[tokio::test]
-async fn pods_of_a_job_that_has_not_ended_are_left_to_it_and_what_they_need_comes() {
+async fn pods_of_a_running_job_are_left_to_it_and_their_needs_are_restored() {
     let hook = json!({"metadata": {"annotations": {"init.hook.restore.velero.io/container-image": "x"}}});
     let pod = |name: &str, rest: &Value| {
         let owners = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": true}]);

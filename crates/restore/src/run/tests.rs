@@ -1,4 +1,4 @@
-//! Whole restores with an action that does as it is told.
+//! Whole restores with a scripted action.
 
 use crate::finalize::finalize;
 use crate::look_after::look_after_operations;
@@ -57,7 +57,7 @@ async fn an_action_that_fails_costs_its_object_only() {
 }
 
 #[tokio::test]
-async fn an_action_that_says_that_no_call_can_succeed_ends_the_restore_which_goes_on_when_it_is_run_again() {
+async fn a_fatal_action_error_ends_the_restore_which_can_be_resumed() {
     let action = Arc::new(Scripted::new(|item, before| match (name(&item), before) {
         ("a", 0) => Err(ActionError::fatal("no licence")),
         _ => Ok(RestoreItemOutput::with(item)),
@@ -85,7 +85,7 @@ async fn an_action_that_says_that_no_call_can_succeed_ends_the_restore_which_goe
 }
 
 #[tokio::test]
-async fn what_was_restored_into_a_namespace_that_was_deleted_since_is_restored_again() {
+async fn objects_of_a_namespace_that_was_deleted_since_are_restored_again() {
     for is_made_again in [false, true] {
         // It breaks off at the last object.
         let action = Arc::new(Scripted::new(|item, before| match (name(&item), before) {
@@ -205,7 +205,7 @@ async fn operations_of_a_cancelled_restore_are_told_to_end() {
 }
 
 #[tokio::test]
-async fn an_action_that_is_not_pure_is_asked_once_about_an_object_that_is_tried_again() {
+async fn an_impure_action_runs_once_for_an_object_that_is_tried_again() {
     let action = Arc::new(Scripted::new(|item, before| {
         let operation_id = format!("op-{before}");
         Ok(RestoreItemOutput { operation_id, ..RestoreItemOutput::with(item) })
@@ -217,7 +217,7 @@ async fn an_action_that_is_not_pure_is_asked_once_about_an_object_that_is_tried_
 }
 
 #[tokio::test]
-async fn additional_items_pass_the_filters_only_where_their_action_says_so_and_what_the_backup_lacks_is_a_warning() {
+async fn additional_items_pass_filters_on_request_and_missing_ones_are_warnings() {
     for (must_include, made) in [(None, vec!["a"]), (Some("true"), vec!["b", "a"]), (Some("false"), vec!["a"])] {
         let action = Arc::new(Scripted::new(move |mut item, _| {
             let additional_items = match name(&item) {
@@ -251,7 +251,7 @@ fn other(name: &str) -> lifeboat_object::ObjectKey {
 }
 
 #[tokio::test]
-async fn an_object_waits_for_what_its_action_has_named_and_is_restored_whatever_comes_of_that() {
+async fn an_object_waits_for_additional_items_and_is_restored_in_any_case() {
     let late = "additional items for configmaps/copy/a are not ready to use: the action test/scripted has not said so within 1 s; \
                 the object is restored all the same";
     let error = "error verifying additional items are ready to use: the action test/scripted failed: odd";

@@ -1,4 +1,4 @@
-//! What is told of volumes and claims.
+//! Reports about volumes and claims.
 
 use super::*;
 use serde_json::json;
@@ -77,7 +77,7 @@ fn mapped() -> Restore {
 }
 
 #[test]
-fn a_claim_with_a_snapshot_gets_its_data_from_it_if_it_is_made_and_volumes_are_wanted() {
+fn a_created_claim_gets_its_data_from_its_snapshot_if_volumes_are_wanted() {
     let info = CsiSnapshotInfo {
         snapshot_handle: "snap-1".into(),
         size: 5,
@@ -270,7 +270,7 @@ fn one_warning_counts_the_claims_that_come_back_empty() {
 
 /// A claim whose snapshot failed, with the annotation of one that was taken and then lost, and of which nothing was.
 #[test]
-fn one_whose_snapshot_failed_is_the_volume_it_was_where_that_is_kept_and_held_back_with_the_reason_where_not() {
+fn without_snapshot_a_kept_volume_returns_and_others_are_held_back() {
     let mut volumes = VolumeFates::default();
     volumes.failed_claims(&BTreeSet::from([key("kept"), key("gone"), key("unread")]));
     for (name, verdict) in [("kept", Verdict::AsIs), ("gone", Verdict::Provision(Loss::NotTaken)), ("unread", FILES)] {

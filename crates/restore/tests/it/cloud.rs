@@ -1,4 +1,4 @@
-//! A storage in which volumes are made from snapshots, and the snapshotter of a location in it, which fails as it is told.
+//! A storage in memory in which volumes are made from snapshots, and a scripted snapshotter of one of its locations.
 
 use crate::trip::Trip;
 use async_trait::async_trait;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// What becomes of a call.
+/// Scripted outcome of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Fate {
     /// It does what it should.
@@ -62,7 +62,7 @@ impl Cloud {
         *self.trip.lock().unwrap() = Arc::clone(trip);
     }
 
-    /// What was asked for, by volume.
+    /// Requests for volumes, by volume.
     pub(crate) fn requests(&self) -> BTreeMap<String, VolumeRequest> {
         self.state.lock().unwrap().volumes.clone()
     }

@@ -50,7 +50,7 @@ impl Ground {
         self.sandbox.apply(vec![object]).await.unwrap();
     }
 
-    /// What a run of the restore is given.
+    /// Dependencies of a run of the restore.
     pub(crate) fn env(&self) -> Env {
         let clock = Arc::new(|| "2026-01-01T00:00:00Z".parse().unwrap());
         Env {
@@ -114,7 +114,7 @@ impl Ground {
         out
     }
 
-    /// What the restore says of the claim of this name.
+    /// Volume information of the restore for the claim of this name.
     pub(crate) async fn info(&self, claim: &str) -> RestoreVolumeInfo {
         let all: Vec<RestoreVolumeInfo> = self.store.restore_file("r", RestoreFile::VolumeInfo).await.unwrap().unwrap();
         all.into_iter().find(|info| info.pvc_name == claim).unwrap()

@@ -1,4 +1,4 @@
-//! Restores into a sandbox, by the doors of the room.
+//! Restores into a sandbox, by the public functions of the crate.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod cloud;

@@ -54,7 +54,7 @@ async fn snapshots(ground: &Ground, cloud: &Cloud) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn a_volume_is_made_from_the_snapshot_that_velero_has_recorded_and_its_claim_asks_for_it() {
+async fn a_volume_is_made_from_the_snapshot_recorded_by_velero_for_its_claim() {
     let (ground, cloud) = ground().await;
     let outcome = ground.run().await;
     assert_eq!(messages(&outcome), [vec![] as Vec<String>, vec![]]);
@@ -109,7 +109,7 @@ async fn a_volume_in_use_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_claim_that_goes_to_another_namespace_gets_a_volume_beside_the_one_in_use() {
+async fn a_claim_in_another_namespace_gets_a_volume_beside_the_one_in_use() {
     for in_use in [false, true] {
         let (mut ground, cloud) = ground().await;
         ground.request.restore.spec.namespace_mapping = [("shop".to_owned(), "copy".to_owned())].into();
@@ -280,7 +280,7 @@ async fn a_snapshotter_that_can_do_nothing_breaks_the_restore_off() {
     assert_eq!(outcome.broken_off.map(|why| why.to_string()).as_deref(), Some(expected));
 }
 
-/// What a run is given that shares its notes with others.
+/// Dependencies of a run that shares its notes with others.
 fn noting(ground: &Ground, records: &Arc<dyn Records>) -> Env {
     ground.env_with(Arc::clone(records))
 }
@@ -387,7 +387,7 @@ async fn a_restore_without_volumes_makes_none() {
 }
 
 #[tokio::test]
-async fn the_claim_of_a_snapshot_that_was_not_taken_is_held_back_and_that_is_told() {
+async fn the_claim_of_a_missing_snapshot_is_held_back_and_reported() {
     let objects = volume("pv-a", "a", "old-a");
     let info = json!([{"pvName": "pv-a", "backupMethod": "NativeSnapshot"}]).to_string();
     let ground = Ground::start(&objects, &[velero(&[("pv-a", "east", "")]), (BackupFile::VolumeInfo, info)]).await;
@@ -411,7 +411,7 @@ async fn a_snapshotter_may_give_a_volume_another_name() {
     assert_eq!(ground.claims().await, texts(&[("shop/a", "other")]));
 }
 
-/// What a preview says of each PersistentVolume, and the digest of the plan.
+/// Plan of a preview for each PersistentVolume, and the digest of the whole plan.
 async fn previewed(ground: &Ground) -> (BTreeMap<String, Planned>, String) {
     let (sender, mut receiver) = mpsc::channel(64);
     let (mut out, mut digest) = (BTreeMap::new(), PlanDigest::default());

@@ -22,7 +22,7 @@ async fn attempt(ground: &Ground, cloud: &Cloud, kept: &Kept, steps: usize) -> O
 const MANY: usize = 100;
 
 #[tokio::test]
-async fn whenever_a_restore_dies_each_volume_is_there_once_unless_nobody_can_know() {
+async fn a_killed_restore_makes_each_volume_once_unless_the_cloud_cannot_tell() {
     let (mut died, mut with_orphans) = (0, 0);
     for steps in 0..MANY {
         let (mut ground, cloud) = ground().await;

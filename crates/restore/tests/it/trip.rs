@@ -1,4 +1,4 @@
-//! The death of a process at a step.
+//! Simulated death of a process at a given step.
 
 use async_trait::async_trait;
 use bytes::Bytes;

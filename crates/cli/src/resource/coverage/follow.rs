@@ -1,4 +1,5 @@
-//! Follows what the status shows of the cluster: by watches, by lists where it may not be watched, and by questions to the server.
+//! Follows the objects that the status shows: by watches, by lists where watches are forbidden, and by requests to the
+//! server.
 
 use super::known::{Change, Known, News, Read, TakeIn};
 use super::looked::{Asking, WITHOUT_CLAIMS, WITHOUT_NAMESPACES};
@@ -62,7 +63,8 @@ impl Following<'_> {
         self.follow(Followed { mirrored, without: None, read: |body| serde_json::from_slice(body), take });
     }
 
-    /// Follows the metadata of all objects of a type; `without` says what is missed without them.
+    /// Follows the metadata of all objects of a type; `without` names the part of the status that is missing without
+    /// them.
     fn metadata(&mut self, resource: ApiResource, without: &'static str, take: fn(&mut Known, Change<ObjectMeta>)) {
         let (cluster, resource) = (self.client.cluster.clone(), Arc::new(resource));
         let mirrored = Mirrored { cluster, resource, namespace: None, metadata_only: true };
@@ -78,7 +80,7 @@ impl Following<'_> {
 /// A type that is followed.
 struct Followed<T> {
     mirrored: Mirrored,
-    /// What is missed without its objects, where they are not needed for all else.
+    /// Explains the part of the status that is missing without its objects; `None` when they are needed for everything.
     without: Option<&'static str>,
     read: Read<T>,
     take: fn(&mut Known, Change<T>),
@@ -89,7 +91,7 @@ impl<T: Send + 'static> Followed<T> {
         self.mirrored.resource.resource.clone()
     }
 
-    /// Tells what becomes of the objects, until nobody listens.
+    /// Sends the changes of the objects, until nobody receives them.
     async fn follow(self, news: mpsc::Sender<News>) {
         let mut mirror = self.mirrored.clone().start();
         // The time of the last list; one that comes after a failure begins with a pause of the mirror.

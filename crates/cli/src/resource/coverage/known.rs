@@ -1,4 +1,4 @@
-//! What is known of the cluster while the status is watched, and what there is new to know. Pure.
+//! Current state of the cluster while the status is watched, and updates of it. Pure.
 
 use super::looked::View;
 use lifeboat_api::ObjectMeta;
@@ -6,7 +6,7 @@ use lifeboat_control::{Inventory, namespace_to_protect};
 use lifeboat_reconcile::Seen;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of the cluster.
+/// The current state of the cluster.
 #[derive(Default)]
 pub(super) struct Known {
     /// The namespace of the server.
@@ -22,7 +22,7 @@ pub(super) struct Known {
 /// Takes in what has changed.
 pub(super) type TakeIn = Box<dyn FnOnce(&mut Known) + Send>;
 
-/// What there is new to know.
+/// An update of the state.
 pub(super) enum News {
     /// Of the objects of this type: what changes it, or why they cannot be read.
     Objects(String, Result<TakeIn, String>),
@@ -47,7 +47,7 @@ impl Known {
         }
     }
 
-    /// What is to be shown; `None` as long as all is just being read.
+    /// Returns the view to show; `None` while the first lists are still being read.
     pub(super) fn shown(&mut self) -> Option<Result<View<'_>, String>> {
         if let Some(why) = self.unknown.values().flatten().next() {
             return Some(Err(why.clone()));
@@ -104,13 +104,13 @@ impl Known {
     }
 }
 
-/// What was seen of the objects of a type.
+/// A change of the objects of a type.
 pub(super) enum Change<T> {
     /// All that there are.
     All(Vec<T>),
-    /// One that is new, or is like this now.
+    /// An object that is new, or has changed.
     Is(T),
-    /// One that is gone.
+    /// An object that is gone.
     Gone(T),
     /// They may not be listed.
     Forbidden,

@@ -1,4 +1,4 @@
-//! What the status is made of, read once.
+//! Data of the status, read once.
 
 use crate::resource::expiry::lists;
 use crate::resource::server_status;
@@ -11,7 +11,7 @@ use lifeboat_object::ApiResource;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Why nothing is shown when namespaces cannot be read.
+/// Reason why nothing is shown when namespaces cannot be read.
 pub(super) const WITHOUT_NAMESPACES: &str = "without the namespaces of the cluster nobody knows what is not protected";
 /// The same of claims.
 pub(super) const WITHOUT_CLAIMS: &str =
@@ -31,7 +31,7 @@ impl Asking {
     }
 }
 
-/// Reads all that the status tells of the cluster.
+/// Reads all data that the status shows of the cluster.
 pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
     let mut claims = BTreeMap::<String, u64>::new();
     let (lists, mut namespaces, counted) = tokio::try_join!(
@@ -53,7 +53,7 @@ pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
     Ok(Inventory { lists, namespaces })
 }
 
-/// `None` for what who looks may not list.
+/// `None` for objects that the user may not list.
 fn unless_forbidden<T>(listed: Result<T, ClusterError>, without: &'static str) -> Result<Option<T>> {
     match listed {
         Err(e) if e.is_forbidden() => Ok(None),
@@ -61,7 +61,7 @@ fn unless_forbidden<T>(listed: Result<T, ClusterError>, without: &'static str) -
     }
 }
 
-/// What the status is made of.
+/// The data of the status.
 pub(super) struct View<'a> {
     pub(super) inventory: &'a Inventory,
     /// The version of the server, or why it is not known.

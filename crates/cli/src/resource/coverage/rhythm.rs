@@ -1,4 +1,4 @@
-//! When the status is shown that is watched. Pure.
+//! Timing of the screens of a watched status. Pure.
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -41,7 +41,7 @@ impl Rhythm {
     }
 }
 
-/// How long it is until something that took so long is done again.
+/// Returns the pause after a step that took so long.
 pub(super) fn pause(least: Duration, took: Duration) -> Duration {
     least.max(took.saturating_mul(SHARE))
 }
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_comes_a_second_after_the_last_one_or_five_unless_it_takes_long() {
+    fn screens_come_one_to_five_seconds_apart_unless_one_takes_long() {
         let (start, after) = (Instant::now(), Duration::from_millis);
         let mut rhythm = Rhythm::begin(start);
         let moments = |rhythm: &Rhythm, now: u64| {

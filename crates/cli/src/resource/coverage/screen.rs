@@ -1,4 +1,4 @@
-//! The status as it is printed.
+//! Prints the status.
 
 use super::looked::View;
 use crate::resource::table::{Labels, print, time, until};

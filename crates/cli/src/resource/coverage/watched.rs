@@ -1,4 +1,4 @@
-//! What `lifeboat status --watch` shows, kept up to date by watches.
+//! State behind `lifeboat status --watch`, kept up to date by watches.
 
 use super::follow::{ask, begin};
 use super::looked::{Asking, View};
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-/// Why the watching ends.
+/// Reason why the watching ends.
 const UNFOLLOWED: &str = "what is shown is followed no longer";
 /// News that wait until they are taken in.
 const WAITING: usize = 64;
@@ -18,7 +18,7 @@ const WAITING: usize = 64;
 /// not; the first time, when all is known or something cannot be read.
 ///
 /// # Errors
-/// Those of `show`.
+/// Returns the errors of `show`.
 pub(super) async fn watch(
     client: &Client,
     asking: Asking,

@@ -18,7 +18,7 @@ pub(crate) struct BackupFacts {
     pub(super) volumes: BackupVolumes,
     /// Requests to delete it.
     pub(super) deletions: Vec<DeleteBackupRequest>,
-    /// What to say about the certificate of its location.
+    /// Warning about the certificate of its location.
     pub(super) warning: Option<String>,
 }
 
@@ -163,7 +163,7 @@ fn deletions(page: &mut Page<'_>, requests: &[DeleteBackupRequest]) {
     }
 }
 
-/// How many requests ended with errors.
+/// Counts the requests that ended with errors.
 pub(super) fn failed(requests: &[DeleteBackupRequest]) -> usize {
     let ended = |request: &&DeleteBackupRequest| {
         request.status.phase == Some(DeleteBackupRequestPhase::Processed) && !request.status.errors.is_empty()

@@ -1,4 +1,4 @@
-//! What descriptions are made of, besides the resources themselves: files of a backup or restore.
+//! Data for descriptions besides the resources themselves: files of a backup or restore.
 
 use lifeboat_archive::sidecar::ResourceList;
 use lifeboat_object::Results;
@@ -34,7 +34,7 @@ pub(crate) struct VolumeInfo {
     pub(super) preserve_local_snapshot: bool,
     pub(super) skipped: bool,
     pub(super) skipped_reason: String,
-    /// What became of a restored volume; Velero does not say it.
+    /// The outcome for a restored volume; Velero does not record it.
     pub(super) message: String,
     pub(super) result: String,
     pub(super) csi_snapshot_info: Option<CsiSnapshot>,
@@ -53,7 +53,7 @@ pub(crate) struct CsiSnapshot {
     #[serde(rename = "operationID")]
     pub(super) operation_id: String,
     pub(super) volume_group_snapshot_handle: String,
-    /// The value of the label of its group; Velero does not say it.
+    /// The value of the label of its group; Velero does not show it.
     pub(super) volume_group: String,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct ItemOperation {
     pub(super) status: ItemOperationStatus,
 }
 
-/// What an operation is about.
+/// The subject of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ItemOperationSpec {
@@ -110,7 +110,7 @@ pub(crate) struct ResourceIdentifier {
     pub(super) name: String,
 }
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ItemOperationStatus {
@@ -162,7 +162,7 @@ impl<T> Piece<T> {
     }
 }
 
-/// Volumes as backups before Velero 1.13 told of them: native snapshots (backup.md 4.9).
+/// Volumes from the files of backups before Velero 1.13: native snapshots (backup.md 4.9).
 pub(super) fn legacy_native(snapshots: Option<Vec<Value>>) -> Vec<VolumeInfo> {
     let info = |snapshot: Value| {
         let (spec, status) = (&snapshot["spec"], &snapshot["status"]);

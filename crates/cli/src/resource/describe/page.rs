@@ -1,24 +1,24 @@
-//! A page of text whose columns are separated by tabs and aligned at the end.
+//! Page of text whose columns are separated by tabs and aligned at the end.
 
 use jiff::tz::TimeZone;
 use lifeboat_api::{LabelSelector, ObjectMeta, Time};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// How things are shown.
+/// The style of a description.
 #[derive(Clone, Debug)]
 pub(crate) struct Style {
-    /// Whether some words have colours.
+    /// True when some words have colours.
     pub(crate) colours: bool,
     /// The time zone of times.
     pub(crate) zone: TimeZone,
-    /// What hints call us.
+    /// The name of this program in hints.
     pub(crate) program: String,
-    /// Whether everything is shown.
+    /// True when all details are shown.
     pub(crate) details: bool,
 }
 
-/// What a word means for the user.
+/// The meaning of a word for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// Neither good nor bad.
@@ -29,7 +29,7 @@ pub(crate) enum Tone {
     Bad,
 }
 
-/// What is shown when there is nothing.
+/// Placeholder for an empty value.
 pub(super) const NONE: &str = "<none>";
 /// Between two columns.
 const PADDING: usize = 2;
@@ -79,14 +79,14 @@ impl<'a> Page<'a> {
         self.pairs("Annotations", &meta.annotations);
     }
 
-    /// How often servers began the work, when one of them was cut off.
+    /// Writes the number of attempts at the work, when a server was cut off.
     pub(crate) fn attempt(&mut self, attempt: i64) {
         if attempt > 1 {
             self.field("Attempt", format_args!("{attempt} (a server was cut off in the one before)"));
         }
     }
 
-    /// Why something was refused, a line each.
+    /// Writes the reasons of a refusal, a line each.
     pub(crate) fn validation_errors(&mut self, errors: &[String]) {
         if errors.is_empty() {
             return;
@@ -113,7 +113,7 @@ impl<'a> Page<'a> {
         time.map_or_else(|| none.to_owned(), |time| self.style.time(time))
     }
 
-    /// What is written here, one level deeper.
+    /// Writes the contents one level deeper.
     pub(crate) fn indented(&mut self, write: impl FnOnce(&mut Self)) {
         let mut inner = Page::new(self.style);
         write(&mut inner);
@@ -138,7 +138,7 @@ pub(super) fn selector(selector: Option<&LabelSelector>) -> String {
     super::super::table::selector(selector)
 }
 
-/// `yes`, `no` or what stands for neither.
+/// `yes`, `no` or `unset`, for an optional truth value.
 pub(super) fn three(value: Option<bool>, yes: &'static str, no: &'static str, unset: &'static str) -> &'static str {
     match value {
         Some(true) => yes,
@@ -147,8 +147,8 @@ pub(super) fn three(value: Option<bool>, yes: &'static str, no: &'static str, un
     }
 }
 
-/// Pads cells so that those of consecutive lines stand below each other. A cell ends with a tab; what follows the last
-/// tab of a line is no cell. A column lasts as long as each line has a cell there.
+/// Pads cells so that those of consecutive lines are aligned. A cell ends with a tab; the text after the last tab of a
+/// line is no cell. A column lasts as long as each line has a cell there.
 fn aligned(text: &str) -> String {
     let lines: Vec<Vec<&str>> = text.split('\n').map(|line| line.split('\t').collect()).collect();
     let mut out = String::with_capacity(text.len() * 2);

@@ -13,7 +13,7 @@ pub(crate) struct RestoreFacts {
     pub(super) files: Files,
     /// Volumes restored through the file system.
     pub(super) by_files: Vec<PodVolumeRestore>,
-    /// What to say about the certificate of its location.
+    /// Warning about the certificate of its location.
     pub(super) warning: Option<String>,
 }
 
@@ -135,7 +135,7 @@ fn limits(entry: &ExistingResourcePolicyOverride) -> String {
     out
 }
 
-/// How things are restored.
+/// Describes the options of a restore.
 fn manner(page: &mut Page<'_>, spec: &RestoreSpec) {
     page.blank();
     let policy = String::from(spec.existing_resource_policy.clone());

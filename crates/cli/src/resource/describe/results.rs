@@ -1,4 +1,4 @@
-//! What became of a backup or restore: warnings and errors, operations of plugins, objects.
+//! Results of a backup or restore: warnings and errors, operations of plugins, objects.
 
 use super::facts::{ItemOperation, Piece};
 use super::page::{NONE, Page};

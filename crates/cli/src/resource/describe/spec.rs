@@ -1,4 +1,4 @@
-//! What a backup saves, also as a schedule's template (cli-and-install.md 2.3).
+//! Description of the contents of a backup, also as a schedule's template (cli-and-install.md 2.3).
 
 use super::page::{NONE, Page, selector, three};
 use lifeboat_api::{BackupHooks, BackupResourceHook, BackupResourceHookSpec, BackupSpec, TypedLocalObjectReference};
@@ -39,7 +39,7 @@ pub(crate) fn describe(page: &mut Page<'_>, spec: &BackupSpec) {
     }
 }
 
-/// Whether the filters of Velero before 1.11 are used.
+/// Returns true if the filters of Velero before 1.11 are used.
 fn has_old_filters(spec: &BackupSpec) -> bool {
     spec.include_cluster_resources.is_some()
         || !spec.included_resources.is_empty()

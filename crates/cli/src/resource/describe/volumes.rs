@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub(crate) struct BackupVolumes {
     /// Native and CSI snapshots.
     pub(super) snapshots: Piece<Vec<VolumeInfo>>,
-    /// Whether they come from files of backups before Velero 1.13.
+    /// True when they come from files of backups before Velero 1.13.
     pub(super) is_legacy: bool,
     /// Saved through the file system.
     pub(super) by_files: Vec<PodVolumeBackup>,
@@ -137,7 +137,7 @@ fn csi_snapshots(page: &mut Page<'_>, infos: &[VolumeInfo], is_legacy: bool) {
     }
 }
 
-/// A snapshot that was not taken, and why. Velero does not say it.
+/// A snapshot that was not taken, with the reason. Velero does not show it.
 fn failed(page: &mut Page<'_>, info: &VolumeInfo) {
     if !page.style.details {
         page.line(format!("\t\t\tSnapshot: failed, {MORE}"));
@@ -241,7 +241,7 @@ pub(super) fn of_restore(page: &mut Page<'_>, volumes: &Piece<Vec<VolumeInfo>>) 
     }
 }
 
-/// What became of the claims and volumes of a restore. Velero does not say it.
+/// Writes the outcomes for the claims and volumes of a restore. Velero does not show them.
 pub(super) fn messages(page: &mut Page<'_>, volumes: &Piece<Vec<VolumeInfo>>) {
     let infos = volumes.there().map(Vec::as_slice).unwrap_or_default();
     let told = || infos.iter().filter(|info| !info.message.is_empty());
@@ -313,7 +313,7 @@ fn restored_pod_volume(restore: &PodVolumeRestore) -> PodVolume {
     }
 }
 
-/// What moves the files, by the first volume.
+/// Returns the mover of the files, according to the first volume.
 pub(super) fn uploader(first: Option<UploaderType>) -> &'static str {
     match first {
         // compat: what does not say was made when there was only one.
