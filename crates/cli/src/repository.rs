@@ -1,8 +1,9 @@
 //! Commands on a kopia repository, in a bucket or a directory, without a cluster: `lifeboat repo snapshots`, `ls`, `cat`,
-//! `verify`.
+//! `restore`, `verify`.
 
 pub(crate) mod cat;
 pub(crate) mod list;
+pub(crate) mod restore;
 pub(crate) mod snapshots;
 pub(crate) mod verify;
 

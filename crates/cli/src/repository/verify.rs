@@ -68,10 +68,15 @@ impl VerifyArgs {
             }
         });
         let found = || problems.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let cancel = CancellationToken::new();
         let report = tokio::select! {
             report = verifying => report,
             () = tell(|| format!("verify: {} problems so far", found())) => unreachable!("progress is shown until the end"),
-            () = on_signal(CancellationToken::new()) => unreachable!("the process has ended"),
+            () = cancel.cancelled() => {
+                clear();
+                bail!("the verification was interrupted, and has no result");
+            }
+            () = on_signal(cancel.clone()) => unreachable!("the process has ended"),
         };
         clear();
         let report = report?;

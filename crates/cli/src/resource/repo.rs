@@ -5,6 +5,7 @@ use super::{GetArgs, Shown, get};
 use crate::globals::Globals;
 use crate::repository::cat::CatArgs;
 use crate::repository::list::LsArgs;
+use crate::repository::restore::RestoreArgs;
 use crate::repository::snapshots::SnapshotsArgs;
 use crate::repository::verify::VerifyArgs;
 use anyhow::Result;
@@ -24,6 +25,8 @@ pub(crate) enum RepoCommand {
     Ls(LsArgs),
     /// Print a file of a snapshot, without a cluster
     Cat(CatArgs),
+    /// Restore a snapshot, or a path in it, into a folder, a file or a device, without a cluster
+    Restore(Box<RestoreArgs>),
     /// Read snapshots and compare them, without a cluster
     Verify(VerifyArgs),
 }
@@ -35,6 +38,7 @@ impl RepoCommand {
             Self::Snapshots(args) => args.run(globals).await,
             Self::Ls(args) => args.run(globals).await,
             Self::Cat(args) => args.run(globals).await,
+            Self::Restore(args) => Box::pin(args.run(globals)).await,
             Self::Verify(args) => Box::pin(args.run(globals)).await,
         }
     }

@@ -150,6 +150,36 @@ fn what_cannot_be_opened_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn a_tree_comes_back_as_it_was_and_a_second_run_changes_nothing() {
+    let ground = Ground::of("default");
+    let target = ground.path("back");
+    let into = target.display().to_string();
+    let report = |args: &[&str]| -> Value {
+        let out = ground.ok(&[&["restore", "latest", &into, "--no-owners", "-o", "json"], args].concat());
+        serde_json::from_str(&out).expect("JSON")
+    };
+    let first = report(&[]);
+    assert_eq!((&first["files"], &first["symlinks"], &first["failed"]), (&9.into(), &2.into(), &0.into()), "{first}");
+    let sum = |name: &str| hex::encode(Sha256::digest(std::fs::read(target.join(name)).expect("a file")));
+    assert_eq!(sum("compressible.bin"), "6eac694de9c3dd347f292cef20f8a118ab3dbedb194c7cce4387910b7c46fc32");
+    assert_eq!(sum("d/sub/two"), "785f3ec7eb32f30b90cd0fcf3657d388b5ff4297f2f9716ff66e9b69c05ddd09");
+    assert!(target.join("link").is_symlink());
+    let again = report(&[]);
+    assert_eq!((&again["bytesWritten"], &again["bytesFetched"]), (&0.into(), &0.into()), "{again}");
+    // What was changed meanwhile comes back, and what was added goes where that is asked for.
+    std::fs::write(target.join("hello.txt"), "changed").expect("write");
+    std::fs::write(target.join("extra"), "extra").expect("write");
+    let third = report(&["--delete-extra"]);
+    assert_eq!((&third["deleted"], &third["bytesWritten"]), (&1.into(), &12.into()), "{third}");
+    assert_eq!(sum("hello.txt"), "784379e468b94cb7e05bb7343ae6e87e094a67b28d77dad84a743896f7027ee6");
+    assert!(!target.join("extra").exists());
+    // One file alone.
+    let one = ground.path("one").display().to_string();
+    ground.ok(&["restore", "latest:d/one", &one, "--no-owners"]);
+    assert_eq!(std::fs::read_to_string(&one).expect("a file"), "1");
+}
+
+#[test]
 fn the_page_about_files_without_a_cluster_is_true() {
     // The bucket of a location, in which Velero keeps a repository for each namespace.
     let ground = Ground::of("layout-flat");
