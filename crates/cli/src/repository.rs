@@ -106,7 +106,7 @@ async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dy
     let prefix = format!("kopia/{namespace}/");
     let has = async |prefix: &str| -> Result<bool> {
         let page = bucket.list(ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() }).await?;
-        Ok(!page.entries.is_empty() || page.next.is_some())
+        Ok(!page.entries.is_empty() || page.continuation.is_some())
     };
     if !has(&prefix).await? {
         if has(&format!("restic/{namespace}/")).await? {
