@@ -8,16 +8,30 @@ use futures::{StreamExt, TryStreamExt};
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-/// A store in memory.
+/// A store in memory. Its objects have no times, but for those that are set.
 #[derive(Debug, Default)]
 pub struct Memory {
-    objects: Mutex<BTreeMap<String, Bytes>>,
+    objects: Mutex<BTreeMap<String, Stored>>,
+}
+
+#[derive(Debug)]
+struct Stored {
+    bytes: Bytes,
+    modified: Option<SystemTime>,
 }
 
 impl Memory {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Bytes>> {
+    /// Sets the time at which an object was written, for tests of what goes by the storage's clock. Without such an object
+    /// it does nothing.
+    pub fn set_modified(&self, key: &str, time: SystemTime) {
+        if let Some(stored) = self.lock().get_mut(key) {
+            stored.modified = Some(time);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Stored>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,13 +65,13 @@ impl BlobStore for Memory {
             return Err(fail(ErrorKind::Exists, "put", key, "it exists"));
         }
         let size = bytes.len() as u64;
-        objects.insert(key.to_owned(), bytes.freeze());
+        objects.insert(key.to_owned(), Stored { bytes: bytes.freeze(), modified: None });
         Ok(size)
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-        let bytes =
-            self.lock().get(key).cloned().ok_or_else(|| fail(ErrorKind::NotFound, "get", key, "it does not exist"))?;
+        let stored = self.lock().get(key).map(|stored| stored.bytes.clone());
+        let bytes = stored.ok_or_else(|| fail(ErrorKind::NotFound, "get", key, "it does not exist"))?;
         let bytes = match range {
             None => bytes,
             Some(range) => {
@@ -74,8 +88,8 @@ impl BlobStore for Memory {
 
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
         let objects = self.lock();
-        let bytes = objects.get(key).ok_or_else(|| fail(ErrorKind::NotFound, "head", key, "it does not exist"))?;
-        Ok(ObjectInfo { key: key.to_owned(), size: bytes.len() as u64, modified: None })
+        let stored = objects.get(key).ok_or_else(|| fail(ErrorKind::NotFound, "head", key, "it does not exist"))?;
+        Ok(ObjectInfo { key: key.to_owned(), size: stored.bytes.len() as u64, modified: stored.modified })
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
@@ -85,7 +99,11 @@ impl BlobStore for Memory {
             let beyond =
                 objects.range::<str, _>((Bound::Included(from), Bound::Unbounded)).find(|(key, _)| !mark.is_past(key));
             let found = beyond.filter(|(key, _)| key.starts_with(&options.prefix));
-            Ok(found.map(|(key, bytes)| Listed { key: key.clone(), size: Some(bytes.len() as u64), modified: None }))
+            Ok(found.map(|(key, stored)| Listed {
+                key: key.clone(),
+                size: Some(stored.bytes.len() as u64),
+                modified: stored.modified,
+            }))
         })
     }
 
@@ -114,5 +132,20 @@ mod tests {
     #[tokio::test]
     async fn conforms() {
         crate::conformance::run(Arc::new(Memory::default())).await;
+    }
+
+    #[tokio::test]
+    async fn an_object_has_the_time_that_was_set_until_it_is_written_again() {
+        let store = Memory::default();
+        let time = SystemTime::UNIX_EPOCH + Duration::new(7, 1);
+        store.set_modified("k", time);
+        store.put("k", vec![1].into(), PutOptions::default()).await.unwrap();
+        assert_eq!(store.head("k").await.unwrap().modified, None);
+        store.set_modified("k", time);
+        assert_eq!(store.head("k").await.unwrap().modified, Some(time));
+        let listed = Listed { key: "k".to_owned(), size: Some(1), modified: Some(time) };
+        assert_eq!(store.list(ListOptions::default()).await.unwrap().entries, [crate::Entry::Object(listed)]);
+        store.put("k", vec![2].into(), PutOptions::default()).await.unwrap();
+        assert_eq!(store.head("k").await.unwrap().modified, None);
     }
 }

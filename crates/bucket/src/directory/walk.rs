@@ -129,8 +129,17 @@ fn file(folder: &OwnedFd, name: &str) -> Result<Option<(u64, Option<SystemTime>)
         return Ok(None);
     }
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let modified = u64::try_from(stat.st_mtime).ok();
-    Ok(Some((size, modified.map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)))))
+    Ok(Some((size, time(stat.st_mtime, u32::try_from(stat.st_mtime_nsec).unwrap_or(0)))))
+}
+
+/// The time of a stat, to the nanosecond; also one before 1970, which some tools leave.
+fn time(seconds: i64, nanoseconds: u32) -> Option<SystemTime> {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let second = match seconds {
+        0.. => SystemTime::UNIX_EPOCH.checked_add(whole)?,
+        _ => SystemTime::UNIX_EPOCH.checked_sub(whole)?,
+    };
+    second.checked_add(Duration::from_nanos(u64::from(nanoseconds)))
 }
 
 #[cfg(test)]
@@ -236,5 +245,23 @@ mod tests {
         // Of each folder only whether there is anything in it.
         assert_eq!(read(options("b/", Some("/"), 10)), [23, 21]);
         assert_eq!(read(options("b/07/", None, 0)), [2]);
+    }
+
+    #[test]
+    fn a_listing_has_times_to_the_nanosecond_as_the_file_system_has_them() {
+        let (_root, bucket) = bucket(&["a".to_owned(), "b".to_owned()]);
+        let after = SystemTime::UNIX_EPOCH + Duration::new(1_704_164_645, 123_456_789);
+        let before = SystemTime::UNIX_EPOCH - Duration::from_nanos(7);
+        for (name, time) in [("a", after), ("b", before)] {
+            let file = std::fs::File::options().write(true).open(bucket.inner.path.join(name)).unwrap();
+            file.set_modified(time).unwrap();
+        }
+        let mut walk = Walk::open(&bucket.inner.root, "").unwrap();
+        let page = page_of(&ListOptions::default(), |mark| walk.next(mark)).unwrap();
+        let times = page.entries.into_iter().map(|entry| match entry {
+            Entry::Object(listed) => listed.modified,
+            Entry::Prefix(_) => None,
+        });
+        assert_eq!(times.collect::<Vec<_>>(), [Some(after), Some(before)]);
     }
 }
