@@ -49,6 +49,14 @@ pub enum KopiaError {
         /// The content, object, manifest or snapshot.
         what: String,
     },
+    /// A text of the user fits nothing, or more than one thing.
+    #[error("no snapshot is chosen by {text:?}: {why}")]
+    NotChosen {
+        /// The text.
+        text: String,
+        /// The reason, with the candidates.
+        why: String,
+    },
     /// The scratch space failed.
     #[error("{attempt} in the scratch space {path}: {source}")]
     Scratch {
@@ -62,4 +70,38 @@ pub enum KopiaError {
     /// The caller has asked to stop.
     #[error("the operation was cancelled")]
     Cancelled,
+}
+
+impl KopiaError {
+    /// An error that says the same, for each of several things that failed together. The cause below is told once.
+    pub(crate) fn repeat(&self) -> Self {
+        match self {
+            Self::Bucket(error) => Self::Bucket(BucketError {
+                kind: error.kind,
+                operation: error.operation,
+                key: error.key.clone(),
+                store: error.store.clone(),
+                message: error.message.clone(),
+                source: None,
+            }),
+            Self::NotARepository { location } => Self::NotARepository { location: location.clone() },
+            Self::WrongPassword { location } => Self::WrongPassword { location: location.clone() },
+            Self::Unsupported { what } => Self::Unsupported { what: what.clone() },
+            Self::UpgradeInProgress { owner, message } => {
+                Self::UpgradeInProgress { owner: owner.clone(), message: message.clone() }
+            }
+            Self::Damaged { what, why } => Self::Damaged { what: what.clone(), why: why.clone() },
+            Self::Missing { what } => Self::Missing { what: what.clone() },
+            Self::NotChosen { text, why } => Self::NotChosen { text: text.clone(), why: why.clone() },
+            Self::Scratch { attempt, path, source } => {
+                Self::Scratch { attempt, path: path.clone(), source: std::io::Error::new(source.kind(), source.to_string()) }
+            }
+            Self::Cancelled => Self::Cancelled,
+        }
+    }
+
+    /// An error of something whose bytes do not have their form.
+    pub(crate) fn damaged(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        Self::Damaged { what: what.into(), why: why.to_string() }
+    }
 }

@@ -28,4 +28,4 @@ pub mod snapshot;
 pub mod splitter;
 
 pub use error::KopiaError;
-pub use repository::{OpenOptions, Repository};
+pub use repository::{Clock, IndexSource, OpenOptions, Problem, Repository, VerifyOptions, VerifyReport};

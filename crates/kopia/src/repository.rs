@@ -1,52 +1,139 @@
 //! A repository that is open.
 
+mod guard;
+mod verify;
+
 use crate::KopiaError;
-use crate::content::Contents;
-use crate::crypto::Password;
+use crate::blobs::{Blobs, is_not_found};
+use crate::content::{Contents, Parts, blocking};
+use crate::crypto::{Crypto, Password};
+use crate::format::blob_name::FORMAT;
+use crate::format::repository::RepositoryFormat;
+use crate::format::snapshot::SnapshotDocument;
 use crate::format::time::UnixNanos;
+use crate::manifest::{self, Manifests};
+use crate::snapshot::Snapshot;
 use lifeboat_bucket::BlobStore;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub(crate) use guard::FormatGuard;
+pub use verify::{Problem, VerifyOptions, VerifyReport};
+
 /// The clock of the caller.
 pub type Clock = Arc<dyn Fn() -> UnixNanos + Send + Sync>;
+
+/// Where the indexes are taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IndexSource {
+    /// The index blobs, as every client takes them.
+    #[default]
+    IndexBlobs,
+    /// The packs themselves, where index blobs are lost. Every pack is asked; deletions that came alone are lost.
+    Packs,
+}
 
 /// What the caller gives to open a repository.
 #[derive(Clone)]
 pub struct OpenOptions {
-    /// A folder of this process alone, for indexes. Removed by the caller.
+    /// A folder of this process alone, for indexes. Files in it have no names, so nothing stays.
     pub scratch: PathBuf,
     /// The clock, for locks of upgrades and the age of what was read.
     pub clock: Clock,
-    /// The most bytes of memory for indexes and contents that are kept.
+    /// The most bytes of memory for indexes and contents that are kept or in flight.
     pub memory: u64,
+    /// The threads that decrypt.
+    pub threads: usize,
+    /// Where the indexes are taken from.
+    pub indexes: IndexSource,
 }
 
 /// An open repository. Everything that reads it shares one.
-#[derive(Debug)]
-pub struct Repository {}
+#[derive(Debug, Clone)]
+pub struct Repository {
+    contents: Contents,
+    guard: Arc<FormatGuard>,
+    blobs: Blobs,
+    crypto: Arc<Crypto>,
+}
 
 impl Repository {
-    /// Opens the repository in a bucket, whose prefix (such as `kopia/<namespace>/` of Velero) is off already.
+    /// Opens the repository in a bucket, whose prefix (such as `kopia/<namespace>/` of Velero) is off already, and loads its
+    /// indexes.
     ///
     /// # Errors
     /// No repository, a wrong password, an upgrade, what this version cannot read, those of the bucket.
     pub async fn open(
         store: Arc<dyn BlobStore>,
-        password: &Password,
+        password: Password,
         options: OpenOptions,
     ) -> Result<Self, KopiaError> {
-        todo!()
+        let blobs = Blobs::open(store).await?;
+        let guard = FormatGuard::open(blobs.clone(), password, options.clock.clone()).await?;
+        let guard = Arc::new(guard);
+        let format = guard.format();
+        let crypto = blocking(move || Crypto::new(&format).map_err(|e| KopiaError::damaged(format!("blob {FORMAT}"), e)));
+        let crypto = Arc::new(crypto.await?);
+        let contents = Contents::new(Parts {
+            blobs: blobs.clone(),
+            crypto: crypto.clone(),
+            guard: guard.clone(),
+            clock: options.clock,
+            source: options.indexes,
+            scratch: &options.scratch,
+            memory: options.memory,
+            threads: options.threads,
+        });
+        contents.refresh().await?;
+        Ok(Self { contents, guard, blobs, crypto })
     }
+
     /// Its contents.
     pub fn contents(&self) -> &Contents {
-        todo!()
+        &self.contents
     }
+
+    /// Its format, as it was read last.
+    pub fn format(&self) -> Arc<RepositoryFormat> {
+        self.guard.format()
+    }
+
+    /// Its blobs.
+    pub fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    /// Its keys.
+    pub fn crypto(&self) -> &Arc<Crypto> {
+        &self.crypto
+    }
+
+    /// Its manifests as of the last refresh.
+    ///
+    /// # Errors
+    /// Those of [`manifest::load`].
+    pub async fn manifests(&self) -> Result<Manifests, KopiaError> {
+        manifest::load(&self.contents).await
+    }
+
     /// Its snapshots, oldest first. A manifest of type `snapshot` that cannot be read is in the list with its reason.
     ///
     /// # Errors
-    /// Those of [`crate::manifest::load`].
-    pub async fn snapshots(&self) -> Result<Vec<crate::snapshot::Snapshot>, KopiaError> {
-        todo!()
+    /// Those of [`manifest::load`].
+    pub async fn snapshots(&self) -> Result<Vec<Snapshot>, KopiaError> {
+        let manifests = self.manifests().await?;
+        let snapshot = |entry: &crate::format::manifest::ManifestEntry| Snapshot {
+            id: entry.id.clone(),
+            written: entry.modified,
+            document: SnapshotDocument::parse(entry.data.get()).map_err(|e| e.to_string()),
+        };
+        let mut snapshots: Vec<Snapshot> = manifests.of_type("snapshot").into_iter().map(snapshot).collect();
+        snapshots.sort_by(|a, b| (a.time(), &a.id).cmp(&(b.time(), &b.id)));
+        Ok(snapshots)
     }
+}
+
+/// The error of a format blob that could not be read.
+fn no_repository(error: KopiaError, blobs: &Blobs) -> KopiaError {
+    if is_not_found(&error) { KopiaError::NotARepository { location: blobs.location() } } else { error }
 }

@@ -1,0 +1,151 @@
+//! Loading of the indexes that count.
+
+use super::index_set::{Builder, IndexSet};
+use super::{ATTEMPTS, Contents, FIRST_PAUSE, Inner, Loaded, blocking, epochs, legacy, recovery};
+use crate::KopiaError;
+use crate::blobs::{BlobInfo, is_not_found};
+use crate::format::index::Index;
+use crate::repository::IndexSource;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError};
+use tokio::sync::Semaphore;
+
+/// Requests at once.
+const REQUESTS: usize = 16;
+/// KiB of index blobs in flight.
+const MEMORY: u32 = 64 << 10;
+/// The most bytes of an index blob: 16 million entries, the most that kopia puts into one, take about 600 MB.
+const MAX_INDEX: u64 = 1 << 30;
+/// The most bytes of the log of a compaction.
+const MAX_LOG: u64 = 64 << 20;
+
+/// The index blobs that count.
+struct Chosen {
+    blobs: Vec<BlobInfo>,
+    watermark: u64,
+}
+
+impl Contents {
+    /// Loads what is new, and again when a blob of the listing is gone before it was read: maintenance has replaced it by
+    /// another then.
+    pub(super) async fn load(&self, loaded: &mut Loaded) -> Result<(), KopiaError> {
+        self.inner.guard.check().await?;
+        let mut pause = FIRST_PAUSE;
+        let mut attempt = 1;
+        loop {
+            let begun = (self.inner.clock)();
+            let result = self.load_once(loaded).await;
+            let valid_until = self.inner.guard.refresh_frequency().map(|age| epochs::valid_until(begun, age));
+            match result {
+                // It took longer than a choice of blobs is good for.
+                Ok(_) if valid_until.is_some_and(|end| (self.inner.clock)() > end) && attempt < ATTEMPTS => {}
+                Ok(set) => {
+                    *self.inner.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
+                    *self.inner.loaded_at.write().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+                    return Ok(());
+                }
+                Err(e) if is_not_found(&e) && attempt < ATTEMPTS => {}
+                Err(e) => return Err(e),
+            }
+            attempt += 1;
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+    }
+
+    async fn load_once(&self, loaded: &mut Loaded) -> Result<IndexSet, KopiaError> {
+        let chosen = self.inner.choose().await?;
+        let base = self.index_set();
+        let new: Vec<BlobInfo> =
+            chosen.blobs.iter().filter(|blob| !loaded.blobs.contains(&blob.name)).cloned().collect();
+        let builder = self.inner.fetch(new, base.add()).await?;
+        let set = blocking(move || builder.finish(chosen.watermark)).await?;
+        // What does not count any more is in those that do; were it to count again it would be read again.
+        loaded.blobs = chosen.blobs.into_iter().map(|blob| blob.name).collect::<HashSet<_>>();
+        Ok(set)
+    }
+}
+
+impl Inner {
+    /// Lists and chooses the blobs from which entries are taken.
+    async fn choose(&self) -> Result<Chosen, KopiaError> {
+        match self.source {
+            IndexSource::Packs => {
+                let mut blobs = self.blobs.list_all("p").await?;
+                blobs.extend(self.blobs.list_all("q").await?);
+                Ok(Chosen { blobs, watermark: 0 })
+            }
+            IndexSource::IndexBlobs if self.guard.has_epochs() => {
+                let state = epochs::state(&self.blobs.list_all("x").await?);
+                Ok(Chosen { blobs: state.index_blobs(), watermark: state.watermark })
+            }
+            IndexSource::IndexBlobs => {
+                let listing = self.blobs.list_all("n").await?;
+                let logs = self.blobs.list_all("m").await?;
+                let logs = futures::stream::iter(logs).map(|log| self.read_log(log));
+                let logs: Vec<_> = logs.buffered(REQUESTS).try_collect().await?;
+                Ok(Chosen { blobs: legacy::index_blobs(&listing, &logs), watermark: 0 })
+            }
+        }
+    }
+
+    async fn read_log(&self, log: BlobInfo) -> Result<legacy::CompactionLog, KopiaError> {
+        let stored = self.blobs.read(&log.name, MAX_LOG).await?;
+        let damaged = |e| KopiaError::damaged(format!("blob {}", log.name), e);
+        let plain = self.crypto.open_blob(&log.name, &stored).map_err(damaged)?;
+        legacy::CompactionLog::parse(&plain).map_err(damaged)
+    }
+
+    /// Reads blobs and adds their entries. In which order they come does not matter.
+    async fn fetch(&self, blobs: Vec<BlobInfo>, builder: Builder) -> Result<Builder, KopiaError> {
+        let memory = Semaphore::new(MEMORY as usize);
+        let memory = &memory;
+        let reads = futures::stream::iter(blobs).map(|blob| async move {
+            // Encrypted and plain, at most all of it.
+            let size = u32::try_from(blob.length / 512 + 1).unwrap_or(MEMORY).min(MEMORY);
+            let permit = memory.acquire_many(size).await.map_err(|_| KopiaError::Cancelled)?;
+            let plain = match self.read_index(&blob).await {
+                // What the other packs have is to be saved.
+                Err(KopiaError::Damaged { .. }) if self.source == IndexSource::Packs => None,
+                plain => Some(plain?),
+            };
+            Ok::<_, KopiaError>((plain, blob.name, permit))
+        });
+        let mut reads = std::pin::pin!(reads.buffer_unordered(REQUESTS));
+        let mut builder = builder;
+        while let Some((plain, name, _permit)) = reads.try_next().await? {
+            let Some(plain) = plain else {
+                builder.add_damaged();
+                continue;
+            };
+            let overhead = self.crypto.overhead();
+            builder = blocking(move || {
+                let index = Index::open(plain, overhead);
+                let index = index.map_err(|e| KopiaError::damaged(format!("the index of blob {name}"), e))?;
+                builder.add_index(&index)?;
+                Ok(builder)
+            })
+            .await?;
+        }
+        Ok(builder)
+    }
+
+    /// Reads the plain index of an index blob or a pack.
+    async fn read_index(&self, blob: &BlobInfo) -> Result<Bytes, KopiaError> {
+        if self.source == IndexSource::Packs {
+            return recovery::read_local_index(&self.blobs, &self.crypto, blob).await;
+        }
+        if blob.length > MAX_INDEX {
+            return Err(KopiaError::Unsupported { what: format!("an index blob of {} bytes", blob.length) });
+        }
+        let stored = self.blobs.read(&blob.name, blob.length).await?;
+        let (crypto, name) = (self.crypto.clone(), blob.name.clone());
+        blocking(move || {
+            let plain = crypto.open_blob(&name, &stored);
+            Ok(plain.map_err(|e| KopiaError::damaged(format!("blob {name}"), e))?.into())
+        })
+        .await
+    }
+}

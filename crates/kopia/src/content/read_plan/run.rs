@@ -1,0 +1,219 @@
+//! The plan carried out.
+
+use super::plan::{Located, Piece, Request, plan};
+use super::{ReadLimits, Sink, Wanted};
+use crate::KopiaError;
+use crate::blobs::is_not_found;
+use crate::content::index_set::{IndexSet, Record};
+use crate::content::{Contents, blocking, decode, decompress_object, join, missing};
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Reads all contents of a stream into a sink. What is read when the caller drops this ends with the piece it is at.
+///
+/// # Errors
+/// Those of the stream and of the sink; the scratch space, an upgrade. A content that cannot be had is told to the sink.
+pub async fn read<T, S>(
+    contents: &Contents,
+    wanted: impl Stream<Item = Result<Wanted<T>, KopiaError>> + Send,
+    limits: ReadLimits,
+    sink: Arc<S>,
+) -> Result<(), KopiaError>
+where
+    T: Send + Sync + 'static,
+    S: Sink<T>,
+{
+    let mut windows = std::pin::pin!(wanted.chunks(limits.window.max(1)));
+    let mut running = Running::new(contents.clone(), limits, sink);
+    while let Some(window) = windows.next().await {
+        let window = window.into_iter().collect::<Result<Vec<_>, _>>()?;
+        contents.refresh_when_old().await?;
+        let set = contents.index_set();
+        let (at, sink) = (set.clone(), running.shared.sink.clone());
+        let requests = blocking(move || Ok(plan(locate(&at, window, &*sink)?, &limits))).await?;
+        for request in requests {
+            running.begin(request, set.clone()).await?;
+        }
+    }
+    running.finish().await
+}
+
+/// Looks up where contents lie. Those that no index has are told to the sink.
+fn locate<T>(set: &IndexSet, window: Vec<Wanted<T>>, sink: &impl Sink<T>) -> Result<Vec<Located<T>>, KopiaError> {
+    let mut located = Vec::with_capacity(window.len());
+    for wanted in window {
+        let found = set.locate(&wanted.content)?.ok_or_else(|| missing(&wanted.content));
+        let found = found.and_then(|found| Ok((found.record, crate::content::decode::range(&found.record)?)));
+        match found {
+            Ok((record, range)) => located.push(Located { record, range, wanted }),
+            Err(error) => sink.fail(error, vec![wanted.tag])?,
+        }
+    }
+    Ok(located)
+}
+
+/// Requests in flight. They end when this is dropped.
+struct Running<S> {
+    shared: Arc<Shared<S>>,
+    limits: ReadLimits,
+    memory: Arc<Semaphore>,
+    tasks: JoinSet<Result<(), KopiaError>>,
+}
+
+struct Shared<S> {
+    contents: Contents,
+    sink: Arc<S>,
+    threads: Semaphore,
+    /// True when nothing is wanted any more.
+    is_over: AtomicBool,
+}
+
+impl<S> Drop for Running<S> {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The bytes that one permit of the memory stands for: a semaphore counts to 2^32 only in one call.
+const UNIT: u64 = 1 << 10;
+
+impl<S> Running<S> {
+    fn new(contents: Contents, limits: ReadLimits, sink: Arc<S>) -> Self {
+        let threads = Semaphore::new(limits.threads.clamp(1, Semaphore::MAX_PERMITS));
+        let shared = Shared { contents, sink, threads, is_over: AtomicBool::new(false) };
+        let memory = Arc::new(Semaphore::new(Self::units(&limits, u64::MAX) as usize));
+        Self { shared: Arc::new(shared), limits, memory, tasks: JoinSet::new() }
+    }
+
+    /// The permits for so many bytes, at most all there are.
+    fn units(limits: &ReadLimits, bytes: u64) -> u32 {
+        let most = (limits.memory / UNIT).clamp(1, 1 << 30);
+        u32::try_from((bytes / UNIT).saturating_add(1).min(most)).unwrap_or(u32::MAX)
+    }
+
+    async fn begin<T>(&mut self, request: Request<T>, set: Arc<IndexSet>) -> Result<(), KopiaError>
+    where
+        T: Send + Sync + 'static,
+        S: Sink<T>,
+    {
+        while self.tasks.len() >= self.limits.requests.max(1) {
+            self.join().await?;
+        }
+        while let Some(done) = self.tasks.try_join_next() {
+            join(done)?;
+        }
+        let memory = self.memory.clone().acquire_many_owned(Self::units(&self.limits, request.memory()));
+        let memory = memory.await.map_err(|_| KopiaError::Cancelled)?;
+        let shared = self.shared.clone();
+        self.tasks.spawn(async move {
+            let result = perform(&shared, request, set).await;
+            drop(memory);
+            result
+        });
+        Ok(())
+    }
+
+    async fn join(&mut self) -> Result<(), KopiaError> {
+        self.tasks.join_next().await.map_or(Ok(()), join)
+    }
+
+    async fn finish(mut self) -> Result<(), KopiaError> {
+        while !self.tasks.is_empty() {
+            self.join().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a range and hands its pieces to the sink.
+async fn perform<T, S>(shared: &Arc<Shared<S>>, request: Request<T>, set: Arc<IndexSet>) -> Result<(), KopiaError>
+where
+    T: Send + Sync + 'static,
+    S: Sink<T>,
+{
+    let pack = set.pack_name(request.pack);
+    match shared.contents.inner.blobs.read_range(&pack, request.range.clone()).await {
+        Ok(bytes) => deliver(shared, request, bytes).await,
+        // Maintenance may have moved the contents meanwhile; or the pack is damaged, and a part of it can be read.
+        Err(error) => one_by_one(shared, request, &error).await,
+    }
+}
+
+async fn deliver<T, S>(shared: &Arc<Shared<S>>, request: Request<T>, bytes: Bytes) -> Result<(), KopiaError>
+where
+    T: Send + Sync + 'static,
+    S: Sink<T>,
+{
+    let _thread = shared.threads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
+    let shared = shared.clone();
+    let start = request.range.start;
+    blocking(move || {
+        for piece in request.pieces {
+            if shared.is_over.load(Ordering::Relaxed) {
+                return Err(KopiaError::Cancelled);
+            }
+            // The range of the request holds that of the piece, and the bytes are all of it.
+            let from = usize::try_from(piece.range.start - start).unwrap_or(usize::MAX);
+            let to = usize::try_from(piece.range.end - start).unwrap_or(usize::MAX);
+            let stored = bytes.get(from..to).unwrap_or_default();
+            let plain = decode(&shared.contents.inner.crypto, &piece.record, stored);
+            hand_over(&*shared.sink, piece, plain)?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Reads each piece by itself, anew from the index.
+async fn one_by_one<T, S>(shared: &Arc<Shared<S>>, request: Request<T>, cause: &KopiaError) -> Result<(), KopiaError>
+where
+    T: Send + Sync + 'static,
+    S: Sink<T>,
+{
+    let contents = &shared.contents;
+    let is_single = request.pieces.len() == 1;
+    for piece in request.pieces {
+        let plain = if is_not_found(cause) {
+            // It refreshes the index where the pack is gone.
+            contents.read(&piece.record.id).await
+        } else if is_single || !matches!(cause, KopiaError::Damaged { .. }) {
+            Err(cause.repeat())
+        } else {
+            read_piece(contents, &piece.record).await
+        };
+        let shared = shared.clone();
+        blocking(move || hand_over(&*shared.sink, piece, plain)).await?;
+    }
+    Ok(())
+}
+
+async fn read_piece(contents: &Contents, record: &Record) -> Result<Bytes, KopiaError> {
+    contents.read_at(record).await
+}
+
+fn hand_over<T>(sink: &impl Sink<T>, piece: Piece<T>, plain: Result<Bytes, KopiaError>) -> Result<(), KopiaError> {
+    let id = piece.record.id;
+    let plain = plain.and_then(|plain| if piece.is_compressed { decompress_object(&id, &plain) } else { Ok(plain) });
+    let plain = match plain {
+        Ok(plain) => plain,
+        Err(error) => return sink.fail(error, piece.wanted.into_iter().map(|(_, tag)| tag).collect()),
+    };
+    let (enough, too_few): (Vec<_>, Vec<_>) =
+        piece.wanted.into_iter().partition(|(length, _)| *length <= plain.len() as u64);
+    if !too_few.is_empty() {
+        let wanted = too_few.iter().map(|(length, _)| *length).max().unwrap_or(0);
+        let error = KopiaError::damaged(
+            format!("content {id}"),
+            format_args!("it has {} bytes, the object that it is a part of needs {wanted}", plain.len()),
+        );
+        sink.fail(error, too_few.into_iter().map(|(_, tag)| tag).collect())?;
+    }
+    if enough.is_empty() {
+        return Ok(());
+    }
+    sink.take(&plain, enough.into_iter().map(|(_, tag)| tag).collect())
+}
