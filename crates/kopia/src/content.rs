@@ -29,7 +29,7 @@ mod load;
 pub mod read_plan;
 pub mod recovery;
 
-pub(crate) use decode::{MAX_CONTENT, decode, decompress_object};
+pub(crate) use decode::{decode, decompress_object};
 
 /// The age at which the indexes are loaded again, in nanoseconds.
 const REFRESH_AFTER: i64 = 15 * 60 * 1_000_000_000;

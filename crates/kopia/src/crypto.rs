@@ -1,45 +1,42 @@
 //! Keys, hashes and ciphers of a repository.
 
+pub mod aead;
+pub mod derive;
+pub mod hash;
+pub mod secret;
+
 use crate::format::FormatError;
+use crate::format::blob_name::iv_of;
 use crate::format::content_id::{ContentHash, ContentId};
 use crate::format::repository::RepositoryFormat;
+use aead::{NONCE_LENGTH, TAG_LENGTH};
+use derive::{KEY_LENGTH, expand};
+use hash::KeyedHash;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::fmt;
 
-/// A password; zeroed when dropped, never printed.
-pub struct Password(/* zeroizing */);
+pub use aead::CipherAlgorithm;
+pub use derive::PasswordKdf;
+pub use hash::HashAlgorithm;
+pub use secret::{Password, Secret};
 
-/// Key material; zeroed when dropped, never printed.
-#[derive(Clone)]
-pub struct Secret(/* zeroizing */);
-
-/// The 11 hashes of the format (kopia: repo/hashing).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the format's own names")]
-pub enum HashAlgorithm {
-    Blake2b256_128,
-    Blake2b256,
-    Blake2s128,
-    Blake2s256,
-    Blake3_256,
-    Blake3_256_128,
-    HmacSha256,
-    HmacSha256_128,
-    HmacSha224,
-    HmacSha3_224,
-    HmacSha3_256,
-}
-
-/// The two ciphers of the format (kopia: repo/encryption).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the format's own names")]
-pub enum CipherAlgorithm {
-    Aes256GcmHmacSha256,
-    ChaCha20Poly1305HmacSha256,
-}
+/// The bytes of a hash that are the iv of a content.
+const IV_LENGTH: usize = 16;
 
 /// Hashes, encrypts and decrypts for one repository. Cheap to share between threads; holds state that was prepared once
 /// (keyed hash states, the HMAC state of the content secret), never the password.
-#[derive(Debug)]
-pub struct Crypto {}
+pub struct Crypto {
+    hash: KeyedHash,
+    cipher: CipherAlgorithm,
+    content_keys: Hmac<Sha256>,
+}
+
+impl fmt::Debug for Crypto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crypto").field("cipher", &self.cipher).finish_non_exhaustive()
+    }
+}
 
 impl Crypto {
     /// Prepares the keys of a repository.
@@ -47,43 +44,102 @@ impl Crypto {
     /// # Errors
     /// Lengths of keys that the algorithms do not take.
     pub fn new(format: &RepositoryFormat) -> Result<Self, FormatError> {
-        todo!()
+        let secret = expand(format.master_key.as_bytes(), b"encryption", b"", KEY_LENGTH)?;
+        let content_keys = Hmac::new_from_slice(secret.as_bytes())
+            .map_err(|_| FormatError::new("key", "HMAC does not take the content secret"))?;
+        Ok(Self { hash: KeyedHash::new(format.hash, &format.secret)?, cipher: format.encryption, content_keys })
     }
-    /// The bytes by which the cipher makes a content longer.
+    /// The bytes by which the cipher makes a content longer, without error correction.
     pub fn overhead(&self) -> u32 {
-        todo!()
+        (NONCE_LENGTH + TAG_LENGTH) as u32
     }
     /// The keyed hash of plain bytes.
     pub fn hash(&self, plain: &[u8]) -> ContentHash {
-        todo!()
+        self.hash.hash(plain)
+    }
+    /// The keyed hashes of several strings of bytes, some of them computed side by side.
+    pub fn hash_all(&self, plains: &[&[u8]]) -> Vec<ContentHash> {
+        self.hash.hash_all(plains)
     }
     /// Decrypts the stored bytes of a content, after error correction where the repository has it.
     ///
     /// # Errors
     /// Bytes that do not authenticate.
     pub fn open_content(&self, id: &ContentId, stored: &[u8]) -> Result<Vec<u8>, FormatError> {
-        todo!()
+        self.open("content", content_iv(id.hash())?, stored)
     }
     /// Decrypts an index, session, log or legacy blob by the hash in its name, after error correction.
     ///
     /// # Errors
     /// A name without hash; bytes that do not authenticate.
     pub fn open_blob(&self, name: &str, stored: &[u8]) -> Result<Vec<u8>, FormatError> {
-        todo!()
+        let iv = iv_of(name).ok_or_else(|| FormatError::new("blob", "its name has no hash"))?;
+        self.open("blob", &iv, stored)
     }
     /// Decrypts the local index of a pack by the iv in the postamble.
     ///
     /// # Errors
     /// Bytes that do not authenticate.
     pub fn open_local_index(&self, iv: &[u8], stored: &[u8]) -> Result<Vec<u8>, FormatError> {
-        todo!()
+        self.open("local index", iv, stored)
     }
-    /// Encrypts plain bytes for a content; the nonce comes from `random`.
-    pub fn seal_content(&self, id: &ContentId, plain: &[u8], nonce: [u8; 12]) -> Vec<u8> {
-        todo!()
+    /// Encrypts plain bytes for a content; the nonce must be random.
+    ///
+    /// # Errors
+    /// A hash of less than 16 bytes; more bytes than the cipher takes.
+    pub fn seal_content(
+        &self,
+        id: &ContentId,
+        plain: &[u8],
+        nonce: [u8; NONCE_LENGTH],
+    ) -> Result<Vec<u8>, FormatError> {
+        self.seal(content_iv(id.hash())?, plain, nonce)
     }
     /// Encrypts plain bytes for a blob whose name holds `hash`.
-    pub fn seal_blob(&self, hash: &ContentHash, plain: &[u8], nonce: [u8; 12]) -> Vec<u8> {
-        todo!()
+    ///
+    /// # Errors
+    /// A hash of less than 16 bytes; more bytes than the cipher takes.
+    pub fn seal_blob(
+        &self,
+        hash: &ContentHash,
+        plain: &[u8],
+        nonce: [u8; NONCE_LENGTH],
+    ) -> Result<Vec<u8>, FormatError> {
+        self.seal(content_iv(hash)?, plain, nonce)
     }
+    /// Encrypts the plain bytes of a local index whose hash is `hash`.
+    ///
+    /// # Errors
+    /// More bytes than the cipher takes.
+    pub fn seal_local_index(
+        &self,
+        hash: &ContentHash,
+        plain: &[u8],
+        nonce: [u8; NONCE_LENGTH],
+    ) -> Result<Vec<u8>, FormatError> {
+        self.seal(hash.as_bytes(), plain, nonce)
+    }
+
+    fn open(&self, what: &'static str, iv: &[u8], stored: &[u8]) -> Result<Vec<u8>, FormatError> {
+        self.cipher
+            .open(&self.key(iv), iv, stored)?
+            .ok_or_else(|| FormatError::new(what, "the encrypted bytes do not authenticate"))
+    }
+
+    fn seal(&self, iv: &[u8], plain: &[u8], nonce: [u8; NONCE_LENGTH]) -> Result<Vec<u8>, FormatError> {
+        self.cipher.seal(&self.key(iv), iv, nonce, plain)
+    }
+
+    fn key(&self, iv: &[u8]) -> [u8; KEY_LENGTH] {
+        self.content_keys.clone().chain_update(iv).finalize().into_bytes().into()
+    }
+}
+
+/// The iv of a content or blob: the last 16 bytes of its hash.
+fn content_iv(hash: &ContentHash) -> Result<&[u8], FormatError> {
+    let hash = hash.as_bytes();
+    hash.len()
+        .checked_sub(IV_LENGTH)
+        .and_then(|start| hash.get(start..))
+        .ok_or_else(|| FormatError::new("hash", "it has less than 16 bytes"))
 }

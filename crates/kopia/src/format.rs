@@ -25,3 +25,10 @@ pub struct FormatError {
     /// The reason, with position or field where one is known.
     pub why: String,
 }
+
+impl FormatError {
+    /// The error of `structure` for this reason.
+    pub fn new(structure: &'static str, why: impl Into<String>) -> Self {
+        Self { structure, why: why.into() }
+    }
+}

@@ -66,8 +66,8 @@ impl Layout {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, KopiaError> {
         let damaged = |why: String| KopiaError::Damaged { what: format!("the file {SHARDS}"), why };
         let shards: Shards = serde_json::from_slice(bytes).map_err(|e| damaged(e.to_string()))?;
-        let mut cuts = shards.overrides.iter().map(|other| &other.shards).chain([&shards.default]);
-        if cuts.any(|lengths| lengths.len() > MAX_SHARDS || lengths.contains(&0)) {
+        let is_impossible = |lengths: &Vec<usize>| lengths.len() > MAX_SHARDS || lengths.contains(&0);
+        if is_impossible(&shards.default) || shards.overrides.iter().any(|other| is_impossible(&other.shards)) {
             return Err(damaged("its folders have lengths that are not possible".to_owned()));
         }
         Ok(Self::Sharded(shards))

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::ops::Range;
 
 /// The most bytes of a content, packed or plain: what an index can tell.
-pub(crate) const MAX_CONTENT: u32 = 1 << 28;
+const MAX_CONTENT: u32 = 1 << 28;
 
 /// The range of a content in its pack.
 pub(super) fn range(record: &Record) -> Result<Range<u64>, KopiaError> {

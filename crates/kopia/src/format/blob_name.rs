@@ -43,16 +43,63 @@ pub enum BlobKind {
 
 /// Takes the name of a blob apart.
 pub fn parse(name: &str) -> BlobKind {
-    todo!()
+    if name.starts_with("kopia.") {
+        return BlobKind::Format;
+    }
+    let (head, rest) = name.split_once('_').unwrap_or((name, ""));
+    let epoch = || digits(head.get(2..)?);
+    let parsed = match name.get(..2).unwrap_or(name) {
+        "xn" => epoch().map(|epoch| BlobKind::Index { epoch }),
+        "xs" => epoch().map(|epoch| BlobKind::SingleEpochIndex { epoch }),
+        "xe" => epoch().map(|epoch| BlobKind::EpochMarker { epoch }),
+        "xr" => epoch().and_then(|first| {
+            let last = digits(rest.split('_').next()?)?;
+            Some(BlobKind::RangeIndex { first, last }).filter(|_| first <= last)
+        }),
+        "xw" => name.get(2..).and_then(digits).map(|seconds| BlobKind::Watermark { seconds }),
+        _ => match name.as_bytes().first() {
+            Some(b'p') => Some(BlobKind::DataPack),
+            Some(b'q') => Some(BlobKind::MetadataPack),
+            Some(b'n') => Some(BlobKind::LegacyIndex),
+            Some(b'm') => Some(BlobKind::LegacyCompaction),
+            Some(b'l') => Some(BlobKind::LegacyCleanup),
+            Some(b's') => Some(BlobKind::Session),
+            Some(b'_') => Some(BlobKind::Log),
+            _ => None,
+        },
+    };
+    parsed.unwrap_or(BlobKind::Other)
+}
+
+/// A decimal number after characters that are no digits, which kopia passes over.
+fn digits(text: &str) -> Option<u64> {
+    let text = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 /// The set that a compacted index belongs to: its ID and its number of members; `None` where the name has none, which is a
 /// complete set of its own.
 pub fn set_of(name: &str) -> Option<(&str, u32)> {
-    todo!()
+    let mut parts = name.split('-').skip(1);
+    let id = parts.next().filter(|part| part.starts_with('s'))?;
+    let count = parts.next()?.strip_prefix('c')?;
+    if !count.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let count = count.parse().ok().filter(|count| *count > 0)?;
+    Some((id, count))
 }
 
 /// The session in the name of a blob.
 pub fn session_of(name: &str) -> Option<&str> {
-    todo!()
+    name.split('-').skip(1).find(|part| part.starts_with('s'))
+}
+
+/// The iv in the name of an encrypted blob: the last 16 bytes of the hash before the first `-`.
+pub fn iv_of(name: &str) -> Option<[u8; 16]> {
+    let head = name.split('-').next().unwrap_or(name);
+    let hex = head.get(head.len().checked_sub(32)?..)?;
+    let mut iv = [0; 16];
+    hex::decode_to_slice(hex, &mut iv).ok()?;
+    Some(iv)
 }

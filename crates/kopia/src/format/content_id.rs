@@ -1,6 +1,7 @@
 //! IDs of contents (kopia: repo/content/index/id.go).
 
 use super::FormatError;
+use std::fmt;
 
 /// The longest hash, in bytes.
 pub const MAX_HASH: usize = 32;
@@ -15,11 +16,41 @@ pub struct ContentHash {
 impl ContentHash {
     /// Takes 1 to 32 bytes.
     pub fn new(bytes: &[u8]) -> Option<Self> {
-        todo!()
+        if bytes.is_empty() || bytes.len() > MAX_HASH {
+            return None;
+        }
+        let mut hash = Self { bytes: [0; MAX_HASH], length: u8::try_from(bytes.len()).ok()? };
+        hash.bytes[..bytes.len()].copy_from_slice(bytes);
+        Some(hash)
+    }
+    /// The first 32 bytes of a digest.
+    pub(crate) fn cut(digest: &[u8]) -> Self {
+        let mut hash = Self { bytes: [0; MAX_HASH], length: 0 };
+        for (to, from) in hash.bytes.iter_mut().zip(digest) {
+            *to = *from;
+            hash.length += 1;
+        }
+        hash
     }
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        todo!()
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// Lowercase hex.
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0; 2 * MAX_HASH];
+        let text = &mut text[..2 * usize::from(self.length)];
+        hex::encode_to_slice(self.as_bytes(), text).map_err(|_| fmt::Error)?;
+        f.write_str(str::from_utf8(text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -34,32 +65,74 @@ pub struct ContentId {
 impl ContentId {
     /// The ID of bytes with this hash below `prefix`. `None` where the prefix is no letter `g` to `z`.
     pub fn new(prefix: Option<u8>, hash: ContentHash) -> Option<Self> {
-        todo!()
+        let prefix = match prefix {
+            None => 0,
+            Some(letter @ b'g'..=b'z') => letter,
+            Some(_) => return None,
+        };
+        Some(Self { prefix, hash })
     }
     /// Reads the text form; upper-case hex is accepted, as kopia does.
     ///
     /// # Errors
     /// Every other text.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
-        todo!()
+        Self::parse_bytes(text.as_bytes()).ok_or_else(|| {
+            let text: String = text.chars().take(80).collect();
+            FormatError::new("content ID", format!("{text:?} is none"))
+        })
+    }
+    fn parse_bytes(text: &[u8]) -> Option<Self> {
+        let (prefix, digits) = match text {
+            [letter @ b'g'..=b'z', digits @ ..] => (Some(*letter), digits),
+            digits => (None, digits),
+        };
+        let mut bytes = [0; MAX_HASH];
+        let bytes = bytes.get_mut(..digits.len() / 2)?;
+        hex::decode_to_slice(digits, bytes).ok()?;
+        Self::new(prefix, ContentHash::new(bytes)?)
     }
     /// Reads the binary key of an index: the prefix byte and the hash.
     ///
     /// # Errors
     /// A prefix that is none, or a hash of no or too many bytes.
     pub fn from_key(key: &[u8]) -> Result<Self, FormatError> {
-        todo!()
+        let parse = || {
+            let (prefix, hash) = key.split_first()?;
+            Self::new(Some(*prefix).filter(|prefix| *prefix != 0), ContentHash::new(hash)?)
+        };
+        parse().ok_or_else(|| FormatError::new("content ID", "an index holds a key that is none"))
     }
     /// The prefix letter, if there is one.
     pub fn prefix(&self) -> Option<u8> {
-        todo!()
+        Some(self.prefix).filter(|prefix| *prefix != 0)
     }
     /// The hash.
     pub fn hash(&self) -> &ContentHash {
-        todo!()
+        &self.hash
     }
     /// Appends the binary key to `out`.
     pub fn write_key(&self, out: &mut Vec<u8>) {
-        todo!()
+        out.push(self.prefix);
+        out.extend_from_slice(self.hash.as_bytes());
+    }
+    /// The length of the binary key.
+    pub fn key_length(&self) -> usize {
+        1 + self.hash.as_bytes().len()
+    }
+}
+
+impl fmt::Display for ContentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(letter) = self.prefix() {
+            write!(f, "{}", char::from(letter))?;
+        }
+        fmt::Display::fmt(&self.hash, f)
+    }
+}
+
+impl fmt::Debug for ContentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }

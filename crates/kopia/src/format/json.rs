@@ -1,7 +1,11 @@
-//! JSON as Go's encoder writes it, so that equal documents have equal hashes: compact, `<`, `>`, `&`, U+2028 and U+2029
-//! escaped, a newline at the end of streams.
+//! JSON as Go's encoder writes it, so that equal documents have equal hashes, and as Go's decoder reads it, so that we
+//! take for readable what kopia takes for readable, and nothing else.
+//!
+//! Writing: compact; `<`, `>`, `&`, U+2028 and U+2029 escaped; a newline at the end of streams (the caller's). Reading:
+//! keys without case, unknown keys passed over, `null` leaves a field as it is, numbers without fraction or exponent.
 
-/// Appends a JSON string. `text` may hold bytes that are no UTF-8: each of them becomes `\ufffd`.
-pub fn write_string(out: &mut Vec<u8>, text: &[u8]) {
-    todo!()
-}
+mod reader;
+mod writer;
+
+pub use reader::{Reader, Text};
+pub use writer::{ArrayWriter, ObjectWriter, write_string, write_text};

@@ -1,13 +1,27 @@
 //! The format blob `kopia.repository` and `kopia.blobcfg` (kopia: repo/format).
 
+mod blob;
+mod document;
+
 use super::FormatError;
-use crate::crypto::{CipherAlgorithm, HashAlgorithm, Password, Secret};
+use super::time::UnixNanos;
+use crate::crypto::aead::CipherAlgorithm;
+use crate::crypto::derive::{KEY_LENGTH, PasswordKdf, expand};
+use crate::crypto::hash::HashAlgorithm;
+use crate::crypto::secret::{Password, Secret};
+
+use blob::FormatBlob;
+
+/// The newest version of the format that is read and written.
+pub const MAX_VERSION: u32 = 3;
 
 /// The parameters of a repository, decrypted.
 #[derive(Debug, Clone)]
 pub struct RepositoryFormat {
     /// 32 random bytes that name the repository.
     pub unique_id: Vec<u8>,
+    /// The key that is made of the password.
+    pub format_key: Secret,
     /// The hash of contents and of blob names.
     pub hash: HashAlgorithm,
     /// The encryption of contents and blobs.
@@ -36,8 +50,19 @@ pub struct RepositoryFormat {
     pub warnings: Vec<String>,
 }
 
+impl RepositoryFormat {
+    /// The key of `kopia.maintenance`.
+    ///
+    /// # Errors
+    /// None for the lengths that are used here.
+    pub fn maintenance_key(&self) -> Result<Secret, FormatError> {
+        let key = if self.enable_password_change { &self.master_key } else { &self.format_key };
+        expand(key.as_bytes(), &self.unique_id, b"maintenance schedule", KEY_LENGTH)
+    }
+}
+
 /// The parameters of epochs. Durations are nanoseconds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[allow(missing_docs, reason = "the format's own names")]
 pub struct EpochParameters {
     pub enabled: bool,
@@ -50,21 +75,36 @@ pub struct EpochParameters {
     pub delete_parallelism: i64,
 }
 
-/// The lock of an upgrade. It binds clients as the corrections say (A.7).
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The lock of an upgrade.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UpgradeLock {
     /// The owner.
     pub owner: String,
     /// The beginning.
-    pub created: super::time::UnixNanos,
+    pub created: UnixNanos,
     /// Notice in nanoseconds.
     pub advance_notice: i64,
     /// The time after which all others are taken for gone, in nanoseconds.
     pub io_drain_timeout: i64,
-    /// The most by which clocks may differ, in nanoseconds.
-    pub max_clock_drift: i64,
+    /// The time between two looks at the format, in nanoseconds.
+    pub status_poll_interval: i64,
     /// The message for people.
     pub message: String,
+    /// The most by which clocks may differ, in nanoseconds.
+    pub max_clock_drift: i64,
+}
+
+impl UpgradeLock {
+    /// True where all but the owner must keep away from the repository at `now`. A lock without notice, or with less than
+    /// others need to go away, binds at once; another from the end of its notice on, less that time.
+    pub fn binds_at(&self, now: UnixNanos) -> bool {
+        let drain = self.io_drain_timeout.saturating_mul(2).saturating_add(self.max_clock_drift);
+        if self.advance_notice < drain {
+            return true;
+        }
+        let begin = self.created.0.saturating_add(self.advance_notice - drain);
+        now.0 >= begin
+    }
 }
 
 /// An error of opening the format.
@@ -87,5 +127,8 @@ pub enum OpenFormatError {
 /// # Errors
 /// A wrong password, what is not known, what is no format.
 pub fn open_format(blob: &[u8], password: &Password) -> Result<RepositoryFormat, OpenFormatError> {
-    todo!()
+    let blob = FormatBlob::parse(blob)?;
+    let key = blob.kdf.derive(password, &blob.unique_id)?;
+    let document = blob.open(&key)?;
+    document::parse(&document, blob.unique_id, key)
 }

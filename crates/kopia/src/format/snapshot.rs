@@ -1,12 +1,16 @@
 //! Snapshot manifests (kopia: snapshot/manifest.go, snapshot/stats.go).
 
 use super::FormatError;
-use super::directory::DirectoryEntry;
+use super::directory::{self, DirectoryEntry};
+use super::json::{ArrayWriter, ObjectWriter, Reader};
+use super::manifest::{read_map, write_map};
 use super::time::UnixNanos;
 use std::collections::BTreeMap;
 
+const STRUCTURE: &str = "snapshot";
+
 /// The source of a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Source {
     /// The host.
     pub host: String,
@@ -62,10 +66,122 @@ impl SnapshotDocument {
     /// # Errors
     /// No snapshot; numbers with a fraction or out of range.
     pub fn parse(data: &str) -> Result<Self, FormatError> {
-        todo!()
+        let mut document = Self {
+            source: Source::default(),
+            description: String::new(),
+            start: UnixNanos::default(),
+            end: UnixNanos::default(),
+            stats: Stats::default(),
+            incomplete: None,
+            root: None,
+            tags: BTreeMap::new(),
+            pins: Vec::new(),
+        };
+        let mut reader = Reader::new(STRUCTURE, data.as_bytes());
+        reader.object::<FormatError>(|reader, key| {
+            match key {
+                "source" => document.source = read_source(reader)?,
+                "description" => document.description = reader.string()?,
+                "starttime" => document.start = UnixNanos::parse(&reader.string()?)?,
+                "endtime" => document.end = UnixNanos::parse(&reader.string()?)?,
+                "stats" => document.stats = read_stats(reader)?,
+                "incomplete" => {
+                    document.incomplete = Some(reader.string()?).filter(|why| !why.is_empty());
+                }
+                "rootentry" => document.root = Some(directory::read_entry(reader)?),
+                "tags" => document.tags = read_map(reader)?,
+                "pins" => reader.array(|reader| {
+                    document.pins.push(reader.string()?);
+                    Ok::<_, FormatError>(())
+                })?,
+                _ => reader.skip()?,
+            }
+            Ok(())
+        })?;
+        reader.end()?;
+        Ok(document)
     }
     /// Writes the document as kopia writes it.
     pub fn write(&self) -> Vec<u8> {
-        todo!()
+        let mut out = Vec::new();
+        let mut object = ObjectWriter::begin(&mut out);
+        // The ID of the manifest is the snapshot's; kopia leaves this one empty.
+        object.string("id", "");
+        let mut source = ObjectWriter::begin(object.key("source"));
+        source.string("host", &self.source.host);
+        source.string("userName", &self.source.user);
+        source.string("path", &self.source.path);
+        source.end();
+        object.string("description", &self.description);
+        object.quoted("startTime", self.start);
+        object.quoted("endTime", self.end);
+        write_stats(object.key("stats"), &self.stats);
+        object.string_unless_empty("incomplete", self.incomplete.as_deref().unwrap_or_default());
+        match &self.root {
+            Some(root) => directory::write_entry(object.key("rootEntry"), root),
+            None => object.plain("rootEntry", "null"),
+        }
+        if !self.tags.is_empty() {
+            write_map(object.key("tags"), &self.tags);
+        }
+        if !self.pins.is_empty() {
+            let mut pins = ArrayWriter::begin(object.key("pins"));
+            for pin in &self.pins {
+                super::json::write_string(pins.item(), pin.as_bytes());
+            }
+            pins.end();
+        }
+        object.end();
+        out
     }
+}
+
+fn read_source(reader: &mut Reader<&[u8]>) -> Result<Source, FormatError> {
+    let mut source = Source::default();
+    reader.object::<FormatError>(|reader, key| {
+        match key {
+            "host" => source.host = reader.string()?,
+            "username" => source.user = reader.string()?,
+            "path" => source.path = reader.string()?,
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(source)
+}
+
+fn read_stats(reader: &mut Reader<&[u8]>) -> Result<Stats, FormatError> {
+    let mut stats = Stats::default();
+    reader.object::<FormatError>(|reader, key| {
+        match key {
+            "totalsize" => stats.total_size = reader.integer()?,
+            "excludedtotalsize" => stats.excluded_total_size = reader.integer()?,
+            "filecount" => stats.file_count = reader.integer()?,
+            "cachedfiles" => stats.cached_files = reader.integer()?,
+            "noncachedfiles" => stats.non_cached_files = reader.integer()?,
+            "dircount" => stats.dir_count = reader.integer()?,
+            "excludedfilecount" => stats.excluded_file_count = reader.integer()?,
+            "excludeddircount" => stats.excluded_dir_count = reader.integer()?,
+            "ignorederrorcount" => stats.ignored_error_count = reader.integer()?,
+            "errorcount" => stats.error_count = reader.integer()?,
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(stats)
+}
+
+fn write_stats(out: &mut Vec<u8>, stats: &Stats) {
+    let mut object = ObjectWriter::begin(out);
+    object.plain("totalSize", stats.total_size);
+    object.plain("excludedTotalSize", stats.excluded_total_size);
+    object.plain("fileCount", stats.file_count);
+    object.plain("cachedFiles", stats.cached_files);
+    object.plain("nonCachedFiles", stats.non_cached_files);
+    object.plain("dirCount", stats.dir_count);
+    object.plain("excludedFileCount", stats.excluded_file_count);
+    object.plain("excludedDirCount", stats.excluded_dir_count);
+    object.plain("ignoredErrorCount", stats.ignored_error_count);
+    object.plain("errorCount", stats.error_count);
+    object.end();
 }

@@ -1,17 +1,159 @@
 //! Times as the format writes them: signed nanoseconds since 1970, RFC 3339 in text.
 
 use super::FormatError;
+use std::fmt;
+
+const NANOS: i128 = 1_000_000_000;
+const DAY: i64 = 86_400;
 
 /// Nanoseconds since 1970-01-01T00:00:00Z; 0 is the zero value of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct UnixNanos(pub i64);
 
 impl UnixNanos {
-    /// Reads RFC 3339 with any offset.
+    /// Reads RFC 3339 with any offset, as strictly as Go does: capital `T` and `Z`, two digits each, a fraction after a
+    /// point. Digits beyond nanoseconds are cut off.
     ///
     /// # Errors
     /// Other text, and times outside 64 bits.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
-        todo!()
+        let nanos = parse_wide(text)?;
+        i64::try_from(nanos).map(Self).map_err(|_| bad(text, "is outside the years 1678 to 2261"))
     }
+    /// Reads RFC 3339 as [`UnixNanos::parse`]; a time outside 64 bits becomes the nearest inside.
+    ///
+    /// # Errors
+    /// Other text.
+    pub fn parse_saturating(text: &str) -> Result<Self, FormatError> {
+        let nanos = parse_wide(text)?;
+        let nanos = nanos.clamp(i64::MIN.into(), i64::MAX.into());
+        Ok(Self(i64::try_from(nanos).unwrap_or_default()))
+    }
+    /// The whole seconds since 1970, rounded down.
+    pub fn seconds(self) -> i64 {
+        self.0.div_euclid(1_000_000_000)
+    }
+    /// The nanoseconds after [`UnixNanos::seconds`].
+    pub fn subsecond_nanos(self) -> u32 {
+        u32::try_from(self.0.rem_euclid(1_000_000_000)).unwrap_or_default()
+    }
+}
+
+/// RFC 3339 in UTC with up to nine digits of a fraction, without trailing zeros.
+impl fmt::Display for UnixNanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let days = self.seconds().div_euclid(DAY);
+        let second = self.seconds().rem_euclid(DAY);
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        let mut nanos = self.subsecond_nanos();
+        if nanos != 0 {
+            let mut digits = 9;
+            while nanos.is_multiple_of(10) {
+                nanos /= 10;
+                digits -= 1;
+            }
+            write!(f, ".{nanos:0digits$}")?;
+        }
+        f.write_str("Z")
+    }
+}
+
+fn bad(text: &str, why: &str) -> FormatError {
+    let text: String = text.chars().take(64).collect();
+    FormatError::new("time", format!("{text:?} {why}"))
+}
+
+fn parse_wide(text: &str) -> Result<i128, FormatError> {
+    parse_parts(text.as_bytes()).ok_or_else(|| bad(text, "is no time of RFC 3339"))
+}
+
+fn parse_parts(text: &[u8]) -> Option<i128> {
+    let (date, rest) = text.split_at_checked(19)?;
+    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    if separators.iter().any(|(at, byte)| date[*at] != *byte) {
+        return None;
+    }
+    let year = number(&date[0..4])?;
+    let month = number(&date[5..7])?;
+    let day = number(&date[8..10])?;
+    let hour = number(&date[11..13])?;
+    let minute = number(&date[14..16])?;
+    let second = number(&date[17..19])?;
+    if !(1..=12).contains(&month) || day < 1 || day > days_of(year, month) {
+        return None;
+    }
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let (nanos, rest) = match rest.strip_prefix(b".") {
+        None => (0, rest),
+        Some(rest) => {
+            let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let (digits, rest) = rest.split_at(count);
+            let mut nanos = number(&digits[..count.min(9)])?;
+            for _ in count..9 {
+                nanos *= 10;
+            }
+            (nanos, rest)
+        }
+    };
+    let offset = match rest {
+        b"Z" => 0,
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
+            let hours = number(&[*h1, *h2])?;
+            let minutes = number(&[*m1, *m2])?;
+            if hours > 23 || minutes > 59 {
+                return None;
+            }
+            let offset = hours * 3600 + minutes * 60;
+            if *sign == b'+' { offset } else { -offset }
+        }
+        _ => return None,
+    };
+    let seconds = days_since_epoch(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
+    Some(i128::from(seconds) * NANOS + i128::from(nanos))
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_i64, |value, digit| {
+        let digit = char::from(*digit).to_digit(10)?;
+        Some(value * 10 + i64::from(digit))
+    })
+}
+
+fn days_of(year: i64, month: i64) -> i64 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// The days from 1970-01-01 to a day of the Gregorian calendar. Years begin in March here, so that a leap day is the last.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let century4 = year.div_euclid(400);
+    let year_of = year.rem_euclid(400);
+    let month_of = (month + 9) % 12;
+    let day_of_year = (153 * month_of + 2) / 5 + day - 1;
+    century4 * 146_097 + year_of * 365 + year_of / 4 - year_of / 100 + day_of_year - 719_468
+}
+
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let century4 = days.div_euclid(146_097);
+    let day_of = days.rem_euclid(146_097);
+    let year_of = (day_of - day_of / 1460 + day_of / 36_524 - day_of / 146_096) / 365;
+    let day_of_year = day_of - (365 * year_of + year_of / 4 - year_of / 100);
+    let month_of = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_of + 2) / 5 + 1;
+    let month = (month_of + 2) % 12 + 1;
+    let year = century4 * 400 + year_of + i64::from(month <= 2);
+    (year, month, day)
 }

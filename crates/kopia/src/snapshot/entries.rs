@@ -140,7 +140,7 @@ fn streamed(
     };
     let parsing = tokio::task::spawn_blocking(move || {
         let mut batch = Vec::with_capacity(BATCH);
-        let mut send = |batch: &mut Vec<TreeEntry>| {
+        let send = |batch: &mut Vec<TreeEntry>| {
             to_caller.blocking_send(std::mem::take(batch)).map_err(|_| Stopped::NobodyListens)
         };
         let read = directory::read(Input { input, piece: Bytes::new() }, |entry| {

@@ -150,9 +150,9 @@ fn two_million_entries_take_no_more_memory_than_they_may() {
 }
 
 fn entries() -> impl Strategy<Value = Vec<Entry>> {
-    let id = (prop_oneof![Just(None), Just(Some(b'k')), Just(Some(b'm'))], 0..40_u8);
-    let one = (id, 0..6_u64, any::<bool>(), 0..4_u8).prop_map(|((prefix, hash), timestamp, is_deleted, pack)| {
-        entry(super::tests::id(prefix, &[hash; 16]), timestamp, is_deleted, &format!("p{pack}"))
+    let key = (prop_oneof![Just(None), Just(Some(b'k')), Just(Some(b'm'))], 0..40_u8);
+    let one = (key, 0..6_u64, any::<bool>(), 0..4_u8).prop_map(|((prefix, hash), timestamp, is_deleted, pack)| {
+        entry(id(prefix, &[hash; 16]), timestamp, is_deleted, &format!("p{pack}"))
     });
     proptest::collection::vec(one, 0..200)
 }

@@ -4,6 +4,7 @@ use super::plan::{Located, Piece, Request, plan};
 use super::{ReadLimits, Sink, Wanted};
 use crate::KopiaError;
 use crate::blobs::is_not_found;
+use crate::content::decode::range;
 use crate::content::index_set::{IndexSet, Record};
 use crate::content::{Contents, blocking, decode, decompress_object, join, missing};
 use bytes::Bytes;
@@ -47,7 +48,7 @@ fn locate<T>(set: &IndexSet, window: Vec<Wanted<T>>, sink: &impl Sink<T>) -> Res
     let mut located = Vec::with_capacity(window.len());
     for wanted in window {
         let found = set.locate(&wanted.content)?.ok_or_else(|| missing(&wanted.content));
-        let found = found.and_then(|found| Ok((found.record, crate::content::decode::range(&found.record)?)));
+        let found = found.and_then(|found| Ok((found.record, range(&found.record)?)));
         match found {
             Ok((record, range)) => located.push(Located { record, range, wanted }),
             Err(error) => sink.fail(error, vec![wanted.tag])?,

@@ -1,0 +1,89 @@
+//! Authenticated encryption: nonce, ciphertext, tag, one after the other.
+
+use crate::format::FormatError;
+use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+
+/// The length of a nonce.
+pub const NONCE_LENGTH: usize = 12;
+/// The length of a tag.
+pub const TAG_LENGTH: usize = 16;
+
+/// The two ciphers of the format (kopia: repo/encryption).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the format's own names")]
+pub enum CipherAlgorithm {
+    #[default]
+    Aes256GcmHmacSha256,
+    ChaCha20Poly1305HmacSha256,
+}
+
+impl CipherAlgorithm {
+    /// All ciphers.
+    pub const ALL: [Self; 2] = [Self::Aes256GcmHmacSha256, Self::ChaCha20Poly1305HmacSha256];
+
+    /// Finds the cipher of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+    /// The name in the format blob.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aes256GcmHmacSha256 => "AES256-GCM-HMAC-SHA256",
+            Self::ChaCha20Poly1305HmacSha256 => "CHACHA20-POLY1305-HMAC-SHA256",
+        }
+    }
+    fn primitive(self) -> &'static Algorithm {
+        match self {
+            Self::Aes256GcmHmacSha256 => &AES_256_GCM,
+            Self::ChaCha20Poly1305HmacSha256 => &CHACHA20_POLY1305,
+        }
+    }
+    fn key(self, key: &[u8]) -> Result<LessSafeKey, FormatError> {
+        UnboundKey::new(self.primitive(), key)
+            .map(LessSafeKey::new)
+            .map_err(|_| FormatError::new("key", "it has a wrong length"))
+    }
+    /// Decrypts bytes that were sealed; `None` where they do not authenticate.
+    ///
+    /// # Errors
+    /// A key of another length than 32 bytes.
+    pub(crate) fn open(self, key: &[u8], associated: &[u8], stored: &[u8]) -> Result<Option<Vec<u8>>, FormatError> {
+        let key = self.key(key)?;
+        let Some((nonce, sealed)) = stored.split_first_chunk::<NONCE_LENGTH>() else {
+            return Ok(None);
+        };
+        let mut plain = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let length = match key.open_in_place(nonce, Aad::from(associated), &mut plain) {
+            Ok(opened) => opened.len(),
+            Err(_) => return Ok(None),
+        };
+        plain.truncate(length);
+        Ok(Some(plain))
+    }
+    /// Encrypts bytes.
+    ///
+    /// # Errors
+    /// A key of another length than 32 bytes; more bytes than the cipher takes.
+    pub(crate) fn seal(
+        self,
+        key: &[u8],
+        associated: &[u8],
+        nonce: [u8; NONCE_LENGTH],
+        plain: &[u8],
+    ) -> Result<Vec<u8>, FormatError> {
+        let key = self.key(key)?;
+        let mut stored = Vec::with_capacity(NONCE_LENGTH + plain.len() + TAG_LENGTH);
+        stored.extend_from_slice(&nonce);
+        stored.extend_from_slice(plain);
+        let tag = key
+            .seal_in_place_separate_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(associated),
+                &mut stored[NONCE_LENGTH..],
+            )
+            .map_err(|_| FormatError::new("plain bytes", "there are more than the cipher takes"))?;
+        stored.extend_from_slice(tag.as_ref());
+        Ok(stored)
+    }
+}
