@@ -1,0 +1,130 @@
+//! Verification: what is whole is whole, and what is not is named.
+
+use crate::fixture::{bucket, flat_bucket, get, keys, open};
+use crate::tree::inputs;
+use crate::watched::Watched;
+use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+use lifeboat_kopia::content::read_plan::ReadLimits;
+use lifeboat_kopia::{Repository, VerifyOptions, VerifyReport};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+fn options(files_percent: f64, seed: u64) -> VerifyOptions {
+    VerifyOptions { snapshots: None, files_percent, seed, directories: 8, limits: ReadLimits::new(16 << 20, 2) }
+}
+
+/// The report, and path and error of each problem, ordered.
+async fn verify(repository: &Repository, options: VerifyOptions) -> (VerifyReport, Vec<(String, String)>) {
+    let problems: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let told = problems.clone();
+    let tell = move |problem: lifeboat_kopia::Problem| {
+        assert_eq!(problem.snapshot.len(), 32);
+        told.lock().unwrap().push((problem.path, problem.error.to_string()));
+    };
+    let report = repository.verify(options, tell).await.unwrap();
+    let mut problems = std::mem::take(&mut *problems.lock().unwrap());
+    problems.sort();
+    assert_eq!(report.problems, problems.len() as u64);
+    (report, problems)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_repository_has_no_problems_and_everything_is_read_once() {
+    for (name, tree) in
+        [("comp-zstd-fastest", "tree-a"), ("format-v1", "tree-a"), ("splitter-fixed-1m-v1", "tree-b"), ("concat", "tree-concat")]
+    {
+        let scratch = tempfile::tempdir().unwrap();
+        let repository = open(bucket(name).await, scratch.path()).await.unwrap();
+        let (report, problems) = verify(&repository, options(100.0, 0)).await;
+        assert_eq!(problems, [], "{name}");
+        let rows = inputs(tree);
+        let files = rows.values().filter(|row| row.kind != 'd').map(|row| (&row.data, row.size));
+        let files = files.collect::<BTreeSet<_>>().len() as u64;
+        let directories = rows.values().filter(|row| row.kind == 'd').count() as u64;
+        assert_eq!((report.snapshots, report.directories, report.files), (1, directories, files), "{name}");
+        let data = repository.contents().scan(Some(0)).count() as u64;
+        assert_eq!(report.contents, data, "{name}");
+        let structure = repository.verify_structure(|problem| panic!("{}", problem.error)).await.unwrap();
+        assert_eq!(structure, VerifyReport { contents: 0, bytes: 0, ..report }, "{name}");
+    }
+}
+
+/// Files that were cut short have another size than their directory says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_upload_has_no_problems() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = open(bucket("crashed").await, scratch.path()).await.unwrap();
+    let (report, problems) = verify(&repository, options(0.0, 0)).await;
+    assert_eq!((report.snapshots, problems), (2, vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_share_of_the_files_is_read_and_the_seed_chooses_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = open(bucket("comp-none-meta-none").await, scratch.path()).await.unwrap();
+    let mut counts = BTreeSet::new();
+    for seed in 0..20 {
+        let (report, _) = verify(&repository, options(50.0, seed)).await;
+        let (again, _) = verify(&repository, options(50.0, seed)).await;
+        assert_eq!(report, again);
+        counts.insert(report.contents);
+    }
+    let all = repository.contents().scan(Some(0)).count() as u64;
+    assert!(counts.len() > 2 && counts.iter().all(|count| *count < all), "{counts:?} of {all}");
+}
+
+async fn cut(store: &Memory, key: &str, length: usize) {
+    let bytes = get(store, key).await;
+    store.put(key, bytes[..length].to_vec().into(), PutOptions::default()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn packs_that_are_gone_or_too_short_are_found_without_reading_them() {
+    let scratch = tempfile::tempdir().unwrap();
+    let whole = flat_bucket("comp-zstd-fastest").await;
+    let store = Watched::new(whole.clone());
+    let repository = open(store.clone(), scratch.path()).await.unwrap();
+    let pack = keys(&*whole, "p").await.pop().unwrap();
+    cut(&whole, &pack, 100).await;
+    store.take_gets();
+    let (report, problems) = verify(&repository, options(0.0, 0)).await;
+    assert!(!store.take_gets().contains(&pack));
+    assert!(!problems.is_empty() && report.contents == 0, "{problems:?}");
+    let short = |(_, error): &(String, String)| {
+        error.starts_with(&format!("pack {pack} is damaged: it has 100 bytes, content "))
+    };
+    assert!(problems.iter().all(short), "{problems:?}");
+    whole.delete(std::slice::from_ref(&pack)).await.unwrap();
+    let (_, problems) = verify(&repository, options(0.0, 0)).await;
+    let gone = |(_, error): &(String, String)| error.starts_with(&format!("pack {pack} with content "));
+    assert!(problems.len() > 8 && problems.iter().all(gone), "{problems:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_whose_bytes_are_damaged_is_named_when_it_is_read() {
+    let scratch = tempfile::tempdir().unwrap();
+    let store = flat_bucket("comp-zstd-fastest").await;
+    let repository = open(store.clone(), scratch.path()).await.unwrap();
+    let snapshot = repository.snapshots().await.unwrap().pop().unwrap();
+    let root = snapshot.document.unwrap().root.unwrap();
+    let entry = lifeboat_kopia::snapshot::entry_at(&repository, &root, "random.bin").await.unwrap();
+    let content = entry.object.unwrap().content;
+    let place = repository.contents().find(&content).unwrap().unwrap();
+    let mut bytes = get(&*store, &place.pack).await;
+    bytes[place.offset as usize + 100] ^= 1;
+    store.put(&place.pack, bytes.into(), PutOptions::default()).await.unwrap();
+    assert_eq!(verify(&repository, options(0.0, 0)).await.1, []);
+    let (_, problems) = verify(&repository, options(100.0, 0)).await;
+    let [(path, error)] = problems.as_slice() else { panic!("{problems:?}") };
+    assert_eq!(path, "/random.bin");
+    assert!(error.starts_with(&format!("content {content} is damaged: ")), "{error}");
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_not_there_is_no_success() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = open(flat_bucket("comp-zstd-fastest").await, scratch.path()).await.unwrap();
+    let wrong = VerifyOptions { snapshots: Some(BTreeSet::from(["f00".to_owned()])), ..options(0.0, 0) };
+    let error = repository.verify(wrong, |_| {}).await.unwrap_err().to_string();
+    assert_eq!(error, "snapshot f00 is missing in the repository");
+}
