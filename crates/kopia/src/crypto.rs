@@ -2,6 +2,7 @@
 
 pub mod aead;
 pub mod derive;
+mod ecc;
 pub mod hash;
 pub mod secret;
 
@@ -11,9 +12,11 @@ use crate::format::content_id::{ContentHash, ContentId};
 use crate::format::repository::RepositoryFormat;
 use aead::{NONCE_LENGTH, TAG_LENGTH};
 use derive::{KEY_LENGTH, expand};
+use ecc::Ecc;
 use hash::KeyedHash;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use std::borrow::Cow;
 use std::fmt;
 
 pub use aead::CipherAlgorithm;
@@ -30,6 +33,7 @@ pub struct Crypto {
     hash: KeyedHash,
     cipher: CipherAlgorithm,
     content_keys: Hmac<Sha256>,
+    ecc: Option<Ecc>,
 }
 
 impl fmt::Debug for Crypto {
@@ -47,7 +51,12 @@ impl Crypto {
         let secret = expand(format.master_key.as_bytes(), b"encryption", b"", KEY_LENGTH)?;
         let content_keys = Hmac::new_from_slice(secret.as_bytes())
             .map_err(|_| FormatError::new("key", "HMAC does not take the content secret"))?;
-        Ok(Self { hash: KeyedHash::new(format.hash, &format.secret)?, cipher: format.encryption, content_keys })
+        let ecc = match format.ecc_overhead_percent {
+            0 => None,
+            percent => Some(Ecc::new(percent)),
+        };
+        let hash = KeyedHash::new(format.hash, &format.secret)?;
+        Ok(Self { hash, cipher: format.encryption, content_keys, ecc })
     }
     /// The bytes by which the cipher makes a content longer, without error correction.
     pub fn overhead(&self) -> u32 {
@@ -121,13 +130,21 @@ impl Crypto {
     }
 
     fn open(&self, what: &'static str, iv: &[u8], stored: &[u8]) -> Result<Vec<u8>, FormatError> {
+        let corrected = match &self.ecc {
+            Some(ecc) => Cow::Owned(ecc.decode(stored)?),
+            None => Cow::Borrowed(stored),
+        };
         self.cipher
-            .open(&self.key(iv), iv, stored)?
+            .open(&self.key(iv), iv, &corrected)?
             .ok_or_else(|| FormatError::new(what, "the encrypted bytes do not authenticate"))
     }
 
     fn seal(&self, iv: &[u8], plain: &[u8], nonce: [u8; NONCE_LENGTH]) -> Result<Vec<u8>, FormatError> {
-        self.cipher.seal(&self.key(iv), iv, nonce, plain)
+        let sealed = self.cipher.seal(&self.key(iv), iv, nonce, plain)?;
+        match &self.ecc {
+            Some(ecc) => ecc.encode(&sealed),
+            None => Ok(sealed),
+        }
     }
 
     fn key(&self, iv: &[u8]) -> [u8; KEY_LENGTH] {
@@ -143,3 +160,6 @@ fn content_iv(hash: &ContentHash) -> Result<&[u8], FormatError> {
         .and_then(|start| hash.get(start..))
         .ok_or_else(|| FormatError::new("hash", "it has less than 16 bytes"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,9 @@
 //! keys without case, unknown keys passed over, `null` leaves a field as it is, numbers without fraction or exponent.
 
 mod reader;
+mod text;
 mod writer;
 
-pub use reader::{Reader, Text};
+pub use reader::Reader;
+pub use text::Text;
 pub use writer::{ArrayWriter, ObjectWriter, write_string, write_text};

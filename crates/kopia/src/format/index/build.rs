@@ -1,6 +1,6 @@
 //! Writing of indexes.
 
-use super::{Entry, STRUCTURE};
+use super::entry::{Entry, STRUCTURE};
 use crate::format::FormatError;
 use std::collections::HashMap;
 

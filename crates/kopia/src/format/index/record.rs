@@ -1,6 +1,6 @@
 //! The layout of an index and its records.
 
-use super::{Entry, ReadAt, STRUCTURE};
+use super::entry::{Entry, ReadAt, STRUCTURE};
 use crate::format::FormatError;
 use crate::format::content_id::{ContentId, MAX_HASH};
 

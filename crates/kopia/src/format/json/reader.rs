@@ -1,92 +1,13 @@
 //! JSON as Go's decoder reads it, from a stream, without a tree in memory.
 
+use super::text::Text;
 use crate::format::FormatError;
 use std::io::BufRead;
-use std::ops::Deref;
 
 /// The deepest nesting that is read. Documents of the format have about six levels.
 const MAX_DEPTH: u32 = 128;
 /// The longest string, key or number.
 const MAX_STRING: usize = 64 << 20;
-
-/// A string in which it is known which U+FFFD stand for bytes that were no UTF-8. Kopia writes those as the escape
-/// `\ufffd` and a real U+FFFD as it is, so that only with this a text is written back byte by byte.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Text {
-    text: String,
-    replaced: Box<[u32]>,
-}
-
-impl Text {
-    /// The text that kopia would make of these bytes: each byte that is no UTF-8 becomes U+FFFD.
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        let mut text = String::with_capacity(bytes.len());
-        let mut replaced = Vec::new();
-        for chunk in bytes.utf8_chunks() {
-            text.push_str(chunk.valid());
-            for _ in chunk.invalid() {
-                replaced.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
-                text.push('\u{fffd}');
-            }
-        }
-        Self { text, replaced: replaced.into() }
-    }
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-    /// True where some of the original bytes are lost.
-    pub fn is_lossy(&self) -> bool {
-        !self.replaced.is_empty()
-    }
-    /// The positions of replaced characters, ascending.
-    pub(super) fn replaced(&self) -> &[u32] {
-        &self.replaced
-    }
-}
-
-impl Deref for Text {
-    type Target = str;
-    fn deref(&self) -> &str {
-        &self.text
-    }
-}
-
-impl std::fmt::Debug for Text {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.text.fmt(f)
-    }
-}
-
-impl std::fmt::Display for Text {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.text.fmt(f)
-    }
-}
-
-impl From<String> for Text {
-    fn from(text: String) -> Self {
-        Self { text, replaced: Box::default() }
-    }
-}
-
-impl From<&str> for Text {
-    fn from(text: &str) -> Self {
-        text.to_owned().into()
-    }
-}
-
-impl PartialEq<str> for Text {
-    fn eq(&self, other: &str) -> bool {
-        self.text == other
-    }
-}
-
-impl PartialEq<&str> for Text {
-    fn eq(&self, other: &&str) -> bool {
-        self.text == *other
-    }
-}
 
 /// A JSON document that is read from its beginning to its end.
 #[derive(Debug)]
@@ -174,7 +95,7 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// No string.
     pub fn string(&mut self) -> Result<String, FormatError> {
-        self.text().map(|text| text.text)
+        self.text().map(Text::into_string)
     }
 
     /// Reads a string and keeps which of its characters stand for lost bytes.
@@ -205,7 +126,7 @@ impl<R: BufRead> Reader<R> {
             }
             match stop {
                 None => {}
-                Some(b'"') => return Ok(into_text(bytes, replaced)),
+                Some(b'"') => return Ok(Text::from_decoded(bytes, replaced)),
                 Some(_) => self.escape(&mut bytes, &mut replaced)?,
             }
         }
@@ -266,7 +187,7 @@ impl<R: BufRead> Reader<R> {
         let result = self.skip();
         let captured = self.captured.take().unwrap_or_default();
         result?;
-        Ok(into_text(captured, Vec::new()).text)
+        Ok(Text::from_decoded(captured, Vec::new()).into_string())
     }
 
     /// Reads the end of the document: nothing but white space.
@@ -422,14 +343,6 @@ fn push_char(bytes: &mut Vec<u8>, found: Option<char>, replaced: &mut Vec<u32>) 
         '\u{fffd}'
     });
     bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-}
-
-fn into_text(bytes: Vec<u8>, replaced: Vec<u32>) -> Text {
-    match String::from_utf8(bytes) {
-        Ok(text) => Text { text, replaced: replaced.into() },
-        // Nobody who writes JSON writes such bytes; the positions of the escapes among them are given up.
-        Err(error) => Text::from_bytes(error.as_bytes()),
-    }
 }
 
 /// Lower case as Go compares keys: ASCII letters, and the two other characters whose lower case is an ASCII letter.

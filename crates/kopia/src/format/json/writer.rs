@@ -1,6 +1,6 @@
 //! JSON as Go's encoder writes it.
 
-use super::Text;
+use super::text::Text;
 use std::fmt::Display;
 use std::io::Write;
 

@@ -1,11 +1,11 @@
 //! The outer part of `kopia.repository`: plain JSON around the encrypted document.
 
-use super::{OpenFormatError, PasswordKdf};
-use crate::crypto::aead::CipherAlgorithm;
-use crate::crypto::derive::{KEY_LENGTH, expand};
+use super::parameters::OpenFormatError;
+use crate::crypto::aead::{CipherAlgorithm, NONCE_LENGTH};
+use crate::crypto::derive::{KEY_LENGTH, PasswordKdf, expand};
 use crate::crypto::secret::Secret;
 use crate::format::FormatError;
-use crate::format::json::Reader;
+use crate::format::json::{Reader, write_string};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
@@ -65,19 +65,62 @@ impl FormatBlob {
     pub(super) fn open(&self, key: &Secret) -> Result<Zeroizing<Vec<u8>>, OpenFormatError> {
         open_sealed(key, &self.unique_id, &self.encrypted)?.ok_or(OpenFormatError::WrongPassword)
     }
+
+    /// Encrypts another document, with the key and unique ID of this blob.
+    pub(super) fn seal(&mut self, key: &Secret, nonce: [u8; NONCE_LENGTH], document: &[u8]) -> Result<(), FormatError> {
+        self.encrypted = seal(key, &self.unique_id, nonce, document)?;
+        Ok(())
+    }
+
+    /// Writes the blob: two spaces before each field, a newline at the end.
+    pub(super) fn write(&self) -> Vec<u8> {
+        let fields = [
+            ("tool", self.tool.clone()),
+            ("buildVersion", self.build_version.clone()),
+            ("buildInfo", self.build_info.clone()),
+            ("uniqueID", STANDARD.encode(&self.unique_id)),
+            ("keyAlgo", self.kdf.name().to_owned()),
+            ("encryption", ENCRYPTION.to_owned()),
+            ("encryptedBlockFormat", STANDARD.encode(&self.encrypted)),
+        ];
+        let mut out = b"{".to_vec();
+        for (number, (name, value)) in fields.iter().enumerate() {
+            out.extend_from_slice(if number == 0 { b"\n  \"" } else { b",\n  \"" });
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\": ");
+            write_string(&mut out, value.as_bytes());
+        }
+        out.extend_from_slice(b"\n}\n");
+        out
+    }
 }
 
-/// Decrypts what the key of the password encrypts: the document of the format, and `kopia.blobcfg`.
+/// Encrypts what the key of the password encrypts: the document of the format, and `kopia.blobcfg`.
+pub(super) fn seal(
+    key: &Secret,
+    unique_id: &[u8],
+    nonce: [u8; NONCE_LENGTH],
+    plain: &[u8],
+) -> Result<Vec<u8>, FormatError> {
+    let (aes, associated) = keys(key, unique_id)?;
+    CipherAlgorithm::Aes256GcmHmacSha256.seal(aes.as_bytes(), associated.as_bytes(), nonce, plain)
+}
+
+/// Decrypts what [`seal`] has encrypted; `None` where the key is another.
 pub(super) fn open_sealed(
     key: &Secret,
     unique_id: &[u8],
     stored: &[u8],
 ) -> Result<Option<Zeroizing<Vec<u8>>>, FormatError> {
-    let cipher = CipherAlgorithm::Aes256GcmHmacSha256;
-    let aes = expand(key.as_bytes(), unique_id, b"AES", KEY_LENGTH)?;
-    let associated = expand(key.as_bytes(), unique_id, b"CHECKSUM", KEY_LENGTH)?;
-    let opened = cipher.open(aes.as_bytes(), associated.as_bytes(), stored)?;
+    let (aes, associated) = keys(key, unique_id)?;
+    let opened = CipherAlgorithm::Aes256GcmHmacSha256.open(aes.as_bytes(), associated.as_bytes(), stored)?;
     Ok(opened.map(Zeroizing::new))
+}
+
+/// The key and the associated data.
+fn keys(key: &Secret, unique_id: &[u8]) -> Result<(Secret, Secret), FormatError> {
+    let part = |info: &[u8]| expand(key.as_bytes(), unique_id, info, KEY_LENGTH);
+    Ok((part(b"AES")?, part(b"CHECKSUM")?))
 }
 
 /// Reads bytes in base64.

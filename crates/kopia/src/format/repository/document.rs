@@ -1,13 +1,16 @@
 //! The encrypted document of the format.
 
 use super::blob::read_base64;
-use super::{
-    CipherAlgorithm, EpochParameters, HashAlgorithm, MAX_VERSION, OpenFormatError, RepositoryFormat, Secret,
-    UpgradeLock,
-};
+use super::parameters::{EpochParameters, MAX_VERSION, OpenFormatError, RepositoryFormat, UpgradeLock};
+use crate::crypto::aead::CipherAlgorithm;
+use crate::crypto::hash::HashAlgorithm;
+use crate::crypto::secret::Secret;
 use crate::format::FormatError;
-use crate::format::json::Reader;
+use crate::format::json::{ObjectWriter, Reader};
 use crate::format::time::UnixNanos;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use zeroize::Zeroizing;
 
 const STRUCTURE: &str = "format";
 const ECC: &str = "REED-SOLOMON-CRC32";
@@ -113,6 +116,46 @@ fn into_format(
         upgrade_lock: document.upgrade_lock,
         warnings,
     })
+}
+
+/// Writes the document in the order of kopia's fields.
+pub(super) fn write(format: &RepositoryFormat) -> Zeroizing<Vec<u8>> {
+    // Room for all of it, so that no copy of the keys is left behind when it grows.
+    let mut out = Zeroizing::new(Vec::with_capacity(4096));
+    let mut outer = ObjectWriter::begin(&mut out);
+    let mut object = ObjectWriter::begin(outer.key("format"));
+    object.string("hash", format.hash.name());
+    object.string("encryption", format.encryption.name());
+    if format.ecc_overhead_percent > 0 {
+        object.string("ecc", ECC);
+        object.plain("eccOverheadPercent", format.ecc_overhead_percent);
+    }
+    for (name, secret) in [("secret", &format.secret), ("masterKey", &format.master_key)] {
+        let text = Zeroizing::new(STANDARD.encode(secret.as_bytes()));
+        object.string_unless_empty(name, &text);
+    }
+    object.plain("version", format.version);
+    object.plain("maxPackSize", format.max_pack_size);
+    object.plain("indexVersion", format.index_version);
+    write_epochs(object.key("epochParameters"), &format.epochs);
+    object.plain("enablePasswordChange", format.enable_password_change);
+    object.string("splitter", &format.splitter);
+    object.end();
+    outer.end();
+    out
+}
+
+fn write_epochs(out: &mut Vec<u8>, epochs: &EpochParameters) {
+    let mut object = ObjectWriter::begin(out);
+    object.plain("Enabled", epochs.enabled);
+    object.plain("EpochRefreshFrequency", epochs.epoch_refresh_frequency);
+    object.plain("FullCheckpointFrequency", epochs.full_checkpoint_frequency);
+    object.plain("CleanupSafetyMargin", epochs.cleanup_safety_margin);
+    object.plain("MinEpochDuration", epochs.min_epoch_duration);
+    object.plain("EpochAdvanceOnCountThreshold", epochs.epoch_advance_on_count_threshold);
+    object.plain("EpochAdvanceOnTotalSizeBytesThreshold", epochs.epoch_advance_on_total_size_bytes_threshold);
+    object.plain("DeleteParallelism", epochs.delete_parallelism);
+    object.end();
 }
 
 fn read_document(reader: &mut Fields<'_>, document: &mut Document) -> Result<(), FormatError> {

@@ -1,0 +1,8 @@
+//! Repositories that kopia wrote, read structure by structure without an engine.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
+
+mod contents;
+mod documents;
+mod matrix;
+mod splits;
