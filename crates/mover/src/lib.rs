@@ -1,7 +1,7 @@
 //! Volume bytes between a file system or block device and a kopia repository. No cluster is known here.
 //!
-//! [`restore`] brings a tree, a file or a device back; the way of the bytes is a plan by packs ([`lifeboat_kopia::content`]),
-//! whatever the target is. [`Progress`] counts for whoever shows it.
+//! [`restore`] brings a tree, a file or a device back; the way of the bytes is a plan by packs
+//! ([`lifeboat_kopia::content::read_plan`]), whatever the target is. [`Progress`] counts for whoever shows it.
 
 mod error;
 mod progress;

@@ -1,6 +1,6 @@
 //! Counters of a transfer, for progress and for the report.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters that every stage of a transfer adds to; whoever shows progress reads them at any time.
 #[derive(Debug, Default)]
@@ -26,7 +26,8 @@ pub struct Totals {
     pub symlinks: u64,
     /// Bytes written into files and devices; holes are not among them.
     pub bytes_written: u64,
-    /// Bytes read from the bucket.
+    /// Bytes of files, devices and symlinks that were read from the repository, as they are without compression. A content
+    /// that several places want at once counts once; what lists and directories take does not count.
     pub bytes_fetched: u64,
     /// Bytes that were there already and were left alone.
     pub bytes_unchanged: u64,
@@ -39,6 +40,21 @@ pub struct Totals {
 impl Progress {
     /// Reads all counters.
     pub fn totals(&self) -> Totals {
-        todo!()
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Totals {
+            files: read(&self.files),
+            directories: read(&self.directories),
+            symlinks: read(&self.symlinks),
+            bytes_written: read(&self.bytes_written),
+            bytes_fetched: read(&self.bytes_fetched),
+            bytes_unchanged: read(&self.bytes_unchanged),
+            expected_files: read(&self.expected_files),
+            expected_bytes: read(&self.expected_bytes),
+        }
     }
+}
+
+/// Adds to a counter.
+pub(crate) fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
 }
