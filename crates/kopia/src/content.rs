@@ -14,6 +14,7 @@ use crate::repository::{Clock, FormatGuard, IndexSource};
 use bytes::Bytes;
 use cache::ContentCache;
 use index_set::{IndexMemory, IndexSet, Location, Record};
+use pack_blocks::{PackBlocks, PackRange};
 use read_plan::ReadLimits;
 use std::collections::HashSet;
 use std::path::Path;
@@ -26,6 +27,7 @@ pub mod epochs;
 pub mod index_set;
 pub mod legacy;
 mod load;
+mod pack_blocks;
 pub mod read_plan;
 pub mod recovery;
 
@@ -54,6 +56,7 @@ struct Inner {
     loaded: tokio::sync::Mutex<Loaded>,
     loaded_at: RwLock<Option<UnixNanos>>,
     cache: ContentCache,
+    blocks: PackBlocks,
     limits: ReadLimits,
 }
 
@@ -95,7 +98,8 @@ impl Contents {
             set: RwLock::new(Arc::new(set)),
             loaded: tokio::sync::Mutex::default(),
             loaded_at: RwLock::new(None),
-            cache: ContentCache::new(parts.memory / 4),
+            cache: ContentCache::new(parts.memory / 8),
+            blocks: PackBlocks::new(parts.memory / 8),
             limits: ReadLimits::new(parts.memory / 4, parts.threads),
         };
         Self { inner: Arc::new(inner) }
@@ -170,7 +174,9 @@ impl Contents {
                 if now.record == location.record {
                     return Err(self.missing_pack(&location));
                 }
-                self.read_at(&now.record).await.map_err(|e| if is_not_found(&e) { self.missing_pack(&now) } else { e })?
+                self.read_at(&now.record)
+                    .await
+                    .map_err(|e| if is_not_found(&e) { self.missing_pack(&now) } else { e })?
             }
             bytes => bytes?,
         };
@@ -187,7 +193,18 @@ impl Contents {
     async fn read_at(&self, record: &Record) -> Result<Bytes, KopiaError> {
         let record = *record;
         let range = decode::range(&record)?;
-        let stored = self.inner.blobs.read_range(&self.index_set().pack_name(record.pack), range).await?;
+        let set = self.index_set();
+        let (name, known_end) = (set.pack_name(record.pack), set.known_end(record.pack));
+        let mut stored = None;
+        // Who reads a directory reads its neighbours next.
+        if record.id.prefix().is_some() {
+            let wanted = PackRange { pack: record.pack, name: &name, range: range.clone(), known_end };
+            stored = self.inner.blocks.read(&self.inner.blobs, &wanted).await?;
+        }
+        let stored = match stored {
+            Some(stored) => stored,
+            None => self.inner.blobs.read_range(&name, range).await?,
+        };
         let crypto = self.inner.crypto.clone();
         blocking(move || decode(&crypto, &record, &stored)).await
     }

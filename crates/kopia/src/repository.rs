@@ -63,16 +63,13 @@ impl Repository {
     ///
     /// # Errors
     /// No repository, a wrong password, an upgrade, what this version cannot read, those of the bucket.
-    pub async fn open(
-        store: Arc<dyn BlobStore>,
-        password: Password,
-        options: OpenOptions,
-    ) -> Result<Self, KopiaError> {
+    pub async fn open(store: Arc<dyn BlobStore>, password: Password, options: OpenOptions) -> Result<Self, KopiaError> {
         let blobs = Blobs::open(store).await?;
         let guard = FormatGuard::open(blobs.clone(), password, options.clock.clone()).await?;
         let guard = Arc::new(guard);
         let format = guard.format();
-        let crypto = blocking(move || Crypto::new(&format).map_err(|e| KopiaError::damaged(format!("blob {FORMAT}"), e)));
+        let crypto =
+            blocking(move || Crypto::new(&format).map_err(|e| KopiaError::damaged(format!("blob {FORMAT}"), e)));
         let crypto = Arc::new(crypto.await?);
         let contents = Contents::new(Parts {
             blobs: blobs.clone(),

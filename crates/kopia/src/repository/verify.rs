@@ -156,7 +156,8 @@ impl Repository {
         on_problem: impl Fn(Problem) + Send + Sync + 'static,
     ) -> Result<VerifyReport, KopiaError> {
         let limits = self.contents.limits();
-        let options = VerifyOptions { snapshots: None, files_percent: 0.0, seed: 0, directories: limits.requests, limits };
+        let options =
+            VerifyOptions { snapshots: None, files_percent: 0.0, seed: 0, directories: limits.requests, limits };
         self.verify(options, on_problem).await
     }
 }

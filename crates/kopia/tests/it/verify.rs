@@ -30,9 +30,12 @@ async fn verify(repository: &Repository, options: VerifyOptions) -> (VerifyRepor
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_repository_has_no_problems_and_everything_is_read_once() {
-    for (name, tree) in
-        [("comp-zstd-fastest", "tree-a"), ("format-v1", "tree-a"), ("splitter-fixed-1m-v1", "tree-b"), ("concat", "tree-concat")]
-    {
+    for (name, tree) in [
+        ("comp-zstd-fastest", "tree-a"),
+        ("format-v1", "tree-a"),
+        ("splitter-fixed-1m-v1", "tree-b"),
+        ("concat", "tree-concat"),
+    ] {
         let scratch = tempfile::tempdir().unwrap();
         let repository = open(bucket(name).await, scratch.path()).await.unwrap();
         let (report, problems) = verify(&repository, options(100.0, 0)).await;

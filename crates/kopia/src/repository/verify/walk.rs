@@ -127,7 +127,12 @@ impl Walk {
     }
 
     /// Looks at an entry. A directory that nobody has looked at yet is given back.
-    async fn entry(&self, snapshot: &Arc<str>, path: String, entry: TreeEntry) -> Result<Option<Directory>, KopiaError> {
+    async fn entry(
+        &self,
+        snapshot: &Arc<str>,
+        path: String,
+        entry: TreeEntry,
+    ) -> Result<Option<Directory>, KopiaError> {
         let place = FilePath { snapshot: snapshot.clone(), path };
         let TreeEntry { entry, state } = entry;
         let (object, has_size) = match (entry.object, state) {
