@@ -10,12 +10,13 @@ use crate::crypto::Crypto;
 use crate::format::content_id::ContentId;
 use crate::format::index::Entry;
 use crate::format::time::UnixNanos;
-use crate::repository::{Clock, FormatGuard, IndexSource};
+use crate::guard::{Clock, FormatGuard};
+use crate::tasks::blocking;
 use bytes::Bytes;
 use cache::ContentCache;
 use index_set::{IndexMemory, IndexSet, Location, Record};
 use pack_blocks::{PackBlocks, PackRange};
-use read_plan::ReadLimits;
+use read_plan::wanted::ReadLimits;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -39,6 +40,16 @@ const REFRESH_AFTER: i64 = 15 * 60 * 1_000_000_000;
 const ATTEMPTS: u32 = 10;
 /// The pause after the first attempt; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Where the indexes are taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IndexSource {
+    /// The index blobs, as every client takes them.
+    #[default]
+    IndexBlobs,
+    /// The packs themselves, where index blobs are lost. Every pack is asked; deletions that came alone are lost.
+    Packs,
+}
 
 /// The contents of a repository, as of the last refresh. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
@@ -218,23 +229,4 @@ impl Contents {
 /// The error of a content that no index has.
 pub(crate) fn missing(id: &ContentId) -> KopiaError {
     KopiaError::Missing { what: format!("content {id}") }
-}
-
-/// Runs work that takes long on a thread of its own. Work whose caller is gone ends and is forgotten.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, KopiaError> + Send + 'static,
-) -> Result<T, KopiaError> {
-    join(tokio::task::spawn_blocking(work).await)
-}
-
-/// The result of a task. A panic in it goes on in the caller.
-pub(crate) fn join<T>(result: Result<Result<T, KopiaError>, tokio::task::JoinError>) -> Result<T, KopiaError> {
-    match result {
-        Ok(result) => result,
-        Err(e) => match e.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends.
-            Err(_) => Err(KopiaError::Cancelled),
-        },
-    }
 }

@@ -1,11 +1,12 @@
 //! Entries of a directory, as they arrive.
 
 use crate::KopiaError;
-use crate::content::{Contents, blocking, join};
+use crate::content::Contents;
 use crate::format::FormatError;
 use crate::format::directory::{self, DirectoryEntry, EntryType};
 use crate::format::object_id::ObjectId;
 use crate::object;
+use crate::tasks::{blocking, join};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 async fn object_at(repository: &Repository, path: &str) -> ObjectId {
     let snapshot = repository.snapshots().await.unwrap().pop().unwrap();
     let root = snapshot.document.unwrap().root.unwrap();
-    entry_at(repository, &root, path).await.unwrap().object.unwrap()
+    entry_at(repository.contents(), &root, path).await.unwrap().object.unwrap()
 }
 
 fn next(state: &mut u64, bound: u64) -> u64 {
@@ -88,14 +88,14 @@ async fn a_path_that_does_not_exist_is_told_with_the_longest_part_that_does() {
     for (path, name) in
         [("", "tree-a"), ("/d//sub/", "sub"), ("d/sub/two", "two"), ("naïve-日本-😀.txt", "naïve-日本-😀.txt")]
     {
-        assert_eq!(&*entry_at(&repository, &root, path).await.unwrap().name, name);
+        assert_eq!(&*entry_at(repository.contents(), &root, path).await.unwrap().name, name);
     }
     for (path, why) in [
         ("x", "(the root is a directory without \"x\")"),
         ("d/sub/x/y", "(/d/sub is a directory without \"x\")"),
         ("d/one/x", "(/d/one is no directory that could hold \"x\")"),
     ] {
-        let error = entry_at(&repository, &root, path).await.unwrap_err().to_string();
+        let error = entry_at(repository.contents(), &root, path).await.unwrap_err().to_string();
         assert_eq!(error, format!("the path {path:?} of the snapshot {why} is missing in the repository"));
     }
 }

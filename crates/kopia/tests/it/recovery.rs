@@ -3,7 +3,8 @@
 use crate::fixture::{bucket, expected, get, keys, open, options, password};
 use crate::tree::{inputs, read_tree};
 use lifeboat_bucket::{BlobStore, PutOptions};
-use lifeboat_kopia::{IndexSource, OpenOptions, Repository};
+use lifeboat_kopia::content::IndexSource;
+use lifeboat_kopia::{OpenOptions, Repository};
 use std::collections::BTreeSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

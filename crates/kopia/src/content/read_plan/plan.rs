@@ -1,6 +1,6 @@
 //! The plan of a window: which ranges of which packs. Pure.
 
-use super::{ReadLimits, Wanted};
+use super::wanted::{ReadLimits, Wanted};
 use crate::content::index_set::Record;
 use std::ops::Range;
 

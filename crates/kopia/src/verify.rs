@@ -2,101 +2,23 @@
 //! written.
 
 mod marks;
+mod report;
 mod walk;
 
-use super::Repository;
 use crate::KopiaError;
-use crate::content::read_plan::{ReadLimits, Sink, Wanted, read};
-use bytes::Bytes;
+use crate::Repository;
+use crate::content::read_plan::{Wanted, read};
 use futures::stream::unfold;
-use std::collections::BTreeSet;
+use report::{FilePath, Progress};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
-use walk::{FilePath, Walk};
+use walk::Walk;
+
+pub use report::{Problem, VerifyOptions, VerifyReport};
 
 /// Contents that wait to be read.
 const WAITING: usize = 4096;
-
-/// The parts of a verification.
-#[derive(Debug, Clone)]
-pub struct VerifyOptions {
-    /// The IDs of the snapshots, `None` for all.
-    pub snapshots: Option<BTreeSet<String>>,
-    /// The share of files whose contents are read, in percent: 0 looks at the structure alone. A file is always or never
-    /// among them, by its object and the seed.
-    pub files_percent: f64,
-    /// The seed of the choice.
-    pub seed: u64,
-    /// The directories that are read at once.
-    pub directories: usize,
-    /// The limits of reading.
-    pub limits: ReadLimits,
-}
-
-/// Something that is wrong.
-#[derive(Debug)]
-pub struct Problem {
-    /// The ID of the first snapshot that needs it.
-    pub snapshot: String,
-    /// The path in it; empty for its root or manifest.
-    pub path: String,
-    /// The error.
-    pub error: KopiaError,
-}
-
-/// The result of a verification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct VerifyReport {
-    /// The snapshots that were looked at.
-    pub snapshots: u64,
-    /// The directories, each once however many snapshots have it.
-    pub directories: u64,
-    /// The files, links among them, each object once.
-    pub files: u64,
-    /// The contents of files that were read and compared, each once.
-    pub contents: u64,
-    /// Their plain bytes.
-    pub bytes: u64,
-    /// The problems that were told.
-    pub problems: u64,
-    /// The entries of indexes that cannot be read.
-    pub damaged_index_entries: u64,
-}
-
-/// The counters, and the listener to problems.
-pub(super) struct Progress {
-    on_problem: Box<dyn Fn(Problem) + Send + Sync>,
-    pub(super) snapshots: AtomicU64,
-    pub(super) directories: AtomicU64,
-    pub(super) files: AtomicU64,
-    contents: AtomicU64,
-    bytes: AtomicU64,
-    problems: AtomicU64,
-}
-
-impl Progress {
-    pub(super) fn tell(&self, snapshot: &str, path: &str, error: KopiaError) {
-        self.problems.fetch_add(1, Ordering::Relaxed);
-        (self.on_problem)(Problem { snapshot: snapshot.to_owned(), path: path.to_owned(), error });
-    }
-}
-
-/// A sink that only counts: what comes to it was decrypted and compared already.
-impl Sink<Arc<FilePath>> for Progress {
-    fn take(&self, bytes: &Bytes, _tags: Vec<Arc<FilePath>>) -> Result<(), KopiaError> {
-        self.contents.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn fail(&self, error: KopiaError, tags: Vec<Arc<FilePath>>) -> Result<(), KopiaError> {
-        for file in tags {
-            self.tell(&file.snapshot, &file.path, error.repeat());
-        }
-        Ok(())
-    }
-}
 
 impl Repository {
     /// Verifies snapshots: every directory and listing that they reach is read and compared, every content of a file is in an
@@ -129,7 +51,7 @@ impl Repository {
         });
         let (to_reader, wanted) = mpsc::channel::<Wanted<Arc<FilePath>>>(WAITING);
         let wanted = unfold(wanted, |mut wanted| async move { Some((Ok(wanted.recv().await?), wanted)) });
-        let reading = read(&self.contents, wanted, options.limits, progress.clone());
+        let reading = read(self.contents(), wanted, options.limits, progress.clone());
         let walking = async {
             let walk = Walk::new(self, &options, progress.clone(), to_reader).await?;
             walk.run(snapshots).await
@@ -143,7 +65,7 @@ impl Repository {
             contents: count(&progress.contents),
             bytes: count(&progress.bytes),
             problems: count(&progress.problems),
-            damaged_index_entries: self.contents.index_set().damaged_entries(),
+            damaged_index_entries: self.contents().index_set().damaged_entries(),
         })
     }
 
@@ -155,7 +77,7 @@ impl Repository {
         &self,
         on_problem: impl Fn(Problem) + Send + Sync + 'static,
     ) -> Result<VerifyReport, KopiaError> {
-        let limits = self.contents.limits();
+        let limits = self.contents().limits();
         let options =
             VerifyOptions { snapshots: None, files_percent: 0.0, seed: 0, directories: limits.requests, limits };
         self.verify(options, on_problem).await
