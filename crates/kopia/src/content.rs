@@ -10,11 +10,13 @@ use crate::crypto::Crypto;
 use crate::format::content_id::ContentId;
 use crate::format::index::Entry;
 use crate::format::time::UnixNanos;
-use crate::repository::{Clock, FormatGuard, IndexSource};
+use crate::guard::{Clock, FormatGuard};
+use crate::tasks::blocking;
 use bytes::Bytes;
 use cache::ContentCache;
 use index_set::{IndexMemory, IndexSet, Location, Record};
-use read_plan::ReadLimits;
+use pack_blocks::{PackBlocks, PackRange};
+use read_plan::wanted::ReadLimits;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,6 +28,7 @@ pub mod epochs;
 pub mod index_set;
 pub mod legacy;
 mod load;
+mod pack_blocks;
 pub mod read_plan;
 pub mod recovery;
 
@@ -37,6 +40,16 @@ const REFRESH_AFTER: i64 = 15 * 60 * 1_000_000_000;
 const ATTEMPTS: u32 = 10;
 /// The pause after the first attempt; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Where the indexes are taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IndexSource {
+    /// The index blobs, as every client takes them.
+    #[default]
+    IndexBlobs,
+    /// The packs themselves, where index blobs are lost. Every pack is asked; deletions that came alone are lost.
+    Packs,
+}
 
 /// The contents of a repository, as of the last refresh. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
@@ -54,6 +67,7 @@ struct Inner {
     loaded: tokio::sync::Mutex<Loaded>,
     loaded_at: RwLock<Option<UnixNanos>>,
     cache: ContentCache,
+    blocks: PackBlocks,
     limits: ReadLimits,
 }
 
@@ -95,7 +109,8 @@ impl Contents {
             set: RwLock::new(Arc::new(set)),
             loaded: tokio::sync::Mutex::default(),
             loaded_at: RwLock::new(None),
-            cache: ContentCache::new(parts.memory / 4),
+            cache: ContentCache::new(parts.memory / 8),
+            blocks: PackBlocks::new(parts.memory / 8),
             limits: ReadLimits::new(parts.memory / 4, parts.threads),
         };
         Self { inner: Arc::new(inner) }
@@ -170,7 +185,9 @@ impl Contents {
                 if now.record == location.record {
                     return Err(self.missing_pack(&location));
                 }
-                self.read_at(&now.record).await.map_err(|e| if is_not_found(&e) { self.missing_pack(&now) } else { e })?
+                self.read_at(&now.record)
+                    .await
+                    .map_err(|e| if is_not_found(&e) { self.missing_pack(&now) } else { e })?
             }
             bytes => bytes?,
         };
@@ -187,7 +204,18 @@ impl Contents {
     async fn read_at(&self, record: &Record) -> Result<Bytes, KopiaError> {
         let record = *record;
         let range = decode::range(&record)?;
-        let stored = self.inner.blobs.read_range(&self.index_set().pack_name(record.pack), range).await?;
+        let set = self.index_set();
+        let (name, known_end) = (set.pack_name(record.pack), set.known_end(record.pack));
+        let mut stored = None;
+        // Who reads a directory reads its neighbours next.
+        if record.id.prefix().is_some() {
+            let wanted = PackRange { pack: record.pack, name: &name, range: range.clone(), known_end };
+            stored = self.inner.blocks.read(&self.inner.blobs, &wanted).await?;
+        }
+        let stored = match stored {
+            Some(stored) => stored,
+            None => self.inner.blobs.read_range(&name, range).await?,
+        };
         let crypto = self.inner.crypto.clone();
         blocking(move || decode(&crypto, &record, &stored)).await
     }
@@ -201,23 +229,4 @@ impl Contents {
 /// The error of a content that no index has.
 pub(crate) fn missing(id: &ContentId) -> KopiaError {
     KopiaError::Missing { what: format!("content {id}") }
-}
-
-/// Runs work that takes long on a thread of its own. Work whose caller is gone ends and is forgotten.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, KopiaError> + Send + 'static,
-) -> Result<T, KopiaError> {
-    join(tokio::task::spawn_blocking(work).await)
-}
-
-/// The result of a task. A panic in it goes on in the caller.
-pub(crate) fn join<T>(result: Result<Result<T, KopiaError>, tokio::task::JoinError>) -> Result<T, KopiaError> {
-    match result {
-        Ok(result) => result,
-        Err(e) => match e.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends.
-            Err(_) => Err(KopiaError::Cancelled),
-        },
-    }
 }

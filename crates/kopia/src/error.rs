@@ -93,9 +93,11 @@ impl KopiaError {
             Self::Damaged { what, why } => Self::Damaged { what: what.clone(), why: why.clone() },
             Self::Missing { what } => Self::Missing { what: what.clone() },
             Self::NotChosen { text, why } => Self::NotChosen { text: text.clone(), why: why.clone() },
-            Self::Scratch { attempt, path, source } => {
-                Self::Scratch { attempt, path: path.clone(), source: std::io::Error::new(source.kind(), source.to_string()) }
-            }
+            Self::Scratch { attempt, path, source } => Self::Scratch {
+                attempt,
+                path: path.clone(),
+                source: std::io::Error::new(source.kind(), source.to_string()),
+            },
             Self::Cancelled => Self::Cancelled,
         }
     }

@@ -21,11 +21,15 @@ pub mod content;
 pub mod crypto;
 mod error;
 pub mod format;
+mod guard;
 pub mod manifest;
 pub mod object;
 mod repository;
 pub mod snapshot;
 pub mod splitter;
+mod tasks;
+pub mod verify;
 
 pub use error::KopiaError;
-pub use repository::{Clock, IndexSource, OpenOptions, Problem, Repository, VerifyOptions, VerifyReport};
+pub use guard::Clock;
+pub use repository::{OpenOptions, Repository};

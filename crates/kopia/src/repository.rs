@@ -1,37 +1,19 @@
 //! A repository that is open.
 
-mod guard;
-mod verify;
-
 use crate::KopiaError;
-use crate::blobs::{Blobs, is_not_found};
-use crate::content::{Contents, Parts, blocking};
+use crate::blobs::Blobs;
+use crate::content::{Contents, IndexSource, Parts};
 use crate::crypto::{Crypto, Password};
 use crate::format::blob_name::FORMAT;
 use crate::format::repository::RepositoryFormat;
 use crate::format::snapshot::SnapshotDocument;
-use crate::format::time::UnixNanos;
+use crate::guard::{Clock, FormatGuard};
 use crate::manifest::{self, Manifests};
 use crate::snapshot::Snapshot;
+use crate::tasks::blocking;
 use lifeboat_bucket::BlobStore;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-pub(crate) use guard::FormatGuard;
-pub use verify::{Problem, VerifyOptions, VerifyReport};
-
-/// The clock of the caller.
-pub type Clock = Arc<dyn Fn() -> UnixNanos + Send + Sync>;
-
-/// Where the indexes are taken from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum IndexSource {
-    /// The index blobs, as every client takes them.
-    #[default]
-    IndexBlobs,
-    /// The packs themselves, where index blobs are lost. Every pack is asked; deletions that came alone are lost.
-    Packs,
-}
 
 /// What the caller gives to open a repository.
 #[derive(Clone)]
@@ -63,16 +45,13 @@ impl Repository {
     ///
     /// # Errors
     /// No repository, a wrong password, an upgrade, what this version cannot read, those of the bucket.
-    pub async fn open(
-        store: Arc<dyn BlobStore>,
-        password: Password,
-        options: OpenOptions,
-    ) -> Result<Self, KopiaError> {
+    pub async fn open(store: Arc<dyn BlobStore>, password: Password, options: OpenOptions) -> Result<Self, KopiaError> {
         let blobs = Blobs::open(store).await?;
         let guard = FormatGuard::open(blobs.clone(), password, options.clock.clone()).await?;
         let guard = Arc::new(guard);
         let format = guard.format();
-        let crypto = blocking(move || Crypto::new(&format).map_err(|e| KopiaError::damaged(format!("blob {FORMAT}"), e)));
+        let crypto =
+            blocking(move || Crypto::new(&format).map_err(|e| KopiaError::damaged(format!("blob {FORMAT}"), e)));
         let crypto = Arc::new(crypto.await?);
         let contents = Contents::new(Parts {
             blobs: blobs.clone(),
@@ -131,9 +110,4 @@ impl Repository {
         snapshots.sort_by(|a, b| (a.time(), &a.id).cmp(&(b.time(), &b.id)));
         Ok(snapshots)
     }
-}
-
-/// The error of a format blob that could not be read.
-fn no_repository(error: KopiaError, blobs: &Blobs) -> KopiaError {
-    if is_not_found(&error) { KopiaError::NotARepository { location: blobs.location() } } else { error }
 }

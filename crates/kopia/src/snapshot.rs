@@ -3,7 +3,7 @@
 mod entries;
 
 use crate::KopiaError;
-use crate::Repository;
+use crate::content::Contents;
 use crate::format::directory::{DirectoryEntry, EntryType};
 use crate::format::snapshot::SnapshotDocument;
 use crate::format::time::UnixNanos;
@@ -76,11 +76,7 @@ pub fn choose<'a>(snapshots: &'a [Snapshot], text: &str) -> Result<&'a Snapshot,
 ///
 /// # Errors
 /// A path that does not exist, with the longest part that does.
-pub async fn entry_at(
-    repository: &Repository,
-    root: &DirectoryEntry,
-    path: &str,
-) -> Result<DirectoryEntry, KopiaError> {
+pub async fn entry_at(contents: &Contents, root: &DirectoryEntry, path: &str) -> Result<DirectoryEntry, KopiaError> {
     let mut entry = root.clone();
     let mut walked = String::new();
     for name in path.split('/').filter(|name| !name.is_empty()) {
@@ -93,7 +89,7 @@ pub async fn entry_at(
             _ => return missing("is no directory that could hold"),
         };
         let mut found = None;
-        let mut children = entries(repository.contents(), &object);
+        let mut children = entries(contents, &object);
         while let Some(child) = children.try_next().await? {
             if *child.entry.name == *name {
                 found = Some(child.entry);

@@ -65,6 +65,10 @@ impl Layout {
     /// Reads `.shards`.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, KopiaError> {
         let damaged = |why: String| KopiaError::Damaged { what: format!("the file {SHARDS}"), why };
+        // A list would be taken for the fields in their order.
+        if !bytes.trim_ascii_start().starts_with(b"{") {
+            return Err(damaged("it is no document".to_owned()));
+        }
         let shards: Shards = serde_json::from_slice(bytes).map_err(|e| damaged(e.to_string()))?;
         let is_impossible = |lengths: &Vec<usize>| lengths.len() > MAX_SHARDS || lengths.contains(&0);
         if is_impossible(&shards.default) || shards.overrides.iter().any(|other| is_impossible(&other.shards)) {
@@ -228,7 +232,8 @@ mod tests {
         let names =
             ["x", "xe5", "xe12345678901234567890", "xw1795786587", "xn0_", PACK, INDEX, "xs0_1234-s1-c1", "pq", "q"];
         for layout in &layouts {
-            for prefix in ["", "x", "xe", "xn", "xn0", "xn0_", "xn0_2", "xn0_22", "q", "q3", "q38d", "q38df", "p", "z"] {
+            for prefix in ["", "x", "xe", "xn", "xn0", "xn0_", "xn0_2", "xn0_22", "q", "q3", "q38d", "q38df", "p", "z"]
+            {
                 for name in names {
                     let key = layout.key(name);
                     let finds = |listing: &&Listing| {

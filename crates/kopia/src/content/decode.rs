@@ -25,7 +25,9 @@ pub(super) fn range(record: &Record) -> Result<Range<u64>, KopiaError> {
 pub(crate) fn decode(crypto: &Crypto, record: &Record, stored: &[u8]) -> Result<Bytes, KopiaError> {
     let damaged = |why: &dyn std::fmt::Display| KopiaError::damaged(format!("content {}", record.id), why);
     if record.key != 0 {
-        return Err(KopiaError::Unsupported { what: format!("the encryption key {} of content {}", record.key, record.id) });
+        return Err(KopiaError::Unsupported {
+            what: format!("the encryption key {} of content {}", record.key, record.id),
+        });
     }
     let mut plain = crypto.open_content(&record.id, stored).map_err(|e| damaged(&e))?;
     let length = record.original_length as usize;

@@ -62,9 +62,9 @@ pub fn state(listing: &[BlobInfo]) -> EpochState {
     state.write_epoch = state.markers.last_key_value().map_or(0, |(epoch, _)| *epoch);
     state.watermark = state.watermarks.last_key_value().map_or(0, |(seconds, _)| *seconds);
     state.single = single.into_iter().filter_map(|(epoch, blobs)| Some((epoch, first_complete_set(&blobs)?))).collect();
-    let complete = ranges.into_iter().filter_map(|((first, last), blobs)| {
-        Some(RangeCompaction { first, last, blobs: first_complete_set(&blobs)? })
-    });
+    let complete = ranges
+        .into_iter()
+        .filter_map(|((first, last), blobs)| Some(RangeCompaction { first, last, blobs: first_complete_set(&blobs)? }));
     state.ranges = longest_chain(complete.collect());
     state
 }
@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn without_markers_epochs_zero_and_one_count() {
-        let names = ["xn0_a-s1-c1", "xn1_b-s1-c1", "xn2_c-s1-c1", "xs0_d-s2-c1", "n00", "kopia.repository", "xw12", "xw7"];
+        let names =
+            ["xn0_a-s1-c1", "xn1_b-s1-c1", "xn2_c-s1-c1", "xs0_d-s2-c1", "n00", "kopia.repository", "xw12", "xw7"];
         let state = state(&listing(&names));
         assert_eq!((state.write_epoch, state.watermark), (0, 12));
         assert_eq!(chosen(&names), ["xn0_a-s1-c1", "xn1_b-s1-c1"]);
@@ -189,7 +190,8 @@ mod tests {
 
     #[test]
     fn the_chain_of_ranges_that_reaches_farthest_counts_and_then_the_fewest_members() {
-        let names = ["xr0_3_a", "xr0_1_b", "xr2_9_c", "xr4_7_d", "xr0_9_e", "xr11_20_f", "xe20", "xs9_x", "xs10_y", "xn8_z"];
+        let names =
+            ["xr0_3_a", "xr0_1_b", "xr2_9_c", "xr4_7_d", "xr0_9_e", "xr11_20_f", "xe20", "xs9_x", "xs10_y", "xn8_z"];
         // 0-9 by one member rather than by two; 11-20 does not follow it.
         assert_eq!(chosen(&names), ["xr0_9_e", "xs10_y"]);
         let without: Vec<&str> = names.into_iter().filter(|name| *name != "xr0_9_e").collect();

@@ -128,6 +128,11 @@ impl IndexSet {
         self.packs.read().unwrap_or_else(PoisonError::into_inner).name(number).to_owned()
     }
 
+    /// The end of the last content in a pack, as far as entries say.
+    pub(crate) fn known_end(&self, pack: u32) -> u64 {
+        self.packs.read().unwrap_or_else(PoisonError::into_inner).known_end(pack)
+    }
+
     /// Finds the entry that counts. `None` also for one whose deletion the watermark has passed.
     ///
     /// # Errors
@@ -309,8 +314,11 @@ impl Builder {
 
     /// Adds an entry.
     pub(crate) fn add(&mut self, entry: &Entry) -> Result<(), KopiaError> {
-        let pack = self.packs.write().unwrap_or_else(PoisonError::into_inner).number(&entry.pack);
+        let mut packs = self.packs.write().unwrap_or_else(PoisonError::into_inner);
+        let pack = packs.number(&entry.pack);
         let pack = pack.ok_or_else(|| KopiaError::Unsupported { what: "more than 4 billion packs".to_owned() })?;
+        packs.reaches(pack, entry.offset.saturating_add(entry.packed_length));
+        drop(packs);
         self.buffer.push(Record::new(entry, pack));
         let limit = usize::try_from(self.memory.sorting).unwrap_or(usize::MAX) / size_of::<Record>();
         if self.buffer.len() >= limit.max(1) {

@@ -34,7 +34,12 @@ impl CompactionLog {
     /// # Errors
     /// What is no log.
     pub fn parse(plain: &[u8]) -> Result<Self, FormatError> {
-        serde_json::from_slice(plain).map_err(|e| FormatError { structure: "log of a compaction", why: e.to_string() })
+        let error = |why: &str| FormatError::new("log of a compaction", why);
+        // A list would be taken for the fields in their order.
+        if !plain.trim_ascii_start().starts_with(b"{") {
+            return Err(error("it is no document"));
+        }
+        serde_json::from_slice(plain).map_err(|e| error(&e.to_string()))
     }
 }
 
@@ -83,6 +88,9 @@ mod tests {
         for text in ["", "[]", r#"{"inputMetadata":[{}]}"#] {
             assert!(CompactionLog::parse(text.as_bytes()).is_err(), "{text}");
         }
-        assert_eq!(CompactionLog::parse(b"{\"inputMetadata\":null}").unwrap(), CompactionLog { inputs: vec![], outputs: vec![] });
+        assert_eq!(
+            CompactionLog::parse(b"{\"inputMetadata\":null}").unwrap(),
+            CompactionLog { inputs: vec![], outputs: vec![] }
+        );
     }
 }

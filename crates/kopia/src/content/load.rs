@@ -1,11 +1,11 @@
 //! Loading of the indexes that count.
 
 use super::index_set::{Builder, IndexSet};
-use super::{ATTEMPTS, Contents, FIRST_PAUSE, Inner, Loaded, blocking, epochs, legacy, recovery};
+use super::{ATTEMPTS, Contents, FIRST_PAUSE, IndexSource, Inner, Loaded, epochs, legacy, recovery};
 use crate::KopiaError;
 use crate::blobs::{BlobInfo, is_not_found};
 use crate::format::index::Index;
-use crate::repository::IndexSource;
+use crate::tasks::blocking;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use std::collections::HashSet;

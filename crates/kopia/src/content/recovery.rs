@@ -3,11 +3,11 @@
 //! Each pack ends with the index of what was written together with it, deletions included, and a postamble that says where
 //! that is. Deletions that came alone have no pack and are lost; what they deleted is there again, which harms nobody.
 
-use super::blocking;
 use crate::KopiaError;
 use crate::blobs::{BlobInfo, Blobs};
 use crate::crypto::Crypto;
 use crate::format::pack::Postamble;
+use crate::tasks::blocking;
 use bytes::Bytes;
 use std::sync::Arc;
 

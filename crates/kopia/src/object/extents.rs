@@ -1,7 +1,7 @@
 //! From an object to its contents, with the listings of one path in memory and no more.
 
+use super::extent::{Extent, bytes_of, decompressed};
 use super::listing_parser::ListingParser;
-use super::{Extent, bytes_of, decompressed};
 use crate::KopiaError;
 use crate::content::Contents;
 use crate::format::listing::Piece;

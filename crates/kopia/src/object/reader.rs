@@ -1,6 +1,7 @@
 //! Reading of one object, from any offset.
 
-use super::{Extent, extents_from, length, read_extent};
+use super::extent::{Extent, read_extent};
+use super::extents::{extents_from, length};
 use crate::KopiaError;
 use crate::content::Contents;
 use crate::format::object_id::ObjectId;

@@ -1,11 +1,12 @@
 //! Entries of a directory, as they arrive.
 
 use crate::KopiaError;
-use crate::content::{Contents, blocking, join};
+use crate::content::Contents;
 use crate::format::FormatError;
 use crate::format::directory::{self, DirectoryEntry, EntryType};
 use crate::format::object_id::ObjectId;
 use crate::object;
+use crate::tasks::{blocking, join};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -156,12 +157,8 @@ fn streamed(
             }
         }
     });
-    let streaming = Streaming {
-        feeding: Some(feeding.boxed()),
-        entries,
-        parsing: Some(parsing),
-        ready: Vec::new().into_iter(),
-    };
+    let streaming =
+        Streaming { feeding: Some(feeding.boxed()), entries, parsing: Some(parsing), ready: Vec::new().into_iter() };
     futures::stream::try_unfold(streaming, |mut streaming| async move {
         Ok(streaming.next().await?.map(|entry| (entry, streaming)))
     })
@@ -252,7 +249,8 @@ mod tests {
         let cut = |name: &str| EntryState::CutShort { name: name.to_owned() };
         let state = |name: &str, entry_type| TreeEntry::new(entry(name, entry_type)).state;
         assert_eq!(state(&format!(".checkpointed.a.b.{uuid}"), EntryType::File), cut("a.b"));
-        for name in ["a", ".checkpointed.a", ".checkpointed.", &format!(".checkpointed..{uuid}"), ".checkpointed.a.b-c"] {
+        for name in ["a", ".checkpointed.a", ".checkpointed.", &format!(".checkpointed..{uuid}"), ".checkpointed.a.b-c"]
+        {
             assert_eq!(state(name, EntryType::File), EntryState::Whole, "{name}");
         }
         assert_eq!(state(&format!(".checkpointed.a.{uuid}"), EntryType::Directory), EntryState::Whole);
@@ -280,7 +278,8 @@ mod tests {
         let entries: Vec<_> = (0..3000).map(|n| entry(&format!("file-{n:04}"), EntryType::File)).collect();
         let whole = directory::write(&Directory { entries: entries.clone(), summary: None });
         let expected: Vec<_> = entries.into_iter().map(TreeEntry::new).collect();
-        let pieces = |bytes: &[u8]| bytes.chunks(1000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect::<Vec<_>>();
+        let pieces =
+            |bytes: &[u8]| bytes.chunks(1000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect::<Vec<_>>();
         assert_eq!(read(pieces(&whole)).await, (expected.clone(), None));
         // It ends too early.
         let (found, error) = read(pieces(&whole[..whole.len() / 2])).await;

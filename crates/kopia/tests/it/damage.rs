@@ -5,7 +5,6 @@ use crate::tree::{inputs, read_tree};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
 use lifeboat_kopia::{OpenOptions, Repository};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Numbers without pattern, the same in each run.
 struct Numbers(u64);
@@ -121,7 +120,8 @@ async fn a_blob_that_was_cut_off_is_an_error_for_what_is_missing_alone() {
     let found = errors(&repository).await;
     assert_eq!(found.len(), files);
     let pack = key.strip_suffix(".f").unwrap().replace('/', "");
-    let names_it = |error: &String| error.contains(&format!("pack {pack}")) && error.ends_with("is missing in the repository");
+    let names_it =
+        |error: &String| error.contains(&format!("pack {pack}")) && error.ends_with("is missing in the repository");
     assert!(found.iter().all(names_it), "{found:?}");
     // Nobody takes manifests for absent that cannot be read.
     for key in keys(&*store, "q").await {
@@ -141,5 +141,4 @@ async fn an_index_blob_that_was_cut_off_is_damaged() {
         let error = open(store.clone(), scratch.path()).await.unwrap_err().to_string();
         assert!(error.contains("is damaged"), "{error}");
     }
-    let _: Arc<Memory> = store;
 }

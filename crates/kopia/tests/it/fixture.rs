@@ -1,9 +1,10 @@
 //! Repositories that kopia wrote, in memory, and what kopia said of them.
 
 use lifeboat_bucket::{BlobStore, ListOptions, Memory, PutOptions};
+use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::format::time::UnixNanos;
-use lifeboat_kopia::{IndexSource, KopiaError, OpenOptions, Repository};
+use lifeboat_kopia::{KopiaError, OpenOptions, Repository};
 use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -84,7 +84,19 @@ async fn check_snapshots(name: &str, repository: &Repository, expected: &Value) 
         Some(_) if expected.get("snapshots").is_none_or(Value::is_null) => vec![expected["snapshot"].clone()],
         _ => expected["snapshots"].as_array().unwrap().clone(),
     };
-    let wanted: Vec<Value> = wanted.iter().map(|one| serde_json::json!([one["id"], one["startTime"], one["endTime"], one["source"]["path"], one["rootEntry"]["obj"], one.get("incomplete").cloned().unwrap_or(Value::Null)])).collect();
+    let wanted: Vec<Value> = wanted
+        .iter()
+        .map(|one| {
+            serde_json::json!([
+                one["id"],
+                one["startTime"],
+                one["endTime"],
+                one["source"]["path"],
+                one["rootEntry"]["obj"],
+                one.get("incomplete").cloned().unwrap_or(Value::Null)
+            ])
+        })
+        .collect();
     let rows = snapshots.iter().map(|snapshot| {
         let document = snapshot.document.as_ref().unwrap();
         let root = document.root.as_ref().unwrap().object.unwrap().to_string();
@@ -170,7 +182,8 @@ async fn a_repository_in_an_object_store_is_the_same() {
     }
 }
 
-#[tokio::test]
+/// Time stands still but for pauses: without its description of the layout the repository is tried ten times.
+#[tokio::test(start_paused = true)]
 async fn a_repository_in_a_folder_is_the_same() {
     let (root, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (key, bytes, time) in crate::fixture::files("epochs-mid") {
@@ -199,8 +212,13 @@ async fn the_index_blobs_that_count_are_those_that_kopia_lists() {
         let repository = open(bucket(name).await, scratch.path()).await.unwrap();
         let state = epochs::state(&repository.blobs().list_all("x").await.unwrap());
         let chosen: Vec<String> = state.index_blobs().into_iter().map(|blob| blob.name).collect();
-        let mut wanted: Vec<&str> =
-            expected(name)["indexes"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).map(|name| &*name.to_owned().leak()).collect();
+        let mut wanted: Vec<&str> = expected(name)["indexes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|name| name.as_str().unwrap())
+            .map(|name| &*name.to_owned().leak())
+            .collect();
         wanted.sort_unstable();
         assert_eq!(chosen, wanted, "{name}");
     }
@@ -263,7 +281,10 @@ async fn files_that_a_checkpoint_cut_short_are_told_apart() {
         let mut errors = Vec::new();
         let found = walk(&repository, &document.root.unwrap(), &mut errors).await;
         let paths: Vec<&str> = found.iter().map(|(path, _)| path.split(".c").next().unwrap()).collect();
-        assert_eq!((paths, errors), (vec!["tree-slow", "tree-slow/sub", "tree-slow/a-first", "tree-slow/sub/"], vec![]));
+        assert_eq!(
+            (paths, errors),
+            (vec!["tree-slow", "tree-slow/sub", "tree-slow/a-first", "tree-slow/sub/"], vec![])
+        );
         let (_, cut) = &found[3];
         assert_eq!(cut.state, EntryState::CutShort { name: "slow.bin".to_owned() });
         assert_eq!(cut.entry.size, 1_993_244_400);

@@ -3,12 +3,15 @@
 use crate::fixture::{bucket, expected, get, keys, open, options, password};
 use crate::tree::{inputs, read_tree};
 use lifeboat_bucket::{BlobStore, PutOptions};
-use lifeboat_kopia::{IndexSource, OpenOptions, Repository};
+use lifeboat_kopia::content::IndexSource;
+use lifeboat_kopia::{OpenOptions, Repository};
 use std::collections::BTreeSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repository_without_index_blobs_is_read_from_its_packs() {
-    for name in ["comp-zstd-fastest", "format-v1", "enc-chacha20-blake3-256", "ecc-10-v3", "hash-hmac-sha224", "default"] {
+    for name in
+        ["comp-zstd-fastest", "format-v1", "enc-chacha20-blake3-256", "ecc-10-v3", "hash-hmac-sha224", "default"]
+    {
         let scratch = tempfile::tempdir().unwrap();
         let store = bucket(name).await;
         for prefix in ["x", "n"] {

@@ -4,8 +4,9 @@ use crate::fixture::{bucket, flat_bucket, get, keys, open};
 use crate::tree::inputs;
 use crate::watched::Watched;
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+use lifeboat_kopia::Repository;
 use lifeboat_kopia::content::read_plan::ReadLimits;
-use lifeboat_kopia::{Repository, VerifyOptions, VerifyReport};
+use lifeboat_kopia::verify::{Problem, VerifyOptions, VerifyReport};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +18,7 @@ fn options(files_percent: f64, seed: u64) -> VerifyOptions {
 async fn verify(repository: &Repository, options: VerifyOptions) -> (VerifyReport, Vec<(String, String)>) {
     let problems: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
     let told = problems.clone();
-    let tell = move |problem: lifeboat_kopia::Problem| {
+    let tell = move |problem: Problem| {
         assert_eq!(problem.snapshot.len(), 32);
         told.lock().unwrap().push((problem.path, problem.error.to_string()));
     };
@@ -30,9 +31,12 @@ async fn verify(repository: &Repository, options: VerifyOptions) -> (VerifyRepor
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_repository_has_no_problems_and_everything_is_read_once() {
-    for (name, tree) in
-        [("comp-zstd-fastest", "tree-a"), ("format-v1", "tree-a"), ("splitter-fixed-1m-v1", "tree-b"), ("concat", "tree-concat")]
-    {
+    for (name, tree) in [
+        ("comp-zstd-fastest", "tree-a"),
+        ("format-v1", "tree-a"),
+        ("splitter-fixed-1m-v1", "tree-b"),
+        ("concat", "tree-concat"),
+    ] {
         let scratch = tempfile::tempdir().unwrap();
         let repository = open(bucket(name).await, scratch.path()).await.unwrap();
         let (report, problems) = verify(&repository, options(100.0, 0)).await;
@@ -107,7 +111,7 @@ async fn a_file_whose_bytes_are_damaged_is_named_when_it_is_read() {
     let repository = open(store.clone(), scratch.path()).await.unwrap();
     let snapshot = repository.snapshots().await.unwrap().pop().unwrap();
     let root = snapshot.document.unwrap().root.unwrap();
-    let entry = lifeboat_kopia::snapshot::entry_at(&repository, &root, "random.bin").await.unwrap();
+    let entry = lifeboat_kopia::snapshot::entry_at(repository.contents(), &root, "random.bin").await.unwrap();
     let content = entry.object.unwrap().content;
     let place = repository.contents().find(&content).unwrap().unwrap();
     let mut bytes = get(&*store, &place.pack).await;

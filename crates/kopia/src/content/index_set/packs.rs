@@ -8,6 +8,8 @@ use std::hash::{BuildHasher, RandomState};
 pub(crate) struct PackTable {
     names: String,
     ends: Vec<u64>,
+    /// For each the end of the last content in it, as far as entries say.
+    known_ends: Vec<u32>,
     /// The last number with a hash, and for each number the one before it with the same.
     heads: HashMap<u64, u32>,
     before: Vec<u32>,
@@ -32,9 +34,22 @@ impl PackTable {
         let new = u32::try_from(self.ends.len()).ok().filter(|new| *new != NONE)?;
         self.names.push_str(name);
         self.ends.push(self.names.len() as u64);
+        self.known_ends.push(0);
         self.before.push(head);
         self.heads.insert(self.hasher.hash_one(name), new);
         Some(new)
+    }
+
+    /// Notes that a content ends there.
+    pub(crate) fn reaches(&mut self, number: u32, end: u32) {
+        if let Some(known) = self.known_ends.get_mut(number as usize) {
+            *known = end.max(*known);
+        }
+    }
+
+    /// The end of the last content in a pack, as far as entries say.
+    pub(crate) fn known_end(&self, number: u32) -> u64 {
+        self.known_ends.get(number as usize).copied().map_or(0, u64::from)
     }
 
     fn head(&self, name: &str) -> u32 {
@@ -67,7 +82,7 @@ impl PackTable {
 
     /// The bytes of memory that it takes, about.
     pub(crate) fn memory(&self) -> usize {
-        let each = size_of::<u64>() + size_of::<u32>();
+        let each = size_of::<u64>() + 2 * size_of::<u32>();
         // An entry of the map: hash, number, and its share of free places.
         self.names.capacity() + self.ends.capacity() * each + self.heads.capacity() * 20
     }

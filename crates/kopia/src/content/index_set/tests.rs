@@ -154,13 +154,14 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
     let one = (key, 0..6_u64, any::<bool>(), 0..4_u8).prop_map(|((prefix, hash), timestamp, is_deleted, pack)| {
         entry(id(prefix, &[hash; 16]), timestamp, is_deleted, &format!("p{pack}"))
     });
-    proptest::collection::vec(one, 0..200)
+    proptest::collection::vec(one, 0..100)
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
     /// However the entries come, in memory or on scratch, in one load or in many: the ones that win are there.
     #[test]
-    fn a_set_is_the_map_of_the_entries_that_win(loads in proptest::collection::vec(entries(), 1..12), bytes in prop_oneof![Just(1_u64), Just(500), Just(5_000), Just(1 << 20)], watermark in 0..6_u64) {
+    fn a_set_is_the_map_of_the_entries_that_win(loads in proptest::collection::vec(entries(), 1..12), bytes in prop_oneof![Just(300_u64), Just(2_000), Just(5_000), Just(1 << 20)], watermark in 0..6_u64) {
         let scratch = tempfile::tempdir().unwrap();
         let mut set = Arc::new(IndexSet::empty(16, scratch.path(), memory(bytes)));
         let mut expected: BTreeMap<ContentId, Entry> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! The plan of a window: which ranges of which packs. Pure.
 
-use super::{ReadLimits, Wanted};
+use super::wanted::{ReadLimits, Wanted};
 use crate::content::index_set::Record;
 use std::ops::Range;
 
@@ -101,9 +101,7 @@ mod tests {
 
     fn rows(wanted: Vec<Located<u32>>, limits: &ReadLimits) -> Vec<Row> {
         let tags = |piece: Piece<u32>| piece.wanted.into_iter().map(|(_, tag)| tag).collect();
-        let row = |request: Request<u32>| {
-            (request.pack, request.range, request.pieces.into_iter().map(tags).collect())
-        };
+        let row = |request: Request<u32>| (request.pack, request.range, request.pieces.into_iter().map(tags).collect());
         plan(wanted, limits).into_iter().map(row).collect()
     }
 

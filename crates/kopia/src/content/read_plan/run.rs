@@ -1,12 +1,13 @@
 //! The plan carried out.
 
 use super::plan::{Located, Piece, Request, plan};
-use super::{ReadLimits, Sink, Wanted};
+use super::wanted::{ReadLimits, Sink, Wanted};
 use crate::KopiaError;
 use crate::blobs::is_not_found;
 use crate::content::decode::range;
 use crate::content::index_set::{IndexSet, Record};
-use crate::content::{Contents, blocking, decode, decompress_object, join, missing};
+use crate::content::{Contents, decode, decompress_object, missing};
+use crate::tasks::{blocking, join};
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use std::sync::Arc;

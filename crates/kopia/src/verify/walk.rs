@@ -1,7 +1,7 @@
 //! The walk over everything that snapshots reach, each object once.
 
 use super::marks::Marks;
-use super::{Progress, VerifyOptions};
+use super::report::{FilePath, Progress, VerifyOptions};
 use crate::KopiaError;
 use crate::Repository;
 use crate::content::Contents;
@@ -18,13 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 
-/// A path in a snapshot.
-#[derive(Debug)]
-pub(in crate::repository) struct FilePath {
-    pub(super) snapshot: Arc<str>,
-    pub(super) path: String,
-}
-
+/// The walk, and what it has seen.
 pub(super) struct Walk {
     contents: Contents,
     /// The indexes as they were at the beginning; the marks go by its numbers.
@@ -127,7 +121,12 @@ impl Walk {
     }
 
     /// Looks at an entry. A directory that nobody has looked at yet is given back.
-    async fn entry(&self, snapshot: &Arc<str>, path: String, entry: TreeEntry) -> Result<Option<Directory>, KopiaError> {
+    async fn entry(
+        &self,
+        snapshot: &Arc<str>,
+        path: String,
+        entry: TreeEntry,
+    ) -> Result<Option<Directory>, KopiaError> {
         let place = FilePath { snapshot: snapshot.clone(), path };
         let TreeEntry { entry, state } = entry;
         let (object, has_size) = match (entry.object, state) {

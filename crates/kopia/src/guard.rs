@@ -1,15 +1,17 @@
 //! The format of an open repository, looked at again every 15 minutes: an upgrade locks all others out.
 
-use super::{Clock, no_repository};
 use crate::KopiaError;
-use crate::blobs::Blobs;
-use crate::content::blocking;
+use crate::blobs::{Blobs, is_not_found};
 use crate::crypto::Password;
 use crate::format::blob_name::FORMAT;
 use crate::format::repository::{OpenFormatError, RepositoryFormat, open_format};
 use crate::format::time::UnixNanos;
+use crate::tasks::blocking;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The clock of the caller.
+pub type Clock = Arc<dyn Fn() -> UnixNanos + Send + Sync>;
 
 /// The age at which the format is read again, in nanoseconds.
 const RELOAD_AFTER: i64 = 15 * 60 * 1_000_000_000;
@@ -130,4 +132,9 @@ async fn decrypt(blobs: &Blobs, blob: Bytes, password: Password) -> Result<Repos
         })
     })
     .await
+}
+
+/// The error of a format blob that could not be read.
+fn no_repository(error: KopiaError, blobs: &Blobs) -> KopiaError {
+    if is_not_found(&error) { KopiaError::NotARepository { location: blobs.location() } } else { error }
 }
