@@ -20,7 +20,9 @@ pub enum MoverError {
         source: std::io::Error,
     },
     /// The target has no space left.
-    #[error("the target has no space left: cannot {attempt} {path}: {source}. Make space and restore again: what is there is kept")]
+    #[error(
+        "the target has no space left: cannot {attempt} {path}: {source}. Make space and restore again: what is there is kept"
+    )]
     Full {
         /// The attempted action.
         attempt: &'static str,

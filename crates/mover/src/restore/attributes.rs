@@ -4,7 +4,9 @@ use super::failure::Failed;
 use super::run::Run;
 use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::time::UnixNanos;
-use rustix::fs::{AtFlags, Gid, Mode, Stat, Timespec, Timestamps, Uid, chownat, fchmod, fchown, fstat, futimens, utimensat};
+use rustix::fs::{
+    AtFlags, Gid, Mode, Stat, Timespec, Timestamps, Uid, chownat, fchmod, fchown, fstat, futimens, utimensat,
+};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;

@@ -72,7 +72,9 @@ pub(super) fn remove_tree(run: &Run, at: &File, name: &OsStr, device: u64) -> Re
                 }
                 let next = Level::open(&level.file, name, device)?;
                 if levels.len() >= MAX_DEPTH {
-                    return Err(Failed::Because(format!("it has more than {MAX_DEPTH} directories in each other: remove it by hand")));
+                    return Err(Failed::Because(format!(
+                        "it has more than {MAX_DEPTH} directories in each other: remove it by hand"
+                    )));
                 }
                 levels.push(next);
             }
@@ -103,7 +105,8 @@ fn remove_or_enter(at: &File, name: &OsStr) -> Result<bool, Failed> {
 
 impl Level {
     fn open(at: &File, name: &OsStr, device: u64) -> Result<Self, Failed> {
-        let file = open_beneath(at, name, DIRECTORY, Mode::empty()).map_err(Failed::to("open a directory that is to be deleted"))?;
+        let file = open_beneath(at, name, DIRECTORY, Mode::empty())
+            .map_err(Failed::to("open a directory that is to be deleted"))?;
         if fstat(&file).map_err(Failed::to("look at it"))?.st_dev != device {
             return Err(Failed::Because("another file system is mounted in it, and is not emptied".to_owned()));
         }

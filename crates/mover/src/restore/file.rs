@@ -115,9 +115,7 @@ impl FileTask {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let file = match (self.slot.get(), state.identity) {
             (Some(file), _) => file,
-            (None, Some(identity)) => {
-                reopen(&*self.directory.file(run)?, &self.name, OFlags::RDWR, identity)?
-            }
+            (None, Some(identity)) => reopen(&*self.directory.file(run)?, &self.name, OFlags::RDWR, identity)?,
             (None, None) => {
                 // Attributes come last; until then it is nobody else's.
                 let mode = if run.options.permissions { 0o600 } else { 0o666 };
@@ -264,9 +262,7 @@ impl FileTask {
             FileKind::InPlace => {
                 let identity = self.state.lock().unwrap_or_else(PoisonError::into_inner).identity;
                 let file = match (self.slot.get(), identity) {
-                    (None, Some(identity)) => {
-                        reopen(&*self.directory.file(run)?, &self.name, OFlags::RDWR, identity)?
-                    }
+                    (None, Some(identity)) => reopen(&*self.directory.file(run)?, &self.name, OFlags::RDWR, identity)?,
                     (Some(file), _) => file,
                     (None, None) => self.file(run)?,
                 };

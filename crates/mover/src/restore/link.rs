@@ -39,9 +39,8 @@ impl LinkTask {
 
     /// Leaves a symlink that has its target, and sets its attributes.
     pub(super) fn keep(&self, run: &Run) -> Result<(), Ended> {
-        let kept = self.directory.file(run).and_then(|directory| {
-            self.attributes.apply_to_link(&directory, &self.name, run)
-        });
+        let kept =
+            self.directory.file(run).and_then(|directory| self.attributes.apply_to_link(&directory, &self.name, run));
         add(&run.progress.bytes_unchanged, self.existing.as_ref().map_or(0, Vec::len) as u64);
         self.end(run, kept)
     }

@@ -211,10 +211,10 @@ pub(super) fn open_writable(at: &File, name: &OsStr) -> Result<(File, Option<u32
             }
             Ok((file, before))
         }
-        Err(Errno::ACCES) => {
+        Err(Errno::ACCESS) => {
             let path = open_beneath(at, name, DIRECTORY | OFlags::PATH, Mode::empty()).map_err(&cannot)?;
             let stat = fstat(&path).map_err(Failed::to("look at it"))?;
-            let mode = opened_up(&stat).ok_or_else(|| cannot(Errno::ACCES))?;
+            let mode = opened_up(&stat).ok_or_else(|| cannot(Errno::ACCESS))?;
             // The file that is open, whatever has its name now.
             let file = format!("/proc/self/fd/{}", path.as_raw_fd());
             chmod(file, Mode::from_raw_mode(mode | 0o700)).map_err(Failed::to("make the directory writable"))?;
@@ -261,7 +261,7 @@ pub(super) fn prepare_file(run: &Run, place: FilePlace) -> Result<Option<Arc<Fil
         match open_beneath(&at, &place.name, OFlags::RDWR, Mode::empty()) {
             Ok(file) => return FileTask::in_place(place, file, run).map(Some),
             // It is read-only, or a program that runs.
-            Err(Errno::ACCES | Errno::PERM | Errno::TXTBSY) => {}
+            Err(Errno::ACCESS | Errno::PERM | Errno::TXTBSY) => {}
             Err(e) => return Err(Failed::to("open it")(e)),
         }
     }

@@ -8,10 +8,10 @@ use super::options::RestoreOptions;
 use super::prepare::{Child, FileStep, Step, is_complete, open_writable, prepare_entry};
 use super::run::Run;
 use crate::MoverError;
+use futures::TryStreamExt;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
 use lifeboat_kopia::snapshot::{EntryState, TreeEntry, entries};
 use lifeboat_kopia::{KopiaError, Repository};
-use futures::TryStreamExt;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -75,7 +75,10 @@ pub(super) async fn plan(
         EntryType::File if is_device => Ok(Plan::Device(root.clone())),
         EntryType::File | EntryType::Symlink => {
             if found.is_some_and(|found| found.is_dir()) {
-                return Err(refused(path, "the snapshot is a file, the target is a directory: add the name of the file"));
+                return Err(refused(
+                    path,
+                    "the snapshot is a file, the target is a directory: add the name of the file",
+                ));
             }
             Ok(Plan::Single(root.clone()))
         }

@@ -62,7 +62,10 @@ mod tests {
         assert_eq!(row(8192, &block(0)), [(0, 4096, true)]);
         assert_eq!(row(1, &block(0)), [(0, 4096, false)]);
         let mixed = [block(0), block(0), block(1), block(2), block(0), vec![0; 5]].concat();
-        assert_eq!(row(0, &mixed), [(0, 8192, true), (8192, 16384, false), (16384, 20480, true), (20480, 20485, false)]);
+        assert_eq!(
+            row(0, &mixed),
+            [(0, 8192, true), (8192, 16384, false), (16384, 20480, true), (20480, 20485, false)]
+        );
         // The bytes begin 96 before the end of a block.
         let shifted = [vec![0; 96], block(0), vec![7; 3]].concat();
         assert_eq!(row(4000, &shifted), [(0, 96, false), (96, 4192, true), (4192, 4195, false)]);
