@@ -31,6 +31,7 @@ use lifeboat_kopia::{KopiaError, Repository};
 use prepare::Step;
 use run::{EndOnDrop, Ended, Run, blocking};
 use sink::Writer;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
@@ -124,8 +125,13 @@ fn expect(root: &DirectoryEntry, progress: &Progress) {
 
 fn sync(run: &Run) -> std::io::Result<()> {
     let target = &run.options.target;
-    let path = if target.is_symlink() { target.parent().unwrap_or(target) } else { target };
-    let file = std::fs::File::open(path)?;
-    rustix::fs::syncfs(&file)?;
-    Ok(())
+    if target.is_symlink() && !target.exists() {
+        // What was restored is the symlink itself.
+        return Ok(());
+    }
+    let file = std::fs::File::open(target)?;
+    if file.metadata()?.file_type().is_block_device() {
+        return file.sync_all();
+    }
+    Ok(rustix::fs::syncfs(&file)?)
 }

@@ -254,10 +254,7 @@ impl FileTask {
     fn finish(&self, run: &Run) -> Result<(), Failed> {
         match self.kind {
             FileKind::New => self.attributes.apply(&*self.file(run)?, run),
-            FileKind::Device => {
-                let file = self.file(run)?;
-                file.sync_all().map_err(Failed::io("write it to the disk"))
-            }
+            FileKind::Device => Ok(()),
             // Where nothing was written its time is only set when it differs.
             FileKind::InPlace => {
                 let identity = self.state.lock().unwrap_or_else(PoisonError::into_inner).identity;

@@ -1,6 +1,7 @@
 //! Names in a directory of the repository, which may be anything.
 
-use std::collections::HashSet;
+use lifeboat_kopia::format::json::Text;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
@@ -63,14 +64,20 @@ pub(super) struct KnownNames {
 }
 
 impl KnownNames {
+    /// True for a name of the directory, and for one that is so in the repository, where bytes that are no UTF-8 are lost.
     pub(super) fn contains(&self, name: &OsStr) -> bool {
-        let hash = self.names.hash(name.as_bytes());
+        let name = name.as_bytes();
+        self.has(name) || str::from_utf8(name).is_err() && self.has(Text::from_bytes(name).as_bytes())
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        let hash = self.names.hash(name);
         [&self.names.hashes, &self.names.others].iter().any(|hashes| hashes.binary_search(&hash).is_ok())
     }
 
     /// Forgets the names, but for those that are there more than once.
     pub(super) fn into_repeated(mut self) -> RepeatedNames {
-        let mut left = std::collections::HashMap::new();
+        let mut left = HashMap::new();
         if !self.twice.is_empty() {
             for hash in self.names.hashes.iter().filter(|hash| self.twice.contains(hash)) {
                 *left.entry(*hash).or_insert(0_u64) += 1;
@@ -86,7 +93,7 @@ impl KnownNames {
 pub(super) struct RepeatedNames {
     names: Names,
     /// How many are still to come.
-    left: std::collections::HashMap<u128, u64>,
+    left: HashMap<u128, u64>,
 }
 
 impl RepeatedNames {
@@ -123,9 +130,12 @@ mod tests {
         }
         names.push_other("c");
         names.push_other("e");
+        names.push("\u{fffd}\u{fffd}x");
         let names = names.finish();
         let known = ["a", "b", "c", "d", "e", ""].map(|name| names.contains(OsStr::new(name)));
         assert_eq!(known, [true, true, true, false, true, false]);
+        let lossy = [&b"\xff\xfex"[..], b"\xffx"].map(|name| names.contains(OsStr::from_bytes(name)));
+        assert_eq!(lossy, [true, false]);
         let mut repeated = names.into_repeated();
         assert_eq!(order.map(|name| repeated.is_followed(name)), [true, true, true, false, false, false]);
         assert!(!repeated.is_followed("d"));

@@ -44,7 +44,7 @@ pub struct RestoreOptions {
     /// The most errors whose text is kept; all are counted.
     pub errors_kept: usize,
     /// The length of a file or device that is restored alone, where the snapshot has it filled up to whole blocks. `None`
-    /// takes what the snapshot says.
+    /// takes what the snapshot says; a tree has none.
     pub length: Option<u64>,
     /// Waits at the end until the file system of the target has everything on disk.
     pub sync: bool,

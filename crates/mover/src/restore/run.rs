@@ -147,3 +147,89 @@ pub(super) async fn blocking<T: Send + 'static>(
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    fn run(stop_at_first_error: bool) -> Run {
+        let options = RestoreOptions { stop_at_first_error, errors_kept: 1, ..RestoreOptions::new("/t") };
+        Run::new(options, Arc::default())
+    }
+
+    #[test]
+    fn a_full_or_read_only_target_ends_the_restore_and_anything_else_only_the_entry() {
+        let failed = Failed::to("write");
+        let run_one = run(false);
+        assert_eq!(run_one.fail("a", &failed(Errno::IO)), Ok(()));
+        assert_eq!(run_one.fail("b", &failed(Errno::FBIG)), Ok(()));
+        assert!(run_one.enter().is_ok());
+        let report = run_one.take().unwrap();
+        let why = "cannot write: Input/output error (os error 5)".to_owned();
+        assert_eq!((report.failed, report.failures), (2, vec![EntryFailure { path: "a".to_owned(), why }]));
+
+        for (errno, message) in [
+            (
+                Errno::NOSPC,
+                "the target has no space left: cannot write /t/d/f: No space left on device (os error 28). Make space and restore again: what is there is kept",
+            ),
+            (
+                Errno::DQUOT,
+                "the target has no space left: cannot write /t/d/f: Disk quota exceeded (os error 122). Make space and restore again: what is there is kept",
+            ),
+            (Errno::ROFS, "cannot write /t/d/f: Read-only file system (os error 30)"),
+        ] {
+            let run = run(false);
+            assert_eq!(run.fail("d/f", &failed(errno)), Err(Ended));
+            // What ends because of that says nothing new.
+            assert_eq!(run.fail("e", &failed(Errno::NOSPC)), Err(Ended));
+            assert_eq!(run.enter().err(), Some(Ended));
+            assert_eq!(run.take().unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn the_first_failure_ends_a_restore_that_is_to_stop_there() {
+        let run = run(true);
+        assert_eq!(run.fail("a", &Failed::Because("no".to_owned())), Err(Ended));
+        assert_eq!(run.enter().err(), Some(Ended));
+        assert_eq!(run.take().unwrap().failed, 1);
+    }
+
+    #[test]
+    fn a_bucket_that_does_not_answer_ends_the_restore_and_a_missing_pack_does_not() {
+        let error = |kind| {
+            KopiaError::Bucket(lifeboat_bucket::BucketError {
+                kind,
+                operation: "get",
+                key: "p1".to_owned(),
+                store: "s".to_owned(),
+                message: "no".to_owned(),
+                source: None,
+            })
+        };
+        let ends = |error| run(false).fail_repository("a", error).is_err();
+        let kinds =
+            [ErrorKind::NotFound, ErrorKind::Denied, ErrorKind::Other, ErrorKind::Transient, ErrorKind::Throttled];
+        assert_eq!(kinds.map(|kind| ends(error(kind))), [false, false, false, true, true]);
+        assert!(!ends(KopiaError::Missing { what: "pack".to_owned() }) && ends(KopiaError::Cancelled));
+    }
+
+    #[test]
+    fn nothing_begins_after_the_end_and_the_end_waits_for_what_has_begun() {
+        let run = Arc::new(run(false));
+        let step = run.enter().unwrap();
+        let ending = std::thread::spawn({
+            let run = run.clone();
+            move || drop(EndOnDrop(run))
+        });
+        while !run.is_over() {
+            std::thread::yield_now();
+        }
+        assert!(!ending.is_finished());
+        drop(step);
+        ending.join().unwrap();
+        assert_eq!(run.enter().err(), Some(Ended));
+    }
+}

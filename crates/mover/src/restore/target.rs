@@ -54,6 +54,17 @@ pub(super) async fn plan(
     root: &DirectoryEntry,
     options: &RestoreOptions,
 ) -> Result<Plan, MoverError> {
+    let plan = choose(repository, root, options).await?;
+    match (&plan, options.length) {
+        (Plan::Tree(_), Some(length)) => Err(refused(
+            &options.target,
+            &format!("a length ({length} bytes) is given, and the snapshot is a directory"),
+        )),
+        _ => Ok(plan),
+    }
+}
+
+async fn choose(repository: &Repository, root: &DirectoryEntry, options: &RestoreOptions) -> Result<Plan, MoverError> {
     let path = &options.target;
     let found = look(path)?;
     let is_device = found.as_ref().is_some_and(|found| found.file_type().is_block_device());

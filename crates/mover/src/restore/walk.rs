@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 /// The deepest listings that stay open while a walk is in a directory below them.
 const OPEN_LISTINGS: usize = 16;
 /// The listings that are read ahead at once.
-const LISTINGS_AHEAD: usize = 16;
+const LISTINGS_AHEAD: usize = 32;
 /// The longest content that is compared with what is there. Kopia makes none that is longer.
 const MAX_COMPARED: u64 = 64 << 20;
 
