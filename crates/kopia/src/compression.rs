@@ -15,6 +15,8 @@ use zstd::zstd_safe::CParameter;
 
 /// The length of the header ID.
 const HEADER_LENGTH: usize = 4;
+/// The length that no content reaches.
+const MAX_PLAIN: usize = 1 << 28;
 
 /// A compression of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -140,8 +142,10 @@ pub fn decompress(header: u32, stored: &[u8], limit: usize) -> Result<Vec<u8>, F
     }
     let compression =
         Compression::from_header(header).ok_or_else(|| bad(format!("the compression {header:#x} is not known")))?;
+    // No content is longer; zstd takes memory for all of it at once.
+    let limit = limit.min(MAX_PLAIN);
     match compression.stream() {
-        Stream::Gzip(_) => read_limited(flate2::bufread::MultiGzDecoder::new(stream), limit),
+        Stream::Gzip(_) => gunzip(stream, limit),
         Stream::Deflate(_) => inflate(stream, limit),
         Stream::Zstd(_) => zstd::bulk::decompress(stream, limit)
             .map_err(|error| bad(format!("the zstd stream is damaged or too long ({error})"))),
@@ -150,10 +154,18 @@ pub fn decompress(header: u32, stored: &[u8], limit: usize) -> Result<Vec<u8>, F
     }
 }
 
+/// Decompresses gzip, several members too, into at most `limit` bytes.
+///
+/// # Errors
+/// Damaged streams, more bytes than `limit`.
+pub fn gunzip(stream: &[u8], limit: usize) -> Result<Vec<u8>, FormatError> {
+    read_limited(flate2::bufread::MultiGzDecoder::new(stream), limit)
+}
+
 fn read_limited(stream: impl Read, limit: usize) -> Result<Vec<u8>, FormatError> {
     let mut plain = Vec::with_capacity(limit.min(FIRST_CAPACITY));
     stream
-        .take(limit as u64 + 1)
+        .take((limit as u64).saturating_add(1))
         .read_to_end(&mut plain)
         .map_err(|error| bad(format!("the stream is damaged ({error})")))?;
     if plain.len() > limit {
@@ -163,7 +175,7 @@ fn read_limited(stream: impl Read, limit: usize) -> Result<Vec<u8>, FormatError>
 }
 
 fn inflate(stream: &[u8], limit: usize) -> Result<Vec<u8>, FormatError> {
-    let mut plain = Vec::with_capacity(limit.min(FIRST_CAPACITY).max(64));
+    let mut plain = Vec::with_capacity(limit.clamp(64, FIRST_CAPACITY));
     let mut inflater = Decompress::new(false);
     loop {
         let done = usize::try_from(inflater.total_in()).unwrap_or(usize::MAX);
@@ -202,7 +214,7 @@ impl Compressor {
     /// A writer for a compression.
     ///
     /// # Errors
-    /// One that kopia cannot read.
+    /// A compression that kopia cannot read.
     pub fn new(compression: Compression) -> Result<Self, FormatError> {
         if !compression.is_writable() {
             return Err(bad(format!("{} is no longer written", compression.name())));
@@ -222,7 +234,7 @@ impl Compressor {
     /// then.
     ///
     /// # Errors
-    /// Those of the libraries.
+    /// The errors of the libraries.
     pub fn compress(&mut self, plain: &[u8]) -> Result<Option<Vec<u8>>, FormatError> {
         if plain.is_empty() {
             return Ok(None);

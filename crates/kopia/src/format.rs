@@ -9,10 +9,13 @@ pub mod directory;
 pub mod index;
 pub mod json;
 pub mod listing;
+pub mod maintenance;
 pub mod manifest;
 pub mod object_id;
 pub mod pack;
+pub mod policy;
 pub mod repository;
+pub mod session;
 pub mod snapshot;
 pub mod time;
 

@@ -86,13 +86,13 @@ impl SplitterAlgorithm {
     pub fn begin(&self) -> Splitter {
         let dynamic = |average: u32| Dynamic {
             min: average as usize / 2,
-            max: average as usize * 2,
+            max: (average as usize).saturating_mul(2).max(1),
             mask: average.saturating_sub(1),
             length: 0,
             window: Window::default(),
         };
         Splitter(match self {
-            Self::Fixed(size) => State::Fixed { size: *size as usize, length: 0 },
+            Self::Fixed(size) => State::Fixed { size: (*size as usize).max(1), length: 0 },
             Self::Buzhash(average) => State::Buzhash(dynamic(*average)),
             Self::RabinKarp(average) => State::RabinKarp(dynamic(*average)),
         })
@@ -146,14 +146,14 @@ impl Dynamic {
     fn next_cut<H: rolling::Rolling>(&mut self, bytes: &[u8]) -> Option<usize> {
         // No cut depends on what lies before: the window of the first byte that may end a chunk begins here. All sizes of
         // the format are far longer than the window.
-        let skipped = (self.min - WINDOW).saturating_sub(self.length);
+        let skipped = self.min.saturating_sub(WINDOW).saturating_sub(self.length);
         let Some(rest) = bytes.get(skipped..).filter(|rest| !rest.is_empty()) else {
             self.length += bytes.len();
             return None;
         };
         let length = self.length + skipped;
         // The bytes of `rest` before the first that may end the chunk, and the last one that must.
-        let untested = (self.min - 1).saturating_sub(length);
+        let untested = self.min.saturating_sub(length + 1);
         let last = (self.max - length).min(rest.len());
         let cut =
             self.window.find::<H>(&rest[..last], untested, self.mask).or((length + last == self.max).then_some(last));
@@ -167,6 +167,49 @@ impl Dynamic {
                 self.window.keep(rest);
                 self.length = length + rest.len();
                 None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SplitterAlgorithm;
+
+    #[test]
+    fn a_name_gives_its_splitter_and_an_unknown_one_an_error() {
+        let vectors = [
+            ("", SplitterAlgorithm::Fixed(4 << 20)),
+            ("FIXED", SplitterAlgorithm::Fixed(4 << 20)),
+            ("FIXED-128K", SplitterAlgorithm::Fixed(128 << 10)),
+            ("DYNAMIC", SplitterAlgorithm::Buzhash(4 << 20)),
+            ("DYNAMIC-8M-BUZHASH", SplitterAlgorithm::Buzhash(8 << 20)),
+            ("DYNAMIC-1M-RABINKARP", SplitterAlgorithm::RabinKarp(1 << 20)),
+        ];
+        for (name, expected) in vectors {
+            assert_eq!(SplitterAlgorithm::parse(name), Ok(expected));
+        }
+        for name in
+            ["fixed", "FIXED-", "FIXED-3M", "DYNAMIC-", "DYNAMIC-4M", "DYNAMIC-4M-", "DYNAMIC-4M-BUZHASH-2", "X"]
+        {
+            assert!(SplitterAlgorithm::parse(name).is_err(), "{name}");
+        }
+        assert_eq!(SplitterAlgorithm::names().len(), 23);
+    }
+
+    #[test]
+    fn sizes_that_no_name_has_neither_panic_nor_give_empty_chunks() {
+        let bytes: Vec<u8> = (0..10_000_u32).map(|number| ((number * number) >> 3) as u8).collect();
+        for size in [0, 1, 2, 63, 64, 100, 127, 128, 1000] {
+            for algorithm in
+                [SplitterAlgorithm::Fixed(size), SplitterAlgorithm::Buzhash(size), SplitterAlgorithm::RabinKarp(size)]
+            {
+                let mut splitter = algorithm.begin();
+                let mut rest = bytes.as_slice();
+                while let Some(length) = splitter.next_cut(rest) {
+                    assert!(length > 0 && length <= algorithm.max_chunk().max(1) as usize, "{algorithm:?}");
+                    rest = &rest[length..];
+                }
             }
         }
     }

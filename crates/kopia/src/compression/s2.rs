@@ -15,7 +15,7 @@ fn bad(why: &str) -> FormatError {
     error::bad(format!("the S2 stream {why}"))
 }
 
-/// How hard the writer tries.
+/// The effort of the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effort {
     /// `s2-default` and the parallel ones.

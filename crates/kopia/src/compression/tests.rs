@@ -53,6 +53,8 @@ fn streams_of_kopia_are_read() {
     for (compression, stored) in vectors() {
         let read = decompress(compression.header(), &stored, plain.len());
         assert_eq!(read, Ok(plain.clone()), "{}", compression.name());
+        let without_limit = decompress(compression.header(), &stored, usize::MAX);
+        assert_eq!(without_limit, Ok(plain.clone()), "{}", compression.name());
     }
 }
 

@@ -125,7 +125,7 @@ impl IndexSet {
 
     /// The name of a pack.
     pub(crate) fn pack_name(&self, number: u32) -> String {
-        self.packs.read().unwrap_or_else(PoisonError::into_inner).name(number).to_owned()
+        self.packs.read().unwrap_or_else(PoisonError::into_inner).name(number)
     }
 
     /// The end of the last content in a pack, as far as entries say.

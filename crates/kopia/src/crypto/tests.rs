@@ -92,7 +92,9 @@ fn a_short_unique_id_is_refused_as_a_salt() {
 
 #[test]
 fn keys_of_keys_are_those_of_kopia() {
-    let vectors: [(Vec<u8>, Vec<u8>, &str, usize, &str); 4] = [
+    // The key, the salt, the purpose, the length, and what is made of them.
+    type Vector = (Vec<u8>, Vec<u8>, &'static str, usize, &'static str);
+    let vectors: [Vector; 4] = [
         (
             b"ABCDEFGHIJKLMNOP".to_vec(),
             b"0123456789012345".to_vec(),

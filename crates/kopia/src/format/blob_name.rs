@@ -103,3 +103,83 @@ pub fn iv_of(name: &str) -> Option<[u8; 16]> {
     hex::decode_to_slice(hex, &mut iv).ok()?;
     Some(iv)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_the_kind_of_its_blob() {
+        let vectors = [
+            ("kopia.repository", BlobKind::Format),
+            ("kopia.repository.backup.me", BlobKind::Format),
+            ("kopia.maintenance", BlobKind::Format),
+            ("p0011-s1", BlobKind::DataPack),
+            ("q0011-s1", BlobKind::MetadataPack),
+            ("xn0_225193-s4f-c1", BlobKind::Index { epoch: 0 }),
+            ("xn12_00-s4f-c1", BlobKind::Index { epoch: 12 }),
+            ("xs3_00-s4f-c1", BlobKind::SingleEpochIndex { epoch: 3 }),
+            ("xr0_12_00-s4f-c1", BlobKind::RangeIndex { first: 0, last: 12 }),
+            ("xe7", BlobKind::EpochMarker { epoch: 7 }),
+            ("xw1795786580", BlobKind::Watermark { seconds: 1_795_786_580 }),
+            ("n0011-s1", BlobKind::LegacyIndex),
+            ("m0011", BlobKind::LegacyCompaction),
+            ("l0011", BlobKind::LegacyCleanup),
+            ("s0011-s1", BlobKind::Session),
+            ("_log_2026", BlobKind::Log),
+        ];
+        for (name, kind) in vectors {
+            assert_eq!(parse(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_whose_numbers_cannot_be_read_is_passed_over() {
+        for name in [
+            "",
+            "x",
+            "xn",
+            "xn_00",
+            "xnx_00",
+            "xn1x_00",
+            "xe",
+            "xe-1x",
+            "xr5_3_00",
+            "xr5",
+            "xwx",
+            "xz0",
+            "é",
+            "xe18446744073709551616",
+            "udmrepo.Repository",
+            ".storageconfig",
+        ] {
+            assert_eq!(parse(name), BlobKind::Other, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_set_and_a_session_are_parts_of_a_name() {
+        assert_eq!(set_of("xs1_00-s4f-c3"), Some(("s4f", 3)));
+        for name in
+            ["xs1_00", "xs1_00-4f-c3", "xs1_00-s4f", "xs1_00-s4f-3", "xs1_00-s4f-c", "xs1_00-s4f-c0", "xs1_00-s4f-c+1"]
+        {
+            assert_eq!(set_of(name), None, "{name}");
+        }
+        assert_eq!(session_of("p00-s4f09"), Some("s4f09"));
+        assert_eq!(session_of("xn0_00-x-s4f-c1"), Some("s4f"));
+        assert_eq!(session_of("s00"), None);
+    }
+
+    #[test]
+    fn the_iv_is_the_end_of_the_hash_before_the_first_dash() {
+        let iv = Some(std::array::from_fn(|number| number as u8));
+        let hash = "000102030405060708090a0b0c0d0e0f";
+        assert_eq!(iv_of(&format!("xn0_{hash}-s1-c1")), iv);
+        assert_eq!(iv_of(&format!("n{hash}")), iv);
+        assert_eq!(iv_of(&format!("_log_20260102_{hash}")), iv);
+        assert_eq!(iv_of(&format!("nffff{hash}-s1")), iv);
+        for name in ["", "-s1", "n00-s1", "n000102030405060708090a0b0c0d0eXX", "ñ00102030405060708090a0b0c0d0e0é"] {
+            assert_eq!(iv_of(name), None, "{name}");
+        }
+    }
+}

@@ -136,3 +136,47 @@ impl fmt::Debug for ContentId {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ContentHash, ContentId};
+
+    #[test]
+    fn an_id_is_an_optional_letter_and_the_hex_of_a_hash() {
+        let texts = ["8193581617239d8beb24dd0f7e29a633", "k00", "zff", "g0123456789abcdef", &"ab".repeat(32)];
+        for text in texts {
+            assert_eq!(ContentId::parse(text).map(|id| id.to_string()), Ok(text.to_owned()));
+        }
+        let upper = ContentId::parse("kABCD");
+        assert_eq!(upper, ContentId::parse("kabcd"));
+    }
+
+    #[test]
+    fn other_texts_are_no_ids() {
+        let texts = ["", "k", "0", "k0", "f00k", "K00", "kk00", "-00", " 00", "k00 ", "é0", &"ab".repeat(33)];
+        for text in texts {
+            assert!(ContentId::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_are_ordered_as_their_keys_in_indexes() {
+        let ids = ["00ff", "01", "ff", "g00", "k00", "k0000", "z00"].map(|text| ContentId::parse(text).expect("an ID"));
+        let keys = ids.map(|id| {
+            let mut key = Vec::new();
+            id.write_key(&mut key);
+            assert_eq!((ContentId::from_key(&key), key.len()), (Ok(id), id.key_length()));
+            key
+        });
+        assert!(ids.is_sorted() && keys.is_sorted());
+    }
+
+    #[test]
+    fn keys_without_hash_or_with_a_wrong_prefix_are_none() {
+        for key in [&b""[..], &[0], b"k", b"a0", b"{0", &[1, 2], &[0; 34]] {
+            assert!(ContentId::from_key(key).is_err(), "{key:?}");
+        }
+        assert_eq!(ContentHash::new(&[]), None);
+        assert_eq!(ContentId::new(Some(b'f'), ContentHash::new(&[1]).expect("a byte")), None);
+    }
+}

@@ -316,3 +316,6 @@ fn write_summary(out: &mut Vec<u8>, summary: &Summary) {
     }
     object.end();
 }
+
+#[cfg(test)]
+mod tests;

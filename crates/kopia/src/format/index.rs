@@ -15,7 +15,7 @@ use record::{Layout, PackNames};
 
 pub use build::{MAX_LENGTH, MAX_OFFSET, build};
 pub use entry::{Entry, ReadAt};
-pub use shard::{MAX_SHARD, shard_count, shard_of};
+pub use shard::{MAX_SHARD, build_shards, shard_count, shard_of};
 
 /// An index of version 1 or 2, read by record.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl<R: ReadAt> Index<R> {
     /// Reads the header and checks that all tables lie inside the source. Trailing bytes are accepted.
     ///
     /// # Errors
-    /// What is no index. The repository's `overhead` of its cipher is needed by version 1, which has no original length.
+    /// Other bytes than an index. The repository's `overhead` of its cipher is needed by version 1, which has no original length.
     pub fn open(source: R, overhead: u32) -> Result<Self, FormatError> {
         let layout = Layout::read(&source, overhead)?;
         Ok(Self { source, layout })
@@ -131,3 +131,6 @@ impl<R: ReadAt> Iterator for Scan<'_, R> {
         Some(entry)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,3 +11,6 @@ mod writer;
 pub use reader::Reader;
 pub use text::Text;
 pub use writer::{ArrayWriter, ObjectWriter, write_string, write_text};
+
+#[cfg(test)]
+mod tests;

@@ -84,3 +84,46 @@ pub fn write(pieces: &[Piece]) -> Vec<u8> {
     out.push(b'\n');
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Piece, parse, write};
+    use crate::format::object_id::ObjectId;
+
+    fn piece(start: u64, length: u64, object: &str) -> Piece {
+        Piece { start, length, object: ObjectId::parse(object).expect("an ID") }
+    }
+
+    #[test]
+    fn a_listing_leaves_out_zeros() {
+        let text = "{\"stream\":\"kopia:indirect\",\"entries\":[{\"l\":2097152,\"o\":\"4546\"},{\"s\":2097152,\"l\":5,\"o\":\"Z43\"},{\"s\":2097157,\"o\":\"Ix00\"}]}\n";
+        let pieces = [piece(0, 2_097_152, "4546"), piece(2_097_152, 5, "Z43"), piece(2_097_157, 0, "Ix00")];
+        assert_eq!(str::from_utf8(&write(&pieces)), Ok(text));
+        assert_eq!(parse(text.as_bytes()), Ok(pieces.to_vec()));
+    }
+
+    #[test]
+    fn pieces_that_do_not_follow_each_other_are_refused() {
+        let entries = [
+            "",
+            r#"{"s":1,"l":1,"o":"00"}"#,
+            r#"{"l":1,"o":"00"},{"l":1,"o":"00"}"#,
+            r#"{"l":2,"o":"00"},{"s":1,"l":1,"o":"00"}"#,
+            r#"{"l":1}"#,
+            r#"{"l":1,"o":""}"#,
+            r#"{"l":-1,"o":"00"}"#,
+            r#"{"l":1.5,"o":"00"}"#,
+            r#"{"l":1e3,"o":"00"}"#,
+            r#"{"l":9223372036854775808,"o":"00"}"#,
+            r#"{"l":9223372036854775807,"o":"00"},{"s":9223372036854775807,"l":1,"o":"00"}"#,
+            r#"{"l":18446744073709551616,"o":"00"}"#,
+        ];
+        for entries in entries {
+            let text = format!(r#"{{"stream":"kopia:indirect","entries":[{entries}]}}"#);
+            assert!(parse(text.as_bytes()).is_err(), "{entries}");
+        }
+        for text in ["", "{}", "[]", "null", r#"{"entries":[{"o":"00"}]}x"#] {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

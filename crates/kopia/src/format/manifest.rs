@@ -5,7 +5,7 @@ use super::json::{ArrayWriter, ObjectWriter, Reader};
 use super::time::UnixNanos;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 
 const STRUCTURE: &str = "manifest content";
 
@@ -38,14 +38,7 @@ impl PartialEq for ManifestEntry {
 /// # Errors
 /// No manifests, or more bytes than `limit`.
 pub fn parse(content: &[u8], limit: usize) -> Result<Vec<ManifestEntry>, FormatError> {
-    let mut plain = Vec::new();
-    flate2::bufread::MultiGzDecoder::new(content)
-        .take(limit as u64 + 1)
-        .read_to_end(&mut plain)
-        .map_err(|error| FormatError::new(STRUCTURE, format!("it cannot be unpacked ({error})")))?;
-    if plain.len() > limit {
-        return Err(FormatError::new(STRUCTURE, format!("it is longer than {limit} bytes")));
-    }
+    let plain = crate::compression::gunzip(content, limit)?;
     parse_plain(&plain)
 }
 
@@ -96,8 +89,12 @@ fn parse_entry(reader: &mut Reader<&[u8]>) -> Result<ManifestEntry, FormatError>
 
 /// Reads an object whose values are strings. Its keys keep their case.
 pub(super) fn read_map(reader: &mut Reader<&[u8]>) -> Result<BTreeMap<String, String>, FormatError> {
-    let text = reader.raw()?;
-    serde_json::from_str(&text).map_err(|error| reader.error(format!("labels are no map of strings ({error})")))
+    let mut map = BTreeMap::new();
+    reader.map::<FormatError>(|reader, key| {
+        map.insert(key, reader.string()?);
+        Ok(())
+    })?;
+    Ok(map)
 }
 
 /// Writes one content with these manifests.
@@ -140,4 +137,81 @@ pub(super) fn write_map(out: &mut Vec<u8>, map: &BTreeMap<String, String>) {
         object.string(key, value);
     }
     object.end();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PLAIN: &str = "{\"entries\":[{\"id\":\"8e1a\",\"labels\":{\"Type\":\"x\",\"a\":\"\\u003c\",\"type\":\"maintenance\"},\"modified\":\"2026-11-21T00:04:44.19675009Z\",\"data\":{\"owner\":\"me\",\"n\":1.50}},{\"id\":\"b447\",\"labels\":null,\"modified\":\"2026-11-21T00:04:45Z\",\"deleted\":true,\"data\":null}]}\n";
+
+    fn gzip(plain: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(plain).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
+    #[test]
+    fn manifests_and_deletions_are_written_as_kopia_writes_them() {
+        let entries = parse(&gzip(PLAIN.as_bytes()), 4096).expect("manifests");
+        assert_eq!((entries[0].is_deleted, entries[1].is_deleted), (false, true));
+        assert_eq!(entries[0].data.get(), r#"{"owner":"me","n":1.50}"#);
+        assert_eq!(entries[0].labels.keys().collect::<Vec<_>>(), ["Type", "a", "type"]);
+        let mut written = Vec::new();
+        write_plain(&mut written, &entries);
+        assert_eq!(String::from_utf8(written).as_deref(), Ok(PLAIN));
+        assert_eq!(parse(&write(&entries), 4096), Ok(entries));
+    }
+
+    #[test]
+    fn more_bytes_than_allowed_are_refused() {
+        let content = gzip(PLAIN.as_bytes());
+        assert!(parse(&content, PLAIN.len()).is_ok());
+        assert!(parse(&content, PLAIN.len() - 1).is_err());
+        assert!(parse(&gzip(&vec![b' '; 1 << 20]), 1000).is_err());
+    }
+
+    #[test]
+    fn a_time_before_all_others_is_read() {
+        let entries = parse_plain(br#"{"entries":[{"id":"a","modified":"0001-01-01T00:00:00Z"}]}"#);
+        let modified = entries.map(|entries| entries[0].modified);
+        assert_eq!(modified, Ok(UnixNanos(i64::MIN)));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_and_never_an_absence() {
+        let plains = [
+            "",
+            "[]",
+            r#"{"entries":{}}"#,
+            r#"{"entries":[1]}"#,
+            r#"{"entries":[{}]}"#,
+            r#"{"entries":[{"id":""}]}"#,
+            r#"{"entries":[{"id":1}]}"#,
+            r#"{"entries":[{"id":"a","labels":{"x":1}}]}"#,
+            r#"{"entries":[{"id":"a","modified":"x"}]}"#,
+            r#"{"entries":[{"id":"a","deleted":"yes"}]}"#,
+            r#"{"entries":[{"id":"a","data":}]}"#,
+        ];
+        for plain in plains {
+            assert!(parse(&gzip(plain.as_bytes()), 4096).is_err(), "{plain}");
+        }
+        assert!(parse(PLAIN.as_bytes(), 4096).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_contents_never_give_other_manifests(at in any::<prop::sample::Index>(), bit in 0..8_u8, cut in any::<prop::sample::Index>()) {
+            let mut content = gzip(PLAIN.as_bytes());
+            let whole = parse(&content, 4096).expect("manifests");
+            prop_assert!(parse(&content[..cut.index(content.len())], 4096).is_err());
+            let at = at.index(content.len());
+            content[at] ^= 1 << bit;
+            if let Ok(entries) = parse(&content, 4096) {
+                // Only what gzip tells about the file, such as its time, can differ.
+                prop_assert_eq!(entries, whole);
+            }
+        }
+    }
 }

@@ -70,3 +70,49 @@ impl fmt::Debug for ObjectId {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ObjectId;
+    use crate::format::content_id::ContentId;
+
+    #[test]
+    fn an_id_tells_its_levels_and_whether_it_is_compressed() {
+        for (text, levels, is_compressed, content) in [
+            ("8193581617239d8beb24dd0f7e29a633", 0, false, "8193581617239d8beb24dd0f7e29a633"),
+            ("Ix5b74", 1, false, "x5b74"),
+            ("IIx5b74", 2, false, "x5b74"),
+            ("IIIIIIIIk00", 8, false, "k00"),
+            ("Z8193", 0, true, "8193"),
+        ] {
+            let content = ContentId::parse(content).expect("an ID");
+            let id = ObjectId { levels, is_compressed, content };
+            assert_eq!(ObjectId::parse(text), Ok(id));
+            assert_eq!(id.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_obsolete_letter_is_ignored() {
+        for (text, same) in [("Dk00", "k00"), ("IDk00", "Ik00"), ("ZD00", "Z00")] {
+            assert_eq!(ObjectId::parse(text), ObjectId::parse(same));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_ids() {
+        for text in ["", "I", "IIIIIIIIIk00", "IZ00", "ZI00", "ZZ00", "DD00", "a", "k"] {
+            assert!(ObjectId::parse(text).is_err(), "{text}");
+        }
+        assert!(ObjectId::parse(&"I".repeat(300)).is_err());
+    }
+
+    #[test]
+    fn the_listing_of_an_object_has_a_level_less() {
+        let id = ObjectId::parse("IIx00").expect("an ID");
+        let listing = id.listing().expect("a listing");
+        assert_eq!(listing.to_string(), "Ix00");
+        assert_eq!(listing.listing().map(|id| id.to_string()).as_deref(), Some("x00"));
+        assert_eq!(ObjectId::parse("x00").expect("an ID").listing(), None);
+    }
+}

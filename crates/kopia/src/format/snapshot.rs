@@ -185,3 +185,43 @@ fn write_stats(out: &mut Vec<u8>, stats: &Stats) {
     object.plain("errorCount", stats.error_count);
     object.end();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::SnapshotDocument;
+
+    const FULL: &str = r#"{"id":"","source":{"host":"h","userName":"u","path":"/p"},"description":"\u003ctext\u003e","startTime":"2026-11-27T13:28:13.727379676Z","endTime":"1970-01-01T00:00:00Z","stats":{"totalSize":9223372036854775807,"excludedTotalSize":-1,"fileCount":2147483647,"cachedFiles":1,"nonCachedFiles":2,"dirCount":3,"excludedFileCount":4,"excludedDirCount":5,"ignoredErrorCount":6,"errorCount":-2147483648},"incomplete":"checkpoint","rootEntry":{"name":"p","type":"d","mode":"0755","obj":"k00"},"tags":{"A":"1","b":"2"},"pins":["x","y"]}"#;
+
+    #[test]
+    fn everything_that_a_snapshot_can_have_is_read_and_written_again() {
+        let document = SnapshotDocument::parse(FULL).expect("a snapshot");
+        assert_eq!(String::from_utf8(document.write()).as_deref(), Ok(FULL));
+        assert_eq!(document.incomplete.as_deref(), Some("checkpoint"));
+    }
+
+    #[test]
+    fn numbers_that_kopia_cannot_hold_make_the_snapshot_unreadable() {
+        for (from, to) in [
+            ("\"fileCount\":2147483647", "\"fileCount\":2147483648"),
+            ("\"fileCount\":2147483647", "\"fileCount\":1.5"),
+            ("\"fileCount\":2147483647", "\"fileCount\":\"7\""),
+            ("\"totalSize\":9223372036854775807", "\"totalSize\":9223372036854775808"),
+            ("\"errorCount\":-2147483648", "\"errorCount\":-2147483649"),
+            ("\"startTime\":\"2026-11-27T13:28:13.727379676Z\"", "\"startTime\":5"),
+            ("\"pins\":[\"x\",\"y\"]", "\"pins\":\"x\""),
+            ("\"tags\":{\"A\":\"1\",\"b\":\"2\"}", "\"tags\":[]"),
+        ] {
+            assert!(FULL.contains(from), "{from}");
+            assert!(SnapshotDocument::parse(&FULL.replace(from, to)).is_err(), "{to}");
+        }
+        for text in ["", "null", "[]", "{} {}"] {
+            assert!(SnapshotDocument::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_without_root_is_read_as_one() {
+        let document = SnapshotDocument::parse("{}").expect("a snapshot");
+        assert_eq!((document.root, document.incomplete), (None, None));
+    }
+}

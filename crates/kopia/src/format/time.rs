@@ -157,3 +157,86 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let year = century4 * 400 + year_of + i64::from(month <= 2);
     (year, month, day)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::UnixNanos;
+    use proptest::prelude::*;
+
+    #[test]
+    fn times_are_written_without_zeros_at_the_end_and_read_again() {
+        let vectors = [
+            (0, "1970-01-01T00:00:00Z"),
+            (-1, "1969-12-31T23:59:59.999999999Z"),
+            (-7, "1969-12-31T23:59:59.999999993Z"),
+            (1_704_164_645_123_456_789, "2024-01-02T03:04:05.123456789Z"),
+            (1_704_164_645_120_000_000, "2024-01-02T03:04:05.12Z"),
+            (951_782_400_000_000_000, "2000-02-29T00:00:00Z"),
+            (4_107_542_400_000_000_000, "2100-03-01T00:00:00Z"),
+            // The zero time of Go, as its nanoseconds overflow.
+            (-6_795_364_578_871_345_152, "1754-08-30T22:43:41.128654848Z"),
+            (i64::MIN, "1677-09-21T00:12:43.145224192Z"),
+            (i64::MAX, "2262-04-11T23:47:16.854775807Z"),
+        ];
+        for (nanos, text) in vectors {
+            assert_eq!((UnixNanos(nanos).to_string().as_str(), UnixNanos::parse(text)), (text, Ok(UnixNanos(nanos))));
+        }
+    }
+
+    #[test]
+    fn any_offset_is_read_and_digits_beyond_nanoseconds_are_cut_off() {
+        let same = ["2024-01-02T05:34:05+02:30", "2024-01-01T23:04:05-04:00", "2024-01-02T03:04:05.0000000009Z"];
+        for text in same {
+            assert_eq!(UnixNanos::parse(text), Ok(UnixNanos(1_704_164_645_000_000_000)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_outside_64_bits_is_an_error_or_the_nearest_inside() {
+        for (text, nearest) in [("0001-01-01T00:00:00Z", i64::MIN), ("9999-12-31T23:59:59Z", i64::MAX)] {
+            assert!(UnixNanos::parse(text).is_err());
+            assert_eq!(UnixNanos::parse_saturating(text), Ok(UnixNanos(nearest)));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_times() {
+        let texts = [
+            "",
+            "2024-01-02",
+            "2024-01-02T03:04:05",
+            "2024-01-02t03:04:05Z",
+            "2024-01-02T03:04:05z",
+            "2024-01-02 03:04:05Z",
+            "2024-1-02T03:04:05Z",
+            "2024-13-02T03:04:05Z",
+            "2023-02-29T03:04:05Z",
+            "1900-02-29T03:04:05Z",
+            "2024-01-00T03:04:05Z",
+            "2024-01-02T24:04:05Z",
+            "2024-01-02T03:60:05Z",
+            "2024-01-02T03:04:60Z",
+            "2024-01-02T03:04:05.Z",
+            "2024-01-02T03:04:05,5Z",
+            "2024-01-02T03:04:05+0200",
+            "2024-01-02T03:04:05+24:00",
+            "2024-01-02T03:04:05Zx",
+            "+024-01-02T03:04:05Z",
+        ];
+        for text in texts {
+            assert!(UnixNanos::parse(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_time_is_read_as_it_was_written(nanos in any::<i64>()) {
+            prop_assert_eq!(UnixNanos::parse(&UnixNanos(nanos).to_string()), Ok(UnixNanos(nanos)));
+        }
+
+        #[test]
+        fn no_text_panics(text in any::<String>(), digits in "[0-9TZ:.+-]{0,40}") {
+            let _ = (UnixNanos::parse(&text), UnixNanos::parse(&digits));
+        }
+    }
+}

@@ -23,9 +23,9 @@ impl Rolling for RabinKarp {
     }
 }
 
-/// What a byte at the beginning of the window adds to the hash.
+/// The share of a byte at the beginning of the window in the hash.
 static LEAVING: [u64; 256] = leaving();
-/// What the bits above the degree stand for, and these bits, so that they go away.
+/// The remainder of the bits above the degree, and these bits, so that they go away.
 static REDUCTION: [u64; 256] = reduction();
 
 /// Multiplies by x, modulo the polynomial.

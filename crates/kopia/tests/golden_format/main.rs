@@ -3,6 +3,9 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 mod contents;
+mod damage;
 mod documents;
 mod matrix;
+mod packs;
 mod splits;
+mod states;

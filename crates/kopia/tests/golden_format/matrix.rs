@@ -1,6 +1,6 @@
 //! The repositories of `tests/golden/matrix` in memory.
 
-use flate2::read::GzDecoder;
+use flate2::bufread::MultiGzDecoder;
 use lifeboat_kopia::crypto::{Crypto, Password};
 use lifeboat_kopia::format::blob_name::{BlobKind, parse};
 use lifeboat_kopia::format::index::{Entry, Index};
@@ -8,7 +8,7 @@ use lifeboat_kopia::format::repository::{RepositoryFormat, open_format};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -28,16 +28,19 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/matrix")
 }
 
+fn unpacked(path: &Path) -> MultiGzDecoder<BufReader<File>> {
+    MultiGzDecoder::new(BufReader::new(File::open(path).unwrap()))
+}
+
 pub(crate) fn read_json(path: &Path) -> Value {
     let mut text = String::new();
-    GzDecoder::new(File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    unpacked(path).read_to_string(&mut text).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
 fn load(name: &str) -> Fixture {
     let mut blobs = BTreeMap::new();
-    let archive = File::open(folder().join(format!("repos/{name}.tar.gz"))).unwrap();
-    let mut archive = tar::Archive::new(GzDecoder::new(archive));
+    let mut archive = tar::Archive::new(unpacked(&folder().join(format!("repos/{name}.tar.gz"))));
     for file in archive.entries().unwrap() {
         let mut file = file.unwrap();
         let path = file.path().unwrap().to_str().unwrap().to_owned();

@@ -35,7 +35,8 @@ pub(crate) fn names() -> Vec<String> {
 
 pub(crate) fn unzip(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    flate2::read::MultiGzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
+    let file = std::io::BufReader::new(std::fs::File::open(path).unwrap());
+    flate2::bufread::MultiGzDecoder::new(file).read_to_end(&mut bytes).unwrap();
     bytes
 }
 

@@ -137,7 +137,7 @@ impl Form {
 pub(crate) fn by_weight(a: &Record, b: &Record, packs: &super::packs::PackTable) -> Ordering {
     let time = b.timestamp.cmp(&a.timestamp);
     let live = a.is_deleted.cmp(&b.is_deleted);
-    let pack = || if a.pack == b.pack { Ordering::Equal } else { packs.name(b.pack).cmp(packs.name(a.pack)) };
+    let pack = || if a.pack == b.pack { Ordering::Equal } else { packs.name(b.pack).cmp(&packs.name(a.pack)) };
     let place = (b.offset, b.packed_length).cmp(&(a.offset, a.packed_length));
     time.then(live).then_with(pack).then(place)
 }

@@ -108,7 +108,7 @@ impl ReedSolomon {
     }
 }
 
-/// What the value at each of the points is multiplied with to give the value at `target` (interpolation of Lagrange).
+/// The factors of the values at the points whose sum gives the value at `target` (interpolation of Lagrange).
 fn weights(points: &[u8], target: u8) -> Vec<u8> {
     let log = |number: u8| usize::from(TABLES.log[usize::from(number)]);
     points

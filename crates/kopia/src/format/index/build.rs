@@ -2,6 +2,7 @@
 
 use super::entry::{Entry, STRUCTURE};
 use crate::format::FormatError;
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 /// The first length of a content that an index cannot hold.
@@ -21,7 +22,8 @@ fn bad(why: impl Into<String>) -> FormatError {
 /// # Errors
 /// No entries; entries out of order or twice, lengths from 2^28, offsets from 2^30, times beyond 32 bits (48 in version 1),
 /// compression or a key in version 1, names of packs that are too long, more packs or formats than fit.
-pub fn build(version: u8, entries: &[Entry]) -> Result<Vec<u8>, FormatError> {
+pub fn build(version: u8, entries: &[impl Borrow<Entry>]) -> Result<Vec<u8>, FormatError> {
+    let entries: Vec<&Entry> = entries.iter().map(Borrow::borrow).collect();
     let first = entries.first().ok_or_else(|| bad("it has no entries"))?;
     let key_size = first.id.key_length();
     for (before, entry) in entries.iter().zip(&entries[1..]) {
@@ -29,12 +31,12 @@ pub fn build(version: u8, entries: &[Entry]) -> Result<Vec<u8>, FormatError> {
             return Err(bad(format!("{} does not follow {}", entry.id, before.id)));
         }
     }
-    for entry in entries {
+    for entry in &entries {
         check(entry, key_size)?;
     }
     match version {
-        1 => build_v1(entries, key_size),
-        2 => build_v2(entries, key_size),
+        1 => build_v1(&entries, key_size),
+        2 => build_v2(&entries, key_size),
         _ => Err(bad(format!("version {version} cannot be written"))),
     }
 }
@@ -99,7 +101,7 @@ fn deleted_and_offset(entry: &Entry) -> [u8; 4] {
     (flag | entry.offset).to_be_bytes()
 }
 
-fn build_v1(entries: &[Entry], key_size: usize) -> Result<Vec<u8>, FormatError> {
+fn build_v1(entries: &[&Entry], key_size: usize) -> Result<Vec<u8>, FormatError> {
     let mut packs = Numbered::new();
     for entry in entries {
         if entry.compression != 0 || entry.key != 0 {
@@ -134,7 +136,7 @@ fn build_v1(entries: &[Entry], key_size: usize) -> Result<Vec<u8>, FormatError> 
 /// The compression, format version and key of an entry.
 type Format = (u32, u8, u8);
 
-fn build_v2(entries: &[Entry], key_size: usize) -> Result<Vec<u8>, FormatError> {
+fn build_v2(entries: &[&Entry], key_size: usize) -> Result<Vec<u8>, FormatError> {
     let formats_of_entries: Vec<Format> =
         entries.iter().map(|entry| (entry.compression, entry.format_version, entry.key)).collect();
     let (mut packs, mut formats) = (Numbered::new(), Numbered::new());

@@ -1,11 +1,11 @@
-//! What an index tells of a content, and where an index is read from.
+//! An entry of an index, and the source from which an index is read.
 
 use crate::format::content_id::ContentId;
 
 /// The name of the structure in errors.
 pub(super) const STRUCTURE: &str = "index";
 
-/// One content as an index tells it.
+/// A content as an index tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The content.
@@ -45,7 +45,7 @@ pub trait ReadAt {
     /// Reads exactly `into.len()` bytes at `offset`.
     ///
     /// # Errors
-    /// Those of the source; a read beyond the end.
+    /// The errors of the source; a read beyond the end.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> std::io::Result<()>;
 }
 

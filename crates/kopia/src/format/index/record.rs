@@ -15,7 +15,7 @@ const FORMAT_RECORD: u64 = 6;
 pub(super) const MAX_RECORD: usize = 1 + MAX_HASH + VALUE_V1;
 const DELETED: u32 = 1 << 31;
 
-/// Where the tables of an index lie, and what is common to its entries.
+/// The places of the tables of an index, and all that its entries have in common.
 #[derive(Debug)]
 pub(super) struct Layout {
     key_size: usize,

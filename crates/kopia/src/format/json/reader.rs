@@ -40,25 +40,33 @@ impl<R: BufRead> Reader<R> {
         &mut self,
         mut each: impl FnMut(&mut Self, &str) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.map(|reader, key| each(reader, &fold(key)))
+    }
+
+    /// Reads an object whose keys are data: `each` gets them as they stand.
+    ///
+    /// # Errors
+    /// No object; those of `each`.
+    pub fn map<E: From<FormatError>>(
+        &mut self,
+        mut each: impl FnMut(&mut Self, String) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.expect(b'{')?;
         self.enter()?;
-        let mut separator = b'{';
+        let mut is_first = true;
         loop {
             match self.token()? {
-                b'}' if separator == b'{' || separator == b'.' => break,
-                b',' if separator == b'.' => separator = b',',
-                b'"' if separator != b'.' => {
-                    let key = fold(self.string()?);
-                    self.expect(b':')?;
-                    if !self.null()? {
-                        each(self, &key)?;
-                    }
-                    separator = b'.';
-                    continue;
-                }
+                b'}' if is_first => break,
+                _ if is_first => is_first = false,
+                b'}' => break,
+                b',' => self.advance(1),
                 _ => return Err(self.error("unexpected character in an object").into()),
             }
-            self.advance(1);
+            let key = self.string()?;
+            self.expect(b':')?;
+            if !self.null()? {
+                each(self, key)?;
+            }
         }
         self.advance(1);
         self.depth -= 1;

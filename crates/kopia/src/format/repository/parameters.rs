@@ -97,7 +97,7 @@ impl UpgradeLock {
         if self.advance_notice < drain {
             return true;
         }
-        let begin = self.created.0.saturating_add(self.advance_notice - drain);
+        let begin = self.created.0.saturating_add(self.advance_notice.saturating_sub(drain));
         now.0 >= begin
     }
 }

@@ -239,6 +239,8 @@ fn a_lock_without_enough_notice_binds_at_once_and_another_when_the_notice_ends()
     assert!(binds(0, 0) && binds(0, -100) && binds(34, -100));
     assert!(binds(35, 0) && !binds(35, -1));
     assert!(!binds(60, 24) && binds(60, 25));
+    let hostile = UpgradeLock { advance_notice: i64::MAX, io_drain_timeout: i64::MIN, ..lock(0) };
+    assert!(!hostile.binds_at(UnixNanos(0)));
 }
 
 #[test]
@@ -249,7 +251,7 @@ fn other_bytes_are_no_format_blob() {
         (blob.replace("scrypt-65536-8-1", "md5"), "the key derivation \"md5\" is not known"),
         (
             blob.replace("AAECAwQF", "AAECAwQ!"),
-            "format blob: bytes in base64 are damaged (Invalid symbol 33, offset 7.) at byte 168",
+            "format blob: bytes in base64 are damaged (Invalid symbol 33, offset 7.) at byte 179",
         ),
         ("{}".to_owned(), "the encryption \"\" of the format is not known"),
         ("[]".to_owned(), "format blob: '{' was expected at byte 0"),
