@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 25] = [
+const EDGES: [(&str, &[&str]); 26] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -18,6 +18,7 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("bucket", &[]),
     ("s3", &["bucket"]),
     ("kopia", &["bucket"]),
+    ("mover", &["api", "bucket", "kopia"]),
     ("store", &["api", "object", "archive", "bucket"]),
     ("cluster", &["object"]),
     ("client", &["api", "object", "patch", "cluster"]),

@@ -74,7 +74,7 @@ pub enum KopiaError {
 
 impl KopiaError {
     /// An error that says the same, for each of several things that failed together. The cause below is told once.
-    pub(crate) fn repeat(&self) -> Self {
+    pub fn repeat(&self) -> Self {
         match self {
             Self::Bucket(error) => Self::Bucket(BucketError {
                 kind: error.kind,

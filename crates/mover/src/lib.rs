@@ -1,0 +1,11 @@
+//! Volume bytes between a file system or block device and a kopia repository. No cluster is known here.
+//!
+//! [`restore`] brings a tree, a file or a device back; the way of the bytes is a plan by packs
+//! ([`lifeboat_kopia::content::read_plan`]), whatever the target is. [`Progress`] counts for whoever shows it.
+
+mod error;
+mod progress;
+pub mod restore;
+
+pub use error::MoverError;
+pub use progress::{Progress, Totals};

@@ -1,0 +1,52 @@
+//! Failures of one entry.
+
+use rustix::io::Errno;
+use std::fmt;
+
+/// The reason for which an entry is not as the snapshot has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// The file system refused.
+    Io {
+        /// The attempted action.
+        attempt: &'static str,
+        /// The cause.
+        source: Errno,
+    },
+    /// Anything else.
+    Because(String),
+}
+
+impl Failed {
+    /// Gives errors of the file system the action that was attempted.
+    pub(super) fn to(attempt: &'static str) -> impl Fn(Errno) -> Self {
+        move |source| Self::Io { attempt, source }
+    }
+
+    /// As [`Failed::to`], for errors of the standard library.
+    pub(super) fn io(attempt: &'static str) -> impl Fn(std::io::Error) -> Self {
+        move |e| match Errno::from_io_error(&e) {
+            Some(source) => Self::Io { attempt, source },
+            None => Self::Because(format!("cannot {attempt}: {e}")),
+        }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { attempt, source } => write!(f, "cannot {attempt}: {}", std::io::Error::from(*source)),
+            Self::Because(why) => f.write_str(why),
+        }
+    }
+}
+
+/// True for errors that every other entry would have as well.
+pub(super) fn is_target_wide(error: Errno) -> bool {
+    matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::MFILE | Errno::NFILE)
+}
+
+/// True where space is the matter.
+pub(super) fn is_no_space(error: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
+}

@@ -1,0 +1,72 @@
+//! Where the pieces of the plan go.
+
+use super::file::FileTask;
+use super::link::LinkTask;
+use super::run::{Ended, Run};
+use crate::progress::add;
+use bytes::Bytes;
+use lifeboat_kopia::KopiaError;
+use lifeboat_kopia::content::read_plan::Sink;
+use std::sync::Arc;
+
+/// The place of the bytes of a content.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// A part of a file.
+    File {
+        /// The file.
+        task: Arc<FileTask>,
+        /// The offset in the file.
+        offset: u64,
+        /// The length, which may be less than that of the content.
+        length: u64,
+    },
+    /// The target of a symlink.
+    Link {
+        /// The symlink.
+        task: LinkTask,
+        /// The length.
+        length: u64,
+    },
+}
+
+/// Writes pieces into the target.
+pub(super) struct Writer(pub(super) Arc<Run>);
+
+fn cancelled(Ended: Ended) -> KopiaError {
+    KopiaError::Cancelled
+}
+
+fn first(bytes: &[u8], length: u64) -> &[u8] {
+    // The plan gives no piece with fewer bytes than were asked for.
+    usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes)
+}
+
+impl Sink<Piece> for Writer {
+    fn take(&self, bytes: &Bytes, pieces: Vec<Piece>) -> Result<(), KopiaError> {
+        let run = &*self.0;
+        add(&run.progress.bytes_fetched, bytes.len() as u64);
+        for piece in pieces {
+            let _step = run.enter().map_err(cancelled)?;
+            match piece {
+                Piece::File { task, offset, length } => task.take(run, offset, first(bytes, length)),
+                Piece::Link { task, length } => task.make(run, first(bytes, length)),
+            }
+            .map_err(cancelled)?;
+        }
+        Ok(())
+    }
+
+    fn fail(&self, error: KopiaError, pieces: Vec<Piece>) -> Result<(), KopiaError> {
+        let run = &*self.0;
+        for piece in pieces {
+            let _step = run.enter().map_err(cancelled)?;
+            match piece {
+                Piece::File { task, .. } => task.lose(run, error.repeat()),
+                Piece::Link { task, .. } => task.lose(run, error.repeat()),
+            }
+            .map_err(cancelled)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+//! The walk over the tree of the repository, which gives the pieces that are to be read.
+
+use super::extra::delete_extra;
+use super::failure::Failed;
+use super::file::{FileKind, FileTask};
+use super::link::{LinkTask, MAX_TARGET};
+use super::listing::{Listing, OpenListing};
+use super::names::RepeatedNames;
+use super::options::Existing;
+use super::prepare::{Child, FileStep, Step, prepare};
+use super::run::{Ended, Run, blocking};
+use super::sink::Piece;
+use crate::progress::add;
+use futures::{StreamExt, TryStreamExt};
+use lifeboat_kopia::content::read_plan::Wanted;
+use lifeboat_kopia::format::object_id::ObjectId;
+use lifeboat_kopia::object::{Extent, extents};
+use lifeboat_kopia::snapshot::{EntryState, TreeEntry};
+use lifeboat_kopia::{KopiaError, Repository};
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// The deepest listings that stay open while a walk is in a directory below them.
+const OPEN_LISTINGS: usize = 16;
+/// The listings that are read ahead at once.
+const LISTINGS_AHEAD: usize = 32;
+/// The longest content that is compared with what is there. Kopia makes none that is longer.
+const MAX_COMPARED: u64 = 64 << 20;
+
+/// A walk. It makes directories, begins files and symlinks, and sends what is to be read for them.
+pub(super) struct Walk {
+    pub(super) repository: Arc<Repository>,
+    pub(super) run: Arc<Run>,
+    pub(super) pieces: mpsc::Sender<Wanted<Piece>>,
+}
+
+/// A directory whose listing is being walked.
+struct Frame {
+    child: Child,
+    listing: Listing,
+    repeated: RepeatedNames,
+    children: VecDeque<Child>,
+}
+
+impl Walk {
+    /// Walks a tree, children of a directory in the order of its listing, without recursion.
+    pub(super) async fn tree(&self, root: Child) -> Result<(), Ended> {
+        let mut stack: Vec<Frame> = Vec::new();
+        let mut next = Some(root);
+        loop {
+            if let Some(child) = next.take() {
+                let frame = self.open(child).await?;
+                if let Some(above) = stack.len().checked_sub(OPEN_LISTINGS).and_then(|index| stack.get_mut(index)) {
+                    above.listing.close();
+                }
+                stack.push(frame);
+            }
+            let Some(frame) = stack.last_mut() else { return Ok(()) };
+            if let Some(child) = frame.children.pop_front() {
+                next = Some(child);
+                continue;
+            }
+            let batch = match frame.listing.next_batch().await {
+                Ok(batch) => batch,
+                Err(error) => {
+                    self.run.fail_repository(&path_of(&frame.child), error)?;
+                    Vec::new()
+                }
+            };
+            if !batch.is_empty() {
+                self.batch(frame, batch).await?;
+                self.read_ahead(&frame.children).await;
+                continue;
+            }
+            if let Some(Frame { child, .. }) = stack.pop() {
+                let run = self.run.clone();
+                blocking(move || {
+                    let _step = run.enter()?;
+                    child.directory.release(&run)
+                })
+                .await?;
+            }
+        }
+    }
+
+    /// Reads the names of a directory, and removes what it does not have.
+    async fn open(&self, child: Child) -> Result<Frame, Ended> {
+        let OpenListing { listing, names, error } = Listing::open(self.repository.contents(), &child.object).await;
+        let is_whole = error.is_none() && child.is_complete;
+        if let Some(error) = error {
+            self.run.fail_repository(&path_of(&child), error)?;
+        }
+        if !self.run.options.delete_extra || child.directory.is_new() {
+            return Ok(Frame { child, listing, repeated: names.into_repeated(), children: VecDeque::new() });
+        }
+        if !is_whole {
+            self.run.note(|report| report.not_cleared += 1);
+            return Ok(Frame { child, listing, repeated: names.into_repeated(), children: VecDeque::new() });
+        }
+        let (run, directory) = (self.run.clone(), child.directory.clone());
+        let names = blocking(move || delete_extra(&run, &directory, &names).map(|()| names)).await?;
+        Ok(Frame { child, listing, repeated: names.into_repeated(), children: VecDeque::new() })
+    }
+
+    /// Works on some entries of a directory.
+    async fn batch(&self, frame: &mut Frame, batch: Vec<TreeEntry>) -> Result<(), Ended> {
+        let directory = frame.child.directory.clone();
+        let mut entries = Vec::with_capacity(batch.len());
+        for entry in batch {
+            if frame.repeated.is_followed(&entry.entry.name) && !matches!(entry.state, EntryState::CutShort { .. }) {
+                let why = "the directory of the snapshot has this name more than once; its last entry counts";
+                let path = directory.path(OsStr::new(entry.entry.name.as_str()));
+                self.run.fail(&path, &Failed::Because(why.to_owned()))?;
+            } else {
+                entries.push(entry);
+            }
+        }
+        let run = self.run.clone();
+        let steps = blocking(move || prepare(&run, &directory, entries)).await?;
+        let mut done = Vec::new();
+        for step in steps {
+            self.step(step, &mut frame.children, &mut done).await?;
+        }
+        self.release(&mut done).await
+    }
+
+    /// Works on one entry that is no directory of others.
+    pub(super) async fn single(&self, step: Step) -> Result<(), Ended> {
+        let mut done = Vec::new();
+        self.step(step, &mut VecDeque::new(), &mut done).await?;
+        self.release(&mut done).await
+    }
+
+    async fn step(&self, step: Step, children: &mut VecDeque<Child>, done: &mut Vec<Done>) -> Result<(), Ended> {
+        match step {
+            Step::Directory(child) => children.push_back(child),
+            Step::File(file) => {
+                if file.object.levels > 0 {
+                    // It may take long, and the others are finished meanwhile.
+                    self.release(done).await?;
+                }
+                self.file(&file).await?;
+                done.push(Done::File(file.task));
+            }
+            Step::Link { task, object } => done.extend(self.link(task, &object).await?),
+        }
+        Ok(())
+    }
+
+    /// Lets go of tasks, which finishes those of which no piece is to come.
+    async fn release(&self, done: &mut Vec<Done>) -> Result<(), Ended> {
+        if done.is_empty() {
+            return Ok(());
+        }
+        let (run, done) = (self.run.clone(), std::mem::take(done));
+        blocking(move || {
+            for one in done {
+                let _step = run.enter()?;
+                match one {
+                    Done::File(task) => task.release(&run),
+                    Done::SameLink(task) => task.keep(&run),
+                    Done::LostLink(task, error) => task.lose(&run, error),
+                    Done::BadLink(task, why) => task.refuse(&run, &why),
+                }?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Reads listings into the memory of the repository while nobody waits for each of them. What fails is told later.
+    async fn read_ahead(&self, children: &VecDeque<Child>) {
+        let contents = self.repository.contents();
+        let ids = children.iter().filter(|child| child.object.levels == 0).map(|child| child.object.content);
+        let ids: Vec<_> = ids.collect();
+        if ids.len() > 1 {
+            let read = |id| async move {
+                let _ = contents.read(&id).await;
+            };
+            futures::stream::iter(ids).for_each_concurrent(LISTINGS_AHEAD, read).await;
+        }
+    }
+
+    async fn send(&self, piece: Wanted<Piece>) -> Result<(), Ended> {
+        // The plan has ended, and says why.
+        self.pieces.send(piece).await.map_err(|_| Ended)
+    }
+
+    /// Sends the pieces of a file, as far as they are not there already.
+    async fn file(&self, FileStep { task, object, size }: &FileStep) -> Result<(), Ended> {
+        let contents = self.repository.contents();
+        let compares = match task.kind() {
+            FileKind::New => false,
+            FileKind::InPlace => true,
+            FileKind::Device => self.run.options.existing != Existing::Overwrite,
+        };
+        let checked = extents(contents, object).map_ok(|extent| async move {
+            let is_there = compares && self.is_there(task, &extent).await;
+            Ok::<_, KopiaError>((extent, is_there))
+        });
+        let mut checked = Box::pin(checked.try_buffered(contents.limits().threads.max(1)));
+        let mut length = 0;
+        loop {
+            let (extent, is_there) = match checked.try_next().await {
+                Ok(Some(checked)) => checked,
+                Ok(None) => break,
+                Err(error) => return task.fail_repository(&self.run, error),
+            };
+            length = extent.start.saturating_add(extent.length);
+            // What is longer than it should be is told below, and not written.
+            let wanted = length.min(task.size()).saturating_sub(extent.start);
+            if length > *size {
+                break;
+            }
+            if wanted == 0 {
+                continue;
+            }
+            if is_there {
+                add(&self.run.progress.bytes_unchanged, wanted);
+                continue;
+            }
+            task.add();
+            let piece = Piece::File { task: task.clone(), offset: extent.start, length: wanted };
+            self.send(extent.wanted(piece)).await?;
+        }
+        if length == *size {
+            return Ok(());
+        }
+        let more = if length > *size { "at least " } else { "" };
+        let why = format!("the snapshot has it with {size} bytes, its object has {more}{length}");
+        task.fail(&self.run, &Failed::Because(why))
+    }
+
+    /// True where the bytes of an extent are in the file already.
+    async fn is_there(&self, task: &Arc<FileTask>, extent: &Extent) -> bool {
+        // The hash of what was compressed as a whole is not that of the bytes.
+        if extent.is_compressed || extent.length > MAX_COMPARED || self.run.is_over() {
+            return false;
+        }
+        let Ok(length) = usize::try_from(extent.length) else { return false };
+        let (run, task, crypto, extent) = (self.run.clone(), task.clone(), self.repository.crypto().clone(), *extent);
+        let compare = blocking(move || {
+            let bytes = task.read(&run, extent.start, length);
+            Ok(bytes.is_some_and(|bytes| crypto.hash(&bytes) == *extent.content.hash()))
+        });
+        compare.await.unwrap_or(false)
+    }
+
+    /// Sends what a symlink needs, or tells what is to be done without that.
+    async fn link(&self, task: LinkTask, object: &ObjectId) -> Result<Option<Done>, Ended> {
+        let mut extents = extents(self.repository.contents(), object);
+        let extent = match extents.try_next().await {
+            Ok(Some(extent)) if (1..=MAX_TARGET).contains(&extent.length) => extent,
+            Ok(extent) => {
+                let length = extent.map_or(0, |extent| extent.length);
+                let why = format!("its target has {length} bytes, which no symlink can have");
+                return Ok(Some(Done::BadLink(task, why)));
+            }
+            Err(error) => return Ok(Some(Done::LostLink(task, error))),
+        };
+        match extents.try_next().await {
+            Ok(None) => {}
+            Ok(Some(_)) => return Ok(Some(Done::BadLink(task, "its target has more than one piece".to_owned()))),
+            Err(error) => return Ok(Some(Done::LostLink(task, error))),
+        }
+        let is_same = task.existing.as_ref().is_some_and(|existing| {
+            !extent.is_compressed
+                && existing.len() as u64 == extent.length
+                && self.repository.crypto().hash(existing) == *extent.content.hash()
+        });
+        if is_same {
+            return Ok(Some(Done::SameLink(task)));
+        }
+        let length = extent.length;
+        self.send(extent.wanted(Piece::Link { task, length })).await?;
+        Ok(None)
+    }
+}
+
+/// A task that the walk lets go of.
+enum Done {
+    File(Arc<FileTask>),
+    SameLink(LinkTask),
+    LostLink(LinkTask, KopiaError),
+    BadLink(LinkTask, String),
+}
+
+fn path_of(child: &Child) -> String {
+    child.directory.own_path()
+}
