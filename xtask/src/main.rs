@@ -29,7 +29,7 @@ fn main() -> Result<()> {
         "check-edges" => edges::check(),
         "check-circles" => circles::check(),
         "check-changelog" => changelog::check(),
-        "check-words" => words::check(args.first().map(String::as_str)),
+        "check-words" => words::check(),
         "check-monitoring" => monitoring::check(),
         "scenarios" => scenarios::write(),
         "book" => {
@@ -63,7 +63,7 @@ fn check() -> Result<()> {
     timed("crate edges", edges::check)?;
     timed("circles of files", circles::check)?;
     timed("changelog", changelog::check)?;
-    timed("words", || words::check(None))?;
+    timed("words", words::check)?;
     timed("table of scenarios", scenarios::check)?;
     timed("alerts and dashboard", monitoring::check)?;
     timed("book", || book::build().map(drop))?;
