@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 const MAX_LISTINGS: u8 = 16;
 
 /// Gives the extents of an object in their order, listings resolved level by level, so that a file of terabytes needs the
-/// listings of one path in memory and no more. Empty extents are left out, but for that of an empty object.
+/// listings of one path in memory and no more. Extents can be empty.
 ///
 /// # Errors
 /// Of the stream: a listing or content that is missing or damaged, lengths that do not agree, more levels than allowed.
@@ -65,9 +65,10 @@ fn resolve(step: Step) -> BoxStream<'static, Result<Extent, KopiaError>> {
         Ok(pieces) => pieces,
         Err(e) => return futures::stream::once(async { Err(e) }).boxed(),
     };
-    // A piece without bytes says nothing, whatever it refers to.
+    // An object that is used for none of its bytes says nothing. A content without bytes is one that kopia wants to be there.
     let pieces = pieces.try_filter(move |piece| {
-        let counts = piece.length > 0 && piece.start + piece.length > from.offset;
+        let is_used = piece.length > 0 || piece.object.levels == 0;
+        let counts = is_used && piece.start + piece.length > from.offset;
         async move { counts }
     });
     pieces.map_ok(move |piece| part(&from, piece)).try_flatten().boxed()
