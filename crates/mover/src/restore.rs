@@ -80,7 +80,7 @@ pub async fn restore(
             let synced = sync(&syncing);
             synced.map_err(|source| {
                 let path = syncing.options.target.clone();
-                syncing.end(MoverError::Target { attempt: "write everything to the disk of", path, source })
+                syncing.end(MoverError::Target { attempt: "write everything to the disk", path, source })
             })
         });
         if synced.await.is_err() {

@@ -50,7 +50,7 @@ async fn what_does_not_fit_is_refused_before_anything_is_written() {
     assert_eq!(error, format!("cannot restore to {}: {why}", folder.path().display()));
     let missing = folder.path().join("no/such");
     let error = run(&repository, &tree, &options(&missing)).await.unwrap_err().to_string();
-    assert_eq!(error, format!("cannot make the target {}: No such file or directory (os error 2)", missing.display()));
+    assert_eq!(error, format!("{}: cannot make the folder: No such file or directory (os error 2)", missing.display()));
     assert!(!folder.path().join("no").exists());
     let cut = RestoreOptions { length: Some(5), ..options(&folder.path().join("new")) };
     let error = run(&repository, &tree, &cut).await.unwrap_err().to_string();
