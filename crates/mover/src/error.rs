@@ -10,9 +10,9 @@ pub enum MoverError {
     #[error(transparent)]
     Repository(#[from] KopiaError),
     /// The target as a whole: it is missing, read-only, or no folder.
-    #[error("cannot {attempt} {path}: {source}")]
+    #[error("{path}: cannot {attempt}: {source}")]
     Target {
-        /// The attempted action, such as "open the target".
+        /// The attempted action, such as "open it".
         attempt: &'static str,
         /// The path.
         path: PathBuf,
@@ -20,9 +20,7 @@ pub enum MoverError {
         source: std::io::Error,
     },
     /// The target has no space left.
-    #[error(
-        "the target has no space left: cannot {attempt} {path}: {source}. Make space and restore again: what is there is kept"
-    )]
+    #[error("{path}: cannot {attempt}: {source}. Make space and restore again: what is there is kept")]
     Full {
         /// The attempted action.
         attempt: &'static str,

@@ -34,15 +34,15 @@ use sink::Writer;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use walk::Walk;
 
 pub use options::{EntryFailure, Existing, RestoreOptions, RestoreReport};
 
 /// The pieces that wait for the plan, beside its window.
 const WAITING: usize = 256;
-/// The pieces that are sorted at once. With their files they take some 10 MB.
-const WINDOW: usize = 1 << 14;
+/// The pieces that are sorted at once: of small files about what a pack holds. With their files they take some 4 MB.
+const WINDOW: usize = 1 << 13;
 
 /// Restores the entry `root` of a snapshot (a directory, a file or a symlink) to the target. A restore that is begun again
 /// with the same options goes on: finished files have their size and time and are left alone.
@@ -80,7 +80,7 @@ pub async fn restore(
             let synced = sync(&syncing);
             synced.map_err(|source| {
                 let path = syncing.options.target.clone();
-                syncing.end(MoverError::Target { attempt: "write everything to the disk of", path, source })
+                syncing.end(MoverError::Target { attempt: "write everything to the disk", path, source })
             })
         });
         if synced.await.is_err() {
@@ -93,7 +93,9 @@ pub async fn restore(
 /// Walks and reads at once, until both are done or one of them has ended.
 async fn transfer(repository: &Arc<Repository>, run: &Arc<Run>, step: Step) -> Result<(), Ended> {
     let (pieces, mut waiting) = mpsc::channel(WAITING);
-    let walk = Walk { repository: repository.clone(), run: run.clone(), pieces };
+    // More than two windows, so that one is filled while others are on their way.
+    let room = Arc::new(Semaphore::new(3 * WINDOW));
+    let walk = Walk { repository: repository.clone(), run: run.clone(), pieces, room };
     let walking = async move {
         match step {
             Step::Directory(root) => walk.tree(root).await,

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 pub enum Existing {
     /// A file of equal size and modification time is left alone; of any other only the pieces that differ are written: its
     /// bytes are hashed piece by piece and compared with the IDs of the contents, so that only what differs is fetched.
+    /// Where the machine has crashed a file may have its time without its bytes: then take [`Existing::Verify`].
     #[default]
     Update,
     /// As [`Existing::Update`], but times are not believed: every file is hashed.

@@ -172,13 +172,13 @@ mod tests {
         for (errno, message) in [
             (
                 Errno::NOSPC,
-                "the target has no space left: cannot write /t/d/f: No space left on device (os error 28). Make space and restore again: what is there is kept",
+                "/t/d/f: cannot write: No space left on device (os error 28). Make space and restore again: what is there is kept",
             ),
             (
                 Errno::DQUOT,
-                "the target has no space left: cannot write /t/d/f: Disk quota exceeded (os error 122). Make space and restore again: what is there is kept",
+                "/t/d/f: cannot write: Disk quota exceeded (os error 122). Make space and restore again: what is there is kept",
             ),
-            (Errno::ROFS, "cannot write /t/d/f: Read-only file system (os error 30)"),
+            (Errno::ROFS, "/t/d/f: cannot write: Read-only file system (os error 30)"),
         ] {
             let run = run(false);
             assert_eq!(run.fail("d/f", &failed(errno)), Err(Ended));

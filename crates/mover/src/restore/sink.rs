@@ -8,10 +8,19 @@ use bytes::Bytes;
 use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::content::read_plan::Sink;
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// A piece that is to be read.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) place: Place,
+    /// One of the pieces that there may be at once.
+    pub(super) _room: OwnedSemaphorePermit,
+}
 
 /// The place of the bytes of a content.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(super) enum Place {
     /// A part of a file.
     File {
         /// The file.
@@ -48,9 +57,9 @@ impl Sink<Piece> for Writer {
         add(&run.progress.bytes_fetched, bytes.len() as u64);
         for piece in pieces {
             let _step = run.enter().map_err(cancelled)?;
-            match piece {
-                Piece::File { task, offset, length } => task.take(run, offset, first(bytes, length)),
-                Piece::Link { task, length } => task.make(run, first(bytes, length)),
+            match piece.place {
+                Place::File { task, offset, length } => task.take(run, offset, first(bytes, length)),
+                Place::Link { task, length } => task.make(run, first(bytes, length)),
             }
             .map_err(cancelled)?;
         }
@@ -61,9 +70,9 @@ impl Sink<Piece> for Writer {
         let run = &*self.0;
         for piece in pieces {
             let _step = run.enter().map_err(cancelled)?;
-            match piece {
-                Piece::File { task, .. } => task.lose(run, error.repeat()),
-                Piece::Link { task, .. } => task.lose(run, error.repeat()),
+            match piece.place {
+                Place::File { task, .. } => task.lose(run, error.repeat()),
+                Place::Link { task, .. } => task.lose(run, error.repeat()),
             }
             .map_err(cancelled)?;
         }

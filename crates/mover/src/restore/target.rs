@@ -44,7 +44,7 @@ fn look(path: &Path) -> Result<Option<Metadata>, MoverError> {
     match std::fs::metadata(path) {
         Ok(metadata) => Ok(Some(metadata)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(failed("look at the target", path)(e)),
+        Err(e) => Err(failed("look at it", path)(e)),
     }
 }
 
@@ -122,10 +122,10 @@ fn open_tree(run: &Run, root: &DirectoryEntry) -> Result<Step, MoverError> {
     let is_new = match rustix::fs::mkdir(path, mode) {
         Ok(()) => true,
         Err(rustix::io::Errno::EXIST) => false,
-        Err(e) => return Err(failed("make the target", path)(e.into())),
+        Err(e) => return Err(failed("make the folder", path)(e.into())),
     };
     // The path is the user's own, with its links.
-    let path = path.canonicalize().map_err(failed("open the target", path))?;
+    let path = path.canonicalize().map_err(failed("open it", path))?;
     let (above, name) = match (path.parent(), path.file_name()) {
         (Some(above), Some(name)) => (above, name),
         _ => (&*path, OsStr::new(".")),
@@ -173,11 +173,11 @@ fn open_device(run: &Run, entry: &DirectoryEntry) -> Result<Step, MoverError> {
     let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed("open the device", path)(e.into()))?;
     let mut file = File::from(file);
-    let metadata = file.metadata().map_err(failed("look at the device", path))?;
+    let metadata = file.metadata().map_err(failed("look at it", path))?;
     if !metadata.file_type().is_block_device() {
         return Err(refused(path, &format!("it is no block device any more (mode {:o})", metadata.mode())));
     }
-    let has = file.seek(SeekFrom::End(0)).map_err(failed("find the size of the device", path))?;
+    let has = file.seek(SeekFrom::End(0)).map_err(failed("find its size", path))?;
     let size = run.options.length.unwrap_or(entry.size).min(entry.size);
     if size > has {
         return Err(refused(path, &format!("the device has {has} bytes, the snapshot {size}: take a larger device")));

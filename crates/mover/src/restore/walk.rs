@@ -9,7 +9,7 @@ use super::names::RepeatedNames;
 use super::options::Existing;
 use super::prepare::{Child, FileStep, Step, prepare};
 use super::run::{Ended, Run, blocking};
-use super::sink::Piece;
+use super::sink::{Piece, Place};
 use crate::progress::add;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_kopia::content::read_plan::Wanted;
@@ -20,7 +20,7 @@ use lifeboat_kopia::{KopiaError, Repository};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 /// The deepest listings that stay open while a walk is in a directory below them.
 const OPEN_LISTINGS: usize = 16;
@@ -34,6 +34,8 @@ pub(super) struct Walk {
     pub(super) repository: Arc<Repository>,
     pub(super) run: Arc<Run>,
     pub(super) pieces: mpsc::Sender<Wanted<Piece>>,
+    /// The pieces that may be on their way at once, with their files.
+    pub(super) room: Arc<Semaphore>,
 }
 
 /// A directory whose listing is being walked.
@@ -183,9 +185,10 @@ impl Walk {
         }
     }
 
-    async fn send(&self, piece: Wanted<Piece>) -> Result<(), Ended> {
-        // The plan has ended, and says why.
-        self.pieces.send(piece).await.map_err(|_| Ended)
+    async fn send(&self, extent: &Extent, place: Place) -> Result<(), Ended> {
+        let room = self.room.clone().acquire_owned().await.map_err(|_| Ended)?;
+        // Where nobody takes it the plan has ended, and says why.
+        self.pieces.send(extent.wanted(Piece { place, _room: room })).await.map_err(|_| Ended)
     }
 
     /// Sends the pieces of a file, as far as they are not there already.
@@ -222,8 +225,8 @@ impl Walk {
                 continue;
             }
             task.add();
-            let piece = Piece::File { task: task.clone(), offset: extent.start, length: wanted };
-            self.send(extent.wanted(piece)).await?;
+            let place = Place::File { task: task.clone(), offset: extent.start, length: wanted };
+            self.send(&extent, place).await?;
         }
         if length == *size {
             return Ok(());
@@ -274,7 +277,7 @@ impl Walk {
             return Ok(Some(Done::SameLink(task)));
         }
         let length = extent.length;
-        self.send(extent.wanted(Piece::Link { task, length })).await?;
+        self.send(&extent, Place::Link { task, length }).await?;
         Ok(None)
     }
 }

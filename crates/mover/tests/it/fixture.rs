@@ -64,7 +64,7 @@ pub(crate) async fn open(store: Arc<dyn BlobStore>, scratch: &Path) -> Arc<Repos
     let options = OpenOptions {
         scratch: scratch.to_owned(),
         clock: Arc::new(|| NOW),
-        memory: 64 << 20,
+        memory: 16 << 20,
         threads: 2,
         indexes: IndexSource::IndexBlobs,
     };
@@ -98,7 +98,13 @@ pub(crate) async fn run(
     root: &DirectoryEntry,
     options: &RestoreOptions,
 ) -> Result<RestoreReport, MoverError> {
-    restore(repository, root, options, &Arc::new(Progress::default())).await
+    let progress = Arc::new(Progress::default());
+    sent(restore(repository, root, options, &progress)).await
+}
+
+/// A future that an operation can give to another thread.
+fn sent<F: Future + Send>(future: F) -> F {
+    future
 }
 
 /// The paths and reasons of the failures, sorted.

@@ -2,9 +2,11 @@
 
 use crate::fixture::{failures, options, run};
 use crate::maker::{MODIFIED, Maker};
-use lifeboat_mover::restore::RestoreOptions;
+use lifeboat_mover::restore::{Existing, RestoreOptions};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_or_symlink_goes_to_the_path_that_is_named() {
@@ -27,10 +29,7 @@ async fn a_file_or_symlink_goes_to_the_path_that_is_named() {
     assert!(path("way").is_symlink());
     run(&repository, &link, &options(&path("link"))).await.unwrap();
     run(&repository, &link, &options(&path("way"))).await.unwrap();
-    assert_eq!(
-        ["link", "way"].map(|name| fs::read_link(path(name)).unwrap()),
-        ["to", "to"].map(std::path::PathBuf::from)
-    );
+    assert_eq!(["link", "way"].map(|name| fs::read_link(path(name)).unwrap()), ["to", "to"].map(PathBuf::from));
     assert_eq!(folder.path().metadata().unwrap().mode(), before);
 }
 
@@ -51,8 +50,13 @@ async fn what_does_not_fit_is_refused_before_anything_is_written() {
     assert_eq!(error, format!("cannot restore to {}: {why}", folder.path().display()));
     let missing = folder.path().join("no/such");
     let error = run(&repository, &tree, &options(&missing)).await.unwrap_err().to_string();
-    assert_eq!(error, format!("cannot make the target {}: No such file or directory (os error 2)", missing.display()));
+    assert_eq!(error, format!("{}: cannot make the folder: No such file or directory (os error 2)", missing.display()));
     assert!(!folder.path().join("no").exists());
+    let cut = RestoreOptions { length: Some(5), ..options(&folder.path().join("new")) };
+    let error = run(&repository, &tree, &cut).await.unwrap_err().to_string();
+    let why = "a length (5 bytes) is given, and the snapshot is a directory";
+    assert_eq!(error, format!("cannot restore to {}: {why}", cut.target.display()));
+    assert!(!cut.target.exists());
 }
 
 /// Velero's form of a device: a directory with one file, which has the path of the device as its name.
@@ -80,4 +84,72 @@ async fn the_snapshot_of_a_device_becomes_a_file_of_its_length() {
         let blocks = target.metadata().unwrap().blocks() * 512;
         assert!(blocks <= 12_288, "{blocks}");
     }
+}
+
+/// A block device over a file.
+struct Loop(PathBuf);
+
+impl Loop {
+    /// `None` where this process may not make one.
+    fn over(file: &Path) -> Option<Self> {
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
+        made.status.success().then(|| Self(String::from_utf8(made.stdout).unwrap().trim().into()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        assert!(Command::new("losetup").arg("--detach").arg(&self.0).status().unwrap().success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_is_written_where_it_differs_and_one_that_is_too_small_is_left_alone() {
+    let (scratch, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut maker = Maker::begin(scratch.path()).await;
+    let (ones, zeros) = (vec![1; 1 << 16], vec![0; 1 << 16]);
+    let image = maker.file_of("/0f3c", &[&ones, &zeros, &ones, &zeros]);
+    let root = maker.directory("/0f3c", vec![image.clone()]);
+    let mut large = image.clone();
+    large.size = 1 << 30;
+    let other = maker.file("other", b"x");
+    let two = maker.directory("", vec![image.clone(), other]);
+    let repository = maker.finish(scratch.path()).await;
+    let backing = folder.path().join("backing");
+    fs::write(&backing, vec![7; 1 << 19]).unwrap();
+    let Some(device) = Loop::over(&backing) else {
+        println!("skipped: this process may not make block devices");
+        return;
+    };
+    let read = || {
+        let mut bytes = vec![0; 1 << 19];
+        fs::File::open(&device.0).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    };
+    let options = RestoreOptions { sync: true, ..options(&device.0) };
+    let path = device.0.display();
+    let refused = |why: &str| format!("cannot restore to {path}: {why}");
+    let error = run(&repository, &large, &options).await.unwrap_err().to_string();
+    let why = "the device has 524288 bytes, the snapshot 1073741824: take a larger device";
+    assert_eq!(error, refused(why));
+    let error = run(&repository, &two, &options).await.unwrap_err().to_string();
+    assert_eq!(error, refused("the snapshot is a directory, the target is none"));
+    assert!(read() == vec![7; 1 << 19]);
+
+    let wanted = [&*ones, &zeros, &ones, &zeros, &vec![7; 1 << 18]].concat();
+    let report = run(&repository, &root, &options).await.unwrap();
+    assert_eq!((failures(&report), report.totals.files), (vec![], 1));
+    assert!(read() == wanted);
+    let report = run(&repository, &root, &options).await.unwrap();
+    assert_eq!((report.totals.bytes_fetched, report.totals.bytes_unchanged), (0, 1 << 18));
+    let file = fs::File::options().write(true).open(&device.0).unwrap();
+    file.write_all_at(b"changed", (1 << 16) + 5).unwrap();
+    drop(file);
+    let report = run(&repository, &image, &options).await.unwrap();
+    assert_eq!((report.totals.bytes_fetched, report.totals.bytes_unchanged), (1 << 16, 3 << 16));
+    assert!(read() == wanted);
+    let dense = RestoreOptions { sparse: false, existing: Existing::Overwrite, ..options };
+    let report = run(&repository, &root, &dense).await.unwrap();
+    assert_eq!((report.totals.bytes_written, report.totals.bytes_unchanged), (1 << 18, 0));
+    assert!(read() == wanted);
 }

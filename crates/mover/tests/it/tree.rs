@@ -29,6 +29,12 @@ fn owner(uid: u64, gid: u64) -> (u32, u32) {
     if is_root() { (u32::try_from(uid).unwrap(), u32::try_from(gid).unwrap()) } else { (0, 0) }
 }
 
+/// The permissions as they come back: files of others get no setuid and setgid without the right to give files away.
+fn mode(entry: &Value) -> u32 {
+    let mode = u32::from_str_radix(entry["mode"].as_str().unwrap(), 8).unwrap();
+    if is_root() || entry["type"] != "f" { mode } else { mode & 0o1777 }
+}
+
 /// The inputs of a tree.
 pub(crate) fn inputs(tree: &str) -> Rows {
     let all: Vec<Value> = serde_json::from_slice(&std::fs::read(folder().join("inputs.json")).unwrap()).unwrap();
@@ -45,7 +51,7 @@ pub(crate) fn inputs(tree: &str) -> Rows {
         let hash = entry.get("sha256").and_then(Value::as_str).map(str::to_owned);
         let row = Row {
             kind: entry["type"].as_str().unwrap().chars().next().unwrap(),
-            mode: u32::from_str_radix(entry["mode"].as_str().unwrap(), 8).unwrap(),
+            mode: mode(entry),
             owner: owner(number("uid"), number("gid")),
             modified: entry["mtime_ns"].as_i64().unwrap(),
             size: target.as_ref().map_or(number("size"), |target| target.len() as u64),
