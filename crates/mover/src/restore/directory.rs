@@ -11,7 +11,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How directories are opened.
+/// The flags by which directories are opened.
 pub(super) const DIRECTORY: OFlags = OFlags::DIRECTORY;
 
 /// A directory. It is finished when its listing is done and everything in it.

@@ -92,7 +92,7 @@ impl KnownNames {
 #[derive(Debug, Default)]
 pub(super) struct RepeatedNames {
     names: Names,
-    /// How many are still to come.
+    /// The number of entries that are still to come.
     left: HashMap<u128, u64>,
 }
 

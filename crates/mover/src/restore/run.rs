@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_or_read_only_target_ends_the_restore_and_anything_else_only_the_entry() {
+    fn a_full_or_read_only_target_ends_the_restore_and_else_the_entry_fails() {
         let failed = Failed::to("write");
         let run_one = run(false);
         assert_eq!(run_one.fail("a", &failed(Errno::IO)), Ok(()));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_does_not_answer_ends_the_restore_and_a_missing_pack_does_not() {
+    fn a_bucket_that_is_away_ends_the_restore_and_a_missing_pack_does_not() {
         let error = |kind| {
             KopiaError::Bucket(lifeboat_bucket::BucketError {
                 kind,

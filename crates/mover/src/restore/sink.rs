@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) place: Place,
-    /// One of the pieces that there may be at once.
+    /// A permit for one of the pieces that there may be at once.
     pub(super) _room: OwnedSemaphorePermit,
 }
 

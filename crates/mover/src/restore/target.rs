@@ -20,7 +20,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is restored into what.
+/// The kind of entry that is restored, and the kind of its target.
 #[derive(Debug)]
 pub(super) enum Plan {
     /// A tree into a folder.

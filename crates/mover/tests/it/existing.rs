@@ -1,4 +1,4 @@
-//! What becomes of that which is in the target already.
+//! Entries that are in the target already.
 
 use crate::fixture::{failures, options, run};
 use crate::maker::{MODIFIED, Maker};
@@ -98,7 +98,7 @@ async fn attributes_of_what_is_there_are_set_and_nothing_is_fetched() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_with_another_name_is_replaced_and_the_other_name_keeps_its_bytes() {
+async fn a_file_with_two_names_is_replaced_and_the_other_name_keeps_its_bytes() {
     let scratch = tempfile::tempdir().unwrap();
     let (repository, root) = small(scratch.path()).await;
     for existing in [Existing::Update, Existing::Verify, Existing::Overwrite] {
@@ -118,7 +118,7 @@ async fn a_file_with_another_name_is_replaced_and_the_other_name_keeps_its_bytes
     }
 }
 
-/// What is in the place of an entry of another type.
+/// An entry in the place of one of another type.
 #[derive(Debug, Clone, Copy)]
 enum Obstacle {
     File,
@@ -141,7 +141,7 @@ fn make(path: &Path, obstacle: Obstacle, outside: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_in_the_place_of_another_type_is_replaced_but_no_directory_that_is_not_empty() {
+async fn another_type_is_replaced_but_no_directory_that_is_not_empty() {
     let scratch = tempfile::tempdir().unwrap();
     let (repository, root) = small(scratch.path()).await;
     let full = "a directory that is not empty is in its place; it is removed only where entries that the snapshot does not have are deleted";

@@ -26,7 +26,7 @@ fn fill_with_others(target: &Path, wanted: &Rows) {
     }
 }
 
-/// What looks finished is finished.
+/// Asserts that every file that looks finished is finished.
 fn check_finished(target: &Path, wanted: &Rows, case: &str) {
     if !target.exists() {
         return;
@@ -44,7 +44,7 @@ fn check_finished(target: &Path, wanted: &Rows, case: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restore_that_is_cut_off_leaves_nothing_that_looks_finished_and_goes_on() {
+async fn a_restore_that_is_cut_off_leaves_no_file_that_looks_finished() {
     for (name, tree) in [("comp-zstd-fastest", "tree-a"), ("splitter-dynamic-1m-buzhash", "tree-b")] {
         let scratch = tempfile::tempdir().unwrap();
         let repository = golden(name, scratch.path()).await;

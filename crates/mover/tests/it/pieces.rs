@@ -1,4 +1,4 @@
-//! What is fetched and written: only what differs, no zeros.
+//! Pieces that are fetched and written: those that differ, and no zeros.
 
 use crate::fixture::{failures, golden, only_root, options, run};
 use crate::maker::Maker;

@@ -104,7 +104,7 @@ impl Drop for Loop {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_device_is_written_where_it_differs_and_one_that_is_too_small_is_left_alone() {
+async fn a_device_is_written_where_it_differs_and_a_small_one_is_left_alone() {
     let (scratch, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut maker = Maker::begin(scratch.path()).await;
     let (ones, zeros) = (vec![1; 1 << 16], vec![0; 1 << 16]);
