@@ -264,7 +264,8 @@ mod tests {
 
     #[test]
     fn a_doc_line_does_not_begin_with_a_clause() {
-        let words = read("//! What is done.\n/// Records it.\npub fn b() {}\n// How.\nfn c() {}\n    /// Why\nfn d() {}\n");
+        let words =
+            read("//! What is done.\n/// Records it.\npub fn b() {}\n// How.\nfn c() {}\n    /// Why\nfn d() {}\n");
         let places: Vec<&str> = words.wrong.iter().filter_map(|wrong| wrong.split(": ").next()).collect();
         assert_eq!(places, ["crates/room/src/file.rs:1", "crates/room/src/file.rs:6"]);
     }

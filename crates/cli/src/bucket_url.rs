@@ -65,7 +65,9 @@ pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Res
 pub(crate) async fn open_to_read(url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
     let store: Arc<dyn BlobStore> = match parse(url)? {
         Location::Directory(path) if !Path::new(&path).is_dir() => bail!("open {url}: there is no directory {path}"),
-        Location::Directory(path) => Arc::new(Directory::open(Path::new(&path)).with_context(|| format!("open {url}"))?),
+        Location::Directory(path) => {
+            Arc::new(Directory::open(Path::new(&path)).with_context(|| format!("open {url}"))?)
+        }
         Location::S3(config, prefix) => {
             let config = S3Config { patience: Some(patience), ..*config };
             let store = Arc::new(S3::connect(config).await?);

@@ -21,7 +21,7 @@ use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::snapshot::{Snapshot, choose, entry_at};
 use lifeboat_kopia::{KopiaError, OpenOptions, Repository};
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The most memory for indexes and for contents that are under way.
@@ -34,17 +34,17 @@ const MAX_PASSWORD: usize = 64 << 10;
 #[derive(Debug, Args)]
 pub(crate) struct RepositoryArgs {
     /// The kopia repository: a directory, file:///directory, or s3://bucket/prefix?region=REGION&endpoint=URL
-    #[arg(long, value_name = "URL", conflicts_with = "velero", required_unless_present = "velero")]
+    #[arg(long, value_name = "URL")]
     repo: Option<String>,
     /// The repository of this namespace's volumes in the bucket of a backup storage location, which --bucket names
-    #[arg(long, value_name = "NAMESPACE", requires = "bucket")]
+    #[arg(long, value_name = "NAMESPACE")]
     velero: Option<String>,
     /// The bucket of --velero: a directory, file:///directory, or s3://bucket/prefix?region=REGION&endpoint=URL
-    #[arg(long, value_name = "URL", requires = "velero")]
+    #[arg(long, value_name = "URL")]
     bucket: Option<String>,
     /// A file with the password of the repository; that of Velero is the key repository-password of the Secret velero-repo-credentials
     #[arg(long, value_name = "FILE")]
-    password_file: PathBuf,
+    password_file: Option<PathBuf>,
     #[command(flatten)]
     scratch: ScratchArgs,
 }
@@ -58,15 +58,18 @@ pub(crate) struct OpenRepository {
 impl RepositoryArgs {
     /// Opens the repository for reading. Nothing is written into it.
     pub(crate) async fn open(&self, globals: &Globals) -> Result<OpenRepository> {
-        let password = self.password()?;
+        let Some(password_file) = &self.password_file else {
+            bail!("--password-file is missing: the file with the password of the repository")
+        };
+        let password = password(password_file)?;
         let scratch = self.scratch.folder()?;
         let store = match (&self.repo, &self.velero, &self.bucket) {
-            (Some(url), ..) => bucket_url::open_to_read(url, globals.patience()).await?,
+            (Some(url), None, None) => bucket_url::open_to_read(url, globals.patience()).await?,
             (None, Some(namespace), Some(url)) => {
                 let bucket = bucket_url::open_to_read(url, globals.patience()).await?;
                 of_velero(bucket, namespace).await?
             }
-            _ => bail!("name the repository by --repo, or by --velero and --bucket"),
+            _ => bail!("name the repository either by --repo, or by --velero and --bucket"),
         };
         let clock = clock();
         let options = OpenOptions {
@@ -78,27 +81,27 @@ impl RepositoryArgs {
         };
         let repository = Repository::open(store, password, options).await.map_err(|error| match error {
             KopiaError::WrongPassword { .. } => {
-                anyhow::Error::new(error).context(format!("look at {}", self.password_file.display()))
+                anyhow::Error::new(error).context(format!("look at {}", password_file.display()))
             }
             error => error.into(),
         })?;
         Ok(OpenRepository { repository, _scratch: scratch })
     }
+}
 
-    /// Reads the password: the file without a line break at its end.
-    fn password(&self) -> Result<Password> {
-        let path = self.password_file.display();
-        let text = std::fs::read_to_string(&self.password_file)
-            .with_context(|| format!("read the password of the repository from {path}"))?;
-        if text.len() > MAX_PASSWORD {
-            bail!("{path} is too long for a password: it has {} bytes", text.len());
-        }
-        let text = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
-        if text.is_empty() {
-            bail!("{path} is empty: it has to hold the password of the repository");
-        }
-        Ok(Password::new(text.to_owned()))
+/// Reads a password: a file without a line break at its end.
+fn password(file: &Path) -> Result<Password> {
+    let path = file.display();
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("read the password of the repository from {path}"))?;
+    if text.len() > MAX_PASSWORD {
+        bail!("{path} is too long for a password: it has {} bytes", text.len());
     }
+    let text = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
+    if text.is_empty() {
+        bail!("{path} is empty: it has to hold the password of the repository");
+    }
+    Ok(Password::new(text.to_owned()))
 }
 
 /// The part of a location's bucket that holds the repository of a namespace (velero: pkg/repository/config/config.go).
@@ -110,7 +113,9 @@ async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dy
     };
     if !has(&prefix).await? {
         if has(&format!("restic/{namespace}/")).await? {
-            bail!("the repository of namespace {namespace} is one of restic, which this version cannot read: use restic");
+            bail!(
+                "the repository of namespace {namespace} is one of restic, which this version cannot read: use restic"
+            );
         }
         bail!(
             "{} has nothing below {prefix}: namespace {namespace} has no kopia repository there (Velero makes one for each \
@@ -142,9 +147,10 @@ impl SnapshotPath {
     pub(crate) async fn find(&self, repository: &Repository) -> Result<(Snapshot, DirectoryEntry)> {
         let snapshots = repository.snapshots().await?;
         let snapshot = choose(&snapshots, &self.snapshot)?.clone();
-        let document = snapshot.document.as_ref().map_err(|why| {
-            anyhow::anyhow!("the manifest of snapshot {} cannot be read: {why}", snapshot.id)
-        })?;
+        let document = snapshot
+            .document
+            .as_ref()
+            .map_err(|why| anyhow::anyhow!("the manifest of snapshot {} cannot be read: {why}", snapshot.id))?;
         if let Some(reason) = &document.incomplete {
             let text = format!("warning: snapshot {} was not finished ({reason}): files may be missing", snapshot.id);
             crate::errors::warn(Some(&text));

@@ -80,7 +80,8 @@ impl LsArgs {
                     }
                 };
                 self.line(out, &path, &child)?;
-                if let (true, EntryType::Directory, Some(object)) = (self.recursive, &child.entry.entry_type, child.entry.object)
+                if let (true, EntryType::Directory, Some(object)) =
+                    (self.recursive, &child.entry.entry_type, child.entry.object)
                 {
                     anyhow::ensure!(depth < MAX_DEPTH, "{path}: the tree is deeper than {MAX_DEPTH} directories");
                     below.push((format!("{path}{}/", child.entry.name), object, depth + 1));

@@ -96,7 +96,8 @@ impl RestoreArgs {
             () = on_signal(cancel.clone()) => unreachable!("the process has ended"),
         };
         clear();
-        let report = report.with_context(|| format!("restore snapshot {} to {}", snapshot.id, self.target.display()))?;
+        let report =
+            report.with_context(|| format!("restore snapshot {} to {}", snapshot.id, self.target.display()))?;
         self.print(&report)?;
         Ok(if is_whole(&report) { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) })
     }
@@ -161,7 +162,10 @@ fn warnings(report: &RestoreReport) -> Vec<String> {
         (report.missing_in_snapshot, "entries could not be read when the snapshot was taken, and are not in it"),
         (report.unfinished, "files were cut short while they were saved, and are left out"),
         (report.names_changed, "names had bytes that are no UTF-8: the repository has U+FFFD in their place"),
-        (report.attributes_not_set, "entries of other owners keep their permissions and times: run it as root to set them"),
+        (
+            report.attributes_not_set,
+            "entries of other owners keep their permissions and times: run it as root to set them",
+        ),
         (report.not_cleared, "directories keep what the snapshot may not have: it does not have all that was in them"),
     ];
     let mut warnings: Vec<String> =

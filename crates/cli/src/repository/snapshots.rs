@@ -54,7 +54,10 @@ fn row(snapshot: &Snapshot) -> String {
     let source = &document.source;
     let summary = document.root.as_ref().and_then(|root| root.summary.as_ref());
     let count = |number: Option<u64>| number.map_or_else(|| "n/a".to_owned(), |number| number.to_string());
-    let state = document.incomplete.as_deref().map_or("complete".to_owned(), |reason| format!("incomplete ({})", printable(reason)));
+    let state = document
+        .incomplete
+        .as_deref()
+        .map_or("complete".to_owned(), |reason| format!("incomplete ({})", printable(reason)));
     let tags: Vec<String> = document.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
     format!(
         "{}\t{}\t{}@{}:{}\t{}\t{}\t{state}\t{}",
