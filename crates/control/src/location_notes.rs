@@ -7,6 +7,7 @@ use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_client::NamespacedName;
 use lifeboat_store::{ConditionalPuts, Probed};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -27,6 +28,8 @@ struct LocationNote {
     passed_over: Option<PassedOver>,
     /// Of backups in it whose names Backups of other locations have, as far as that was looked at: whether they are other backups.
     same_names: BTreeMap<String, bool>,
+    /// The last name that was looked at for that: the next look goes on behind it.
+    looked_at_last: String,
     /// When it is searched next for what restores have left.
     restores_swept_next: Option<Instant>,
 }
@@ -64,7 +67,8 @@ impl LocationNotes {
         self.with(location.key(), |note| note.passed_over.clone()).unwrap_or_else(|| PassedOver::of(location))
     }
 
-    /// Of these names those that nobody has looked at, so many at most; of others nothing is remembered any more.
+    /// Of these names those of which nothing is known, so many at most; of others nothing is remembered any more. It goes round: one that
+    /// cannot be looked at keeps no other from its turn.
     pub(crate) fn unknown_names(
         &self,
         location: &BackupStorageLocation,
@@ -73,7 +77,13 @@ impl LocationNotes {
     ) -> Vec<String> {
         self.with(location.key(), |note| {
             note.same_names.retain(|name, _| names.contains(name));
-            names.iter().filter(|name| !note.same_names.contains_key(*name)).take(most).cloned().collect()
+            let last = std::mem::take(&mut note.looked_at_last);
+            let behind = names.range::<String, _>((Bound::Excluded(&last), Bound::Unbounded));
+            let all = behind.chain(names.range::<String, _>(..=&last));
+            let next: Vec<String> =
+                all.filter(|name| !note.same_names.contains_key(*name)).take(most).cloned().collect();
+            note.looked_at_last = next.last().cloned().unwrap_or_default();
+            next
         })
     }
 
@@ -152,6 +162,14 @@ mod tests {
         assert_eq!(notes.others_of_known_names(&location), ["a"]);
         assert_eq!(notes.unknown_names(&location, &BTreeSet::new(), 2), [""; 0]);
         assert_eq!(notes.others_of_known_names(&location), [""; 0], "the other Backup is gone");
+    }
+
+    #[test]
+    fn names_that_cannot_be_looked_at_hide_no_others() {
+        let (notes, location) = (LocationNotes::default(), main());
+        let names: BTreeSet<String> = ["a", "b", "c", "d", "e"].map(str::to_owned).into();
+        let looked = || notes.unknown_names(&location, &names, 2).join("");
+        assert_eq!([looked(), looked(), looked(), looked()], ["ab", "cd", "ea", "bc"]);
     }
 
     #[tokio::test(start_paused = true)]

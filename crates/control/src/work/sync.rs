@@ -9,7 +9,7 @@ use crate::phase::hold::agree_alone;
 use crate::phase::taken_over::{note_source_cluster, note_taken_over, was_taken_over};
 use crate::world::{Kind, Left, World};
 use futures::{FutureExt, StreamExt};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, ObjectMeta, PodVolumeBackup, Resource, Schedule, Time, label_value,
     well_known,
@@ -43,6 +43,8 @@ pub(crate) struct Known {
     names: Names,
     /// Backups of the location whose files should be there, by name.
     stored: BTreeMap<String, Identity>,
+    /// Other backups of the location: those that run, or have failed, may have a folder too.
+    unstored: BTreeSet<String>,
     /// UIDs of the Schedules.
     schedules: BTreeMap<String, String>,
 }
@@ -52,6 +54,7 @@ impl Known {
     pub(crate) fn of(world: &World, location: &BackupStorageLocation, names: Names) -> Self {
         let label = label_value(&location.metadata.name);
         let stored = |b: &&Backup| is_stored_in(b, &label);
+        let unstored = |b: &&Backup| is_in(b, &label) && !is_stored_in(b, &label);
         let schedules = world.schedules.beside(location);
         Self {
             names,
@@ -61,8 +64,15 @@ impl Known {
                 .filter(stored)
                 .map(|b| (b.metadata.name.clone(), Identity::of(&b.metadata)))
                 .collect(),
+            unstored: world.backups.beside(location).filter(unstored).map(|b| b.metadata.name.clone()).collect(),
             schedules: schedules.map(|s| (s.metadata.name.clone(), s.metadata.uid.clone())).collect(),
         }
+    }
+
+    /// Of these folders those whose names Backups of other locations have, as far as the world tells.
+    fn of_other_locations(&self, folders: &BTreeSet<String>) -> BTreeSet<String> {
+        let is_here = |name: &String| self.stored.contains_key(name) || self.unstored.contains(name);
+        folders.intersection(&self.names).filter(|name| !is_here(name)).cloned().collect()
     }
 
     /// Whether two syncs share the names that they know.
@@ -80,7 +90,12 @@ pub(super) fn is_stored_in(backup: &Backup, label: &str) -> bool {
         Some(BackupPhase::Failed) => was_taken_over(backup),
         _ => false,
     };
-    ended && backup.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION).is_some_and(|of| of == label)
+    ended && is_in(backup, label)
+}
+
+/// Whether a backup is one of the location of this label.
+fn is_in(backup: &Backup, label: &str) -> bool {
+    backup.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION).is_some_and(|of| of == label)
 }
 
 /// Syncs a location, and notes that.
@@ -129,12 +144,7 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
     let new: Vec<_> = names.into_iter().map(|name| finder.take_over(name).boxed()).collect();
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
-    let known_names: BTreeSet<String> = folders
-        .iter()
-        .filter(|name| known.names.contains(*name) && !known.stored.contains_key(*name))
-        .cloned()
-        .collect();
-    finder.look_at(&known_names).await;
+    finder.look_at(&known.of_other_locations(&folders)).await;
     let NotTaken { waiting, damaged } = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let same_name = PassedNames::of(context.locations.others_of_known_names(location));
     let passed_over = PassedOver { waiting: PassedNames::of(waiting), same_name, damaged: PassedNames::of(damaged) };
@@ -173,7 +183,7 @@ struct Finder<'a> {
 /// The names of backups that are not taken over.
 #[derive(Default)]
 struct NotTaken {
-    /// Those that wait for operations of whoever has made them.
+    /// Those that wait for operations of whoever has made them, for longer than these may take.
     waiting: Vec<String>,
     /// Those whose record is damaged.
     damaged: Vec<String>,
@@ -202,9 +212,10 @@ impl Finder<'_> {
                 return None;
             }
         };
-        let waits = found.status.phase.is_some_and(|phase| phase.waits_for_operations() || phase.is_finalizing());
-        let Some(mut backup) = as_taken_over(found, location, &known.schedules, context.env.now()) else {
-            if waits {
+        let now = context.env.now();
+        let is_overdue = is_overdue(&found, now);
+        let Some(mut backup) = as_taken_over(found, location, &known.schedules, now) else {
+            if is_overdue {
                 self.note(|found| found.waiting.push(name.to_owned()));
             }
             return None;
@@ -264,6 +275,21 @@ impl Finder<'_> {
             }
         }
     }
+}
+
+/// The time that operations have for which a backup names none.
+const OPERATIONS: SignedDuration = SignedDuration::from_hours(4);
+/// The time that a backup has for all else, such as for being written, and that clocks may differ by.
+const ALL_ELSE: SignedDuration = SignedDuration::from_hours(1);
+
+/// Whether a backup waits for its operations, or is finalized, for longer than a cluster that lives would take for it. One that does not
+/// say when it began counts.
+fn is_overdue(found: &Backup, now: Timestamp) -> bool {
+    let waits = found.status.phase.is_some_and(|phase| phase.waits_for_operations() || phase.is_finalizing());
+    let timeout = SignedDuration::from_nanos(found.spec.item_operation_timeout.nanoseconds());
+    let most = if timeout.is_zero() { OPERATIONS } else { timeout }.saturating_add(ALL_ELSE);
+    let began = found.status.start_timestamp.map(Time::timestamp);
+    waits && began.is_none_or(|began| now.duration_since(began) >= most)
 }
 
 /// Makes the PodVolumeBackups of a Backup that was taken over.
@@ -374,8 +400,11 @@ mod tests {
             let bytes = serde_json::to_vec(&record).unwrap();
             bucket.put(&BackupFile::Metadata.key(&name), bytes.into(), PutOptions::default()).await.unwrap();
         }
-        let waits = backup("waits", 5, BackupPhase::WaitingForPluginOperations);
-        for (name, bytes) in [("waits", serde_json::to_vec(&waits).unwrap()), ("damaged", b"{".to_vec())] {
+        let waits = backup("waits", -6 * 3600, BackupPhase::WaitingForPluginOperations);
+        let mut goes_on = backup("goes-on", 5, BackupPhase::WaitingForPluginOperations);
+        goes_on.status.start_timestamp = Some(Time::new(context.env.now()));
+        let record = |backup: &Backup| serde_json::to_vec(backup).unwrap();
+        for (name, bytes) in [("waits", record(&waits)), ("goes-on", record(&goes_on)), ("damaged", b"{".to_vec())] {
             bucket.put(&BackupFile::Metadata.key(name), bytes.into(), PutOptions::default()).await.unwrap();
         }
         let mut location = BackupStorageLocation::default();
@@ -479,6 +508,52 @@ mod tests {
             let got = as_taken_over(found, &location, &BTreeMap::new(), now).map(|b| b.status.phase.unwrap());
             assert_eq!(got, expected, "{phase:?}");
         }
+    }
+
+    #[test]
+    fn a_backup_of_a_living_cluster_is_no_alarm_of_another_while_its_operations_may_go_on() {
+        use BackupPhase as P;
+        let now: Timestamp = "2026-11-22T12:00:00Z".parse().unwrap();
+        let (default, two) = (lifeboat_api::Duration::default(), lifeboat_api::Duration::from_secs(2 * 3600));
+        for (phase, began, timeout, expected) in [
+            (P::WaitingForPluginOperations, Some("2026-11-22T07:00:01Z"), default, false),
+            (P::WaitingForPluginOperations, Some("2026-11-22T07:00:00Z"), default, true),
+            (P::WaitingForPluginOperationsPartiallyFailed, Some("2026-11-22T09:00:01Z"), two, false),
+            (P::FinalizingPartiallyFailed, Some("2026-11-22T09:00:00Z"), two, true),
+            (P::Finalizing, None, two, true),
+            (P::InProgress, Some("2026-11-01T00:00:00Z"), two, false),
+            (P::Completed, Some("2026-11-01T00:00:00Z"), two, false),
+        ] {
+            let mut found = Backup::default();
+            found.status.phase = Some(phase);
+            found.status.start_timestamp = began.map(|began| Time::new(began.parse().unwrap()));
+            found.spec.item_operation_timeout = timeout;
+            assert_eq!(is_overdue(&found, now), expected, "{phase:?} {began:?}");
+        }
+    }
+
+    #[test]
+    fn failed_backups_of_a_location_hide_no_other_backup_of_a_known_name() {
+        let mut world = World::default();
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "here".into();
+        let mut add = |name: &str, location: &str, phase| {
+            let mut backup = Backup::default();
+            backup.metadata.name = name.into();
+            backup.metadata.labels.insert(well_known::LABEL_STORAGE_LOCATION.into(), location.into());
+            backup.status.phase = Some(phase);
+            world.backups.put(backup);
+            name.to_owned()
+        };
+        let mut folders: BTreeSet<String> =
+            (0..60).map(|n| add(&format!("a-nightly-{n:02}"), "here", BackupPhase::Failed)).collect();
+        folders.insert(add("b-runs", "here", BackupPhase::InProgress));
+        folders.insert(add("c-completed", "here", BackupPhase::Completed));
+        folders.insert(add("weekly", "there", BackupPhase::Completed));
+        folders.insert("unknown".to_owned());
+        let names = names(&world, &location, std::iter::empty());
+        let known = Known::of(&world, &location, names);
+        assert_eq!(known.of_other_locations(&folders), ["weekly".to_owned()].into());
     }
 
     #[test]
