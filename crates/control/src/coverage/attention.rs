@@ -1,6 +1,7 @@
 //! What somebody has to do something about, and with which command.
 
 use super::failures::because;
+use super::saves_volumes;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
 use crate::passed_over::{PassedOver, Said};
 use crate::phase::fate::Lists;
@@ -38,6 +39,7 @@ pub(super) fn attention(
     notes.deletions(lists);
     notes.attention.extend(failures);
     notes.namespaces(&coverage.namespaces);
+    notes.volumes_to_come(&coverage.namespaces, lists);
     notes.hidden(inventory);
     notes.attention
 }
@@ -117,7 +119,7 @@ impl Notes<'_> {
         let program = self.program;
         let of_schedules = coverage.schedules.iter().filter_map(|state| state.last_ended.as_ref());
         let of_schedules: BTreeSet<&str> = of_schedules.map(|last| last.backup.as_str()).collect();
-        let of_namespaces = coverage.namespaces.iter().filter_map(|state| state.last_good.as_ref());
+        let of_namespaces = coverage.namespaces.iter().filter_map(|state| state.last_good_with_volumes.as_ref());
         let of_namespaces: BTreeSet<&str> = of_namespaces.map(|last| last.backup.as_str()).collect();
         for backup in &lists.backups {
             let (name, count) = (backup.metadata.name.as_str(), backup.status.unprotected_volumes);
@@ -125,8 +127,8 @@ impl Notes<'_> {
                 Some(_) => of_schedules.contains(name),
                 None => of_namespaces.contains(name),
             };
-            // One that was to save none is told of by its schedule.
-            if !is_last || count <= 0 || backup.spec.snapshot_volumes == Some(false) {
+            // One that was to save none is told of by its namespaces.
+            if !is_last || count <= 0 || !saves_volumes(&backup.spec) {
                 continue;
             }
             let what = match backup.schedule_label() {
@@ -202,6 +204,31 @@ impl Notes<'_> {
                 format!("set `spec.template.snapshotVolumes` of schedule {} to true, or remove it", listed(&schedules));
             self.add(format!("the schedules of {} leave the data of volumes out", listed(&names)), next);
         }
+    }
+
+    /// Namespaces in whose good backups no volumes are, though a schedule is to save them: it has not run yet, or never well.
+    fn volumes_to_come(&mut self, states: &[NamespaceState], lists: &Lists) {
+        let program = self.program;
+        let lacks = |state: &&NamespaceState| {
+            let is_saved_without = state.last_good.is_some() && state.last_good_with_volumes.is_none();
+            is_saved_without && state.claims > Some(0) && state.volumes_are_scheduled
+        };
+        let lacking: Vec<&NamespaceState> = states.iter().filter(lacks).collect();
+        let with_volumes = lists.schedules.iter().filter(|one| saves_volumes(&one.spec.template));
+        let with_volumes: BTreeSet<&str> = with_volumes.map(|one| one.metadata.name.as_str()).collect();
+        let schedules = lacking.iter().flat_map(|state| &state.schedules).map(String::as_str);
+        let schedules: BTreeSet<&str> = schedules.filter(|name| with_volumes.contains(name)).collect();
+        let schedules: Vec<&str> = schedules.into_iter().collect();
+        let Some(first) = schedules.first() else { return };
+        let names: Vec<&str> = lacking.iter().map(|state| state.name.as_str()).collect();
+        self.add(
+            format!(
+                "the good backups of {} leave the data of volumes out, and schedule {}, which is to save it, has none yet",
+                listed(&names),
+                listed(&schedules)
+            ),
+            format!("`{program} backup create --from-schedule {first}` saves it now"),
+        );
     }
 
     /// What who looks may not list.

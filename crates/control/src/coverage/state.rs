@@ -130,7 +130,9 @@ pub struct NamespaceState {
     pub name: String,
     /// The newest good backup of all of it: `Completed`, without selectors or lists of types.
     pub last_good: Option<Ended>,
-    /// How old that is.
+    /// The newest one of these that saves what is in volumes, as far as it is not told to leave that out.
+    pub last_good_with_volumes: Option<Ended>,
+    /// How old the last good one is.
     pub age_seconds: Option<i64>,
     /// The schedules that save all of it.
     pub schedules: Vec<String>,
