@@ -153,7 +153,7 @@ pub(crate) fn namespaces<'a>(
 }
 
 /// Whether it saves what is in volumes, as far as it is not told to leave that out.
-fn saves_volumes(spec: &BackupSpec) -> bool {
+pub(crate) fn saves_volumes(spec: &BackupSpec) -> bool {
     spec.snapshot_volumes != Some(false)
 }
 

@@ -21,6 +21,7 @@ mod http;
 mod location_notes;
 mod member;
 mod metrics;
+mod next_backups;
 mod options;
 mod own_pod;
 mod passed_over;
@@ -42,6 +43,7 @@ pub use coverage::{
 pub use extensions::{Extensions, NoPlugins};
 pub use http::download::HEADER_DOWNLOAD;
 pub use http::plan::PLAN_PATH;
+pub use next_backups::{NextBackup, NextBackups};
 pub use options::{
     Controller, Env, Listeners, LocationAccess, Options, ProfileListener, Providers, ServerClock, SigningKey,
 };

@@ -3,6 +3,7 @@
 use super::failures::because;
 use super::saves_volumes;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
+use crate::next_backups::{NextBackup, NextBackups};
 use crate::passed_over::{PassedOver, Said};
 use crate::phase::fate::Lists;
 use crate::phase::request::{ByBackup, claims_waited_for, way_out_of_claims};
@@ -36,6 +37,7 @@ pub(super) fn attention(
     notes.locations(lists, now);
     notes.schedules(&coverage.schedules, lists, now);
     notes.volumes(coverage, lists);
+    notes.next_backups(inventory.next_backups.as_ref());
     notes.deletions(lists);
     notes.attention.extend(failures);
     notes.namespaces(&coverage.namespaces);
@@ -138,6 +140,37 @@ impl Notes<'_> {
             self.add(
                 format!("{what} has not saved the data of {}", counted(count.unsigned_abs(), "volume")),
                 format!("`{program} backup describe {name} --details` names them with the reasons, `{program} volume explain` what would have to change"),
+            );
+        }
+    }
+
+    /// Volumes that the next backups would not save, as the server says.
+    fn next_backups(&mut self, next: Option<&NextBackups>) {
+        let program = self.program;
+        let Some(NextBackups { schedules, unknown }) = next else { return };
+        for (schedule, NextBackup { unprotected, first, trouble }) in schedules {
+            if *unprotected > 0 {
+                let more = unprotected.saturating_sub(first.len() as u64);
+                let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+                let (count, first) = (counted(*unprotected, "volume"), first.join(", "));
+                self.add(
+                    format!("the next backup of schedule {schedule} would not save the data of {count}: {first}{more}"),
+                    format!(
+                        "`{program} volume explain CLAIM --object-namespace NAMESPACE` says what would have to change"
+                    ),
+                );
+            }
+            if !trouble.is_empty() {
+                self.add(
+                    format!("not all is well with the next backup of schedule {schedule}: {trouble}"),
+                    format!("`{program} schedule describe {schedule}`, `{program} volume explain`"),
+                );
+            }
+        }
+        if !unknown.is_empty() {
+            self.add(
+                format!("it is not known of all schedules what their next backups would do with volumes: {unknown}"),
+                format!("`{program} volume explain` says it by your own rights"),
             );
         }
     }

@@ -1,5 +1,6 @@
 //! The input and the output of [`coverage`](super::coverage), as the JSON of `lifeboat status` has them.
 
+use crate::next_backups::NextBackups;
 use crate::phase::fate::Lists;
 use crate::phase::schedule::ScheduleStanding;
 use jiff::Timestamp;
@@ -14,6 +15,8 @@ pub struct Inventory {
     pub lists: Lists,
     /// The namespaces of the cluster that are to be protected; `None` when who looks may not list them.
     pub namespaces: Option<Vec<NamespaceInventory>>,
+    /// What the server says of the next backups of schedules; `None` when it was not asked, or does not know the question.
+    pub next_backups: Option<NextBackups>,
 }
 
 /// A namespace of the cluster.

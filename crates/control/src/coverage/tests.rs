@@ -1,4 +1,5 @@
 use super::*;
+use crate::next_backups::{NextBackup, NextBackups};
 use crate::phase::taken_over::note_taken_over;
 use lifeboat_api::{DeleteBackupRequest, SchedulePhase, well_known};
 use serde_json::{Value, json};
@@ -43,7 +44,7 @@ fn well() -> Inventory {
         ..Lists::default()
     };
     let namespaces = vec![namespace("shop", "2026-01-01T00:00:00Z", 2), namespace("web", "2026-01-01T00:00:00Z", 0)];
-    Inventory { lists, namespaces: Some(namespaces) }
+    Inventory { lists, namespaces: Some(namespaces), next_backups: None }
 }
 
 #[test]
@@ -365,6 +366,24 @@ fn the_status_is_not_well_while_the_last_backups_save_no_volumes() {
     old.status.start_timestamp = Some(Time::new("2026-11-21T03:00:00Z".parse().unwrap()));
     inventory.lists.backups.push(old);
     assert_eq!(texts(&covered(&inventory)), [left_out]);
+}
+
+#[test]
+fn volumes_that_the_next_backup_would_not_save_need_attention_today() {
+    let mut inventory = well();
+    let volumes = ["shop/data", "shop/logs"].map(|name| (name.to_owned(), "no driver".to_owned()));
+    let mut nightly = NextBackup::of(&volumes, String::new());
+    nightly.unprotected = 9;
+    let well = ("weekly".to_owned(), NextBackup::default());
+    let refused = ("monthly".to_owned(), NextBackup::of(&[], "there is no ConfigMap rules".to_owned()));
+    let schedules = [("nightly".to_owned(), nightly), well, refused].into();
+    inventory.next_backups = Some(NextBackups { schedules, unknown: "the server was slow".to_owned() });
+    let expected = [
+        "not all is well with the next backup of schedule monthly: there is no ConfigMap rules",
+        "the next backup of schedule nightly would not save the data of 9 volumes: shop/data (no driver), shop/logs (no driver) and 7 more",
+        "it is not known of all schedules what their next backups would do with volumes: the server was slow",
+    ];
+    assert_eq!(texts(&covered(&inventory)), expected);
 }
 
 #[test]
