@@ -134,9 +134,9 @@ mod tests {
         let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
         let mut answers = Vec::new();
         for asks in [false, true] {
-            let mut request = ServerStatusRequest::default();
-            request.metadata =
+            let metadata =
                 ObjectMeta { name: format!("asks-{asks}"), namespace: "velero".to_owned(), ..ObjectMeta::default() };
+            let mut request = ServerStatusRequest { metadata, ..ServerStatusRequest::default() };
             if asks {
                 NextBackups::ask(&mut request);
             }
