@@ -9,7 +9,7 @@ pub use state::{
     RunningState, ScheduleState,
 };
 
-use crate::phase::facts::{self, is_good, is_running, newest_ended, own_newest_first};
+use crate::phase::facts::{self, is_good, is_running, newest_ended, own_newest_first, saves_volumes};
 use crate::phase::fate::Lists;
 use crate::phase::request::ByBackup;
 use crate::phase::restore::has_ended;
@@ -150,11 +150,6 @@ pub(crate) fn namespaces<'a>(
         (state.age_seconds.is_some(), state.age_seconds.map(Reverse), !state.schedules.is_empty(), state.name.clone())
     });
     states
-}
-
-/// Whether it saves what is in volumes, as far as it is not told to leave that out.
-pub(crate) fn saves_volumes(spec: &BackupSpec) -> bool {
-    spec.snapshot_volumes != Some(false)
 }
 
 /// Of these backups, the newest first, the first one that has each of the namespaces; `filter` tells which a backup has.

@@ -1,10 +1,10 @@
 //! What somebody has to do something about, and with which command.
 
 use super::failures::because;
-use super::saves_volumes;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
 use crate::next_backups::{NextBackup, NextBackups};
 use crate::passed_over::{PassedOver, Said};
+use crate::phase::facts::saves_volumes;
 use crate::phase::fate::Lists;
 use crate::phase::request::{ByBackup, claims_waited_for, way_out_of_claims};
 use crate::phase::schedule::ScheduleStanding;

@@ -4,7 +4,7 @@ use super::CLOCK_SKEW;
 use super::schedule::run_time;
 use super::taken_over::is_of_another_cluster;
 use jiff::Timestamp;
-use lifeboat_api::{Backup, BackupPhase, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupSpec, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -32,6 +32,11 @@ pub(crate) fn has_ended(backup: &Backup) -> bool {
 pub(crate) fn is_good(backup: &Backup, deletion_is_asked: bool) -> bool {
     let is_deleted = deletion_is_asked || backup.metadata.deletion_timestamp.is_some();
     backup.status.phase == Some(BackupPhase::Completed) && !is_deleted
+}
+
+/// Whether it saves what is in volumes, as far as it is not told to leave that out.
+pub(crate) fn saves_volumes(spec: &BackupSpec) -> bool {
+    spec.snapshot_volumes != Some(false)
 }
 
 /// Whether its deletion has begun: it may be half gone, and after that a hold comes too late.

@@ -1,8 +1,8 @@
 //! Looks at what the next backups of schedules would do with volumes, by the settings of this server and today's claims.
 
 use super::{Context, SnapshotLocations};
-use crate::coverage::saves_volumes;
 use crate::next_backups::{NextBackup, NextBackups};
+use crate::phase::facts::saves_volumes;
 use crate::phase::schedule::ScheduleStanding;
 use lifeboat_api::Schedule;
 use lifeboat_backup::{Env, Explained, Request, explain_volumes};
