@@ -112,6 +112,10 @@ pub const ANNOTATION_WRITABLE_SINCE: &str = "lifeboat.io/writable-since";
 /// On storage locations: the backups in its bucket that have no Backup here, as JSON (`waiting`, `sameName`, `damaged`); an addition of
 /// Lifeboat.
 pub const ANNOTATION_PASSED_OVER: &str = "lifeboat.io/passed-over";
+/// `true` on a ServerStatusRequest: asks what the next backups of schedules would do with volumes; an addition of Lifeboat.
+pub const ANNOTATION_EXPLAIN_VOLUMES: &str = "lifeboat.io/explain-volumes";
+/// On a ServerStatusRequest: the answer to that, as JSON; an addition of Lifeboat.
+pub const ANNOTATION_NEXT_BACKUPS: &str = "lifeboat.io/next-backups";
 /// `true` on storage locations: backups that another cluster has made go from there too when their time is over; an addition of
 /// Lifeboat.
 pub const ANNOTATION_EXPIRE_OTHERS: &str = "lifeboat.io/expire-backups-of-other-clusters";

@@ -9,6 +9,7 @@ use crate::preview::PreviewedVolume;
 use crate::request::{Request, prepare};
 use crate::volumes::refusal;
 use lifeboat_object::Results;
+use lifeboat_volume::is_to_be_protected;
 use std::sync::Arc;
 
 /// The decisions of a backup about the volumes in its scope.
@@ -16,6 +17,8 @@ use std::sync::Arc;
 pub struct Explained {
     /// The volumes in scope, in the order of their claims; then volumes without a claim.
     pub volumes: Vec<PreviewedVolume>,
+    /// Volumes among them whose data would not be saved, although nobody has left it out on purpose.
+    pub unprotected: Vec<PreviewedVolume>,
     /// The reason for which the backup would be refused, because of what it asks for some of them.
     pub refusal: Option<String>,
     /// Warnings and errors, such as what could not be read.
@@ -34,7 +37,9 @@ pub async fn explain_volumes(request: &Request, env: &Env) -> Result<Explained, 
     let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
     let scope = Arc::new(scope(wanted, None, env).await?);
     let verdicts = survey(&scope, env).await?;
+    let to_be_protected = verdicts.iter().filter(|decided| is_to_be_protected(decided, &verdicts));
     Ok(Explained {
+        unprotected: to_be_protected.map(PreviewedVolume::of).filter(|volume| volume.advice.is_some()).collect(),
         volumes: verdicts.iter().map(PreviewedVolume::of).collect(),
         refusal: refusal(verdicts.iter()).filter(|_| !backup.spec.allow_unprotected),
         results: env.operation.journal.close().results,

@@ -57,7 +57,7 @@ pub struct Notes<'a> {
     pub known: Option<&'a str>,
     /// The way to forget them.
     pub forget: String,
-    /// The way to add one more, such as that of the second of two disks that take turns; the ID follows.
+    /// The way to add one more, such as that of the second of two disks that take turns; the ID follows. Empty where none can be added.
     pub add: String,
 }
 
@@ -71,9 +71,16 @@ impl Notes<'_> {
             Some(found) if all.contains(&found) => return None,
             Some(found) => (
                 format!("is the bucket {found} now"),
-                format!(" When both are yours and take turns, such as two disks, {add} {found}."),
+                format!(" When both are yours and take turns, such as two disks, {add} \"{found}\"."),
             ),
-            None => (format!("has no file {MARKER} now"), String::new()),
+            None if add.is_empty() => (format!("has no file {MARKER} now"), String::new()),
+            None => (
+                format!("has no file {MARKER} now"),
+                format!(
+                    " When it is a new disk that takes turns with the other, make a file {MARKER} with the line \"{FORMAT} ID\" in it, \
+                     the ID being a word of your own, and {add} \"ID\"."
+                ),
+            ),
         };
         Some(format!(
             "it was the bucket {} before, and {what}; is its file system mounted?{turns} When it is to be another bucket from now on, {forget}",
@@ -182,18 +189,25 @@ mod tests {
         let refusal = |known: Option<&str>, found: Option<&str>| {
             Notes { known, forget: "remove it".to_owned(), add: "add".to_owned() }.refusal(found)
         };
+        let without_a_way = Notes { known: Some("1"), forget: "remove it".to_owned(), add: String::new() };
+        assert_eq!(
+            without_a_way.refusal(None).unwrap(),
+            "it was the bucket 1 before, and has no file lifeboat-bucket now; is its file system mounted? When it is to be \
+             another bucket from now on, remove it"
+        );
         for (known, found) in [(None, None), (None, Some("1")), (Some("1"), Some("1")), (Some("1\n2\n"), Some("2"))] {
             assert_eq!(refusal(known, found), None, "{known:?} {found:?}");
         }
         assert_eq!(
             refusal(Some("1"), None).unwrap(),
-            "it was the bucket 1 before, and has no file lifeboat-bucket now; is its file system mounted? When it is to be \
-             another bucket from now on, remove it"
+            "it was the bucket 1 before, and has no file lifeboat-bucket now; is its file system mounted? When it is a new disk that \
+             takes turns with the other, make a file lifeboat-bucket with the line \"lifeboat.io/bucket/v1 ID\" in it, the ID being a \
+             word of your own, and add \"ID\". When it is to be another bucket from now on, remove it"
         );
         assert_eq!(
             refusal(Some("1 2"), Some("3")).unwrap(),
             "it was the bucket 1 or 2 before, and is the bucket 3 now; is its file system mounted? When both are yours and take turns, \
-             such as two disks, add 3. When it is to be another bucket from now on, remove it"
+             such as two disks, add \"3\". When it is to be another bucket from now on, remove it"
         );
     }
 }

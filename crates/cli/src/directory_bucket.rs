@@ -51,15 +51,29 @@ fn note_of(path: &Path) -> Result<PathBuf> {
     Ok(folder_of("directory").join(hash))
 }
 
-/// Notes the identity of the bucket in a directory. Warns when that fails, because an unmounted file system is not
-/// noticed then.
+/// Notes that a directory may be this bucket, beside those that it may be already. Warns when that fails, because an
+/// unmounted file system is not noticed then.
 fn remember(note: &Path, id: &str) {
-    let folder = note.parent().unwrap_or(note);
-    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(note, format!("{id}\n")));
-    if let Err(e) = written {
+    if let Err(e) = append(note, id) {
         let text = format!("warning: which bucket the directory is could not be noted in {}: {e}", note.display());
         errors::warn(Some(&text));
     }
+}
+
+/// Adds an ID to a note, unless it has that.
+fn append(note: &Path, id: &str) -> std::io::Result<()> {
+    let mut noted = match std::fs::read_to_string(note) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+        read => read?,
+    };
+    if noted.split_whitespace().any(|one| one == id) {
+        return Ok(());
+    }
+    if !noted.is_empty() && !noted.ends_with('\n') {
+        noted.push('\n');
+    }
+    std::fs::create_dir_all(note.parent().unwrap_or(note))?;
+    std::fs::write(note, format!("{noted}{id}\n"))
 }
 
 #[cfg(test)]
@@ -100,8 +114,9 @@ mod tests {
         std::os::unix::fs::symlink(other.path(), &path).unwrap();
         let refused = open().await.unwrap_err().to_string();
         let id = std::fs::read_to_string(folder.path().join("of-second")).unwrap();
-        assert!(refused.contains(&format!("append to {} the line {}.", note.display(), id.trim())), "{refused}");
-        std::fs::write(&note, format!("{}{id}", std::fs::read_to_string(&note).unwrap())).unwrap();
+        assert!(refused.contains(&format!("append to {} the line \"{}\".", note.display(), id.trim())), "{refused}");
+        // An editor may leave the end of the last line away.
+        std::fs::write(&note, format!("{}{}", std::fs::read_to_string(&note).unwrap(), id.trim())).unwrap();
         open().await.unwrap();
         std::fs::remove_file(&path).unwrap();
         std::fs::rename(&aside, &path).unwrap();
@@ -112,5 +127,39 @@ mod tests {
         let elsewhere = folder.path().join("elsewhere");
         open_known(&path, &elsewhere).await.unwrap();
         assert_eq!(std::fs::read(&elsewhere).unwrap(), std::fs::read(&note).unwrap());
+    }
+
+    #[tokio::test]
+    async fn two_disks_that_take_turns_are_both_known_after_any_number_of_backups() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, note) = (folder.path().join("disk"), folder.path().join("state").join("note"));
+        let disks = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let mount = |disk: usize| {
+            let _ = std::fs::remove_file(&path);
+            std::os::unix::fs::symlink(disks[disk].path(), &path).unwrap();
+        };
+        let back_up = async || {
+            let bucket = open_known(&path, &note).await?;
+            bucket.put("backups/a/x", b"x".to_vec().into(), PutOptions::default()).await.map_err(anyhow::Error::from)
+        };
+        mount(0);
+        back_up().await.unwrap();
+        let first = std::fs::read_to_string(&note).unwrap();
+        // The new disk has no marker, and the refusal says how it is added.
+        mount(1);
+        let refused = back_up().await.unwrap_err().to_string();
+        let way = format!(
+            "make a file lifeboat-bucket with the line \"lifeboat.io/bucket/v1 ID\" in it, the ID being a word of your own, and append to \
+             {} the line \"ID\".",
+            note.display()
+        );
+        assert!(refused.contains(&way), "{refused}");
+        std::fs::write(path.join("lifeboat-bucket"), "lifeboat.io/bucket/v1 second\n").unwrap();
+        std::fs::write(&note, format!("{first}second\n")).unwrap();
+        for disk in [1, 0, 1, 0] {
+            mount(disk);
+            back_up().await.unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&note).unwrap(), format!("{first}second\n"));
     }
 }

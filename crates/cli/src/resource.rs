@@ -36,7 +36,7 @@ use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::{LabelSelector, ObjectMeta, Resource};
 use lifeboat_client::{Client, Followed, Object};
-pub(crate) use status::server_status;
+pub(crate) use status::{server_answer, server_status};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;

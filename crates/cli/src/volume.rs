@@ -97,7 +97,7 @@ impl ExplainArgs {
 
     fn print(&self, explained: &Explained) -> Result<()> {
         print_results(&explained.results);
-        let Explained { volumes, refusal, results } = explained;
+        let Explained { volumes, refusal, results, .. } = explained;
         if let Some(output) = self.output {
             let volumes: Vec<_> = volumes.iter().map(volume_value).collect();
             return print_resource(&json!({"volumes": volumes, "refusal": refusal, "results": results}), output);

@@ -10,7 +10,7 @@ pub use state::{
     RunningState, ScheduleState,
 };
 
-use crate::phase::facts::{self, is_good, is_running, newest_ended, own_newest_first};
+use crate::phase::facts::{self, is_good, is_running, newest_ended, own_newest_first, saves_volumes};
 use crate::phase::fate::Lists;
 use crate::phase::request::ByBackup;
 use crate::phase::restore::has_ended;
@@ -125,11 +125,46 @@ pub(crate) fn namespaces<'a>(
         .filter(|schedule| matches!(ScheduleStanding::of(schedule), ScheduleStanding::New | ScheduleStanding::Enabled))
         .filter_map(|schedule| Some((schedule, filter(&schedule.spec.template)?)))
         .collect();
+    let newest = |counts: fn(&BackupSpec) -> bool| {
+        newest_of_each(good.iter().copied().filter(|backup| counts(&backup.spec)), all, &filter)
+    };
+    let (found, with_volumes) = (newest(|_| true), newest(saves_volumes));
+    let mut states: Vec<NamespaceState> = all
+        .iter()
+        .map(|one| {
+            let name = &one.facts.name;
+            let own: Vec<&Schedule> =
+                schedules.iter().filter(|(_, filter)| filter.includes(name)).map(|(schedule, _)| *schedule).collect();
+            let last_good = found.get(name.as_str()).and_then(|backup| ended(backup));
+            let start = last_good.as_ref().and_then(|last| last.start).map(Time::timestamp);
+            NamespaceState {
+                name: name.clone(),
+                age_seconds: start.map(|start| now.duration_since(start).as_secs().max(0)),
+                last_good,
+                last_good_with_volumes: with_volumes.get(name.as_str()).and_then(|backup| ended(backup)),
+                volumes_are_scheduled: own.iter().any(|one| saves_volumes(&one.spec.template)),
+                schedules: own.iter().map(|schedule| schedule.metadata.name.clone()).collect(),
+                claims: one.claims,
+            }
+        })
+        .collect();
+    states.sort_by_key(|state| {
+        (state.age_seconds.is_some(), state.age_seconds.map(Reverse), !state.schedules.is_empty(), state.name.clone())
+    });
+    states
+}
+
+/// Of these backups, the newest first, the first one that has each of the namespaces; `filter` tells which a backup has.
+fn newest_of_each<'b, 'n>(
+    backups: impl Iterator<Item = &'b Backup>,
+    all: &'n [NamespaceInventory],
+    filter: &impl Fn(&BackupSpec) -> Option<NamespaceFilter>,
+) -> BTreeMap<&'n str, &'b Backup> {
     let mut missing: BTreeMap<&str, &NamespaceInventory> =
         all.iter().map(|one| (one.facts.name.as_str(), one)).collect();
     let mut seen = BTreeSet::new();
     let mut found: BTreeMap<&str, &Backup> = BTreeMap::new();
-    for backup in good {
+    for backup in backups {
         if missing.is_empty() {
             break;
         }
@@ -149,28 +184,7 @@ pub(crate) fn namespaces<'a>(
             found.insert(name, backup);
         }
     }
-    let mut states: Vec<NamespaceState> = all
-        .iter()
-        .map(|one| {
-            let name = &one.facts.name;
-            let own: Vec<&Schedule> =
-                schedules.iter().filter(|(_, filter)| filter.includes(name)).map(|(schedule, _)| *schedule).collect();
-            let last_good = found.get(name.as_str()).and_then(|backup| ended(backup));
-            let start = last_good.as_ref().and_then(|last| last.start).map(Time::timestamp);
-            NamespaceState {
-                name: name.clone(),
-                age_seconds: start.map(|start| now.duration_since(start).as_secs().max(0)),
-                last_good,
-                volumes_are_scheduled: own.iter().any(|one| one.spec.template.snapshot_volumes != Some(false)),
-                schedules: own.iter().map(|schedule| schedule.metadata.name.clone()).collect(),
-                claims: one.claims,
-            }
-        })
-        .collect();
-    states.sort_by_key(|state| {
-        (state.age_seconds.is_some(), state.age_seconds.map(Reverse), !state.schedules.is_empty(), state.name.clone())
-    });
-    states
+    found
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod http;
 mod location_notes;
 mod member;
 mod metrics;
+mod next_backups;
 mod options;
 mod own_pod;
 mod passed_over;
@@ -42,6 +43,7 @@ pub use coverage::{
 pub use extensions::{Extensions, NoPlugins};
 pub use http::download::HEADER_DOWNLOAD;
 pub use http::plan::PLAN_PATH;
+pub use next_backups::{NextBackup, NextBackups};
 pub use options::{
     Controller, Env, Listeners, LocationAccess, Options, ProfileListener, Providers, ServerClock, SigningKey,
 };
@@ -51,6 +53,7 @@ pub use phase::facts::{deletion_has_begun, is_running as backup_is_running};
 pub use phase::fate::{Fate, Lists, fates};
 pub use phase::hold::Hold;
 pub use phase::keep::{Absence, Keeper, describe as describe_keepers};
+pub use phase::kept_by::schedule_label;
 pub use phase::location::{NoLocation, location_of};
 pub use phase::request::{
     check_deletion, claims_may_need, deletion_is_asked, reads, refusal_for_claims, refusal_for_reader,

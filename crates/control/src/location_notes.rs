@@ -7,6 +7,7 @@ use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_client::NamespacedName;
 use lifeboat_store::{ConditionalPuts, Probed};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -28,6 +29,8 @@ struct LocationNote {
     /// Backups in it whose names Backups of other locations have, as far as they were looked at: true for another
     /// backup than that Backup.
     same_names: BTreeMap<String, bool>,
+    /// The last name that was looked at for that: the next look goes on behind it.
+    looked_at_last: String,
     /// Time of the next search for files of restores that are gone.
     restores_swept_next: Option<Instant>,
 }
@@ -66,7 +69,8 @@ impl LocationNotes {
         self.with(location.key(), |note| note.passed_over.clone()).unwrap_or_else(|| PassedOver::of(location))
     }
 
-    /// The first of these names that were not looked at yet, at most this many. Forgets all other names.
+    /// The first of these names that were not looked at yet, at most this many. Forgets all other names. It goes round: a name
+    /// that cannot be looked at keeps no other from its turn.
     pub(crate) fn unknown_names(
         &self,
         location: &BackupStorageLocation,
@@ -75,7 +79,13 @@ impl LocationNotes {
     ) -> Vec<String> {
         self.with(location.key(), |note| {
             note.same_names.retain(|name, _| names.contains(name));
-            names.iter().filter(|name| !note.same_names.contains_key(*name)).take(most).cloned().collect()
+            let last = std::mem::take(&mut note.looked_at_last);
+            let behind = names.range::<String, _>((Bound::Excluded(&last), Bound::Unbounded));
+            let all = behind.chain(names.range::<String, _>(..=&last));
+            let next: Vec<String> =
+                all.filter(|name| !note.same_names.contains_key(*name)).take(most).cloned().collect();
+            note.looked_at_last = next.last().cloned().unwrap_or_default();
+            next
         })
     }
 
@@ -154,6 +164,14 @@ mod tests {
         assert_eq!(notes.others_of_known_names(&location), ["a"]);
         assert_eq!(notes.unknown_names(&location, &BTreeSet::new(), 2), [""; 0]);
         assert_eq!(notes.others_of_known_names(&location), [""; 0], "the other Backup is gone");
+    }
+
+    #[test]
+    fn names_that_cannot_be_looked_at_hide_no_others() {
+        let (notes, location) = (LocationNotes::default(), main());
+        let names: BTreeSet<String> = ["a", "b", "c", "d", "e"].map(str::to_owned).into();
+        let looked = || notes.unknown_names(&location, &names, 2).join("");
+        assert_eq!([looked(), looked(), looked(), looked()], ["ab", "cd", "ea", "bc"]);
     }
 
     #[tokio::test(start_paused = true)]

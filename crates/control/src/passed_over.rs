@@ -88,7 +88,7 @@ impl PassedOver {
         let all = [
             of(
                 &self.waiting,
-                "not taken over, because operations of the cluster that has made it have not ended",
+                "not taken over, because operations of the cluster that has made it have not ended in their time",
                 format!(
                     "it comes here when they have, or when its time is over; when that cluster is lost, {restore} restores from it as it is"
                 ),
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                "2 backups in the bucket not taken over, because operations of the cluster that has made it have not ended: a, b",
+                "2 backups in the bucket not taken over, because operations of the cluster that has made it have not ended in their time: a, b",
                 "1 backup in the bucket not taken over, because a backup of another location has its name: c",
             ]
         );

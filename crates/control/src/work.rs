@@ -10,6 +10,7 @@ pub(crate) mod keep;
 pub(crate) mod left;
 pub(crate) mod location;
 mod merge;
+mod next_backups;
 mod own_files;
 pub(crate) mod pending;
 mod probe;

@@ -27,7 +27,7 @@ pub use class::{ClassChoice, ClassTrouble, SnapshotClass, SnapshotClasses};
 pub use decide::{Rules, Volume, decide};
 pub use group::{GroupClass, GroupRules};
 pub use line::Line;
-pub use record::{Report, Reports, Saved, records, unprotected, unprotected_warning};
+pub use record::{Report, Reports, Saved, is_to_be_protected, records, unprotected, unprotected_warning};
 pub use restore_plan::{
     Allowed, BackupOrigin, ClaimOfVolume, Refusal, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere,
     plan_retained,

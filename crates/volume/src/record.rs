@@ -218,14 +218,20 @@ fn base(decided: &Decided, verdicts: &Verdicts, saved: &Saved) -> BackupVolumeIn
 pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<String> {
     let is_unprotected = |decided: &&Decided| {
         let has_snapshot = || reports.of(decided).is_some_and(Report::is_saved);
-        // Nobody uses one whose claim is gone.
-        let volume = decided.volume.as_deref().and_then(|name| verdicts.volume(name));
-        let is_unused = decided.claim.is_none() && volume.is_some_and(|volume| volume.is_released);
-        saved.has(decided) && !is_left_out_on_purpose(&decided.verdict) && !is_unused && !has_snapshot()
+        saved.has(decided) && is_to_be_protected(decided, verdicts) && !has_snapshot()
     };
     let mut names: Vec<String> = verdicts.iter().filter(is_unprotected).map(Decided::name).collect();
     names.sort();
     names
+}
+
+/// Returns true if a volume has data that nobody has left out on purpose.
+#[must_use]
+pub fn is_to_be_protected(decided: &Decided, verdicts: &Verdicts) -> bool {
+    // Nobody uses one whose claim is gone.
+    let volume = decided.volume.as_deref().and_then(|name| verdicts.volume(name));
+    let is_unused = decided.claim.is_none() && volume.is_some_and(|volume| volume.is_released);
+    !is_left_out_on_purpose(&decided.verdict) && !is_unused
 }
 
 /// A warning in one line about the volumes that nothing protects; `None` when there are none.

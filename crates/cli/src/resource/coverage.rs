@@ -15,7 +15,8 @@ use crate::output::print_resource;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::EnumValueParser;
-use looked::{Asking, View, inventory};
+use lifeboat_control::Inventory;
+use looked::{Asking, LOOKING, View, inventory, next_backups};
 use screen::Status;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -59,8 +60,16 @@ impl StatusArgs {
             };
             return Box::pin(watched::watch(&own, asking, show)).await.map(|()| ExitCode::SUCCESS);
         }
-        let (inventory, server) = tokio::join!(Box::pin(inventory(&own)), asking.ask());
-        let status = Status::of(View { inventory: &inventory?, server: &server }, &own.namespace, program);
+        let patient = client(&globals.with_requests_within(LOOKING)).await?;
+        let asked = async {
+            let server = asking.ask().await;
+            // One that is not there is not waited for once more.
+            let next = if server.is_ok() { next_backups(&patient).await } else { None };
+            (server, next)
+        };
+        let (inventory, (server, next_backups)) = tokio::join!(Box::pin(inventory(&own)), Box::pin(asked));
+        let inventory = Inventory { next_backups, ..inventory? };
+        let status = Status::of(View { inventory: &inventory, server: &server }, &own.namespace, program);
         self.show(&status)?;
         let is_well = status.server.is_ok() && status.coverage.attention.is_empty();
         Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(ATTENTION) })

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Resource, SourceCluster, Time, label_value, well_known};
 use lifeboat_client::Client;
-use lifeboat_control::{Fate, Keeper, Lists, fates};
+use lifeboat_control::{Fate, Keeper, Lists, fates, schedule_label};
 use lifeboat_object::{counted, first_names_of};
 use std::io::Write;
 use std::process::ExitCode;
@@ -131,7 +131,7 @@ impl RulesReleaseArgs {
 /// Returns the backups of a schedule that rules keep.
 pub(super) fn kept_by_rules<'f>(all: &'f [Fate], schedule: &str) -> Vec<&'f Fate> {
     let label = label_value(schedule);
-    let of_it = all.iter().filter(|fate| fate.backup.schedule_label() == Some(label.as_str()));
+    let of_it = all.iter().filter(|fate| schedule_label(&fate.backup).as_deref() == Some(label.as_str()));
     of_it.filter(|fate| fate.is_kept_by_rules()).collect()
 }
 
@@ -293,6 +293,14 @@ mod tests {
         let expected = "The deletion of schedule nightly releases 2 backups that its rules keep: nightly-20261121030000, \
                         nightly-20261122030000. Each goes when its time is over.";
         assert_eq!(released_with("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_backup_that_lost_its_label_is_released_with_those_of_its_schedule() {
+        let mut lists = lists(&[]);
+        lists.backups[1].metadata.labels.clear();
+        let all = fates(&lists, &TimeZone::UTC, now());
+        assert_eq!(days(&args(&[], "nightly", "").chosen(&all, "").unwrap()), ["21", "22"]);
     }
 
     #[test]

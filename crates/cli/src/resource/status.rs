@@ -13,8 +13,21 @@ use tokio::time::{Instant, timeout_at};
 /// # Errors
 /// When the cluster or the server does not answer in time.
 pub(crate) async fn server_status(client: &Client, patience: Duration) -> Result<ServerStatusRequestStatus> {
+    server_answer(client, patience, |_| ()).await.map(|answered| answered.status)
+}
+
+/// The same with a request that may ask for more, and the whole answer.
+///
+/// # Errors
+/// As [`server_status`].
+pub(crate) async fn server_answer(
+    client: &Client,
+    patience: Duration,
+    ask: impl FnOnce(&mut ServerStatusRequest),
+) -> Result<ServerStatusRequest> {
     let end = Instant::now() + patience;
     let mut request = ServerStatusRequest::default();
+    ask(&mut request);
     request.metadata.generate_name = "velero-cli-".to_owned();
     request.metadata.namespace.clone_from(&client.namespace);
     let made = client.create("velero-cli", &request).await.map_err(|e| with_place(e, client))?;
@@ -33,15 +46,13 @@ fn with_place(error: ClusterError, client: &Client) -> anyhow::Error {
     }
 }
 
-async fn answer(client: &Client, name: &str) -> Result<ServerStatusRequestStatus> {
+async fn answer(client: &Client, name: &str) -> Result<ServerStatusRequest> {
     let mut follow = client.follow::<ServerStatusRequest>(name);
     loop {
         match follow.next().await? {
             Followed::Gone => bail!("the request is gone without an answer"),
-            Followed::Is(ServerStatusRequest { status, .. })
-                if status.phase == Some(ServerStatusRequestPhase::Processed) =>
-            {
-                return Ok(status);
+            Followed::Is(answered) if answered.status.phase == Some(ServerStatusRequestPhase::Processed) => {
+                return Ok(answered);
             }
             Followed::Is(_) => {}
         }

@@ -62,6 +62,11 @@ fn a_cluster_comes_to_be_protected() {
 
     let patch = r#"{"spec":{"template":{"snapshotVolumes":null}}}"#;
     ground.bed.kubectl(&["patch", "schedule", "yearly", "-n", "velero", "--type=merge", "-p", patch]);
+    let run = lifeboat(&ground, "status -o json");
+    let status: Value = serde_json::from_str(&run.out).expect("JSON");
+    let to_come = "the good backups of shop leave the data of volumes out, and schedule yearly, which is to save it, has none yet";
+    assert_eq!(attention(&status), [to_come]);
+    assert_eq!(lifeboat(&ground, "backup create with-volumes --from-schedule yearly --wait").code, 0);
     let run = lifeboat(&ground, "status");
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
     assert!(run.out.contains("\nLOCATION   PHASE       LAST VALIDATED "), "{}", run.out);

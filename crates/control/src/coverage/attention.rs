@@ -2,7 +2,9 @@
 
 use super::failures::because;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
+use crate::next_backups::{NextBackup, NextBackups};
 use crate::passed_over::{PassedOver, Said};
+use crate::phase::facts::saves_volumes;
 use crate::phase::fate::Lists;
 use crate::phase::request::{ByBackup, claims_waited_for, way_out_of_claims};
 use crate::phase::schedule::ScheduleStanding;
@@ -35,9 +37,11 @@ pub(super) fn attention(
     notes.locations(lists, now);
     notes.schedules(&coverage.schedules, lists, now);
     notes.volumes(coverage, lists);
+    notes.next_backups(inventory.next_backups.as_ref());
     notes.deletions(lists);
     notes.attention.extend(failures);
     notes.namespaces(&coverage.namespaces);
+    notes.volumes_to_come(&coverage.namespaces, lists);
     notes.hidden(inventory);
     notes.attention
 }
@@ -117,7 +121,7 @@ impl Notes<'_> {
         let program = self.program;
         let of_schedules = coverage.schedules.iter().filter_map(|state| state.last_ended.as_ref());
         let of_schedules: BTreeSet<&str> = of_schedules.map(|last| last.backup.as_str()).collect();
-        let of_namespaces = coverage.namespaces.iter().filter_map(|state| state.last_good.as_ref());
+        let of_namespaces = coverage.namespaces.iter().filter_map(|state| state.last_good_with_volumes.as_ref());
         let of_namespaces: BTreeSet<&str> = of_namespaces.map(|last| last.backup.as_str()).collect();
         for backup in &lists.backups {
             let (name, count) = (backup.metadata.name.as_str(), backup.status.unprotected_volumes);
@@ -125,8 +129,8 @@ impl Notes<'_> {
                 Some(_) => of_schedules.contains(name),
                 None => of_namespaces.contains(name),
             };
-            // One that was to save none is told of by its schedule.
-            if !is_last || count <= 0 || backup.spec.snapshot_volumes == Some(false) {
+            // One that was to save none is told of by its namespaces.
+            if !is_last || count <= 0 || !saves_volumes(&backup.spec) {
                 continue;
             }
             let what = match backup.schedule_label() {
@@ -136,6 +140,37 @@ impl Notes<'_> {
             self.add(
                 format!("{what} has not saved the data of {}", counted(count.unsigned_abs(), "volume")),
                 format!("`{program} backup describe {name} --details` names them with the reasons, `{program} volume explain` what would have to change"),
+            );
+        }
+    }
+
+    /// Volumes that the next backups would not save, as the server says.
+    fn next_backups(&mut self, next: Option<&NextBackups>) {
+        let program = self.program;
+        let Some(NextBackups { schedules, unknown }) = next else { return };
+        for (schedule, NextBackup { unprotected, first, trouble }) in schedules {
+            if *unprotected > 0 {
+                let more = unprotected.saturating_sub(first.len() as u64);
+                let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+                let (count, first) = (counted(*unprotected, "volume"), first.join(", "));
+                self.add(
+                    format!("the next backup of schedule {schedule} would not save the data of {count}: {first}{more}"),
+                    format!(
+                        "`{program} volume explain CLAIM --object-namespace NAMESPACE` says what would have to change"
+                    ),
+                );
+            }
+            if !trouble.is_empty() {
+                self.add(
+                    format!("not all is well with the next backup of schedule {schedule}: {trouble}"),
+                    format!("`{program} schedule describe {schedule}`, `{program} volume explain`"),
+                );
+            }
+        }
+        if !unknown.is_empty() {
+            self.add(
+                format!("it is not known of all schedules what their next backups would do with volumes: {unknown}"),
+                format!("`{program} volume explain` says it by your own rights"),
             );
         }
     }
@@ -202,6 +237,31 @@ impl Notes<'_> {
                 format!("set `spec.template.snapshotVolumes` of schedule {} to true, or remove it", listed(&schedules));
             self.add(format!("the schedules of {} leave the data of volumes out", listed(&names)), next);
         }
+    }
+
+    /// Namespaces in whose good backups no volumes are, though a schedule is to save them: it has not run yet, or never well.
+    fn volumes_to_come(&mut self, states: &[NamespaceState], lists: &Lists) {
+        let program = self.program;
+        let lacks = |state: &&NamespaceState| {
+            let is_saved_without = state.last_good.is_some() && state.last_good_with_volumes.is_none();
+            is_saved_without && state.claims > Some(0) && state.volumes_are_scheduled
+        };
+        let lacking: Vec<&NamespaceState> = states.iter().filter(lacks).collect();
+        let with_volumes = lists.schedules.iter().filter(|one| saves_volumes(&one.spec.template));
+        let with_volumes: BTreeSet<&str> = with_volumes.map(|one| one.metadata.name.as_str()).collect();
+        let schedules = lacking.iter().flat_map(|state| &state.schedules).map(String::as_str);
+        let schedules: BTreeSet<&str> = schedules.filter(|name| with_volumes.contains(name)).collect();
+        let schedules: Vec<&str> = schedules.into_iter().collect();
+        let Some(first) = schedules.first() else { return };
+        let names: Vec<&str> = lacking.iter().map(|state| state.name.as_str()).collect();
+        self.add(
+            format!(
+                "the good backups of {} leave the data of volumes out, and schedule {}, which is to save it, has none yet",
+                listed(&names),
+                listed(&schedules)
+            ),
+            format!("`{program} backup create --from-schedule {first}` saves it now"),
+        );
     }
 
     /// Reports the lists that the user may not read.

@@ -1,5 +1,6 @@
 //! The input and the output of [`coverage`](super::coverage), as the JSON of `lifeboat status` has them.
 
+use crate::next_backups::NextBackups;
 use crate::phase::fate::Lists;
 use crate::phase::schedule::ScheduleStanding;
 use jiff::Timestamp;
@@ -15,6 +16,8 @@ pub struct Inventory {
     pub lists: Lists,
     /// The namespaces of the cluster that are to be protected; `None` when the user may not list them.
     pub namespaces: Option<Vec<NamespaceInventory>>,
+    /// The answer of the server about the next backups of schedules; `None` when it was not asked, or does not know the question.
+    pub next_backups: Option<NextBackups>,
 }
 
 /// A namespace of the cluster.
@@ -131,6 +134,8 @@ pub struct NamespaceState {
     pub name: String,
     /// The newest good backup of all of it: `Completed`, without selectors or lists of types.
     pub last_good: Option<Ended>,
+    /// The newest one of these that saves what is in volumes, as far as it is not told to leave that out.
+    pub last_good_with_volumes: Option<Ended>,
     /// The age of that backup in seconds.
     pub age_seconds: Option<i64>,
     /// The schedules that save all of it.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::next_backups::{NextBackup, NextBackups};
 use crate::phase::taken_over::note_taken_over;
 use lifeboat_api::{DeleteBackupRequest, SchedulePhase, well_known};
 use serde_json::{Value, json};
@@ -43,7 +44,7 @@ fn well() -> Inventory {
         ..Lists::default()
     };
     let namespaces = vec![namespace("shop", "2026-01-01T00:00:00Z", 2), namespace("web", "2026-01-01T00:00:00Z", 0)];
-    Inventory { lists, namespaces: Some(namespaces) }
+    Inventory { lists, namespaces: Some(namespaces), next_backups: None }
 }
 
 #[test]
@@ -66,6 +67,7 @@ fn nothing_needs_attention_where_all_is_well() {
     let namespace = |name: &str, claims| NamespaceState {
         name: name.into(),
         last_good: Some(ended.clone()),
+        last_good_with_volumes: Some(ended.clone()),
         age_seconds: Some(9 * 3600),
         schedules: vec!["nightly".into()],
         claims: Some(claims),
@@ -354,13 +356,55 @@ fn the_status_is_not_well_while_the_last_backups_save_no_volumes() {
     // What was left out on purpose is told of by the schedule alone.
     inventory.lists.backups.pop();
     inventory.lists.backups[0].spec.snapshot_volumes = Some(false);
-    assert_eq!(texts(&covered(&inventory)), [""; 0]);
+    inventory.lists.schedules[0].spec.template.snapshot_volumes = Some(false);
+    let left_out = "the schedules of shop leave the data of volumes out";
+    assert_eq!(texts(&covered(&inventory)), [left_out]);
     // Older ones count no more.
     let mut old = inventory.lists.backups[0].clone();
     old.metadata.name = "nightly-20261121030000".into();
     old.spec.snapshot_volumes = None;
     old.status.start_timestamp = Some(Time::new("2026-11-21T03:00:00Z".parse().unwrap()));
     inventory.lists.backups.push(old);
+    assert_eq!(texts(&covered(&inventory)), [left_out]);
+}
+
+#[test]
+fn volumes_that_the_next_backup_would_not_save_need_attention_today() {
+    let mut inventory = well();
+    let volumes = ["shop/data", "shop/logs"].map(|name| (name.to_owned(), "no driver".to_owned()));
+    let mut nightly = NextBackup::of(&volumes, String::new());
+    nightly.unprotected = 9;
+    let well = ("weekly".to_owned(), NextBackup::default());
+    let refused = ("monthly".to_owned(), NextBackup::of(&[], "there is no ConfigMap rules".to_owned()));
+    let schedules = [("nightly".to_owned(), nightly), well, refused].into();
+    inventory.next_backups = Some(NextBackups { schedules, unknown: "the server was slow".to_owned() });
+    let expected = [
+        "not all is well with the next backup of schedule monthly: there is no ConfigMap rules",
+        "the next backup of schedule nightly would not save the data of 9 volumes: shop/data (no driver), shop/logs (no driver) and 7 more",
+        "it is not known of all schedules what their next backups would do with volumes: the server was slow",
+    ];
+    assert_eq!(texts(&covered(&inventory)), expected);
+}
+
+#[test]
+fn a_schedule_that_is_to_save_volumes_and_has_not_run_saves_none() {
+    let mut inventory = well();
+    inventory.lists.schedules[0].spec.template.snapshot_volumes = Some(false);
+    inventory.lists.backups[0].spec.snapshot_volumes = Some(false);
+    inventory.lists.backups[0].status.unprotected_volumes = 12;
+    let monthly = json!({"schedule": "0 3 1 * *", "template": {"includedNamespaces": ["*"]}});
+    inventory.lists.schedules.push(read("Schedule", "monthly", &monthly, &json!({"phase": "Enabled"})));
+    inventory.lists.schedules[1].metadata.creation_timestamp = Some(Time::new("2026-11-02T00:00:00Z".parse().unwrap()));
+    let expected = Attention {
+        what: "the good backups of shop leave the data of volumes out, and schedule monthly, which is to save it, has none yet".into(),
+        next: "`lifeboat backup create --from-schedule monthly` saves it now".into(),
+    };
+    assert_eq!(covered(&inventory).attention, [expected]);
+    // It has run once, and nightly goes on without volumes.
+    let completed = json!({"phase": "Completed", "startTimestamp": "2026-11-21T03:00:00Z"});
+    let spec = json!({"includedNamespaces": ["*"]});
+    let backup: Backup = read("Backup", "monthly-20261121030000", &spec, &completed);
+    inventory.lists.backups.push(of_schedule(backup, "monthly"));
     assert_eq!(texts(&covered(&inventory)), [""; 0]);
 }
 

@@ -60,6 +60,7 @@ fn of_each_namespace_there_is_the_time_of_its_last_good_backup() {
         age_seconds: None,
         schedules: vec!["daily".into(), "weekly".into()],
         claims: None,
+        last_good_with_volumes: None,
         volumes_are_scheduled: true,
     };
     let text = |metrics: &Metrics| String::from_utf8(metrics.text().unwrap()).unwrap();

@@ -4,7 +4,7 @@ use super::CLOCK_SKEW;
 use super::schedule::run_time;
 use super::taken_over::is_of_another_cluster;
 use jiff::Timestamp;
-use lifeboat_api::{Backup, BackupPhase, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupSpec, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -33,6 +33,11 @@ pub(crate) fn has_ended(backup: &Backup) -> bool {
 pub(crate) fn is_good(backup: &Backup, deletion_is_asked: bool) -> bool {
     let is_deleted = deletion_is_asked || backup.metadata.deletion_timestamp.is_some();
     backup.status.phase == Some(BackupPhase::Completed) && !is_deleted
+}
+
+/// Returns true if it saves the data of volumes, as far as it is not told to leave them out.
+pub(crate) fn saves_volumes(spec: &BackupSpec) -> bool {
+    spec.snapshot_volumes != Some(false)
 }
 
 /// Returns true if the deletion of a backup has begun. It may be half gone, and a hold comes too late.

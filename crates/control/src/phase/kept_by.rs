@@ -25,7 +25,8 @@ pub(crate) fn is_released(meta: &ObjectMeta) -> bool {
 
 /// The label of the schedule of a backup. One that has lost it is of the schedule whose rules it says; of most backups this is known without
 /// reading the JSON.
-pub(crate) fn schedule_label(backup: &Backup) -> Option<Cow<'_, str>> {
+#[must_use]
+pub fn schedule_label(backup: &Backup) -> Option<Cow<'_, str>> {
     if let Some(label) = backup.schedule_label() {
         return Some(Cow::Borrowed(label));
     }

@@ -20,6 +20,12 @@ pub(crate) fn note_source_cluster(meta: &mut ObjectMeta, cluster: Option<&str>) 
     };
 }
 
+/// Notes on a Backup that this cluster has begun it, whatever the object says that it was made from, such as an exported one.
+pub(crate) fn note_begun_here(meta: &mut ObjectMeta, cluster: &str) {
+    meta.annotations.remove(well_known::ANNOTATION_TAKEN_OVER);
+    note_source_cluster(meta, Some(cluster));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,6 +39,16 @@ mod tests {
             note_taken_over(&mut backup.metadata, is_own);
             assert_eq!((was_taken_over(&backup), is_of_another_cluster(&backup, "")), (true, is_others));
         }
+    }
+
+    #[test]
+    fn a_backup_made_from_an_exported_object_is_of_the_cluster_that_begins_it() {
+        let mut backup = Backup::default();
+        note_taken_over(&mut backup.metadata, false);
+        note_source_cluster(&mut backup.metadata, Some("that"));
+        note_begun_here(&mut backup.metadata, "this");
+        assert!(!was_taken_over(&backup) && !is_of_another_cluster(&backup, "this"));
+        assert_eq!(source_cluster(&backup), Some("this"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::extensions::open_snapshotter;
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
 use crate::phase::snapshot_location;
-use crate::phase::taken_over::{note_source_cluster, was_taken_over};
+use crate::phase::taken_over::{note_begun_here, was_taken_over};
 use crate::records::RecordMap;
 use crate::world::Kind;
 use ending::{note_outcome, note_refusal, record_and_note_failure};
@@ -146,9 +146,9 @@ async fn begin(
 ) -> Finished {
     let cluster = context.cluster_uid().await?;
     let mut started = started;
-    if !was_taken_over(&request.backup) {
+    if attempt == 1 || !was_taken_over(&request.backup) {
         // So that no clock has to tell later that it is of this cluster.
-        note_source_cluster(&mut started.metadata, Some(&cluster));
+        note_begun_here(&mut started.metadata, &cluster);
     }
     let mut current = match context.client.change(&request.backup, &started).await {
         Err(e) if is_refused(&e) && attempt == 1 => {

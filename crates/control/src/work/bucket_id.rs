@@ -19,10 +19,7 @@ pub(super) async fn check(location: &BackupStorageLocation, bucket: &dyn BlobSto
     }
     let found = read_marker(bucket).await.map_err(|e| e.to_string())?;
     let (annotation, known) = (well_known::ANNOTATION_BUCKET_ID, known(location));
-    let add = format!(
-        "set the annotation {annotation} of the location to {}",
-        known.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
-    );
+    let add = format!("append to the annotation {annotation} of the location, after a blank,");
     let notes = BucketNotes { known, forget: format!("take the annotation {annotation} off the location"), add };
     match notes.refusal(found.as_deref()) {
         Some(why) => Err(format!("{}: {why}", bucket.describe())),

@@ -1,17 +1,23 @@
 //! Answers requests for the status of the server (api-and-controllers.md 3.14).
 
+use super::next_backups::next_backups;
 use super::{Context, Effect, Finished};
+use crate::next_backups::NextBackups;
 use crate::world::Kind;
 use lifeboat_api::{ServerStatusRequest, ServerStatusRequestPhase, Time};
 use lifeboat_client::Identity;
 
-/// Says which version this is and which plugins it has, the built-in ones among them.
+/// Says which version this is and which plugins it has, the built-in ones among them; and what the next backups would do with volumes,
+/// where that is asked for.
 pub(crate) async fn answer(context: &Context, request: ServerStatusRequest) -> Finished {
     let mut after = request.clone();
     after.status.phase = Some(ServerStatusRequestPhase::Processed);
     after.status.server_version.clone_from(&context.options.version);
     after.status.processed_timestamp = Some(Time::new(context.env.now()));
     after.status.plugins = context.env.extensions.plugins();
+    if NextBackups::is_asked(&request) {
+        next_backups(context).await.note(&mut after);
+    }
     let stored = context.client.change(&request, &after).await?;
     Ok(vec![Effect::stored(stored)])
 }

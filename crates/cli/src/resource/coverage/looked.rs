@@ -1,12 +1,12 @@
 //! Data of the status, read once.
 
 use crate::resource::expiry::lists;
-use crate::resource::server_status;
+use crate::resource::{server_answer, server_status};
 use anyhow::{Context, Result};
 use lifeboat_api::ObjectMeta;
 use lifeboat_client::Client;
 use lifeboat_cluster::ClusterError;
-use lifeboat_control::{Inventory, namespaces_to_protect};
+use lifeboat_control::{Inventory, NextBackups, namespaces_to_protect};
 use lifeboat_object::ApiResource;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,6 +31,18 @@ impl Asking {
     }
 }
 
+/// Longest time that the server may take to look at what the next backups would do with volumes: longer than it does by
+/// itself.
+pub(super) const LOOKING: lifeboat_api::Duration = lifeboat_api::Duration::from_secs(30);
+
+/// Asks the server what the next backups would do with volumes; `None` when it does not know the question.
+pub(super) async fn next_backups(client: &Client) -> Option<NextBackups> {
+    match server_answer(client, LOOKING.to_std(), NextBackups::ask).await {
+        Ok(answered) => NextBackups::of(&answered),
+        Err(e) => Some(NextBackups { unknown: format!("{e:#}"), ..NextBackups::default() }),
+    }
+}
+
 /// Reads all data that the status shows of the cluster.
 pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
     let mut claims = BTreeMap::<String, u64>::new();
@@ -50,7 +62,7 @@ pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
             one.claims = Some(claims.get(&one.facts.name).copied().unwrap_or_default());
         }
     }
-    Ok(Inventory { lists, namespaces })
+    Ok(Inventory { lists, namespaces, next_backups: None })
 }
 
 /// `None` for objects that the user may not list.
