@@ -18,6 +18,8 @@ pub(crate) struct Files<'a> {
     env: &'a Env,
     name: &'a str,
     time: StoringTime,
+    /// Why none may be stored.
+    withheld: Option<String>,
     /// Why some are not stored.
     pub(crate) unstored: Vec<String>,
 }
@@ -26,11 +28,22 @@ impl<'a> Files<'a> {
     /// Those of the restore of this name. One that broke off has waited for the bucket already, and waits for a short time only.
     pub(crate) fn of(name: &'a str, has_broken_off: bool, env: &'a Env) -> Self {
         let within = if has_broken_off { STORING_BROKEN_OFF } else { STORING };
-        Self { env, name, time: StoringTime::begin(within), unstored: Vec::new() }
+        Self { env, name, time: StoringTime::begin(within), withheld: None, unstored: Vec::new() }
+    }
+
+    /// Stores none of them, for this reason.
+    pub(crate) fn withheld(self, why: Option<String>) -> Self {
+        Self { withheld: why, ..self }
     }
 
     /// Stores a file. Why that fails is among `unstored` then.
     pub(crate) async fn put(&mut self, file: RestoreFile, content: impl Into<Content>) {
+        if let Some(why) = &self.withheld {
+            if self.unstored.is_empty() {
+                self.unstored.push(why.clone());
+            }
+            return;
+        }
         let what = if file == RestoreFile::Logs { "log file".to_owned() } else { file.key(self.name) };
         let putting = self.env.store.put_restore_file(self.name, file, content);
         let why = match self.time.bound(&self.env.operation.cancel, putting).await {
