@@ -17,9 +17,9 @@ const STORING_BROKEN_OFF: Duration = Duration::from_secs(30);
 pub(crate) struct Files<'a> {
     env: &'a Env,
     name: &'a str,
-    time: StoringTime,
-    /// Why none may be stored.
+    /// The reason for which none may be stored.
     withheld: Option<String>,
+    time: StoringTime,
     /// Why some are not stored.
     pub(crate) unstored: Vec<String>,
 }

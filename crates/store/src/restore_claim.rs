@@ -450,31 +450,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_restore_whose_originals_are_kept_for_less_time_than_it_takes_keeps_its_name() {
-        let (_, store) = store();
-        let running = RestoreOwner { keep_replaced_until: at(1), ..owner("c", "velero", "1") };
-        store.claim_restore(&running, at(1)).await.unwrap();
-        let other = owner("d", "velero", "2");
-        let refused = store.claim_restore(&other, at(3)).await;
-        assert!(matches!(refused, Err(StoreError::RestoreNameTaken { .. })), "{refused:?}");
-        store.put_restore_file("r", RestoreFile::Results, b"x".to_vec()).await.unwrap();
-        store.claim_restore(&other, at(3)).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn what_a_command_has_promised_to_leave_stays_so_when_a_later_one_takes_its_name() {
-        for (promised, expected) in [(false, false), (true, true)] {
-            let (_, store) = store();
-            let command = owner("c", "", "1");
-            store.put_restore_claim("r", &RestoreClaim { swept: promised, ..command.claim(at(1)) }).await.unwrap();
-            for owner in [command, owner("c", "", "2")] {
-                store.claim_restore(&owner, at(2)).await.unwrap();
-                assert_eq!(store.restore_claim("r").await.unwrap().unwrap().swept, expected, "{owner:?}");
-            }
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn one_of_two_restores_has_the_name_where_a_store_without_conditions_is_slow() {
         for refuses in [true, false] {
             let store = crate::if_absent::tests::slow(refuses, Duration::from_secs(4));
@@ -581,5 +556,30 @@ mod tests {
         store.put_restore_file("rr", RestoreFile::Results, b"x".to_vec()).await.unwrap();
         assert_eq!(store.delete_restore(&owner("c", "velero", "1"), at(1)).await.unwrap(), RestoreFiles::Gone);
         assert_eq!(keys(&bucket).await, ["restores/rr/restore-rr-results.gz"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_running_restore_keeps_its_name_when_the_time_of_its_originals_is_over() {
+        let (_, store) = store();
+        let running = RestoreOwner { keep_replaced_until: at(1), ..owner("c", "velero", "1") };
+        store.claim_restore(&running, at(1)).await.unwrap();
+        let other = owner("d", "velero", "2");
+        let refused = store.claim_restore(&other, at(3)).await;
+        assert!(matches!(refused, Err(StoreError::RestoreNameTaken { .. })), "{refused:?}");
+        store.put_restore_file("r", RestoreFile::Results, b"x".to_vec()).await.unwrap();
+        store.claim_restore(&other, at(3)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn files_promised_to_stay_do_so_under_a_later_claim() {
+        for (promised, expected) in [(false, false), (true, true)] {
+            let (_, store) = store();
+            let command = owner("c", "", "1");
+            store.put_restore_claim("r", &RestoreClaim { swept: promised, ..command.claim(at(1)) }).await.unwrap();
+            for owner in [command, owner("c", "", "2")] {
+                store.claim_restore(&owner, at(2)).await.unwrap();
+                assert_eq!(store.restore_claim("r").await.unwrap().unwrap().swept, expected, "{owner:?}");
+            }
+        }
     }
 }

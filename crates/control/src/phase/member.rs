@@ -20,8 +20,4 @@ impl Member<'_> {
     pub(crate) fn is_good(&self) -> bool {
         self.is_readable && is_good(self.backup, self.deletion_is_asked)
     }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.backup.metadata.name
-    }
 }

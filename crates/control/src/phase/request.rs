@@ -82,7 +82,7 @@ impl<'r> ByBackup<'r> {
     }
 }
 
-/// So long a deletion waits for claims that have no volume yet, from when it was told first for which.
+/// So long a deletion waits for claims that have no volume yet.
 pub(crate) const WAITS_FOR_CLAIMS: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// The claims for which a request to delete a backup waits, for people, as it says itself; `None` for one that does not wait, or has begun.

@@ -165,7 +165,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn a_sweep_leaves_what_is_promised_by_either_clock_and_what_a_command_works_on() {
+    async fn a_clock_that_is_ahead_removes_nothing_that_is_promised_and_commands_leave_nothing_for_ever() {
         let at = |year: u32| format!("{year}-01-01T00:00:00Z").parse::<Timestamp>().unwrap();
         let (_sandbox, cluster) = sandbox().await;
         let own = cluster.uid().await.unwrap();

@@ -354,29 +354,6 @@ fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
 }
 
 #[tokio::test]
-async fn a_deletion_is_tried_again_when_claims_could_not_be_asked_for_and_goes_on_when_nobody_may_ask() {
-    let failure = |code: u16, reason: &str| {
-        (
-            code,
-            serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}),
-        )
-    };
-    for (code, reason, goes_on) in [(400, "BadRequest", false), (403, "Forbidden", true)] {
-        let mut tasks = tokio::task::JoinSet::new();
-        let cluster = api_server(&mut tasks, vec![failure(code, reason)]).await;
-        let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
-        let found = needed_by_claims(&context, &begun("u", 5)).await;
-        match found {
-            Ok(claims) => assert_eq!((claims, goes_on), (None, true)),
-            Err(why) => {
-                let why = format!("{why:?}");
-                assert!(!goes_on && why.contains("backup b is not deleted yet"), "{why}");
-            }
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_deletion_waits_for_a_claim_while_its_snapshot_is_there_and_thirty_days_at_most() {
     let (sandbox, cluster) = sandbox().await;
     let definition = serde_json::json!({
@@ -454,4 +431,27 @@ async fn a_deletion_waits_for_a_claim_while_its_snapshot_is_there_and_thirty_day
     // It goes on, as far as a cluster without a driver lets it.
     let deleting = context.client.get::<Backup>("b").await.unwrap().unwrap();
     assert_eq!(deleting.status.phase, Some(BackupPhase::Deleting));
+}
+
+#[tokio::test]
+async fn a_deletion_is_tried_again_when_claims_could_not_be_asked_for_and_goes_on_when_nobody_may_ask() {
+    let failure = |code: u16, reason: &str| {
+        (
+            code,
+            serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}),
+        )
+    };
+    for (code, reason, goes_on) in [(400, "BadRequest", false), (403, "Forbidden", true)] {
+        let mut tasks = tokio::task::JoinSet::new();
+        let cluster = api_server(&mut tasks, vec![failure(code, reason)]).await;
+        let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
+        let found = needed_by_claims(&context, &begun("u", 5)).await;
+        match found {
+            Ok(claims) => assert_eq!((claims, goes_on), (None, true)),
+            Err(why) => {
+                let why = format!("{why:?}");
+                assert!(!goes_on && why.contains("backup b is not deleted yet"), "{why}");
+            }
+        }
+    }
 }
