@@ -26,6 +26,10 @@ pub struct RestoreClaim {
     /// The time until which the originals of objects that were recreated or removed stay, also when the restore is
     /// deleted.
     pub keep_replaced_until: Timestamp,
+    /// Set by a command that has told its user that a server removes the files when their time is over. Those before have told that
+    /// nothing does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub swept: bool,
 }
 
 impl RestoreClaim {

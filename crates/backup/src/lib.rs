@@ -77,7 +77,7 @@ pub use explain::{Explained, explain_volumes};
 pub use failure::record_failure;
 pub use finalize::finalize;
 pub use hook::run_owed_hooks;
-pub use lifeboat_volume::csi::unbound_claims;
+pub use lifeboat_volume::csi::{CsiError, unbound_claims};
 pub use load::{CheckedPolicies, check_policies};
 pub use look_after::look_after_operations;
 pub use plan::Excluded;

@@ -49,6 +49,19 @@ impl Cluster {
         Ok(date.and_then(|date| rfc2822::parse(date).ok()).map(|date| date.timestamp()))
     }
 
+    /// Gives this time or the server's own, whichever is earlier: what goes when its time is over does not come back, and one of both
+    /// clocks may be wrong. This time counts where the server's answer holds none, or the client may not ask.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn earlier_time(&self, now: Timestamp) -> Result<Timestamp, ClusterError> {
+        match self.time().await {
+            Ok(there) => Ok(there.map_or(now, |there| there.min(now))),
+            Err(e) if e.is_denied() || e.is_not_found() => Ok(now),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Asks for the UID of the namespace `kube-system`, which stands for the cluster; empty when the client may not read it.
     ///
     /// # Errors

@@ -204,7 +204,7 @@ async fn let_go(context: &Context) -> Result<(), ServeError> {
     let namespace = context.options.namespace.clone();
     tracing::warn!(namespace, "the namespace is being deleted: its restores are let go, and nothing else is done");
     let without_lease = Context { leadership: Leadership::for_ever(), ..context.clone() };
-    match let_all_go(&without_lease, &context.env.cancel).await {
+    match Box::pin(let_all_go(&without_lease, &context.env.cancel)).await {
         true => Err(ServeError::NamespaceEnds(namespace)),
         false => Ok(()),
     }

@@ -146,8 +146,7 @@ impl Context {
     /// The time by the clock of this server or by that of the API server, whichever says less: what goes when its time is over does not come
     /// back, and one of both may be wrong.
     pub(crate) async fn earliest_now(&self) -> Result<Timestamp, ClusterError> {
-        let now = self.env.now();
-        Ok(self.client.cluster.time().await?.map_or(now, |there| there.min(now)))
+        self.client.cluster.earlier_time(self.env.now()).await
     }
 
     /// The bucket of a location for an operation, below its prefix and behind the fence.

@@ -18,7 +18,7 @@ use lifeboat_store::StoreError;
 /// exist only for the time of the restore. Returns `restore` with the counts of its warnings and errors.
 ///
 /// # Errors
-/// [`RestoreError`]; nothing is stored when the files of its name are another restore's.
+/// [`RestoreError`]. That the files of its name are another restore's is none, and nothing is stored then.
 pub async fn record_failure(mut restore: Restore, settings: &Settings, env: &Env) -> Result<Restore, RestoreError> {
     env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
     // Nothing comes after this that could take up what it has made.
@@ -29,7 +29,13 @@ pub async fn record_failure(mut restore: Restore, settings: &Settings, env: &Env
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     let name = &restore.metadata.name;
     // It may have failed before it had claimed its name.
-    claim(&restore, settings, env).await?;
+    match Box::pin(claim(&restore, settings, env)).await {
+        Err(RestoreError::Store(taken @ StoreError::RestoreNameTaken { .. })) => {
+            tracing::warn!(restore = name, error = %taken, "the log and the results of a failed restore are not stored");
+            return Ok(restore);
+        }
+        claimed => drop(claimed?),
+    }
     env.store.put_restore_file(name, RestoreFile::Logs, log_content(closed.log)).await?;
     env.store.put_restore_file(name, RestoreFile::Results, results).await?;
     Ok(restore)

@@ -17,6 +17,8 @@ const STORING_BROKEN_OFF: Duration = Duration::from_secs(30);
 pub(crate) struct Files<'a> {
     env: &'a Env,
     name: &'a str,
+    /// The reason for which none may be stored.
+    withheld: Option<String>,
     time: StoringTime,
     /// The reasons why some files are not stored.
     pub(crate) unstored: Vec<String>,
@@ -27,11 +29,22 @@ impl<'a> Files<'a> {
     /// time only.
     pub(crate) fn of(name: &'a str, has_broken_off: bool, env: &'a Env) -> Self {
         let within = if has_broken_off { STORING_BROKEN_OFF } else { STORING };
-        Self { env, name, time: StoringTime::begin(within), unstored: Vec::new() }
+        Self { env, name, time: StoringTime::begin(within), withheld: None, unstored: Vec::new() }
+    }
+
+    /// Stores none of them, for this reason.
+    pub(crate) fn withheld(self, why: Option<String>) -> Self {
+        Self { withheld: why, ..self }
     }
 
     /// Stores a file. Why that fails is among `unstored` then.
     pub(crate) async fn put(&mut self, file: RestoreFile, content: impl Into<Content>) {
+        if let Some(why) = &self.withheld {
+            if self.unstored.is_empty() {
+                self.unstored.push(why.clone());
+            }
+            return;
+        }
         let what = if file == RestoreFile::Logs { "log file".to_owned() } else { file.key(self.name) };
         let putting = self.env.store.put_restore_file(self.name, file, content);
         let why = match self.time.bound(&self.env.operation.cancel, putting).await {

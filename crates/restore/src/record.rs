@@ -18,8 +18,14 @@ use lifeboat_operation::{Closed, Log};
 use lifeboat_store::{Content, StoreError};
 use std::collections::HashMap;
 
-/// Decides the phase, and puts log, results, resource list, operations and volume information.
-pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) -> Result<Outcome, StoreError> {
+/// Decides the phase, and puts log, results, resource list, operations and volume information. With a reason to withhold them it puts
+/// none, and says so as of any that could not be stored.
+pub(crate) async fn record(
+    mut restore: Restore,
+    mut walked: Walked,
+    withheld: Option<String>,
+    env: &Env,
+) -> Result<Outcome, StoreError> {
     let cancelled = env.operation.cancel.is_cancelled();
     let broken_off = walked.broken_off.take();
     let (_, planned) = env.operation.progress.get();
@@ -52,7 +58,7 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
         env.operation.journal.warn(&Place::Velero, warning);
     }
     let name = restore.metadata.name.clone();
-    let mut files = Files::of(&name, broken_off.is_some(), env);
+    let mut files = Files::of(&name, broken_off.is_some(), env).withheld(withheld);
     if cancelled {
         restore.status.failure_reason = ended_early;
     }

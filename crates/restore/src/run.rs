@@ -101,16 +101,29 @@ async fn claimed(
         let text = "What was recreated or removed is kept as it was, also when the restore and its backup are deleted";
         env.operation.journal.info(text, &fields);
     }
-    // Where the store keeps no condition, another restore may have the name by now: then its files are not written over.
-    if let Err(taken @ StoreError::RestoreNameTaken { .. }) = env.store.check_restore_claim(owner).await {
-        return Err(taken.into());
-    }
-    let outcome = env.operation.trace.stage("record", Box::pin(record(restore, walked, env))).await?;
+    let withheld = withheld(owner, env).await;
+    let outcome = env.operation.trace.stage("record", Box::pin(record(restore, walked, withheld, env))).await?;
     // Of one that is not run again and not finalized, nobody else removes them.
     if has_stubs && !outcome.is_pending() && outcome.broken_off.is_none() {
         group_stubs::remove_now(&outcome.restore, true, env).await;
     }
     Ok(outcome)
+}
+
+/// The reason for which the files of a restore that has done its work are not stored: its name is another restore's by now, or nobody
+/// can tell whose it is. Another has it where the store keeps no condition, or where nothing could be put when this one began.
+async fn withheld(owner: &RestoreOwner, env: &Env) -> Option<String> {
+    match env.store.check_restore_claim(owner).await {
+        Err(StoreError::RestoreNameTaken { name, place, cluster, uid, since }) => Some(format!(
+            "the files of the restore are not stored: in {place} the name {name:?} is that of another restore (of cluster {cluster}, \
+             restore UID {uid}, since {since}), whose files would be written over"
+        )),
+        Err(e) if e.is_damage() => Some(format!(
+            "the files of the restore are not stored: whose those are that lie under its name is not known, because of its claim: {e}"
+        )),
+        // A bucket that is away says so of each file.
+        _ => None,
+    }
 }
 
 async fn walk(

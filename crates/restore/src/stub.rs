@@ -536,7 +536,9 @@ impl Api {
         tokio::time::sleep(slow.unwrap_or_default()).await;
         let (code, answer) = self.say(method, path, serde_json::from_slice(&body).unwrap_or_default());
         let answer = answer.to_string();
-        let head = format!("HTTP/1.1 {code} x\r\ncontent-type: application/json\r\nconnection: close\r\n");
+        let head = format!(
+            "HTTP/1.1 {code} x\r\ncontent-type: application/json\r\nconnection: close\r\ndate: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
+        );
         let all = format!("{head}content-length: {}\r\n\r\n{answer}", answer.len());
         // The client may have been stopped.
         let _ = stream.write_all(all.as_bytes()).await;
@@ -662,6 +664,7 @@ impl Api {
                 let last = remove(&mut objects, path);
                 last.map_or_else(|| status(404, "NotFound"), |object| (200, object))
             }
+            ("GET", "/version") => (200, json!({"major": "1", "minor": "34", "gitVersion": "v1.34.4"})),
             _ => objects.get(path).map_or_else(|| status(404, "NotFound"), |object| (200, object.clone())),
         }
     }

@@ -16,6 +16,9 @@ use tokio::time::sleep;
 /// lives for one night is free in the next one.
 const ABANDONED: SignedDuration = SignedDuration::from_hours(20);
 
+/// The age of a claim without results at which its restore is taken to have been cut off. It may be running before.
+const CUT_OFF: SignedDuration = SignedDuration::from_hours(30 * 24);
+
 /// A restore, as the owner of files in the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreOwner {
@@ -81,6 +84,7 @@ impl Store {
         }
         // Of those before, none goes sooner than was promised.
         claim.keep_replaced_until = claim.keep_replaced_until.max(found.keep_replaced_until);
+        claim.swept &= found.swept || !found.namespace.is_empty();
         self.put_restore_claim(name, &claim).await?;
         if is_foreign {
             // A third cluster may have found the same claim: of those, the last one has the name.
@@ -128,23 +132,35 @@ impl Store {
     /// Returns true if nothing is needed any more of the restore of another cluster that has this claim. A restore
     /// without results may be running.
     async fn is_abandoned(&self, name: &str, found: &RestoreClaim, now: Timestamp) -> Result<bool, StoreError> {
-        if now.duration_since(found.claimed) < ABANDONED {
+        let is_needed =
+            async || Ok::<_, StoreError>(now < found.keep_replaced_until && self.has_originals(name).await?);
+        Ok(self.has_ended_long_ago(name, found, now).await? && !is_needed().await?)
+    }
+
+    /// Returns true if the restore of this name and claim is not at work any more: its results are old, or it was cut off so long ago that
+    /// it has none.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn has_ended_long_ago(
+        &self,
+        name: &str,
+        claim: &RestoreClaim,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let age = now.duration_since(claim.claimed);
+        if age < ABANDONED {
             return Ok(false);
         }
-        if found.keep_replaced_until <= now {
-            return Ok(true);
+        match self.bucket.head(&RestoreFile::Results.key(name)).await {
+            Ok(results) => {
+                // Where the store does not know, the time of the claim has to do.
+                let written = results.modified.and_then(|at| Timestamp::try_from(at).ok()).unwrap_or(claim.claimed);
+                Ok(now.duration_since(written) >= ABANDONED)
+            }
+            Err(e) if e.is_not_found() => Ok(age >= CUT_OFF),
+            Err(e) => Err(e.into()),
         }
-        if self.has_originals(name).await? {
-            return Ok(false);
-        }
-        let results = match self.bucket.head(&RestoreFile::Results.key(name)).await {
-            Ok(results) => results,
-            Err(e) if e.is_not_found() => return Ok(false),
-            Err(e) => return Err(e.into()),
-        };
-        // Where the store does not know, the time of the claim has to do.
-        let written = results.modified.and_then(|at| Timestamp::try_from(at).ok()).unwrap_or(found.claimed);
-        Ok(now.duration_since(written) >= ABANDONED)
     }
 
     /// The claim of the name of a restore; `None` when there is none.
@@ -279,6 +295,7 @@ impl RestoreOwner {
             namespace: self.namespace.clone(),
             claimed: now,
             keep_replaced_until: self.keep_replaced_until,
+            swept: self.namespace.is_empty(),
         }
     }
 }
@@ -407,7 +424,7 @@ mod tests {
     async fn the_name_that_a_lost_cluster_has_claimed_becomes_free() {
         for (what, results, original, now, is_free) in [
             ("nothing says that it has ended", false, false, at(30), false),
-            ("its time is over", false, false, at(31), true),
+            ("no restore runs for so long", false, false, at(31), true),
             ("it has ended, and has recreated nothing", true, false, at(2), true),
             ("it was begun just now", true, false, at(1), false),
             ("what it has recreated is promised to stay", true, true, at(30), false),
@@ -539,5 +556,30 @@ mod tests {
         store.put_restore_file("rr", RestoreFile::Results, b"x".to_vec()).await.unwrap();
         assert_eq!(store.delete_restore(&owner("c", "velero", "1"), at(1)).await.unwrap(), RestoreFiles::Gone);
         assert_eq!(keys(&bucket).await, ["restores/rr/restore-rr-results.gz"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_running_restore_keeps_its_name_when_its_originals_may_go() {
+        let (_, store) = store();
+        let running = RestoreOwner { keep_replaced_until: at(1), ..owner("c", "velero", "1") };
+        store.claim_restore(&running, at(1)).await.unwrap();
+        let other = owner("d", "velero", "2");
+        let refused = store.claim_restore(&other, at(3)).await;
+        assert!(matches!(refused, Err(StoreError::RestoreNameTaken { .. })), "{refused:?}");
+        store.put_restore_file("r", RestoreFile::Results, b"x".to_vec()).await.unwrap();
+        store.claim_restore(&other, at(3)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn files_promised_to_stay_do_so_under_a_later_claim() {
+        for (promised, expected) in [(false, false), (true, true)] {
+            let (_, store) = store();
+            let command = owner("c", "", "1");
+            store.put_restore_claim("r", &RestoreClaim { swept: promised, ..command.claim(at(1)) }).await.unwrap();
+            for owner in [command, owner("c", "", "2")] {
+                store.claim_restore(&owner, at(2)).await.unwrap();
+                assert_eq!(store.restore_claim("r").await.unwrap().unwrap().swept, expected, "{owner:?}");
+            }
+        }
     }
 }

@@ -74,6 +74,8 @@ pub(crate) async fn carry_out(request: &Request, mut env: Env, run: Run) -> anyh
         );
     }
     if !outcome.unstored.is_empty() {
+        // They are nowhere else.
+        print_results(&outcome.results);
         // The same command goes on where this one has stopped, and stores them.
         anyhow::bail!(
             "the objects are restored, but not all files of the restore are stored: {}",

@@ -61,8 +61,9 @@ pub(crate) struct RestoreArgs {
     /// --features EnableAPIGroupVersions
     #[arg(long, value_name = "FILE")]
     api_version_priorities: Option<PathBuf>,
-    /// Time in which a restore of another cluster may not take the name, and with it the place of the originals of
-    /// recreated and removed objects; nothing else removes those
+    /// Shortest time for which the originals of recreated and removed objects stay, and no restore of another cluster takes the name. After
+    /// that, and not before the restore has ended, a server of the same cluster that has the bucket as a location removes them, with the
+    /// log and the results; where there is none, they stay until you delete them
     #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
     keep_replaced: Duration,
     /// Forget an earlier run of this restore that was cut off, and begin anew: what it has restored is there and is treated as any

@@ -413,7 +413,8 @@ fn a_deletion_that_waits_for_an_unbound_claim_is_told_with_the_way_out() {
     let mut inventory = well();
     let mut request: DeleteBackupRequest = read("DeleteBackupRequest", "r", &json!({"backupName": "old"}), &json!({}));
     request.metadata.creation_timestamp = Some(Time::new("2026-11-20T00:00:00Z".parse().unwrap()));
-    let waits = (well_known::ANNOTATION_WAITS_FOR_CLAIMS.to_owned(), "shop/data".to_owned());
+    let told = "2026-11-20T00:00:00Z shop/data".to_owned();
+    let waits = (well_known::ANNOTATION_WAITS_FOR_CLAIMS.to_owned(), told);
     request.metadata.annotations = [waits].into();
     inventory.lists.requests = vec![request];
     let found = covered(&inventory);

@@ -203,7 +203,7 @@ mod tests {
             .map(|name| {
                 let phase = if name == "asked" { "New" } else { "Processed" };
                 read(json!({"apiVersion": "velero.io/v1", "kind": "DeleteBackupRequest",
-                    "metadata": {"name": name, "creationTimestamp": "2026-11-22T11:00:00Z", "annotations": {"lifeboat.io/waits-for-claims": "shop/data"}},
+                    "metadata": {"name": name, "creationTimestamp": "2026-11-22T11:00:00Z", "annotations": {"lifeboat.io/waits-for-claims": "2026-11-22T11:00:00Z shop/data"}},
                     "spec": {"backupName": name}, "status": {"phase": phase}}))
             })
             .into();

@@ -2,6 +2,7 @@
 //! 5.1 and 5.2).
 
 use super::Decision;
+use super::writable::lacks_note;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationPhase, Duration, Time};
 use std::collections::BTreeSet;
@@ -9,7 +10,11 @@ use std::fmt;
 
 /// When to validate a location. `server` is the frequency of locations that name none.
 pub(crate) fn validation(location: &BackupStorageLocation, server: Duration, now: Timestamp) -> Decision<()> {
-    due(location.status.last_validation_time, location.spec.validation_frequency, server, now, true)
+    match due(location.status.last_validation_time, location.spec.validation_frequency, server, now, true) {
+        // Its first hour would never be over, and nothing would go from it.
+        Decision::Rest if lacks_note(location, now) => Decision::Do(()),
+        due => due,
+    }
 }
 
 /// When to sync a location with its bucket. `server` is the period of locations that name none; zero is a minute, which
@@ -160,8 +165,9 @@ pub(crate) fn refusal(location: &BackupStorageLocation) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::writable::note_writable;
     use super::*;
-    use lifeboat_api::BackupStorageLocationAccessMode;
+    use lifeboat_api::{BackupStorageLocationAccessMode, well_known};
 
     const MINUTE: Duration = Duration::from_secs(60);
     const NEVER: Duration = Duration::from_secs(0);
@@ -204,9 +210,33 @@ mod tests {
         location.status.phase = Some(BackupStorageLocationPhase::Available);
         location.status.last_synced_time = Some(Time::new(at(90)));
         location.status.last_validation_time = Some(Time::new(at(90)));
+        note_writable(&mut location, at(90));
         for none in [NEVER, Duration::from_secs(-1)] {
             assert_eq!(sync(&location, none, at(100)), Decision::Wait(at(150)), "{none:?}");
             assert_eq!(validation(&location, none, at(100)), Decision::Rest, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_hour_of_a_location_that_is_validated_once_comes_to_an_end() {
+        let mut location = BackupStorageLocation::default();
+        location.metadata.uid = "u".into();
+        location.status.phase = Some(BackupStorageLocationPhase::Available);
+        location.status.last_validation_time = Some(Time::new(at(90)));
+        let found = |location: &BackupStorageLocation| validation(location, NEVER, at(100));
+        for noted in [None, Some("1970-01-01T00:00:10Z"), Some("1970-01-01T00:00:10Z of another")] {
+            let annotation = noted.map(|noted| (well_known::ANNOTATION_WRITABLE_SINCE.to_owned(), noted.to_owned()));
+            location.metadata.annotations = annotation.into_iter().collect();
+            assert_eq!(found(&location), Decision::Do(()), "{noted:?}");
+        }
+        let mut unavailable = location.clone();
+        unavailable.status.phase = Some(BackupStorageLocationPhase::Unavailable);
+        let mut read_only = location.clone();
+        read_only.spec.access_mode = Some(BackupStorageLocationAccessMode::ReadOnly);
+        // Each is noted when a validation finds it well.
+        note_writable(&mut location, at(100));
+        for location in [unavailable, read_only, location] {
+            assert_eq!(found(&location), Decision::Rest, "{location:?}");
         }
     }
 

@@ -87,14 +87,30 @@ pub(crate) const WAITS_FOR_CLAIMS: SignedDuration = SignedDuration::from_hours(3
 
 /// The claims for which a request to delete a backup waits, for people, as it says itself; `None` for one that does not wait, or has begun.
 pub(crate) fn claims_waited_for(request: &DeleteBackupRequest) -> Option<&str> {
-    let is_new = matches!(request.status.phase, None | Some(DeleteBackupRequestPhase::New));
-    request.metadata.annotations.get(well_known::ANNOTATION_WAITS_FOR_CLAIMS).map(String::as_str).filter(|_| is_new)
+    told_of_claims(request).map(|(_, claims)| claims)
 }
 
-/// The time at which a request waits no longer for claims.
+/// Since when a request says for which claims it waits, and these. One without a time has told nobody when it goes on.
+fn told_of_claims(request: &DeleteBackupRequest) -> Option<(Option<Timestamp>, &str)> {
+    let is_new = matches!(request.status.phase, None | Some(DeleteBackupRequestPhase::New));
+    let told = request.metadata.annotations.get(well_known::ANNOTATION_WAITS_FOR_CLAIMS).filter(|_| is_new)?;
+    let parted = told.split_once(' ').and_then(|(since, claims)| Some((Some(since.parse().ok()?), claims)));
+    Some(parted.unwrap_or((None, told)))
+}
+
+/// Says in a request for which claims it waits; since when it says so stays as it is.
+pub(crate) fn tell_of_claims(request: &mut DeleteBackupRequest, claims: &str, now: Timestamp) {
+    let since = told_of_claims(request).and_then(|(since, _)| since).unwrap_or(now);
+    let told = format!("{} {claims}", Time::new(since));
+    request.metadata.annotations.insert(well_known::ANNOTATION_WAITS_FOR_CLAIMS.to_owned(), told);
+}
+
+/// The time at which a request waits no longer for claims; `None` as long as it has not told for which.
 pub(crate) fn waits_for_claims_until(request: &DeleteBackupRequest) -> Option<Timestamp> {
-    let made = request.metadata.creation_timestamp.map(Time::timestamp);
-    made.map(|made| made.saturating_add(WAITS_FOR_CLAIMS).unwrap_or(Timestamp::MAX))
+    let (since, _) = told_of_claims(request)?;
+    // A time before the request was made is that of a clock that was wrong.
+    let since = since?.max(request.metadata.creation_timestamp.map_or(Timestamp::MIN, Time::timestamp));
+    Some(since.saturating_add(WAITS_FOR_CLAIMS).unwrap_or(Timestamp::MAX))
 }
 
 /// A sentence about claims for which the deletion of a backup waits: the next step for the user, and the time at which
@@ -230,6 +246,35 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_deletion_waits_for_claims_for_thirty_days_from_the_first_telling() {
+        let day = |day: i64| at(day * 24 * 3600);
+        let mut request = DeleteBackupRequest::default();
+        request.metadata.creation_timestamp = Some(Time::new(day(0)));
+        assert_eq!(
+            (waits_for_claims_until(&request), claims_waited_for(&request)),
+            (None, None),
+            "nobody was told yet"
+        );
+        for (told, claims) in [(40, "n/a, n/b and 3 more"), (50, "n/a")] {
+            tell_of_claims(&mut request, claims, day(told));
+            let found = (waits_for_claims_until(&request), claims_waited_for(&request));
+            assert_eq!(found, (Some(day(70)), Some(claims)), "day {told}");
+        }
+        for (told, until, claims) in
+            [("1960-01-01T00:00:00Z n/a", Some(day(30)), "n/a"), ("n/a, n/b", None, "n/a, n/b"), ("n/a", None, "n/a")]
+        {
+            request.metadata.annotations.insert(well_known::ANNOTATION_WAITS_FOR_CLAIMS.into(), told.into());
+            assert_eq!(
+                (waits_for_claims_until(&request), claims_waited_for(&request)),
+                (until, Some(claims)),
+                "{told}"
+            );
+        }
+        tell_of_claims(&mut request, "n/a", day(80));
+        assert_eq!(waits_for_claims_until(&request), Some(day(110)), "one without a time begins then");
     }
 
     #[test]

@@ -171,7 +171,7 @@ mod tests {
         let is_told = |all: &[Backup], change: fn(&mut Member<'_>)| {
             let member = |backup| {
                 let mut member = Member { backup, deletion_is_asked: false, is_readable: true, is_own: true };
-                if member.backup.metadata.name == "s-20261121030000" {
+                if backup.metadata.name == "s-20261121030000" {
                     change(&mut member);
                 }
                 member

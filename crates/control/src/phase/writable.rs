@@ -5,7 +5,7 @@
 //! an object that was exported and applied elsewhere, or was restored, or that is of the bucket that was named before, says nothing.
 
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{BackupStorageLocation, Time, well_known};
+use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Time, well_known};
 use sha2::{Digest, Sha256};
 
 /// Time for which no backup is deleted by time alone.
@@ -34,6 +34,12 @@ pub fn note_writable(location: &mut BackupStorageLocation, now: Timestamp) {
         true => annotations.remove(NAME),
         false => annotations.insert(NAME.to_owned(), noted),
     };
+}
+
+/// Tells whether a location that can be used lacks the note since when it can be written, which a validation makes.
+pub(crate) fn lacks_note(location: &BackupStorageLocation, now: Timestamp) -> bool {
+    let is_available = location.status.phase == Some(BackupStorageLocationPhase::Available);
+    is_available && !location.is_read_only() && since(location, now).is_none()
 }
 
 fn since(location: &BackupStorageLocation, now: Timestamp) -> Option<Timestamp> {

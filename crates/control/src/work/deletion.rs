@@ -11,7 +11,7 @@ use crate::phase::hold::{Hold, set_elsewhere};
 use crate::phase::location::NoLocation;
 use crate::phase::request::{
     check_deletion, claims_may_need, claims_waited_for, is_meant, reads, refusal_for_claims, refusal_for_reader,
-    waits_for_claims_until, way_out_of_claims,
+    tell_of_claims, waits_for_claims_until, way_out_of_claims,
 };
 use crate::phase::restore::has_files;
 use crate::world::{Kind, Meta, Unreadable, World};
@@ -20,7 +20,7 @@ use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value,
     well_known,
 };
-use lifeboat_backup::{run_delete_actions, unbound_claims};
+use lifeboat_backup::{CsiError, run_delete_actions, unbound_claims};
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
@@ -117,18 +117,26 @@ fn waits_for_restores(request: &DeleteBackupRequest) -> bool {
 }
 
 /// The claims that still need the snapshots of a backup; `None` when none does. Where nobody may list claims nothing is known
-/// of them.
-async fn needed_by_claims(context: &Context, backup: &Backup) -> Option<Vec<String>> {
+/// of them, which is told.
+///
+/// # Errors
+/// They could not be asked for just now.
+async fn needed_by_claims(context: &Context, backup: &Backup) -> Result<Option<Vec<String>>, Unfinished> {
     if !claims_may_need(backup) {
-        return None;
+        return Ok(None);
     }
-    match unbound_claims(&context.client.cluster, &backup.metadata.name).await {
-        Ok(claims) if claims.is_empty() => None,
-        Ok(claims) => Some(claims),
-        Err(e) => {
-            tracing::warn!(backup = backup.metadata.name, error = %e, "it is not known whether claims still need the snapshots of a backup");
-            None
+    let name = &backup.metadata.name;
+    match unbound_claims(&context.client.cluster, name).await {
+        Ok(claims) => Ok(Some(claims).filter(|claims| !claims.is_empty())),
+        Err(CsiError::Cluster(e)) if e.is_denied() => {
+            tracing::warn!(backup = name, error = %e, "it is not known whether claims still need the snapshots of a backup");
+            let told = format!("the backup is deleted, and whether claims still need its snapshots is not known: {e}");
+            tell(context, backup, "ClaimsNotKnown", &told).await;
+            Ok(None)
         }
+        Err(e) => Err(Unfinished::Because(format!(
+            "backup {name} is not deleted yet: whether claims still need its snapshots could not be asked: {e}"
+        ))),
     }
 }
 
@@ -139,23 +147,23 @@ async fn has_waited_for_claims(context: &Context, request: &DeleteBackupRequest)
 }
 
 /// Says in the request for which claims it waits, and with an event of the backup when that has changed.
-async fn tell_of_claims(
+async fn say_claims(
     context: &Context,
     backup: &Backup,
     request: &DeleteBackupRequest,
     claims: &str,
 ) -> Result<(), Unfinished> {
-    if claims_waited_for(request) == Some(claims) {
+    if claims_waited_for(request) == Some(claims) && waits_for_claims_until(request).is_some() {
         return Ok(());
     }
-    let way_out = way_out_of_claims(request);
+    let mut after = request.clone();
+    tell_of_claims(&mut after, claims, context.earliest_now().await?);
+    let way_out = way_out_of_claims(&after);
     tracing::info!(
         backup = backup.metadata.name,
         claims,
         "a deletion waits for claims from the backup's snapshots that have no volume yet"
     );
-    let mut after = request.clone();
-    after.metadata.annotations.insert(well_known::ANNOTATION_WAITS_FOR_CLAIMS.to_owned(), claims.to_owned());
     context.client.change(request, &after).await?;
     let told = format!(
         "the deletion waits for claims from the backup's snapshots that have no volume yet ({claims}): {way_out}"
@@ -189,14 +197,14 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         }
         Err(why) => return refuse(context, &request, &target.failed, vec![why]).await,
     };
-    if let Some(claims) = needed_by_claims(context, backup).await {
+    if let Some(claims) = needed_by_claims(context, backup).await? {
         if !waits_for_restores(&request) {
             let why = refusal_for_claims(&backup.metadata.name, &claims);
             return refuse(context, &request, &target.failed, vec![why]).await;
         }
         let claims = first_names(&claims);
         if !has_waited_for_claims(context, &request).await? {
-            tell_of_claims(context, backup, &request, &claims).await?;
+            say_claims(context, backup, &request, &claims).await?;
             return Err(Unfinished::NotYet(CLAIMS_LOOKED_AT));
         }
         let told = format!(

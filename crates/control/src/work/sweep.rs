@@ -73,16 +73,28 @@ pub(super) async fn sweep_restores(context: &Context, store: &Store, location: &
     let is_left = |name: String, claim: RestoreClaim| {
         // Of a cluster that is not known nobody can say which restores are gone.
         let is_ours = !cluster.is_empty() && claim.is_of_server(&cluster, &context.options.namespace);
-        // A command has no Restore: when its time is over nothing is left that needs its files.
-        let is_of_command = claim.is_of_command(&cluster);
-        async move { is_of_command || is_ours && matches!(context.client.get::<Restore>(&name).await, Ok(None)) }
+        // A command has no Restore. When its time is over and it has ended, nothing needs its files; but one of an older version has told
+        // its user that they stay.
+        let is_of_command = claim.is_of_command(&cluster) && claim.swept;
+        async move {
+            if is_of_command {
+                let has_ended = store.has_ended_long_ago(&name, &claim, now).await;
+                return has_ended.unwrap_or_else(|e| {
+                    tracing::warn!(restore = name, error = %e, "it is not known whether a restore has ended, and its files stay");
+                    false
+                });
+            }
+            is_ours && matches!(context.client.get::<Restore>(&name).await, Ok(None))
+        }
     };
-    let location = &location.metadata.name;
+    let (key, location) = (location.key(), &location.metadata.name);
     match store.sweep_restores(now, is_left).await {
-        Ok(swept) if swept.is_empty() => {}
         Ok(swept) => {
-            let restores = first_names(&swept);
-            tracing::info!(location, restores, "removed the last files of restores that are gone");
+            context.locations.note_restores_swept(key, Instant::now());
+            if !swept.is_empty() {
+                let restores = first_names(&swept);
+                tracing::info!(location, restores, "removed the last files of restores that are gone");
+            }
         }
         Err(e) => tracing::warn!(location, error = %e, "what restores have left could not be removed"),
     }
@@ -147,8 +159,9 @@ mod tests {
     use crate::options::ServerClock;
     use crate::phase::writable::note_writable;
     use crate::stub::{OneBucket, context, sandbox};
+    use lifeboat_archive::layout::restore_claim_key;
     use lifeboat_archive::sidecar::CLAIM_FORMAT;
-    use lifeboat_bucket::Memory;
+    use lifeboat_bucket::{BlobStore, Memory, PutOptions};
     use lifeboat_store::RestoreOwner;
     use std::sync::Arc;
 
@@ -158,14 +171,17 @@ mod tests {
         let (_sandbox, cluster) = sandbox().await;
         let own = cluster.uid().await.unwrap();
         let bucket = Arc::new(Memory::default());
-        let (store, mut context) = (Store::new(bucket.clone()), context(cluster, Arc::new(OneBucket(bucket))));
+        let (store, mut context) = (Store::new(bucket.clone()), context(cluster, Arc::new(OneBucket(bucket.clone()))));
         // The API server has the time of this machine, which lies between.
+        let days_ago = context.client.cluster.time().await.unwrap().unwrap() - SignedDuration::from_hours(48);
         context.env.clock = ServerClock(Arc::new(|| "2090-01-01T00:00:00Z".parse().unwrap()));
         for (name, cluster, namespace, until) in [
             ("server-over", &*own, "velero", 2001),
             ("server-promised", &own, "velero", 2080),
             ("command-over", &own, "", 2001),
             ("command-promised", &own, "", 2080),
+            ("command-running", &own, "", 2001),
+            ("command-before", &own, "", 2001),
             ("another-cluster", "that", "", 2001),
             ("another-server", &own, "other", 2001),
             ("unknown", "", "", 2001),
@@ -177,8 +193,15 @@ mod tests {
                 namespace: namespace.into(),
                 keep_replaced_until: at(until),
             };
-            store.claim_restore(&owner, at(2000)).await.unwrap();
+            // That one has no results yet.
+            let begun = if name == "command-running" { days_ago } else { at(2000) };
+            store.claim_restore(&owner, begun).await.unwrap();
         }
+        // Of a version that has told that its files stay.
+        let before = store.restore_claim("command-before").await.unwrap().unwrap();
+        let before = RestoreClaim { swept: false, ..before };
+        let key = restore_claim_key("command-before");
+        bucket.put(&key, serde_json::to_vec(&before).unwrap().into(), PutOptions::default()).await.unwrap();
         let left = async || {
             let mut left = Vec::new();
             for name in [
@@ -186,6 +209,8 @@ mod tests {
                 "server-promised",
                 "command-over",
                 "command-promised",
+                "command-running",
+                "command-before",
                 "another-cluster",
                 "another-server",
                 "unknown",
@@ -196,10 +221,18 @@ mod tests {
         };
         let mut location = BackupStorageLocation::default();
         sweep_restores(&context, &store, &location).await;
-        assert_eq!(left().await.len(), 7, "it is the first hour of the location");
+        assert_eq!(left().await.len(), 9, "it is the first hour of the location");
         note_writable(&mut location, at(2000));
         sweep_restores(&context, &store, &location).await;
-        let expected = ["server-promised", "command-promised", "another-cluster", "another-server", "unknown"];
+        let expected = [
+            "server-promised",
+            "command-promised",
+            "command-running",
+            "command-before",
+            "another-cluster",
+            "another-server",
+            "unknown",
+        ];
         assert_eq!(left().await, expected);
     }
 

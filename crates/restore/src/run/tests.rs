@@ -1,12 +1,17 @@
 //! Whole restores with a scripted action.
 
+use super::claimed;
+use crate::claim::owner_of_files;
 use crate::finalize::finalize;
 use crate::look_after::look_after_operations;
-use crate::stub::{Ground, Scripted, config_map, key};
+use crate::outcome::RestoreError;
+use crate::stub::{Ground, Scripted, backup, config_map, key};
 use lifeboat_action::{ActionError, OperationProgress, RestoreItemOutput};
 use lifeboat_api::{RestorePhase, well_known};
-use lifeboat_archive::layout::RestoreFile;
+use lifeboat_archive::layout::{RestoreFile, restore_claim_key};
+use lifeboat_bucket::{BlobStore, Memory, PutOptions};
 use lifeboat_object::Results;
+use lifeboat_store::{RestoreOwner, Store, StoreError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +30,11 @@ pub(super) fn messages(results: &Results) -> [Vec<String>; 2] {
 
 /// A backup of a, b and c.
 async fn ground(action: &Arc<Scripted>) -> Ground {
-    Ground::new(&[namespace(), config_map("a"), config_map("b"), config_map("c")], action).await
+    Ground::new(&objects(), action).await
+}
+
+fn objects() -> [Value; 4] {
+    [namespace(), config_map("a"), config_map("b"), config_map("c")]
 }
 
 /// The operations file of the restore, and its resource list.
@@ -295,4 +304,65 @@ async fn objects_that_wait_for_others_keep_no_place_from_those_that_can_go_on() 
     let outcome = ground.run().await.unwrap();
     assert_eq!(messages(&outcome.results), [vec![], vec![] as Vec<String>]);
     assert_eq!((ground.made().len(), ground.made()[0].as_str()), (201, "z"));
+}
+
+#[tokio::test]
+async fn a_restore_whose_name_was_taken_meanwhile_ends_with_its_outcome() {
+    let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+    for damage in [false, true] {
+        let (mut ground, bucket) = (ground(&action).await, Arc::new(Memory::default()));
+        ground.env.store = backup(Store::new(bucket.clone()), &objects()).await;
+        let (restore, settings) = (&ground.request.restore, &ground.request.settings);
+        let now = (ground.env.operation.clock)();
+        let owner = owner_of_files(restore, settings, "this".into(), now);
+        let other = RestoreOwner { cluster_uid: "that".into(), uid: "v".into(), ..owner.clone() };
+        ground.env.store.claim_restore(&other, now).await.unwrap();
+        if damage {
+            let key = restore_claim_key("r");
+            bucket.put(&key, b"{".to_vec().into(), PutOptions::default()).await.unwrap();
+        }
+        let outcome = claimed(&ground.request, restore.clone(), &owner, &ground.env).await.unwrap();
+        let why = if damage { "is not known" } else { "of cluster that, restore UID v" };
+        let [_, errors] = messages(&outcome.results);
+        assert!(errors.len() == 1 && errors[0].contains(why), "{errors:?}");
+        assert_eq!(outcome.unstored, errors);
+        let status = &outcome.restore.status;
+        assert_eq!((status.phase, status.errors), (Some(RestorePhase::PartiallyFailed), 1));
+        assert!(status.failure_reason.contains(why) && status.start_timestamp == restore.status.start_timestamp);
+        assert_eq!(status.progress.as_ref().map(|progress| progress.items_restored), Some(4));
+        for file in [RestoreFile::Results, RestoreFile::Logs, RestoreFile::ResourceList] {
+            let stored = bucket.head(&file.key("r")).await;
+            assert!(stored.is_err_and(|e| e.is_not_found()), "{file:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fast_clock_takes_no_name_of_another_restore() {
+    let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+    for is_ahead in [false, true] {
+        let mut ground = ground(&action).await;
+        let now = (ground.env.operation.clock)();
+        let owner = owner_of_files(&ground.request.restore, &ground.request.settings, "that".into(), now);
+        ground.env.store.claim_restore(&RestoreOwner { uid: "v".into(), ..owner }, now).await.unwrap();
+        if is_ahead {
+            ground.env.operation.clock = Arc::new(|| "2036-01-01T00:00:00Z".parse().unwrap());
+        }
+        let refused = ground.run().await;
+        let is_refused = matches!(refused, Err(RestoreError::Store(StoreError::RestoreNameTaken { .. })));
+        assert!(is_refused, "{refused:?}");
+        assert!(ground.made().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_failed_restore_whose_name_is_taken_has_its_counts() {
+    let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+    let ground = ground(&action).await;
+    let (restore, settings) = (&ground.request.restore, &ground.request.settings);
+    let now = (ground.env.operation.clock)();
+    let owner = owner_of_files(restore, settings, "that".into(), now);
+    ground.env.store.claim_restore(&RestoreOwner { uid: "v".into(), ..owner }, now).await.unwrap();
+    let recorded = crate::record_failure(restore.clone(), settings, &ground.env).await.unwrap();
+    assert_eq!(recorded.status.errors, 1);
 }

@@ -4,7 +4,9 @@ use super::*;
 use crate::phase::expiry::Obstacle;
 use crate::phase::queue::Blocked;
 use crate::phase::restore::FINALIZER;
+use crate::phase::writable::note_writable;
 use crate::stub::{named, options};
+use lifeboat_api::BackupStorageLocation;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -36,7 +38,11 @@ fn main() -> (Kind, &'static str, Value) {
 /// A location that was validated, and is Available.
 fn location(name: &'static str, spec: Value, mut status: Value) -> (Kind, &'static str, Value) {
     lifeboat_patch::merge(&mut status, &json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"}));
-    (Kind::BackupStorageLocation, name, json!({"spec": spec, "status": status}))
+    let mut noted = BackupStorageLocation::default();
+    (noted.metadata.name, noted.metadata.uid) = (name.into(), name.into());
+    note_writable(&mut noted, "2026-11-22T10:00:00Z".parse().unwrap());
+    let metadata = json!({"annotations": noted.metadata.annotations});
+    (Kind::BackupStorageLocation, name, json!({"metadata": metadata, "spec": spec, "status": status}))
 }
 
 fn backup(name: &'static str, phase: &str) -> (Kind, &'static str, Value) {

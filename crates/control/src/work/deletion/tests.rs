@@ -411,17 +411,49 @@ async fn a_deletion_waits_for_a_claim_with_a_snapshot_thirty_days_at_most() {
     assert_eq!(events, 1, "it is told once");
     assert!(context.client.get::<Backup>("b").await.unwrap().is_some());
     // Thirty days are over when both clocks say so.
-    let mut old = known().await;
-    old.metadata.creation_timestamp = Some(Time::new("2020-01-01T00:00:00Z".parse().unwrap()));
-    let early = delete(&context, old.clone(), target()).await;
+    let told = |mut request: DeleteBackupRequest, since: Option<&str>| {
+        request.metadata.creation_timestamp = Some(Time::new("2020-01-01T00:00:00Z".parse().unwrap()));
+        request.metadata.annotations.remove(well_known::ANNOTATION_WAITS_FOR_CLAIMS);
+        if let Some(since) = since {
+            tell_of_claims(&mut request, "velero/data", since.parse().unwrap());
+        }
+        request
+    };
+    let old = told(known().await, Some("2020-01-01T00:00:00Z"));
+    let early = delete(&context, old, target()).await;
     assert!(matches!(early, Err(Unfinished::NotYet(_))), "the clock of the server lags: {early:?}");
     context.env.clock = crate::options::ServerClock(Arc::new(|| "2090-01-01T00:00:00Z".parse().unwrap()));
-    let mut young = old.clone();
-    young.metadata.creation_timestamp = Some(Time::new("2080-01-01T00:00:00Z".parse().unwrap()));
-    let ahead = delete(&context, young, target()).await;
+    let ahead = delete(&context, told(known().await, Some("2080-01-01T00:00:00Z")), target()).await;
     assert!(matches!(ahead, Err(Unfinished::NotYet(_))), "the clock of the server is ahead: {ahead:?}");
-    delete(&context, old, target()).await.unwrap();
+    let untold = delete(&context, told(known().await, None), target()).await;
+    assert!(matches!(untold, Err(Unfinished::NotYet(_))), "it was made long ago, and nobody was told: {untold:?}");
+    delete(&context, told(known().await, Some("2020-01-01T00:00:00Z")), target()).await.unwrap();
     // It goes on, as far as a cluster without a driver lets it.
     let deleting = context.client.get::<Backup>("b").await.unwrap().unwrap();
     assert_eq!(deleting.status.phase, Some(BackupPhase::Deleting));
+}
+
+#[tokio::test]
+async fn a_deletion_goes_on_without_the_right_to_list_claims_not_after_an_error() {
+    let failure = |code: u16, reason: &str| {
+        (
+            code,
+            serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}),
+        )
+    };
+    for (code, reason, goes_on) in [(400, "BadRequest", false), (403, "Forbidden", true)] {
+        let mut tasks = tokio::task::JoinSet::new();
+        let cluster = api_server(&mut tasks, vec![failure(code, reason)]).await;
+        let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
+        let found = needed_by_claims(&context, &begun("u", 5)).await;
+        // Nor does an API server that tells nobody its time hold up what goes by it.
+        assert_eq!(context.earliest_now().await.is_ok(), goes_on);
+        match found {
+            Ok(claims) => assert_eq!((claims, goes_on), (None, true)),
+            Err(why) => {
+                let why = format!("{why:?}");
+                assert!(!goes_on && why.contains("backup b is not deleted yet"), "{why}");
+            }
+        }
+    }
 }
