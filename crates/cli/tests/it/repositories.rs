@@ -1,7 +1,7 @@
 //! `lifeboat repo`: repositories that kopia wrote, read without a cluster.
 
 use crate::page;
-use crate::support::{Run, run};
+use crate::support::{Run, gunzip, run};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -23,8 +23,7 @@ impl Ground {
     fn of(name: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(MATRIX).join(format!("repos/{name}.tar.gz"));
-        let archive = std::fs::File::open(&archive).unwrap_or_else(|e| panic!("{}: {e}", archive.display()));
-        tar::Archive::new(flate2::read::GzDecoder::new(archive)).unpack(folder.path()).expect("it is unpacked");
+        tar::Archive::new(gunzip(&archive).as_slice()).unpack(folder.path()).expect("it is unpacked");
         std::fs::write(folder.path().join("password"), format!("{PASSWORD}\n")).expect("write");
         Self { folder, name: name.to_owned() }
     }
