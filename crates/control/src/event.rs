@@ -88,7 +88,7 @@ impl Telling for Schedule {
 const LONGEST: usize = 1000;
 
 /// The contents of an event about an object.
-pub(crate) struct Told<'a, T> {
+pub(crate) struct Announcement<'a, T> {
     object: &'a T,
     is_bad: bool,
     reason: &'a str,
@@ -96,8 +96,8 @@ pub(crate) struct Told<'a, T> {
 }
 
 /// A reason to look at an object that its phase does not tell.
-pub(crate) fn warning<'a, T: Meta>(object: &'a T, reason: &'a str, message: &str) -> Told<'a, T> {
-    Told { object, is_bad: true, reason, message: message.to_owned() }
+pub(crate) fn warning<'a, T: Meta>(object: &'a T, reason: &'a str, message: &str) -> Announcement<'a, T> {
+    Announcement { object, is_bad: true, reason, message: message.to_owned() }
 }
 
 /// The event for the phase in which an object is.
@@ -107,10 +107,10 @@ pub(crate) fn event<T: Telling>(object: &T, identity: &str, now: Timestamp) -> V
     if message.is_empty() {
         message = format!("{} is in phase {phase}", object.meta().name);
     }
-    Told { object, is_bad, reason: phase, message }.event(identity, now)
+    Announcement { object, is_bad, reason: phase, message }.event(identity, now)
 }
 
-impl<T: Meta> Told<'_, T> {
+impl<T: Meta> Announcement<'_, T> {
     pub(crate) fn event(self, identity: &str, now: Timestamp) -> Value {
         let Self { object, is_bad, reason, mut message } = self;
         let meta = object.meta();

@@ -18,7 +18,7 @@ use document::{Document, IncludeExclude};
 use filter::{ClusterFilters, NamespaceFilters, line};
 use lifeboat_object::Catalog;
 use std::sync::Arc;
-use volume::{Found, VolumePolicy};
+use volume::{Findings, VolumePolicy};
 
 /// The operation for which a document is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl ResourcePolicies {
     }
 
     fn checked(document: Document, operation: PolicyUse) -> (Self, Vec<String>) {
-        let Found { mut problems, mut warnings } = Found::default();
+        let Findings { mut problems, mut warnings } = Findings::default();
         if operation == PolicyUse::Restore {
             let (volumes, lists) = (&document.volume_policies, &document.include_exclude_policy);
             let volumes =
@@ -105,7 +105,7 @@ impl ResourcePolicies {
         }
         let volumes = document.volume_policies.map(|policies| policies.value).unwrap_or_default();
         let volumes = volumes.into_iter().enumerate();
-        let mut found = Found::default();
+        let mut found = Findings::default();
         let volumes =
             volumes.filter_map(|(number, policy)| VolumePolicy::checked(number, policy, &mut found)).collect();
         problems.append(&mut found.problems);

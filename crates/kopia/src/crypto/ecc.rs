@@ -109,7 +109,7 @@ impl Ecc {
         let layout = self.layout_of_stored(stored.len());
         let stride = CHECKSUM + layout.shard;
         let (data, parity) = (layout.code.data(), layout.code.parity_count());
-        let (parities, datas) =
+        let (parities, data_shards) =
             stored.split_at_checked(layout.blocks * parity * stride).ok_or_else(|| bad("it is cut off"))?;
         let mut plain = Vec::with_capacity(layout.blocks * data * layout.shard);
         for block in 0..layout.blocks {
@@ -117,7 +117,7 @@ impl Ecc {
             let start = plain.len();
             for number in 0..data {
                 let at = (block * data + number) * stride;
-                let is_good = push_data(&mut plain, datas.get(at..).unwrap_or_default(), layout.shard);
+                let is_good = push_data(&mut plain, data_shards.get(at..).unwrap_or_default(), layout.shard);
                 if !is_good {
                     damaged.push(number);
                 }

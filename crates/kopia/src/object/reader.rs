@@ -17,20 +17,20 @@ pub struct ObjectReader {
     contents: Contents,
     object: ObjectId,
     length: u64,
-    place: Mutex<Place>,
+    place: Mutex<Position>,
 }
 
 /// Where the last reading ended.
 #[derive(Default)]
-struct Place {
+struct Position {
     /// The extents beyond `current`, and the end of that.
     beyond: Option<(u64, BoxStream<'static, Result<Extent, KopiaError>>)>,
     current: Option<(Extent, Bytes)>,
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for Position {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Place").field("current", &self.current.as_ref().map(|(extent, _)| extent)).finish()
+        f.debug_struct("Position").field("current", &self.current.as_ref().map(|(extent, _)| extent)).finish()
     }
 }
 
@@ -76,7 +76,7 @@ impl ObjectReader {
     }
 
     /// The bytes from an offset to the end of its extent, at least one.
-    async fn piece_at(&self, place: &mut Place, at: u64) -> Result<Bytes, KopiaError> {
+    async fn piece_at(&self, place: &mut Position, at: u64) -> Result<Bytes, KopiaError> {
         let holds = |extent: &Extent| extent.start <= at && at - extent.start < extent.length;
         if let Some((extent, bytes)) = place.current.as_ref().filter(|(extent, _)| holds(extent)) {
             return Ok(bytes.slice(usize::try_from(at - extent.start).unwrap_or(usize::MAX)..));

@@ -13,14 +13,14 @@ use tokio::sync::OwnedSemaphorePermit;
 /// A piece that is to be read.
 #[derive(Debug)]
 pub(super) struct Piece {
-    pub(super) place: Place,
+    pub(super) place: PieceTarget,
     /// A permit for one of the pieces that there may be at once.
     pub(super) _room: OwnedSemaphorePermit,
 }
 
 /// The place of the bytes of a content.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum PieceTarget {
     /// A part of a file.
     File {
         /// The file.
@@ -58,8 +58,8 @@ impl Sink<Piece> for Writer {
         for piece in pieces {
             let _step = run.enter().map_err(cancelled)?;
             match piece.place {
-                Place::File { task, offset, length } => task.take(run, offset, first(bytes, length)),
-                Place::Link { task, length } => task.make(run, first(bytes, length)),
+                PieceTarget::File { task, offset, length } => task.take(run, offset, first(bytes, length)),
+                PieceTarget::Link { task, length } => task.make(run, first(bytes, length)),
             }
             .map_err(cancelled)?;
         }
@@ -71,8 +71,8 @@ impl Sink<Piece> for Writer {
         for piece in pieces {
             let _step = run.enter().map_err(cancelled)?;
             match piece.place {
-                Place::File { task, .. } => task.lose(run, error.repeat()),
-                Place::Link { task, .. } => task.lose(run, error.repeat()),
+                PieceTarget::File { task, .. } => task.lose(run, error.repeat()),
+                PieceTarget::Link { task, .. } => task.lose(run, error.repeat()),
             }
             .map_err(cancelled)?;
         }

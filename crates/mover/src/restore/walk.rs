@@ -9,7 +9,7 @@ use super::names::RepeatedNames;
 use super::options::Existing;
 use super::prepare::{Child, FileStep, Step, prepare};
 use super::run::{Ended, Run, blocking};
-use super::sink::{Piece, Place};
+use super::sink::{Piece, PieceTarget};
 use crate::progress::add;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_kopia::content::read_plan::Wanted;
@@ -185,7 +185,7 @@ impl Walk {
         }
     }
 
-    async fn send(&self, extent: &Extent, place: Place) -> Result<(), Ended> {
+    async fn send(&self, extent: &Extent, place: PieceTarget) -> Result<(), Ended> {
         let room = self.room.clone().acquire_owned().await.map_err(|_| Ended)?;
         // Where nobody takes it the plan has ended, and says why.
         self.pieces.send(extent.wanted(Piece { place, _room: room })).await.map_err(|_| Ended)
@@ -225,7 +225,7 @@ impl Walk {
                 continue;
             }
             task.add();
-            let place = Place::File { task: task.clone(), offset: extent.start, length: wanted };
+            let place = PieceTarget::File { task: task.clone(), offset: extent.start, length: wanted };
             self.send(&extent, place).await?;
         }
         if length == *size {
@@ -277,7 +277,7 @@ impl Walk {
             return Ok(Some(Done::SameLink(task)));
         }
         let length = extent.length;
-        self.send(&extent, Place::Link { task, length }).await?;
+        self.send(&extent, PieceTarget::Link { task, length }).await?;
         Ok(None)
     }
 }

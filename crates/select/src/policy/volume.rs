@@ -163,7 +163,7 @@ struct Conditions {
 
 /// Findings in a document.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Findings {
     /// Parts that make no sense.
     pub(super) problems: Vec<String>,
     /// Parts that have no effect.
@@ -171,10 +171,10 @@ pub(super) struct Found {
 }
 
 impl VolumePolicy {
-    pub(super) fn checked(number: usize, policy: Spanned<DocumentVolumePolicy>, found: &mut Found) -> Option<Self> {
+    pub(super) fn checked(number: usize, policy: Spanned<DocumentVolumePolicy>, found: &mut Findings) -> Option<Self> {
         let line = line(&policy);
         let DocumentVolumePolicy { conditions, action } = policy.value;
-        let mut own = Found::default();
+        let mut own = Findings::default();
         let conditions = conditions_of(conditions.unwrap_or_default(), &mut own.problems);
         let action = action_of(action, &mut own);
         let told = |why| format!("volumePolicies[{number}]: {why}{line}");
@@ -286,8 +286,8 @@ fn without_effect(action: &str, parameter: &str) -> String {
     format!("the action {action} has no parameter {parameter:?}, which has no effect")
 }
 
-fn action_of(action: DocumentAction, found: &mut Found) -> Option<VolumeAction> {
-    let Found { problems, warnings } = found;
+fn action_of(action: DocumentAction, found: &mut Findings) -> Option<VolumeAction> {
+    let Findings { problems, warnings } = found;
     let DocumentAction { kind, mut parameters } = action;
     let by = match kind.as_str() {
         "snapshot" => Some(SnapshotBy::Any),
