@@ -7,6 +7,7 @@ use lifeboat_testbed::{
     plugin_fixture_that_detects_races,
 };
 use std::io::{BufRead, BufReader};
+use std::num::NonZero;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -83,11 +84,16 @@ pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
     let _node = Node::start(&bed.plane)?;
     println!("-- node: {} s", begun.elapsed().as_secs());
     let mut tests = bed.give(cargo());
+    // They share one node.
+    tests.env_remove("RUST_TEST_THREADS");
     tests.arg("test").args(ON_A_NODE).args(["--offline", "--quiet", "--", "--ignored"]);
     let names: Vec<String> = names.iter().map(|name| format!("node::{name}")).collect();
     tests.args(if names.is_empty() { vec!["node::".to_owned()] } else { names });
     crate::run("tests", &mut tests)
 }
+
+/// Tests that run at once for each core: most of them wait for other programs most of the time.
+const THREADS_OF_A_CORE: usize = 3;
 
 /// A control plane and an S3 server for all tests.
 struct Bed {
@@ -110,6 +116,10 @@ impl Bed {
         command.env("LIFEBOAT_TEST_S3_ENDPOINT", self.s3.endpoint());
         command.env("LIFEBOAT_TEST_S3_ACCESS_KEY", self.s3.access_key());
         command.env("LIFEBOAT_TEST_S3_SECRET", self.s3.secret_key());
+        if std::env::var_os("RUST_TEST_THREADS").is_none() {
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            command.env("RUST_TEST_THREADS", (THREADS_OF_A_CORE * cores).to_string());
+        }
         command
     }
 }
