@@ -93,7 +93,7 @@ pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
 }
 
 /// Tests that run at once for each core: most of them wait for other programs most of the time.
-const THREADS_OF_A_CORE: usize = 3;
+const THREADS_OF_A_CORE: usize = 2;
 
 /// A control plane and an S3 server for all tests.
 struct Bed {
