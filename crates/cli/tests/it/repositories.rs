@@ -140,10 +140,10 @@ fn what_cannot_be_opened_is_refused_with_what_to_do() {
     assert!(!wrong.contains("wrong\n"), "the password is not repeated: {wrong}");
     std::fs::write(ground.path("password"), "\n").expect("write");
     assert!(refused(&["snapshots"]).contains("is empty"));
+    std::fs::write(ground.path("password"), PASSWORD).expect("write");
     std::fs::rename(ground.path("default"), ground.path("away")).expect("rename");
     assert!(refused(&["snapshots"]).contains("there is no directory"));
     std::fs::create_dir(ground.path("default")).expect("a folder");
-    std::fs::write(ground.path("password"), PASSWORD).expect("write");
     assert!(refused(&["snapshots"]).contains("holds no kopia repository"));
     assert_eq!(std::fs::read_dir(ground.path("default")).expect("a folder").count(), 0, "nothing is written");
 }
