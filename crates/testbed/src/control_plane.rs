@@ -187,7 +187,8 @@ impl ControlPlane {
     /// then and no others.
     ///
     /// # Errors
-    /// When etcd does not answer, or things do not come to rest: then it is of no more use.
+    /// When there are workloads, which controllers remember; when etcd does not answer, or things do not come to rest. Then it
+    /// is of no more use.
     pub fn put_back(&mut self) -> Result<()> {
         let etcd = self.etcd.context("another process has started this control plane")?;
         self.uses += 1;

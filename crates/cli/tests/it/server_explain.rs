@@ -106,14 +106,16 @@ fn a_reader_is_told_the_steps_of_the_server_and_why_the_rest_waits() {
     assert_eq!(
         explain(&[]),
         [
-            "KIND              NAME     STATE        DOES OR WAITS FOR",
-            "Restore           again    New          gets the finalizer that keeps it until its files are deleted",
-            "DownloadRequest   log      New          is refused: backup \"gone\" not found",
-            "Backup            first    Queued       waits for its turn, as number 1 in the queue: 1 of 1 may run at once, and do: runs",
-            "Backup            runs     InProgress   waits for its end: it is worked on by the leader velero-5d8f, or taken up by the next one",
-            "Backup            second   Queued       waits for its turn, as number 2 in the queue: 1 of 1 may run at once, and do: runs",
+            "KIND                    NAME     STATE        DOES OR WAITS FOR",
+            // Nobody has noted yet since when it can be written.
+            "BackupStorageLocation   main     Available    is validated",
+            "Restore                 again    New          gets the finalizer that keeps it until its files are deleted",
+            "DownloadRequest         log      New          is refused: backup \"gone\" not found",
+            "Backup                  first    Queued       waits for its turn, as number 1 in the queue: 1 of 1 may run at once, and do: runs",
+            "Backup                  runs     InProgress   waits for its end: it is worked on by the leader velero-5d8f, or taken up by the next one",
+            "Backup                  second   Queued       waits for its turn, as number 2 in the queue: 1 of 1 may run at once, and do: runs",
             "",
-            "At rest: 2 Backups (2 Completed), 1 BackupStorageLocation (1 Available)",
+            "At rest: 2 Backups (2 Completed)",
             "velero-5d8f leads, by the Lease. It is taken to work on all that is in progress. What has failed there and waits to be tried again, and what its flags are, only its own log tells.",
             "",
         ]
