@@ -95,22 +95,26 @@ impl Etcd {
             }
         }
         operations.extend(run.take().map(delete));
+        for some in operations.chunks(OPERATIONS) {
+            self.call("txn", &json!({"success": some}))?;
+        }
         let mut written = Vec::new();
         for (key, (value, revision)) in &baseline.keys {
             if !is_renewed(key) && seen.get(key) != Some(revision) {
                 differed += 1;
-                written.push(key.clone());
                 let put = json!({"key": STANDARD.encode(key), "value": STANDARD.encode(value)});
-                operations.push(json!({"requestPut": put}));
+                written.push((key.clone(), json!({"requestPut": put})));
             }
         }
-        for some in operations.chunks(OPERATIONS) {
-            self.call("txn", &json!({"success": some}))?;
-        }
-        for key in written {
-            let found = self.call("range", &json!({"key": STANDARD.encode(&key), "keys_only": true}))?;
-            if let (Some(known), Some(pair)) = (baseline.keys.get_mut(&key), found["kvs"].get(0)) {
-                known.1 = revision(pair)?;
+        for some in written.chunks(OPERATIONS) {
+            let puts: Vec<&Value> = some.iter().map(|(_, put)| put).collect();
+            let done = self.call("txn", &json!({"success": puts}))?;
+            // All that a transaction writes has its revision.
+            let revision = number(&done["header"]["revision"])?;
+            for (key, _) in some {
+                if let Some(known) = baseline.keys.get_mut(key) {
+                    known.1 = revision;
+                }
             }
         }
         Ok(differed)
@@ -176,5 +180,10 @@ fn bytes(pair: &Value, field: &str) -> Result<Vec<u8>> {
 }
 
 fn revision(pair: &Value) -> Result<i64> {
-    pair["mod_revision"].as_str().unwrap_or_default().parse().context("a key of etcd without revision")
+    number(&pair["mod_revision"])
+}
+
+/// A number of 64 bits, which the gateway writes as text.
+fn number(text: &Value) -> Result<i64> {
+    text.as_str().unwrap_or_default().parse().context("etcd answered without a revision")
 }
