@@ -48,11 +48,7 @@ pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Res
         Location::Directory(path) => {
             directory_bucket::open(Path::new(&path)).await.with_context(|| format!("open the bucket {url}"))?
         }
-        Location::S3(config, prefix) => {
-            let config = S3Config { patience: Some(patience), ..*config };
-            let store = Arc::new(S3::connect(config).await?);
-            if prefix.is_empty() { store } else { Arc::new(Prefixed::new(store, prefix)) }
-        }
+        Location::S3(config, prefix) => open_s3(*config, prefix, patience).await?,
     };
     Ok(Store::new(store).with_patience(patience))
 }
@@ -68,13 +64,15 @@ pub(crate) async fn open_to_read(url: &str, patience: Duration) -> Result<Arc<dy
         Location::Directory(path) => {
             Arc::new(Directory::open(Path::new(&path)).with_context(|| format!("open {url}"))?)
         }
-        Location::S3(config, prefix) => {
-            let config = S3Config { patience: Some(patience), ..*config };
-            let store = Arc::new(S3::connect(config).await?);
-            if prefix.is_empty() { store } else { Arc::new(Prefixed::new(store, prefix)) }
-        }
+        Location::S3(config, prefix) => open_s3(*config, prefix, patience).await?,
     };
     Ok(Arc::new(Retried::new(store, patience)))
+}
+
+/// Opens the part of a bucket below this prefix.
+async fn open_s3(config: S3Config, prefix: String, patience: Duration) -> Result<Arc<dyn BlobStore>> {
+    let store = Arc::new(S3::connect(S3Config { patience: Some(patience), ..config }).await?);
+    Ok(if prefix.is_empty() { store } else { Arc::new(Prefixed::new(store, prefix)) })
 }
 
 /// Removes, when it is dropped, the folders that opening a bucket made and that nothing was put into.
