@@ -25,6 +25,23 @@ pub(crate) async fn watched<T>(
     outcome
 }
 
+/// Runs an operation to its end while this line is shown; the first signal drops it, which is an error with this text.
+pub(crate) async fn shown<T>(
+    line: impl Fn() -> String,
+    interrupted: &'static str,
+    operation: impl Future<Output = T>,
+) -> anyhow::Result<T> {
+    let cancel = CancellationToken::new();
+    let outcome = tokio::select! {
+        outcome = operation => Ok(outcome),
+        () = tell(line) => unreachable!("progress is shown until the end"),
+        () = cancel.cancelled() => Err(anyhow::anyhow!(interrupted)),
+        () = on_signal(cancel.clone()) => unreachable!("the process has ended"),
+    };
+    clear();
+    outcome
+}
+
 /// Prints progress on standard error until dropped by the caller's `select!`.
 async fn show(what: &str, progress: Arc<Progress>) {
     let began = Instant::now();

@@ -4,8 +4,7 @@ use super::{RepositoryArgs, SnapshotPath};
 use crate::exit_code::PARTIALLY_FAILED;
 use crate::globals::Globals;
 use crate::output::{Output, print_resource};
-use crate::progress::{clear, tell};
-use crate::signals::on_signal;
+use crate::progress::shown;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use lifeboat_mover::restore::{Existing, RestoreOptions, RestoreReport, restore};
@@ -18,7 +17,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// `lifeboat repo restore SNAPSHOT[:PATH] TARGET`.
 #[derive(Debug, Args)]
@@ -83,19 +81,10 @@ impl RestoreArgs {
             ..RestoreOptions::new(&self.target)
         };
         let progress = Arc::new(Progress::default());
-        let cancel = CancellationToken::new();
         let began = Instant::now();
-        let shown = || format!("restore: {}", describe(&progress.totals(), began.elapsed()));
-        let report = tokio::select! {
-            report = restore(&repository, &entry, &options, &progress) => report,
-            () = tell(shown) => unreachable!("progress is shown until the end"),
-            () = cancel.cancelled() => {
-                clear();
-                anyhow::bail!("the restore was interrupted: the same command goes on where it was");
-            }
-            () = on_signal(cancel.clone()) => unreachable!("the process has ended"),
-        };
-        clear();
+        let line = || format!("restore: {}", describe(&progress.totals(), began.elapsed()));
+        let interrupted = "the restore was interrupted: the same command goes on where it was";
+        let report = shown(line, interrupted, restore(&repository, &entry, &options, &progress)).await?;
         let report =
             report.with_context(|| format!("restore snapshot {} to {}", snapshot.id, self.target.display()))?;
         self.print(&report)?;

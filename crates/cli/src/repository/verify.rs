@@ -3,8 +3,7 @@
 use super::RepositoryArgs;
 use crate::globals::Globals;
 use crate::output::{Output, print_resource};
-use crate::progress::{clear, tell};
-use crate::signals::on_signal;
+use crate::progress::shown;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_kopia::snapshot::choose;
@@ -15,7 +14,6 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio_util::sync::CancellationToken;
 
 /// Problems that are printed; all are counted.
 const PRINTED: usize = 1000;
@@ -68,18 +66,8 @@ impl VerifyArgs {
             }
         });
         let found = || problems.lock().unwrap_or_else(PoisonError::into_inner).len();
-        let cancel = CancellationToken::new();
-        let report = tokio::select! {
-            report = verifying => report,
-            () = tell(|| format!("verify: {} problems so far", found())) => unreachable!("progress is shown until the end"),
-            () = cancel.cancelled() => {
-                clear();
-                bail!("the verification was interrupted, and has no result");
-            }
-            () = on_signal(cancel.clone()) => unreachable!("the process has ended"),
-        };
-        clear();
-        let report = report?;
+        let line = || format!("verify: {} problems so far", found());
+        let report = shown(line, "the verification was interrupted, and has no result", verifying).await??;
         let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
         self.print(&report, &problems)?;
         let is_well = report.problems == 0 && report.damaged_index_entries == 0;
