@@ -284,16 +284,46 @@ impl Kubectl {
         Self { cache: Some(folder.to_owned()), ..self }
     }
 
-    /// Runs it and gives its standard output.
+    /// Runs it and gives its standard output. Where it makes namespaces, waits for the objects that controllers make in each:
+    /// a test that lists a namespace would see them or not, as fast as a controller is.
     ///
     /// # Errors
-    /// When it fails; the message holds what it printed.
+    /// When it fails; the message holds what it printed. When a new namespace has not got its objects within half a minute.
     pub fn try_run(&self, args: &[&str]) -> Result<String> {
         let output = self.output(args)?;
         if !output.status.success() {
             bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
         }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        if matches!(args.first(), Some(&("create" | "apply"))) {
+            self.until_furnished(&namespaces_made(&printed))?;
+        }
+        Ok(printed)
+    }
+
+    /// Waits until namespaces have a service account and the certificate of the cluster's authority.
+    fn until_furnished(&self, namespaces: &[&str]) -> Result<()> {
+        let end = Instant::now() + REST;
+        for (resource, name) in [("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")] {
+            let selector = format!("--field-selector=metadata.name={name}");
+            let list =
+                ["get", resource, "--all-namespaces", &selector, "--output=jsonpath={.items[*].metadata.namespace}"];
+            while !namespaces.is_empty() {
+                let output = self.output(&list)?;
+                let (listed, refused) =
+                    (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+                let furnished: BTreeSet<&str> = listed.split_whitespace().collect();
+                // Who may not look has to wait by other means.
+                if namespaces.iter().all(|name| furnished.contains(name)) || refused.contains("Forbidden") {
+                    break;
+                }
+                if Instant::now() > end {
+                    bail!("{} has no {resource}/{name} after {} s: {refused}", namespaces.join(", "), REST.as_secs());
+                }
+                pause();
+            }
+        }
+        Ok(())
     }
 
     /// Runs it and gives its standard output, whether it succeeds or not: where one of many parts fails, kubectl prints
@@ -329,6 +359,12 @@ impl Kubectl {
         }
         command.output().context("run kubectl")
     }
+}
+
+/// The namespaces that kubectl says it has created or applied, by the lines that it prints.
+fn namespaces_made(printed: &str) -> Vec<&str> {
+    let made = printed.lines().filter_map(|line| line.strip_prefix("namespace/")?.split_once(' '));
+    made.filter(|(_, done)| matches!(*done, "created" | "serverside-applied")).map(|(name, _)| name).collect()
 }
 
 /// The API groups that an API server serves.
