@@ -318,7 +318,11 @@ impl Kubectl {
                     break;
                 }
                 if Instant::now() > end {
-                    bail!("{} has no {resource}/{name} after {} s: {refused}", namespaces.join(", "), REST.as_secs());
+                    let log = self.kubeconfig.with_file_name("controller-manager.log");
+                    let log = std::fs::read_to_string(log).unwrap_or_default();
+                    let last: Vec<&str> = log.lines().rev().take(40).collect();
+                    let (names, last) = (namespaces.join(", "), last.join("\n"));
+                    bail!("{names} has no {resource}/{name} after {} s: {refused}\n{last}", REST.as_secs());
                 }
                 pause();
             }
