@@ -20,7 +20,7 @@ use crate::terminating::TerminatingObjects;
 use crate::volumes::VolumeRules;
 use lifeboat_api::{Backup, BackupSpec};
 use lifeboat_hook::BackupHooks;
-use lifeboat_object::{Item, ObjectKey, Place, Severity};
+use lifeboat_object::{Item, ObjectKey, ResultScope, Severity};
 use lifeboat_select::BackupFilter;
 use lifeboat_store::{Broken, StreamReceiver, stream};
 use lifeboat_volume::csi::{SNAPSHOT_API, SnapshotTypes, served_by};
@@ -50,7 +50,9 @@ pub(crate) async fn save_again(
     let scope = match scope(record, has_snapshots, env).await? {
         Ok(scope) => Arc::new(scope),
         Err(e) => {
-            env.operation.journal.error(&Place::Velero, format!("no object is saved again after its operation: {e}"));
+            env.operation
+                .journal
+                .error(&ResultScope::Velero, format!("no object is saved again after its operation: {e}"));
             return Ok(Vec::new());
         }
     };
@@ -81,7 +83,7 @@ pub(crate) async fn save_again(
                 saved.len(),
                 LONGEST.as_secs()
             );
-            env.operation.journal.error(&Place::Velero, message);
+            env.operation.journal.error(&ResultScope::Velero, message);
             Ok(())
         }
         () = env.operation.cancel.cancelled() => Err(Stopped::Over),

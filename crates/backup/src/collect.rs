@@ -7,7 +7,7 @@ use crate::stopped::Stopped;
 use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_cluster::{ClusterError, ListRequest};
-use lifeboat_object::{ApiResource, ObjectKey, Place, Severity};
+use lifeboat_object::{ApiResource, ObjectKey, ResultScope, Severity};
 use lifeboat_store::{ReceiverGone, StreamReceiver, StreamSender, stream};
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -182,7 +182,7 @@ impl Lister {
         }
         if list.end().mixed_revisions {
             self.env.operation.journal.warn(
-                &Place::Velero,
+                &ResultScope::Velero,
                 format!(
                     "{} were read at more than one revision of the cluster, because the list was interrupted: objects may not fit together",
                     resource.group_resource()

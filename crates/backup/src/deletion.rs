@@ -16,7 +16,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::unproven::{self, UnprovenDeletions, UnprovenSnapshot};
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_object::{ApiResource, Catalog, GroupResource, Place, counted, first_names};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, ResultScope, counted, first_names};
 use lifeboat_store::{Archive, StoreError};
 use lifeboat_volume::csi::{ArchivedSnapshots, SNAPSHOT_API, Unproven, delete_actions, recorded_contents};
 use lifeboat_volume::native::delete_recorded;
@@ -98,7 +98,7 @@ async fn note_unproven(backup: &Backup, uid: &str, all: Vec<UnprovenSnapshot>, e
         counted(handles.len() as u64, "snapshot"),
         first_names(&handles)
     );
-    env.operation.journal.warn(&Place::Velero, text);
+    env.operation.journal.warn(&ResultScope::Velero, text);
     Ok(())
 }
 

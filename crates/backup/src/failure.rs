@@ -9,7 +9,7 @@ use crate::snapshots::tell_native;
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar;
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use lifeboat_store::{ClaimOutcome, StoreError};
 use lifeboat_volume::native::{Left, noted};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
         ClaimOutcome::Complete(complete) => return Ok(*complete),
     };
     let native = native(&backup, env).await;
-    env.operation.journal.error(&Place::Velero, &backup.status.failure_reason);
+    env.operation.journal.error(&ResultScope::Velero, &backup.status.failure_reason);
     let closed = env.operation.journal.close();
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     (backup.status.warnings, backup.status.errors) = (count(closed.warnings), count(closed.errors));
@@ -51,7 +51,7 @@ async fn native(backup: &Backup, env: &Env) -> Native {
         Ok(removal) => removal.left,
         Err(e) => {
             let text = format!("native snapshots that this backup has taken may be left in the storage: {e}");
-            env.operation.journal.warn(&Place::Velero, text);
+            env.operation.journal.warn(&ResultScope::Velero, text);
             Vec::new()
         }
     };

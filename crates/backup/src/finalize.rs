@@ -13,7 +13,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar::{self, ResourceList};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, FAILED, SUCCEEDED};
-use lifeboat_object::{ObjectKey, Place, Results, Severity};
+use lifeboat_object::{ObjectKey, ResultScope, Results, Severity};
 use lifeboat_store::{Content, NewObject, Rewrite, StoreError};
 use lifeboat_volume::csi::{self, Content as SnapshotContent};
 use serde_json::Value;
@@ -53,7 +53,7 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
             let objects =
                 if wanted.len() == 1 { "1 object stands" } else { &format!("{} objects stand", wanted.len()) };
             let message = format!("cancelled on request: {objects} in the archive as before their operations");
-            env.operation.journal.error(&Place::Velero, message);
+            env.operation.journal.error(&ResultScope::Velero, message);
             Vec::new()
         } else if wanted.is_empty() {
             Vec::new()

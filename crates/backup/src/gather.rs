@@ -10,7 +10,7 @@ use crate::fetch::{Taker, failed, named, pick, tell_absent};
 use crate::index::{Facts, Outside, group_digest};
 use crate::shelve::Shelves;
 use crate::stopped::Stopped;
-use lifeboat_object::{GroupResource, Item, ObjectKey, Place, view};
+use lifeboat_object::{GroupResource, Item, ObjectKey, ResultScope, view};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(crate) async fn gather(shelves: &mut Shelves) -> Result<(), Stopped> {
         let text = format!(
             "objects that belong to objects that belong to others were looked for {ROUNDS} times, and no further"
         );
-        shelves.env.operation.journal.warn(&Place::Velero, text);
+        shelves.env.operation.journal.warn(&ResultScope::Velero, text);
     }
     Ok(())
 }

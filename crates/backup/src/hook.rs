@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Time;
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_hook::{Hook, HookError, HookPod, HookTally, Moment, Owed, OwedHooks, PodHooks};
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Severity};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, ResultScope, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -208,7 +208,7 @@ impl Commands {
                 "the hooks of {} after its backup have run, and that cannot be noted: they may run again: {e}",
                 pod.key()
             );
-            self.operation.journal.warn(&Place::Namespace(pod.namespace.clone()), text);
+            self.operation.journal.warn(&ResultScope::Namespace(pod.namespace.clone()), text);
         }
         settled.is_ok()
     }
@@ -311,14 +311,14 @@ impl Commands {
                 let text = format!(
                     "it cannot be read which pods are owed hooks after their backup: {e}: applications may be frozen"
                 );
-                self.operation.journal.error(&Place::Velero, text);
+                self.operation.journal.error(&ResultScope::Velero, text);
                 return false;
             }
         };
         for key in unreadable {
             let text =
                 format!("the note {key} of hooks that a pod is owed cannot be read: an application may be frozen");
-            self.operation.journal.error(&Place::Velero, text);
+            self.operation.journal.error(&ResultScope::Velero, text);
         }
         let pay = |commands: Self, one| async move { commands.pay_one(one, attempt_follows).await };
         self.for_some_at_once(owed, pay).await
@@ -342,7 +342,7 @@ impl Commands {
                 Some(Err(_)) => {
                     well = false;
                     let text = "a task that ran the hooks owed to a pod died: an application may be frozen";
-                    self.operation.journal.error(&Place::Velero, text);
+                    self.operation.journal.error(&ResultScope::Velero, text);
                 }
             }
         }

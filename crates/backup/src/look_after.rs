@@ -5,7 +5,7 @@ use crate::env::Env;
 use crate::snapshots::csi_snapshots_of;
 use futures::FutureExt;
 use jiff::SignedDuration;
-use lifeboat_action::{ActionError, Answer, BackupItemAction, Inquiry, OperationCounts, ask_all};
+use lifeboat_action::{ActionError, BackupItemAction, Inquiry, InquiryResult, OperationCounts, ask_all};
 use lifeboat_api::{Backup, BackupPhase, BackupStatus, OperationPhase};
 use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
@@ -98,7 +98,7 @@ struct Asker<'a> {
 
 impl Asker<'_> {
     /// Asks one operation; `None` when it has ended before.
-    async fn ask(&self, operation: &BackupOperation) -> Option<Answer> {
+    async fn ask(&self, operation: &BackupOperation) -> Option<InquiryResult> {
         if operation.status.has_ended() {
             return None;
         }

@@ -15,7 +15,7 @@ use crate::terminating::TerminatingObjects;
 use crate::volumes::VolumeRules;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_hook::BackupHooks;
-use lifeboat_object::{GroupResource, Place};
+use lifeboat_object::{GroupResource, ResultScope};
 use lifeboat_select::{BackupFilter, ResourcePolicies, SelectorError};
 use lifeboat_volume::Flags;
 use lifeboat_volume::csi::{GroupTypes, SnapshotTypes, served_by};
@@ -66,7 +66,7 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
     let catalog = env.cluster.discover().await?;
     for failure in &catalog.failures {
         env.operation.journal.warn(
-            &Place::Velero,
+            &ResultScope::Velero,
             format!(
                 "the types of {} could not be discovered and are not in this backup: {}",
                 failure.group_version, failure.message
@@ -85,30 +85,31 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
     for name in filter.namespaces().missing() {
         env.operation
             .journal
-            .error(&Place::Namespace(name.clone()), format!("the included namespace {name} does not exist"));
+            .error(&ResultScope::Namespace(name.clone()), format!("the included namespace {name} does not exist"));
     }
     if filter.namespaces().matched_nothing() {
         env.operation
             .journal
-            .warn(&Place::Velero, "no namespace matches the included namespaces: no namespaced object is saved");
+            .warn(&ResultScope::Velero, "no namespace matches the included namespaces: no namespaced object is saved");
     }
     for name in filter.unresolved() {
         env.operation
             .journal
-            .warn(&Place::Velero, format!("the cluster serves no type {name:?}, which a filter names"));
+            .warn(&ResultScope::Velero, format!("the cluster serves no type {name:?}, which a filter names"));
     }
     for name in filter.wrong_scope() {
-        env.operation
-            .journal
-            .warn(&Place::Velero, format!("the type {name:?} is of the other scope than the filter that names it"));
+        env.operation.journal.warn(
+            &ResultScope::Velero,
+            format!("the type {name:?} is of the other scope than the filter that names it"),
+        );
     }
     for warning in filter.warnings() {
-        env.operation.journal.warn(&Place::Velero, warning.as_str());
+        env.operation.journal.warn(&ResultScope::Velero, warning.as_str());
     }
     for facts in facts.iter().filter(|f| filter.namespaces().includes(&f.name)) {
         if facts.labels.get(well_known::LABEL_ARGOCD_MANAGED_BY).is_some_and(|v| !v.is_empty()) {
             env.operation.journal.warn(
-                &Place::Namespace(facts.name.clone()),
+                &ResultScope::Namespace(facts.name.clone()),
                 format!("namespace {} is managed by Argo CD: restoring it may fight with it", facts.name),
             );
         }
@@ -116,7 +117,7 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
     let takes_snapshots = settings.features.csi && hands.is_some();
     if takes_snapshots && let Err(e) = Box::pin(served_by(&env.cluster, &catalog)).await {
         // Otherwise there would only be a warning of volumes that nothing protects.
-        env.operation.journal.error(&Place::Velero, format!("not all CSI snapshots can be taken: {e}"));
+        env.operation.journal.error(&ResultScope::Velero, format!("not all CSI snapshots can be taken: {e}"));
     }
     let csi = takes_snapshots.then(|| csi_snapshots(backup, &catalog, env)).flatten();
     if let (Some(hands), Some(csi)) = (hands, &csi) {

@@ -9,7 +9,7 @@ use crate::process::Processed;
 use crate::request::{Request, prepare};
 use crate::volumes::refusal;
 use lifeboat_action::Actions;
-use lifeboat_object::{GroupResource, Place, Results};
+use lifeboat_object::{GroupResource, ResultScope, Results};
 use lifeboat_volume::Decided;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
@@ -91,7 +91,7 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
             "a preview calls no actions of plugins, so it does not know what they change: {}",
             names.join(", ")
         );
-        env.operation.journal.warn(&Place::Velero, text);
+        env.operation.journal.warn(&ResultScope::Velero, text);
     }
     let policies = policies(&backup, &request.settings, &env).await?;
     let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
@@ -119,7 +119,7 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
     tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
     if let Some(refusal) = refusal(learned.volumes.decided()).filter(|_| !backup.spec.allow_unprotected) {
-        env.operation.journal.error(&Place::Velero, format!("the backup would be refused: {refusal}"));
+        env.operation.journal.error(&ResultScope::Velero, format!("the backup would be refused: {refusal}"));
     }
     let volumes = learned.volumes.decided().map(PreviewedVolume::of).collect();
     Ok(Preview {

@@ -159,7 +159,7 @@ mod tests {
     use crate::scope::test_scope;
     use crate::spool::{Batch, Raw};
     use lifeboat_action::Actions;
-    use lifeboat_object::{ApiResource, Item, Place, Results};
+    use lifeboat_object::{ApiResource, Item, ResultScope, Results};
     use std::task::Poll;
 
     fn collected() -> (Collected, StreamSender<Batch>, StreamSender<Raw>) {
@@ -286,7 +286,7 @@ mod tests {
                      restored: it is nested deeper than 127 levels",
                     resource.resource
                 );
-                expected.0.add(Severity::Error, &Place::of(Some("a")), text);
+                expected.0.add(Severity::Error, &ResultScope::of(Some("a")), text);
             }
             expected.1.insert(name, body);
         }

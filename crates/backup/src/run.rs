@@ -21,7 +21,7 @@ use crate::volumes::Volumes;
 use crate::write::{Written, write};
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
-use lifeboat_object::{Place, Results, chain};
+use lifeboat_object::{ResultScope, Results, chain};
 use lifeboat_operation::Subject;
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
 use lifeboat_volume::native::{NativeSnapshots, SnapshotNote};
@@ -263,7 +263,7 @@ async fn remove_unsaved(native: &NativeSnapshots, volumes: &mut Volumes, env: &E
                 let text = format!(
                     "the PersistentVolume {volume} is not in the backup, and its snapshot stays until the backup is deleted: {why}"
                 );
-                env.operation.journal.warn(&Place::Velero, text);
+                env.operation.journal.warn(&ResultScope::Velero, text);
             }
         }
     }

@@ -23,7 +23,7 @@ use lifeboat_action::{ActionError, BackupItemAction, BackupItemOutput};
 use lifeboat_api::{OperationPhase, OperationStatus, Time};
 use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
 use lifeboat_hook::HookPod;
-use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Place, Severity, is_too_deep};
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, ResultScope, Severity, is_too_deep};
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::{Verdicts, Way};
 use serde_json::Value;
@@ -96,7 +96,7 @@ impl Desk {
         let lost = |e: &String| {
             let (resource, folder) = (record.resource.group_resource(), self.shelf.folder());
             let text = format!("1 object of {resource} is lost: reading it back from {folder}: {e}");
-            journal.error(&Place::Velero, text);
+            journal.error(&ResultScope::Velero, text);
         };
         item.inspect_err(lost).ok()
     }

@@ -11,7 +11,7 @@ use crate::shelf::Shelf;
 use crate::spool::Raw;
 use crate::stopped::Stopped;
 use crate::tally::Tally;
-use lifeboat_object::{Item, Place};
+use lifeboat_object::{Item, ResultScope};
 use lifeboat_store::StreamReceiver;
 use lifeboat_volume::Survey;
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ impl Shelves {
         {
             let folder = self.shelf.folder();
             let text = format!("objects cannot wait in {folder}, so some are read again when their turn comes: {e}");
-            self.env.operation.journal.warn(&Place::Velero, text);
+            self.env.operation.journal.warn(&ResultScope::Velero, text);
         }
         for (item, place) in new.into_iter().zip(places) {
             // One answer may bring an object twice as well.

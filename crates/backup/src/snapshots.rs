@@ -7,7 +7,7 @@ use crate::save::Desk;
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_cluster::Cluster;
-use lifeboat_object::{Catalog, ObjectKey, Place};
+use lifeboat_object::{Catalog, ObjectKey, ResultScope};
 use lifeboat_operation::Operation;
 use lifeboat_volume::csi::{
     self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GroupMember, HeldSnapshots, SNAPSHOT_API, SnapshotTypes,
@@ -275,7 +275,7 @@ pub(crate) async fn asked_for_in_vain(
                 "snapshots that an attempt before has asked for may be of a moment in which their pods were not quiesced: they \
                  cannot be listed: {e}"
             );
-            env.operation.journal.warn(&Place::Velero, text);
+            env.operation.journal.warn(&ResultScope::Velero, text);
             None
         }
     }
@@ -305,7 +305,7 @@ pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bo
             for key in unreadable {
                 let text =
                     format!("the note {key} of a native snapshot cannot be read: one may be left in the storage");
-                journal.warn(&Place::Velero, text);
+                journal.warn(&ResultScope::Velero, text);
             }
             Some(left)
         }
@@ -313,7 +313,7 @@ pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bo
             let text = format!(
                 "native snapshots that this backup has taken and does not need may be left in the storage: {e}"
             );
-            journal.warn(&Place::Velero, text);
+            journal.warn(&ResultScope::Velero, text);
             None
         }
     }
@@ -336,7 +336,7 @@ pub(crate) fn tell_native(left: &[Left], backup: &str, env: &Env) {
     let journal = &env.operation.journal;
     let told = journal.close().results.warnings;
     let texts = left.iter().map(|one| one.tell(backup)).filter(|text| !told.messages().any(|message| message == text));
-    texts.for_each(|text| journal.warn(&Place::Velero, text));
+    texts.for_each(|text| journal.warn(&ResultScope::Velero, text));
 }
 
 fn late() -> String {
@@ -348,7 +348,7 @@ fn tell_left(operation: &Operation, why: &str) {
         "snapshots that this backup has taken and does not need may be left in the cluster and its storage: {why}; they have \
          the label velero.io/backup-uid with the UID of this backup"
     );
-    operation.journal.warn(&Place::Velero, text);
+    operation.journal.warn(&ResultScope::Velero, text);
 }
 
 /// Takes the objects of snapshots out of the cluster whose backup has ended, and leaves the snapshots in the storage: of all of these
@@ -370,14 +370,14 @@ pub(crate) async fn release_snapshots<'a>(backup_uid: &str, objects: impl Iterat
                  serves it again",
                 held.snapshots.len()
             );
-            env.operation.journal.warn(&Place::Velero, text);
+            env.operation.journal.warn(&ResultScope::Velero, text);
             return;
         }
     };
     for (name, e) in release_all(&env.cluster, &types, backup_uid, &held).await {
         let text = format!("the objects of the snapshot {name} stay in the cluster: {e}");
         let namespace = name.split('/').next().unwrap_or_default();
-        env.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
+        env.operation.journal.warn(&ResultScope::Namespace(namespace.to_owned()), text);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::stopped::{Stopped, say_end};
 use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_archive::tarball::SEGMENT_SIZE;
-use lifeboat_object::{ApiResource, Item, Place};
+use lifeboat_object::{ApiResource, Item, ResultScope};
 use lifeboat_store::{ReceiverGone, StreamReceiver, StreamSender, stream};
 use std::collections::VecDeque;
 use std::io;
@@ -187,7 +187,7 @@ impl Shelf {
         if !std::mem::replace(&mut self.disk.broken, true) {
             let text =
                 format!("objects cannot wait in {}, so reading waits for the upload: {e}", self.disk.scratch.place());
-            self.out.env.operation.journal.warn(&Place::Velero, text);
+            self.out.env.operation.journal.warn(&ResultScope::Velero, text);
         }
         let budget = self.out.acquire(share).await;
         sender.send(self.out.parse(raw, budget)).await
@@ -204,7 +204,7 @@ impl Shelf {
                     "{count} objects of {resource} are lost: reading them back from {}: {e}",
                     self.disk.scratch.place()
                 );
-                self.out.env.operation.journal.error(&Place::Velero, text);
+                self.out.env.operation.journal.error(&ResultScope::Velero, text);
                 None
             }
         }

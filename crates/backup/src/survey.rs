@@ -6,7 +6,7 @@ use crate::shelve::Shelves;
 use crate::stopped::Stopped;
 use bytes::Bytes;
 use lifeboat_cluster::ListRequest;
-use lifeboat_object::{ApiResource, Item, ObjectKey, Place};
+use lifeboat_object::{ApiResource, Item, ObjectKey, ResultScope};
 use lifeboat_volume::csi::{GroupTypes, SnapshotTypes};
 use lifeboat_volume::facts::Claim;
 use lifeboat_volume::{GroupClass, GroupNote, GroupRules, SnapshotClass, SnapshotClasses, Survey, Verdicts};
@@ -23,7 +23,7 @@ pub(crate) async fn decide(shelves: &mut Shelves) -> Result<Verdicts, Stopped> {
     if !namespaces.is_empty() {
         let rules = group_rules(namespaces, shelves).await?;
         for GroupNote { namespace, text } in verdicts.settle_groups(&shelves.scope.volume_rules.flags, &rules) {
-            shelves.env.operation.journal.warn(&Place::Namespace(namespace), text);
+            shelves.env.operation.journal.warn(&ResultScope::Namespace(namespace), text);
         }
     }
     if verdicts.has_single_snapshots()

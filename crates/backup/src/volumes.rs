@@ -5,7 +5,7 @@ use crate::actions::pv::volume_key;
 use lifeboat_api::Backup;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_object::{Item, Place, Severity, first_names};
+use lifeboat_object::{Item, ResultScope, Severity, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_select::ResourcePolicies;
 use lifeboat_volume::csi::{self, CsiSnapshots, HeldSnapshots, Taken};
@@ -197,7 +197,7 @@ impl Volumes {
     /// Tells what nothing protects, and of each volume why it is not saved that somebody has asked to save.
     pub(crate) fn tell(&self, backup: &Backup, journal: &Journal) {
         if let Some(line) = unprotected_warning(&self.unprotected()) {
-            journal.warn(&Place::Velero, line);
+            journal.warn(&ResultScope::Velero, line);
         }
         for (claim, report) in &self.reports.of_claims {
             if let Some(why) = report.failure() {
@@ -231,7 +231,7 @@ impl Volumes {
                 decided.verdict.reason(),
                 decided.verdict.done()
             );
-            journal.error(&namespace.map_or(Place::Velero, Place::Namespace), text);
+            journal.error(&namespace.map_or(ResultScope::Velero, ResultScope::Namespace), text);
         }
     }
 }
@@ -246,7 +246,7 @@ impl Volumes {
                 "the data of native snapshots is not moved (snapshotMoveData), it stays in the storage: {}",
                 first_names(&names)
             );
-            journal.warn(&Place::Velero, text);
+            journal.warn(&ResultScope::Velero, text);
         }
     }
 }

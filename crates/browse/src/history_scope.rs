@@ -2,7 +2,7 @@
 
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, ObjectKey};
-use lifeboat_sandbox::Types;
+use lifeboat_sandbox::ServedTypes;
 use lifeboat_select::{BackupScope, Doubt, NamespaceFacts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const MAY_BE_NAMED: &str = "not included, unless a name in its filters that is n
 
 impl HistoryScope {
     pub(crate) fn new(key: &ObjectKey) -> Self {
-        let mut types: Vec<Arc<ApiResource>> = Types::default().all().cloned().collect();
+        let mut types: Vec<Arc<ApiResource>> = ServedTypes::default().all().cloned().collect();
         let known = types.iter().find(|api| api.preferred && api.group_resource() == key.resource).cloned();
         let is_custom = known.is_none();
         let api = known.unwrap_or_else(|| {

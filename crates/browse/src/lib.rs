@@ -31,7 +31,7 @@ mod timeline;
 mod types;
 mod value;
 
-pub use change::{Change, ChangedObject, DiffCounts};
+pub use change::{ChangedObject, DiffCounts, ObjectChange};
 pub use contents::TypeContents;
 pub use diff::Diff;
 pub use diff_scope::DiffScope;

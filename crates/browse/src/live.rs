@@ -6,7 +6,7 @@ use crate::live_cluster::{LiveCluster, facts};
 use crate::live_error::LiveError;
 use crate::live_lists::Lists;
 use crate::live_plan::{LivePlan, LiveType, Saved, Served};
-use crate::rows::{BATCH, BATCH_BYTES, Place, Rows};
+use crate::rows::{BATCH, BATCH_BYTES, ListPosition, Rows};
 use crate::store::BackupStore;
 use crate::value::object_value;
 use bytes::Bytes;
@@ -115,7 +115,7 @@ impl<'a> LiveDiff<'a> {
         let mut pairs = Vec::new();
         let mut bytes = 0;
         for item in page {
-            let place = Place(item.head.namespace.as_deref().unwrap_or_default(), &item.head.name);
+            let place = ListPosition(item.head.namespace.as_deref().unwrap_or_default(), &item.head.name);
             if !self.scope.has_place(&current.of_type.resource, place) {
                 continue;
             }

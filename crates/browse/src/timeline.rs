@@ -6,7 +6,7 @@ use lifeboat_patch::Difference;
 
 /// The finding about an object in a backup, compared with the backups before.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Look {
+pub(crate) enum Observation {
     /// It has the object, as the first one.
     First,
     /// It has the object, as some did before.
@@ -76,7 +76,7 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     /// Adds what the next backup says.
-    pub(crate) fn add(&mut self, backup: &str, time: Option<Time>, look: Look) {
+    pub(crate) fn add(&mut self, backup: &str, time: Option<Time>, look: Observation) {
         let happening = self.happening(look);
         match &happening {
             Happening::Present
@@ -110,21 +110,23 @@ impl Timeline {
         self.events
     }
 
-    fn happening(&self, look: Look) -> Happening {
+    fn happening(&self, look: Observation) -> Happening {
         match (look, self.is_there) {
-            (Look::First, None) => Happening::Present,
-            (Look::First, Some(_)) => Happening::Appeared,
-            (Look::Has { differences, is_another: true }, _) => Happening::MadeAgain(differences),
-            (Look::Has { differences, is_another: false }, Some(true)) if differences.is_empty() => Happening::Same,
-            (Look::Has { differences, is_another: false }, Some(true)) => Happening::Changed(differences),
+            (Observation::First, None) => Happening::Present,
+            (Observation::First, Some(_)) => Happening::Appeared,
+            (Observation::Has { differences, is_another: true }, _) => Happening::MadeAgain(differences),
+            (Observation::Has { differences, is_another: false }, Some(true)) if differences.is_empty() => {
+                Happening::Same
+            }
+            (Observation::Has { differences, is_another: false }, Some(true)) => Happening::Changed(differences),
             // It was there all the time, and the backup between had not saved it.
-            (Look::Has { differences, is_another: false }, _) if differences.is_empty() => Happening::Appeared,
-            (Look::Has { differences, is_another: false }, _) => Happening::Changed(differences),
-            (Look::NotCompared(why), _) => Happening::NotCompared(printable(why)),
-            (Look::Lacks(doubt), Some(true)) => Happening::Vanished(doubt.map(printable)),
-            (Look::Lacks(doubt), _) => Happening::Absent(doubt.map(printable)),
-            (Look::NotInScope(why), _) => Happening::NotInScope(why),
-            (Look::Unreadable(why), _) => Happening::Unreadable(printable(why)),
+            (Observation::Has { differences, is_another: false }, _) if differences.is_empty() => Happening::Appeared,
+            (Observation::Has { differences, is_another: false }, _) => Happening::Changed(differences),
+            (Observation::NotCompared(why), _) => Happening::NotCompared(printable(why)),
+            (Observation::Lacks(doubt), Some(true)) => Happening::Vanished(doubt.map(printable)),
+            (Observation::Lacks(doubt), _) => Happening::Absent(doubt.map(printable)),
+            (Observation::NotInScope(why), _) => Happening::NotInScope(why),
+            (Observation::Unreadable(why), _) => Happening::Unreadable(printable(why)),
         }
     }
 }
@@ -138,12 +140,12 @@ mod tests {
         vec![Difference { path: "/data/a".to_owned(), left: Some(json!("1")), right: Some(json!("2")) }]
     }
 
-    fn has(differences: Vec<Difference>) -> Look {
-        Look::Has { differences, is_another: false }
+    fn has(differences: Vec<Difference>) -> Observation {
+        Observation::Has { differences, is_another: false }
     }
 
     /// The events after findings in backups 1, 2, …: for each the first backup, the number of backups, and its kind.
-    fn told(looks: Vec<Look>) -> Vec<(usize, usize, Happening)> {
+    fn told(looks: Vec<Observation>) -> Vec<(usize, usize, Happening)> {
         let mut timeline = Timeline::default();
         for (number, look) in looks.into_iter().enumerate() {
             timeline.add(&(number + 1).to_string(), None, look);
@@ -159,15 +161,15 @@ mod tests {
     #[test]
     fn an_object_comes_changes_and_goes() {
         let looks = vec![
-            Look::Lacks(None),
-            Look::Lacks(None),
-            Look::First,
+            Observation::Lacks(None),
+            Observation::Lacks(None),
+            Observation::First,
             has(vec![]),
             has(vec![]),
             has(difference()),
             has(vec![]),
-            Look::Lacks(None),
-            Look::Lacks(None),
+            Observation::Lacks(None),
+            Observation::Lacks(None),
         ];
         assert_eq!(
             told(looks),
@@ -185,8 +187,8 @@ mod tests {
 
     #[test]
     fn of_an_object_that_the_first_backup_has_nobody_knows_when_it_appeared() {
-        assert_eq!(told(vec![Look::First, has(vec![])]), [(1, 1, Happening::Present), (2, 1, Happening::Same)]);
-        let looks = vec![Look::NotInScope("a"), Look::Unreadable("b".to_owned()), Look::First];
+        assert_eq!(told(vec![Observation::First, has(vec![])]), [(1, 1, Happening::Present), (2, 1, Happening::Same)]);
+        let looks = vec![Observation::NotInScope("a"), Observation::Unreadable("b".to_owned()), Observation::First];
         assert_eq!(
             told(looks),
             [
@@ -200,15 +202,15 @@ mod tests {
     #[test]
     fn what_says_nothing_of_the_object_is_between_two_states_of_it() {
         let looks = vec![
-            Look::First,
-            Look::NotInScope("a"),
-            Look::NotInScope("a"),
-            Look::NotInScope("b"),
+            Observation::First,
+            Observation::NotInScope("a"),
+            Observation::NotInScope("a"),
+            Observation::NotInScope("b"),
             has(vec![]),
-            Look::Unreadable("c".to_owned()),
+            Observation::Unreadable("c".to_owned()),
             // Who has named what is read may have meant to write more lines than one.
-            Look::Unreadable("c\nc".to_owned()),
-            Look::Lacks(Some("d\u{7}".to_owned())),
+            Observation::Unreadable("c\nc".to_owned()),
+            Observation::Lacks(Some("d\u{7}".to_owned())),
         ];
         assert_eq!(
             told(looks),
@@ -228,12 +230,12 @@ mod tests {
     fn a_backup_that_may_have_left_the_object_out_says_so_at_any_time() {
         let doubt = |why: &str| Some(why.to_owned());
         let looks = vec![
-            Look::Lacks(doubt("a")),
-            Look::Lacks(doubt("a")),
-            Look::Lacks(None),
-            Look::First,
-            Look::Lacks(doubt("a")),
-            Look::Lacks(doubt("b\u{7}")),
+            Observation::Lacks(doubt("a")),
+            Observation::Lacks(doubt("a")),
+            Observation::Lacks(None),
+            Observation::First,
+            Observation::Lacks(doubt("a")),
+            Observation::Lacks(doubt("b\u{7}")),
         ];
         assert_eq!(
             told(looks),
@@ -249,8 +251,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_compared_is_there_all_the_same() {
-        let looks =
-            vec![Look::First, Look::Lacks(None), Look::NotCompared("a".to_owned()), has(vec![]), Look::Lacks(None)];
+        let looks = vec![
+            Observation::First,
+            Observation::Lacks(None),
+            Observation::NotCompared("a".to_owned()),
+            has(vec![]),
+            Observation::Lacks(None),
+        ];
         assert_eq!(
             told(looks),
             [
@@ -265,9 +272,15 @@ mod tests {
 
     #[test]
     fn an_object_with_another_uid_was_made_again() {
-        let again = |differences| Look::Has { differences, is_another: true };
-        let looks =
-            vec![Look::First, again(vec![]), Look::Lacks(None), again(difference()), Look::Lacks(None), has(vec![])];
+        let again = |differences| Observation::Has { differences, is_another: true };
+        let looks = vec![
+            Observation::First,
+            again(vec![]),
+            Observation::Lacks(None),
+            again(difference()),
+            Observation::Lacks(None),
+            has(vec![]),
+        ];
         assert_eq!(
             told(looks),
             [

@@ -12,7 +12,7 @@ use crate::scratch::ScratchArgs;
 use crate::yaml;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use lifeboat_browse::{Change, ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, LiveDiff, LiveError};
+use lifeboat_browse::{ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, LiveDiff, LiveError, ObjectChange};
 use lifeboat_object::{GroupResource, chain, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
 use lifeboat_select::Selector;
@@ -223,7 +223,7 @@ impl<W: Write> Printer<W> {
     }
 
     fn object(&mut self, mut object: ChangedObject) -> Result<()> {
-        if let Change::Changed(differences) = &mut object.change
+        if let ObjectChange::Changed(differences) = &mut object.change
             && object.key.resource.is_secrets()
             && !self.form.secrets
         {
@@ -301,9 +301,9 @@ impl<W: Write> Printer<W> {
 fn text(object: &ChangedObject, colours: bool) -> String {
     let key = printable(&object.key);
     match &object.change {
-        Change::Added => format!("added    {key}\n"),
-        Change::Removed => format!("removed  {key}\n"),
-        Change::Changed(differences) => {
+        ObjectChange::Added => format!("added    {key}\n"),
+        ObjectChange::Removed => format!("removed  {key}\n"),
+        ObjectChange::Changed(differences) => {
             format!("changed  {key}\n{}", difference_lines(differences, INDENT, colours))
         }
     }
@@ -312,9 +312,9 @@ fn text(object: &ChangedObject, colours: bool) -> String {
 /// Formats an object as JSON: its change, and the differences.
 fn document(object: &ChangedObject) -> Value {
     let (word, differences): (&str, &[Difference]) = match &object.change {
-        Change::Added => ("added", &[]),
-        Change::Removed => ("removed", &[]),
-        Change::Changed(differences) => ("changed", differences),
+        ObjectChange::Added => ("added", &[]),
+        ObjectChange::Removed => ("removed", &[]),
+        ObjectChange::Changed(differences) => ("changed", differences),
     };
     let mut document = object.key.to_json();
     document["change"] = word.into();
@@ -335,9 +335,12 @@ mod tests {
             |path: &str, left: Value, right: Option<Value>| Difference { path: path.into(), left: Some(left), right };
         let places = vec![place("/data/a", json!("1"), Some(json!("2"))), place("/data/b", json!("3"), None)];
         vec![
-            ChangedObject { key: key("new"), change: Change::Added },
-            ChangedObject { key: key("settings"), change: Change::Changed(places) },
-            ChangedObject { key: ObjectKey::new(GroupResource::new("a.io", "xs"), None, "x"), change: Change::Removed },
+            ChangedObject { key: key("new"), change: ObjectChange::Added },
+            ChangedObject { key: key("settings"), change: ObjectChange::Changed(places) },
+            ChangedObject {
+                key: ObjectKey::new(GroupResource::new("a.io", "xs"), None, "x"),
+                change: ObjectChange::Removed,
+            },
         ]
     }
 
@@ -369,7 +372,7 @@ mod tests {
     #[test]
     fn who_names_an_object_makes_no_lines() {
         let key = ObjectKey::new(GroupResource::new("", "pods"), Some("shop"), "a\nremoved  pods/shop/b");
-        let object = ChangedObject { key, change: Change::Added };
+        let object = ChangedObject { key, change: ObjectChange::Added };
         assert_eq!(text(&object, false), "added    pods/shop/a\\nremoved  pods/shop/b\n");
     }
 

@@ -12,7 +12,7 @@ pub(crate) use flags::InstallArgs;
 use flags::Printed;
 use jiff::Timestamp;
 use lifeboat_cluster::Cluster;
-use lifeboat_install::{self as install, DEPLOYMENT, Step};
+use lifeboat_install::{self as install, DEPLOYMENT, InstallStep};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -90,10 +90,10 @@ impl InstallArgs {
 }
 
 /// Prints a step. A dot ends no line, so it is written out at once.
-pub(crate) fn say(step: Step<'_>) -> std::io::Result<()> {
+pub(crate) fn say(step: InstallStep<'_>) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     match step {
-        Step::Held => write!(out, "{step}").and_then(|()| out.flush()),
+        InstallStep::Held => write!(out, "{step}").and_then(|()| out.flush()),
         _ => writeln!(out, "{step}"),
     }
 }

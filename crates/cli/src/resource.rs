@@ -35,7 +35,7 @@ use anyhow::{Result, bail};
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::{LabelSelector, ObjectMeta, Resource};
-use lifeboat_client::{Client, Followed, Object};
+use lifeboat_client::{Client, FollowedObject, Object};
 pub(crate) use status::{server_answer, server_status};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -393,8 +393,8 @@ async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str>
             }
         };
         let found = match seen {
-            Ok(Followed::Is(found)) => found,
-            Ok(Followed::Gone) => {
+            Ok(FollowedObject::Is(found)) => found,
+            Ok(FollowedObject::Gone) => {
                 writeln!(out)?;
                 bail!("{} \"{name}\" was deleted before it had ended; its last phase was {last}", T::WORD);
             }

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// The state of an object that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Followed<T> {
+pub enum FollowedObject<T> {
     /// It is like this now.
     Is(T),
     /// It was deleted, or was never there.
@@ -38,7 +38,7 @@ pub struct Follow<T> {
     resource: Arc<ApiResource>,
     name: String,
     at: At,
-    seen: Option<Seen>,
+    seen: Option<LastSeen>,
     /// Waited for before the next request.
     pause: Option<Duration>,
     pauses: ExponentialBackoff,
@@ -47,7 +47,7 @@ pub struct Follow<T> {
 
 /// The state that was given last.
 #[derive(Clone, Debug)]
-struct Seen {
+struct LastSeen {
     uid: String,
     revision: String,
 }
@@ -97,14 +97,14 @@ impl<T: Object> Follow<T> {
     /// # Errors
     /// [`ClusterError`] when no later attempt would go well: the object may not be read, its type is not served, or `T`
     /// cannot hold it.
-    pub async fn next(&mut self) -> Result<Followed<T>, ClusterError> {
+    pub async fn next(&mut self) -> Result<FollowedObject<T>, ClusterError> {
         loop {
             if let Some(pause) = self.pause {
                 sleep(pause).await;
                 self.pause = None;
             }
             let body = match &mut self.at {
-                At::End => return Ok(Followed::Gone),
+                At::End => return Ok(FollowedObject::Gone),
                 At::Get | At::Poll => self.get().await?,
                 At::List => self.list().await?,
                 At::Watch(from) => {
@@ -120,7 +120,7 @@ impl<T: Object> Follow<T> {
             if let Some(body) = body
                 && self.is_new(&body)?
             {
-                return parse("read", &self.name, &body).map(Followed::Is);
+                return parse("read", &self.name, &body).map(FollowedObject::Is);
             }
         }
     }
@@ -245,7 +245,7 @@ impl<T: Object> Follow<T> {
                 return Ok(false);
             }
         }
-        self.seen = Some(Seen { uid, revision });
+        self.seen = Some(LastSeen { uid, revision });
         Ok(true)
     }
 

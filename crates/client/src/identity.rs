@@ -42,14 +42,14 @@ impl fmt::Debug for NamespacedName {
 
 /// Names one object by name and UID: an object that gets the same name later is another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ObjectIdentity {
     /// Its namespace and name.
     pub key: NamespacedName,
     /// Its UID.
     pub uid: String,
 }
 
-impl Identity {
+impl ObjectIdentity {
     /// The identity of the object with this metadata.
     #[must_use]
     pub fn of(meta: &ObjectMeta) -> Self {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, GROUP, Restore, Schedule, SchedulePhase, Time};
 use lifeboat_client::Client;
-use lifeboat_cluster::{ClusterError, Wanted};
+use lifeboat_cluster::{ClusterError, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 
@@ -158,7 +158,7 @@ pub(crate) async fn emit(client: &Client, event: Value) {
     let body = Bytes::from(event.to_string());
     let name = event["involvedObject"]["name"].as_str().unwrap_or_default();
     let written: Result<Bytes, ClusterError> =
-        client.cluster.create(&events, Some(&client.namespace), name, Wanted::of(body)).await;
+        client.cluster.create(&events, Some(&client.namespace), name, WriteBody::of(body)).await;
     if let Err(e) = written {
         tracing::debug!(error = %e, "an event was not written");
     }

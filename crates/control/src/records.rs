@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lifeboat_api::{API_VERSION, ObjectMeta, well_known};
-use lifeboat_cluster::{Cluster, MergePatch, Wanted};
+use lifeboat_cluster::{Cluster, MergePatch, WriteBody};
 use lifeboat_object::ApiResource;
 use lifeboat_operation::{Records, RecordsError, is_key};
 use lifeboat_reconcile::Leadership;
@@ -255,7 +255,7 @@ impl RecordMap {
         }
         self.leadership.check().map_err(|lost| lost.to_string())?;
         let body = Bytes::from(map.to_string());
-        let created = self.cluster.create(&resource, namespace, &name, Wanted::of(body)).await;
+        let created = self.cluster.create(&resource, namespace, &name, WriteBody::of(body)).await;
         created.map(|_| Written::Anew).map_err(|e| e.to_string())
     }
 }

@@ -141,14 +141,14 @@ mod tests {
     use crate::stub::{OneBucket, context, sandbox};
     use bytes::Bytes;
     use lifeboat_bucket::{BlobStore, Body, Memory, PutOptions};
-    use lifeboat_cluster::Wanted;
+    use lifeboat_cluster::WriteBody;
     use std::sync::Arc;
 
     async fn put(cluster: &Cluster, resource: &ApiResource, object: Value) {
         let namespace = (resource.kind != "Namespace").then_some("velero");
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         let body = Bytes::from(object.to_string());
-        cluster.create(resource, namespace, &name, Wanted::of(body)).await.unwrap();
+        cluster.create(resource, namespace, &name, WriteBody::of(body)).await.unwrap();
     }
 
     /// After `kubectl delete namespace velero`, while a server runs that cannot lead any more

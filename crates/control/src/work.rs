@@ -34,7 +34,7 @@ use jiff::Timestamp;
 use lifeboat_action::Actions;
 use lifeboat_api::{BackupStorageLocation, VolumeSnapshotLocation};
 use lifeboat_bucket::BlobStore;
-use lifeboat_client::{Client, Identity, NamespacedName};
+use lifeboat_client::{Client, NamespacedName, ObjectIdentity};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::chain;
 use lifeboat_operation::Journal;
@@ -66,7 +66,7 @@ pub(crate) enum Effect {
     /// The object is like this now.
     Stored(Stored),
     /// This object is gone.
-    Gone(Kind, Identity),
+    Gone(Kind, ObjectIdentity),
     /// Files that a Backup left which is gone.
     Left(Box<Left>),
     /// This location could not be synced, for this reason, though it was validated.

@@ -10,8 +10,8 @@ use lifeboat_api::{
     Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Resource, Restore, Schedule,
     ServerStatusRequest,
 };
-use lifeboat_client::{Identity, NamespacedName, Object};
-use lifeboat_reconcile::Seen;
+use lifeboat_client::{NamespacedName, Object, ObjectIdentity};
+use lifeboat_reconcile::MirrorEvent;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A resource with its metadata.
@@ -113,7 +113,7 @@ macro_rules! mirrored {
             }
 
             /// Another object of the name stays.
-            pub(crate) fn remove(&mut self, kind: Kind, object: &Identity) {
+            pub(crate) fn remove(&mut self, kind: Kind, object: &ObjectIdentity) {
                 match kind {
                     $(Kind::$kind => self.$field.remove(object)),*
                 }
@@ -185,7 +185,7 @@ impl Left {
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) kind: Kind,
-    pub(crate) what: Seen,
+    pub(crate) what: MirrorEvent,
 }
 
 /// The objects of one kind.
@@ -299,16 +299,16 @@ impl<T: Meta> Objects<T> {
     }
 
     /// Another object of the name stays.
-    pub(crate) fn remove(&mut self, object: &Identity) {
+    pub(crate) fn remove(&mut self, object: &ObjectIdentity) {
         self.unreadable.retain(|_, known| known.meta.uid != object.uid);
         if self.get(&object.key).is_some_and(|known| known.meta().uid == object.uid) {
             self.readable.remove(&object.key);
         }
     }
 
-    fn see(&mut self, seen: Seen) {
+    fn see(&mut self, seen: MirrorEvent) {
         match seen {
-            Seen::All(bodies) => {
+            MirrorEvent::All(bodies) => {
                 // Each is given up when it is read: what was sent of ten thousand objects takes as much memory as what is kept of them.
                 let keys: BTreeSet<NamespacedName> =
                     bodies.into_iter().filter_map(|body| self.put_seen(&body)).collect();
@@ -316,12 +316,12 @@ impl<T: Meta> Objects<T> {
                 self.unreadable.retain(|key, _| keys.contains(key));
                 self.listed = true;
             }
-            Seen::Applied(body) => {
+            MirrorEvent::Applied(body) => {
                 self.put_seen(&body);
             }
-            Seen::Deleted(body) => {
+            MirrorEvent::Deleted(body) => {
                 let Some(gone) = meta(&body) else { return };
-                self.remove(&Identity::of(&gone));
+                self.remove(&ObjectIdentity::of(&gone));
             }
         }
     }
@@ -349,7 +349,7 @@ mod tests {
     fn whose_fields_they_are_is_not_kept() {
         let mut world = World::default();
         let object = r#"{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"a","managedFields":[{"manager":"x"}],"deletionGracePeriodSeconds":0}}"#;
-        world.see(Change { kind: Kind::Backup, what: Seen::Applied(object.into()) });
+        world.see(Change { kind: Kind::Backup, what: MirrorEvent::Applied(object.into()) });
         let other = world.backups.get(&named("a")).unwrap().metadata.other.keys().cloned().collect::<Vec<_>>();
         assert_eq!(other, ["deletionGracePeriodSeconds"]);
     }
@@ -365,8 +365,8 @@ mod tests {
             Bytes::from(object)
         };
         let found = |world: &World| world.backups.unreadable().cloned().collect::<Vec<_>>();
-        see(&mut world, Seen::Applied(body("a", "1", "1")));
-        see(&mut world, Seen::Applied(wrong("2")));
+        see(&mut world, MirrorEvent::Applied(body("a", "1", "1")));
+        see(&mut world, MirrorEvent::Applied(wrong("2")));
         assert!(backups(&world).is_empty(), "its old state says nothing any more");
         let all = found(&world);
         let why = all[0].why.clone();
@@ -374,11 +374,11 @@ mod tests {
         let error = serde_json::from_slice::<Backup>(&wrong("2")).unwrap_err();
         assert_eq!(all, [Unreadable::new(&wrong("2"), &error).unwrap()]);
         assert_eq!((all[0].meta.resource_version.as_str(), all[0].phase()), ("2", "Queued"));
-        see(&mut world, Seen::Applied(body("a", "1", "3")));
+        see(&mut world, MirrorEvent::Applied(body("a", "1", "3")));
         assert_eq!((backups(&world).len(), found(&world).len()), (1, 0), "it was mended");
-        see(&mut world, Seen::All(vec![wrong("4")]));
+        see(&mut world, MirrorEvent::All(vec![wrong("4")]));
         assert_eq!((backups(&world).len(), found(&world).len()), (0, 1));
-        see(&mut world, Seen::Deleted(wrong("5")));
+        see(&mut world, MirrorEvent::Deleted(wrong("5")));
         assert!(found(&world).is_empty());
     }
 
@@ -395,13 +395,13 @@ mod tests {
             world.all().map(|(_, key, _)| (key.to_string(), is_readable(key))).collect::<Vec<_>>()
         };
         let (here, there) = (|readable| ("here/a".to_owned(), readable), |readable| ("there/a".to_owned(), readable));
-        see(&mut world, Seen::All(vec![object("here", "1", "1h"), object("there", "2", "1h")]));
+        see(&mut world, MirrorEvent::All(vec![object("here", "1", "1h"), object("there", "2", "1h")]));
         assert_eq!(all(&world), [here(true), there(true)]);
         let uid = |namespace: &str| world.backups.get(&key(namespace)).map(|backup| backup.metadata.uid.as_str());
         assert_eq!([uid("here"), uid("there"), uid("nowhere")], [Some("1"), Some("2"), None]);
-        see(&mut world, Seen::Applied(object("there", "2", "30d")));
+        see(&mut world, MirrorEvent::Applied(object("there", "2", "30d")));
         assert_eq!(all(&world), [here(true), there(false)]);
-        see(&mut world, Seen::Deleted(object("here", "1", "1h")));
+        see(&mut world, MirrorEvent::Deleted(object("here", "1", "1h")));
         assert_eq!(all(&world), [there(false)]);
         assert!(world.is_there(Kind::Backup, &key("there")) && !world.is_there(Kind::Backup, &key("here")));
     }
@@ -410,18 +410,18 @@ mod tests {
     fn an_older_state_never_replaces_a_newer_one() {
         let mut world = World::default();
         let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
-        see(&mut world, Seen::All(vec![body("a", "1", "9"), body("b", "2", "9")]));
-        see(&mut world, Seen::Applied(body("a", "1", "100")));
-        see(&mut world, Seen::Applied(body("a", "1", "99")));
+        see(&mut world, MirrorEvent::All(vec![body("a", "1", "9"), body("b", "2", "9")]));
+        see(&mut world, MirrorEvent::Applied(body("a", "1", "100")));
+        see(&mut world, MirrorEvent::Applied(body("a", "1", "99")));
         assert_eq!(backups(&world), [("a".into(), "100".into()), ("b".into(), "9".into())]);
         // Listed before our own write.
-        see(&mut world, Seen::All(vec![body("a", "1", "98")]));
+        see(&mut world, MirrorEvent::All(vec![body("a", "1", "98")]));
         assert_eq!(backups(&world), [("a".into(), "100".into())]);
         // Another object of the name, which a late deletion of the first does not concern.
-        see(&mut world, Seen::Applied(body("a", "3", "50")));
-        see(&mut world, Seen::Deleted(body("a", "1", "101")));
+        see(&mut world, MirrorEvent::Applied(body("a", "3", "50")));
+        see(&mut world, MirrorEvent::Deleted(body("a", "1", "101")));
         assert_eq!(backups(&world), [("a".into(), "50".into())]);
-        see(&mut world, Seen::Deleted(body("a", "3", "102")));
+        see(&mut world, MirrorEvent::Deleted(body("a", "3", "102")));
         assert!(backups(&world).is_empty());
         assert!(!world.is_complete());
     }

@@ -4,11 +4,11 @@ use crate::audience::{Calling, Seat};
 use crate::client;
 use crate::connection::Connection;
 use crate::error::PluginError;
-use crate::failure::{self, Cause, Failure};
+use crate::failure::{self, CallFailure, Cause};
 use crate::first::First;
 use crate::identity::PluginName;
 use crate::processes::Used;
-use crate::stderr::{Level, Line};
+use crate::stderr::{Level, StderrLine};
 use lifeboat_action::ActionScope;
 use lifeboat_operation::Journal;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ pub(crate) struct Caller {
 
 /// The way into a process for one call, until it is dropped: then everything that the plugin has logged for it was read.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CallGuard {
     /// For the call.
     pub(crate) connection: Connection,
     _open: OwnedRwLockReadGuard<()>,
     _calling: Option<Calling>,
 }
 
-impl Drop for Entry {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         self.connection.logs.drain();
     }
@@ -103,14 +103,14 @@ impl Caller {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub(crate) async fn enter(&self) -> Result<Entry, Failure> {
+    pub(crate) async fn enter(&self) -> Result<CallGuard, CallFailure> {
         let connection = self.used.connection().await.map_err(|e| match e.is_final {
-            true => Failure::refused(e.error.to_string()),
-            false => Failure::no_process(e.error.to_string()),
+            true => CallFailure::refused(e.error.to_string()),
+            false => CallFailure::no_process(e.error.to_string()),
         })?;
         let open = Arc::clone(&connection.gate).read_owned().await;
         let calling = self.seat.as_ref().map(Seat::calling);
-        Ok(Entry { connection, _open: open, _calling: calling })
+        Ok(CallGuard { connection, _open: open, _calling: calling })
     }
 
     /// Calls a plugin.
@@ -121,7 +121,7 @@ impl Caller {
         &self,
         plugin: &PluginName,
         make: impl FnOnce(Channel) -> F + Send,
-    ) -> Result<T, Failure>
+    ) -> Result<T, CallFailure>
     where
         F: Future<Output = Result<Response<T>, Status>> + Send,
     {
@@ -136,41 +136,41 @@ impl Caller {
 
     /// Turns the error status of a call into a failure. When nobody has answered, finds out whether the process still
     /// lives.
-    pub(crate) async fn failed(&self, entry: &Entry, plugin: &PluginName, status: &Status) -> Failure {
+    pub(crate) async fn failed(&self, entry: &CallGuard, plugin: &PluginName, status: &Status) -> CallFailure {
         if !failure::is_of_transport(status) {
-            let failure = Failure::said(status);
+            let failure = CallFailure::said(status);
             self.tell(plugin, &failure);
             return failure;
         }
         let connection = &entry.connection;
         if let Ok(status) = timeout(ENDING, connection.exited()).await {
-            return Failure::broken(Cause::Gone, &format!("the plugin's process has ended: {status}"));
+            return CallFailure::broken(Cause::Gone, &format!("the plugin's process has ended: {status}"));
         }
         match answers(connection).await {
-            true => Failure::broken(Cause::Broken, &failure::chain(status)),
+            true => CallFailure::broken(Cause::Broken, &failure::chain(status)),
             false => {
                 connection.kill().await;
-                Failure::broken(Cause::Gone, "the plugin has closed its connection, and its process was ended")
+                CallFailure::broken(Cause::Gone, "the plugin has closed its connection, and its process was ended")
             }
         }
     }
 
     /// The failure of a call that was not answered in time. A process that answers nothing at all is killed.
-    pub(crate) async fn late(&self, entry: &Entry, plugin: &PluginName) -> Failure {
+    pub(crate) async fn late(&self, entry: &CallGuard, plugin: &PluginName) -> CallFailure {
         let why = failure::unanswered(plugin, self.limit());
         if answers(&entry.connection).await {
-            return Failure::late(&why);
+            return CallFailure::late(&why);
         }
         entry.connection.kill().await;
-        Failure::late(&format!(
+        CallFailure::late(&format!(
             "{why}; its process did not say either which plugins it has, so it was ended, and the next call starts another"
         ))
     }
 
     /// Tells where in the plugin an error came about, as Velero does.
-    fn tell(&self, plugin: &PluginName, failure: &Failure) {
+    fn tell(&self, plugin: &PluginName, failure: &CallFailure) {
         let Some(place) = &failure.place else { return };
-        let line = Line::new(Level::Info, format!("where the error of {plugin} came about"))
+        let line = StderrLine::new(Level::Info, format!("where the error of {plugin} came about"))
             .with("error", &*failure.text)
             .with("error.file", &*place.file)
             .with("error.function", &*place.function);

@@ -5,9 +5,9 @@ use crate::connection::{Connection, KILLED, Life, exited};
 use crate::error::PluginError;
 use crate::handshake::{self, Address};
 use crate::launch::{self, Launch};
-use crate::lines::{LONGEST, Lines, Piece};
+use crate::lines::{LONGEST, LineBuffer, LinePiece};
 use crate::log_pipe::LogPipe;
-use crate::stderr::{Level, Line};
+use crate::stderr::{Level, StderrLine};
 use lifeboat_plugin_proto::plugin::grpc_controller_client::GrpcControllerClient;
 use lifeboat_plugin_proto::plugin::grpc_stdio_client::GrpcStdioClient;
 use lifeboat_plugin_proto::plugin::{Empty, stdio_data::Channel as Stream};
@@ -113,7 +113,7 @@ impl Process {
             Err(_) => false,
         };
         if !ended {
-            self.audience.hear(Line::new(Level::Warn, "plugin failed to exit gracefully"));
+            self.audience.hear(StderrLine::new(Level::Warn, "plugin failed to exit gracefully"));
             self.connection.kill().await;
         }
         self.tasks.shutdown().await;
@@ -172,8 +172,8 @@ impl Watched {
             Err(e) => (e.to_string(), false),
         };
         let line = match is_success {
-            true => Line::new(Level::Info, "plugin process exited"),
-            false => Line::new(Level::Error, "plugin process exited").with("error", &*status),
+            true => StderrLine::new(Level::Info, "plugin process exited"),
+            false => StderrLine::new(Level::Error, "plugin process exited").with("error", &*status),
         };
         audience.hear(line.with("plugin", audience.command()).with("id", id));
         life.send_replace(Life::Ended(status));
@@ -187,7 +187,7 @@ async fn read(stdout: ChildStdout, first: oneshot::Sender<Vec<u8>>, audience: &A
     // What cannot be read is no handshake.
     let _ = stdout.read_until(b'\n', &mut line).await;
     let _ = first.send(line);
-    let (mut stdout, mut lines, mut buffer) = (stdout.into_inner(), Lines::default(), vec![0; 16 << 10]);
+    let (mut stdout, mut lines, mut buffer) = (stdout.into_inner(), LineBuffer::default(), vec![0; 16 << 10]);
     while let Ok(length @ 1..) = stdout.read(&mut buffer).await {
         lines.feed(&buffer[..length], |piece| say(audience, "stdout", piece));
     }
@@ -199,7 +199,7 @@ async fn overhear(channel: Channel, audience: Arc<Audience>) {
     // An old plugin has no such stream; one that prints nothing answers when it ends.
     let Ok(answer) = GrpcStdioClient::new(channel).stream_stdio(()).await else { return };
     let mut stream = answer.into_inner();
-    let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
+    let (mut stdout, mut stderr) = (LineBuffer::default(), LineBuffer::default());
     while let Ok(Some(data)) = stream.message().await {
         let (lines, name) = match data.channel() {
             Stream::Stderr => (&mut stderr, "stderr"),
@@ -212,9 +212,9 @@ async fn overhear(channel: Channel, audience: Arc<Audience>) {
     }
 }
 
-fn say(audience: &Audience, stream: &str, piece: Piece<'_>) {
+fn say(audience: &Audience, stream: &str, piece: LinePiece<'_>) {
     match piece {
-        Piece::Line(text) | Piece::Fragment(text) => audience.overhear(stream, text),
+        LinePiece::Line(text) | LinePiece::Fragment(text) => audience.overhear(stream, text),
     }
 }
 

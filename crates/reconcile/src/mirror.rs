@@ -33,7 +33,7 @@ pub struct Mirrored {
 
 /// Changes that a mirror has seen. The objects are JSON.
 #[derive(Debug)]
-pub enum Seen {
+pub enum MirrorEvent {
     /// All objects that there are.
     All(Vec<Bytes>),
     /// An object that is new, or was changed to this.
@@ -82,7 +82,7 @@ impl Mirrored {
 
     /// Sends what a mirror sees. `change` makes what is sent out of what was seen. Logs failures and tries again. Runs until
     /// the receiver is dropped.
-    pub async fn mirror<C: Send>(self, change: impl Fn(Seen) -> C + Send + Sync, changes: mpsc::Sender<C>) {
+    pub async fn mirror<C: Send>(self, change: impl Fn(MirrorEvent) -> C + Send + Sync, changes: mpsc::Sender<C>) {
         let mut mirror = self.start();
         loop {
             let seen = tokio::select! {
@@ -158,7 +158,7 @@ impl Mirror {
     ///
     /// # Errors
     /// [`Lost`]: what has failed. The next call tries it again, after a pause that grows with each failure.
-    pub async fn next(&mut self) -> Result<Seen, Lost> {
+    pub async fn next(&mut self) -> Result<MirrorEvent, Lost> {
         loop {
             if let Some(pause) = self.pause {
                 sleep(pause).await;
@@ -184,12 +184,12 @@ impl Mirror {
         self.at = At::List;
     }
 
-    async fn step(&mut self) -> Result<Option<Seen>, Lost> {
+    async fn step(&mut self) -> Result<Option<MirrorEvent>, Lost> {
         match &mut self.at {
             At::List => {
                 let (all, revision) = self.of.list().await.map_err(Lost::List)?;
                 self.at = At::Watch(revision);
-                Ok(Some(Seen::All(all)))
+                Ok(Some(MirrorEvent::All(all)))
             }
             At::Watch(from) => {
                 let from = from.clone();
@@ -211,11 +211,11 @@ impl Mirror {
                     }
                     Some(WatchEvent::Applied(body)) => {
                         note(&body, revision);
-                        Seen::Applied(body)
+                        MirrorEvent::Applied(body)
                     }
                     Some(WatchEvent::Deleted(body)) => {
                         note(&body, revision);
-                        Seen::Deleted(body)
+                        MirrorEvent::Deleted(body)
                     }
                 };
                 Ok(Some(seen))
@@ -284,7 +284,7 @@ mod tests {
                 serde_json::from_slice::<Value>(body).unwrap()["metadata"]["name"].as_str().unwrap().to_owned()
             };
             seen.push(match mirror.next().await {
-                Ok(Seen::All(all)) => format!("all: {}", all.iter().map(name).collect::<String>()),
+                Ok(MirrorEvent::All(all)) => format!("all: {}", all.iter().map(name).collect::<String>()),
                 Ok(changed) => format!("{changed:?}"),
                 Err(Lost::List(e)) => format!("list: {e}"),
                 Err(Lost::Watch(_)) => "watch".to_owned(),

@@ -17,7 +17,7 @@ pub trait TaskKey: Clone + Debug + Send + 'static {
 
 /// A task that runs.
 #[derive(Debug)]
-pub struct Running<K> {
+pub struct RunningTask<K> {
     /// The work.
     pub key: K,
     /// Stops it.
@@ -34,7 +34,7 @@ pub struct Died(JoinError);
 pub struct Tasks<K: TaskKey, T> {
     set: JoinSet<(K, T)>,
     keys: HashMap<Id, K>,
-    running: HashMap<K::Subject, Running<K>>,
+    running: HashMap<K::Subject, RunningTask<K>>,
 }
 
 impl<K: TaskKey, T: Send + 'static> Default for Tasks<K, T> {
@@ -46,14 +46,14 @@ impl<K: TaskKey, T: Send + 'static> Default for Tasks<K, T> {
 impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
     /// Begins a piece of work. The caller makes sure that no other task runs on its subject.
     pub fn spawn(&mut self, key: K, stop: CancellationToken, task: impl Future<Output = T> + Send + 'static) {
-        self.running.insert(key.subject(), Running { key: key.clone(), stop });
+        self.running.insert(key.subject(), RunningTask { key: key.clone(), stop });
         let ended = key.clone();
         let handle = self.set.spawn(async move { (ended, task.await) });
         self.keys.insert(handle.id(), key);
     }
 
     /// The tasks that run.
-    pub fn running(&self) -> impl Iterator<Item = &Running<K>> {
+    pub fn running(&self) -> impl Iterator<Item = &RunningTask<K>> {
         self.running.values()
     }
 

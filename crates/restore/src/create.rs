@@ -2,7 +2,7 @@
 
 use crate::one_life::remove_restore_labels;
 use bytes::Bytes;
-use lifeboat_cluster::{Cluster, ClusterError, Wanted};
+use lifeboat_cluster::{Cluster, ClusterError, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl ToCreate<'_> {
 
     async fn send_as(self, object: &Value, cluster: &Cluster) -> Result<Bytes, ClusterError> {
         let Self { resource, namespace, name, field_manager, .. } = self;
-        let wanted = Wanted { body: Bytes::from(object.to_string()), field_manager };
+        let wanted = WriteBody { body: Bytes::from(object.to_string()), field_manager };
         cluster.create(resource, namespace, name, wanted).await
     }
 }

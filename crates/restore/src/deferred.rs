@@ -11,7 +11,7 @@ use crate::retry::can_be_read_later;
 use crate::running::{Running, Waiting};
 use backon::{BackoffBuilder, ExponentialBuilder};
 use lifeboat_archive::index::Row;
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -196,7 +196,7 @@ fn given_up(waiting: &[Waiting], context: &Execution) -> Vec<Done> {
         1 => format!("1 object that could not be restored at first was not tried again: {why}"),
         _ => format!("{count} objects that could not be restored at first were not tried again: {why}"),
     };
-    context.env.operation.journal.error(&Place::Velero, message);
+    context.env.operation.journal.error(&ResultScope::Velero, message);
     // Namespaces have a list of their own.
     let is_namespace = |row: &Row| row.resource.is_namespaces();
     let rows = waiting.iter().map(|one| one.row);

@@ -11,7 +11,7 @@ use crate::read::namespaces_in;
 use crate::recreate::{Dependents, Doomed, Undeleted, advice};
 use lifeboat_api::Backup;
 use lifeboat_cluster::{ClusterError, ListRequest};
-use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, Place, chain};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, ResultScope, chain};
 use lifeboat_patch::restored::{kept_up_by_cluster, written_by_cluster};
 use lifeboat_select::{BackupScope, Doubt, NamespaceFacts, RestoredFacts, is_kept_out};
 use serde_json::Value;
@@ -113,7 +113,7 @@ impl<'a> Extras<'a> {
                 }
                 if let Err(e) = self.list(api, place, &mut found).await {
                     let text = format!("what the backup lacks of {resource} cannot be seen: {}", chain(&e));
-                    self.env.operation.journal.error(&Place::of(place.target), text);
+                    self.env.operation.journal.error(&ResultScope::of(place.target), text);
                 }
             }
         }

@@ -10,7 +10,7 @@ use lifeboat_api::{OperationPhase, Restore, RestorePhase, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::operations::RestoreOperation;
 use lifeboat_archive::sidecar;
-use lifeboat_object::{ObjectKey, Place, Results};
+use lifeboat_object::{ObjectKey, ResultScope, Results};
 use lifeboat_store::StoreError;
 use std::time::Duration;
 
@@ -83,5 +83,5 @@ fn tell_failed(operation: &RestoreOperation, env: &Env) {
     let object: ObjectKey = (&spec.resource_identifier).into();
     let (id, action, why) = (&spec.operation_id, &spec.restore_item_action, &operation.status.error);
     let message = format!("the operation {id} that the action {action} has begun for {object} has failed: {why}");
-    env.operation.journal.error(&Place::of(object.namespace.as_deref()), message);
+    env.operation.journal.error(&ResultScope::of(object.namespace.as_deref()), message);
 }

@@ -10,7 +10,7 @@ use lifeboat_api::{Restore, label_value, well_known};
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, PvInfo, RestoreVolumeInfo};
 use lifeboat_cluster::{ClusterError, ListRequest, MergePatch};
-use lifeboat_object::{ApiResource, Place, first_names};
+use lifeboat_object::{ApiResource, ResultScope, first_names};
 use lifeboat_store::StoreError;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -285,7 +285,7 @@ impl Looker<'_> {
             };
             let (name, volume) = (&due.name, &due.volume);
             let text = format!("fail to patch dynamic PV, err: {why}, PVC: {name}, PV: {volume}");
-            self.env.operation.journal.error(&Place::of(Some(&due.namespace)), text);
+            self.env.operation.journal.error(&ResultScope::of(Some(&due.namespace)), text);
         }
         if !late.is_empty() {
             let (count, names) = (late.len(), first_names(&late));
@@ -293,7 +293,7 @@ impl Looker<'_> {
                 "{count} claims get their volumes when a pod uses them; the reclaim policies and labels of the backup's volumes are not \
                  brought over to these: {names}"
             );
-            self.env.operation.journal.warn(&Place::Velero, text);
+            self.env.operation.journal.warn(&ResultScope::Velero, text);
         }
     }
 

@@ -13,8 +13,8 @@ use crate::retry::{can_be_read_later, can_pass};
 use crate::wait::{Share, Together, Waited, poll};
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_cluster::{ClusterError, MergePatch, Wanted};
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place};
+use lifeboat_cluster::{ClusterError, MergePatch, WriteBody};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, ResultScope};
 use lifeboat_operation::Journal;
 use lifeboat_store::StoreError;
 use serde_json::{Map, Value, json};
@@ -157,7 +157,7 @@ impl Namespaces {
                 State::Unplanned { .. } if unrestored == 0 => {}
                 State::There { made: true } => out.push((name, Action::Created)),
                 State::Lost { why } | State::Unplanned { why } => {
-                    journal.error(&Place::Velero, with_cost(why, unrestored));
+                    journal.error(&ResultScope::Velero, with_cost(why, unrestored));
                     out.push((name, Action::Failed));
                 }
                 State::There { made: false } | State::Refused { .. } | State::Unknown => {}
@@ -210,7 +210,7 @@ impl Namespaces {
         let body = Bytes::from(target(name, source).to_string());
         let managers =
             source.map(|namespace| FieldManagers::of(&namespace["metadata"]["managedFields"])).unwrap_or_default();
-        let wanted = || Wanted { body: body.clone(), field_manager: &managers.field_manager };
+        let wanted = || WriteBody { body: body.clone(), field_manager: &managers.field_manager };
         let since = Instant::now();
         let tried = poll(
             || self.terminating.until(),
@@ -268,7 +268,7 @@ impl Namespaces {
         let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
         if let Err(e) = env.cluster.patch(&self.resource, None, name, MergePatch::of(patch)).await {
             let message = format!("error restoring managedFields of namespaces/{name}: {}", e.failure);
-            env.operation.journal.warn(&Place::Cluster, message);
+            env.operation.journal.warn(&ResultScope::Cluster, message);
         }
     }
 }

@@ -12,7 +12,7 @@ use lifeboat_api::well_known::{ANNOTATION_ORIGINAL_PV_NAME, LABEL_RESTORE_NAME};
 use lifeboat_api::{Restore, label_value};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, ResultScope};
 use lifeboat_volume::native::{MadeVolume, NativeVolumes, NotMadeVolume};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -234,7 +234,7 @@ pub(crate) async fn tell_made(restore: &Restore, env: &Env) {
     let volumes = NativeVolumes::new(&env.operation, &restore.metadata.uid, &env.actions.volume_snapshotters);
     if let Err(e) = volumes.load().await {
         let text = format!("volumes that this restore has made from snapshots may lie in the storage unused: {e}");
-        env.operation.journal.warn(&Place::Velero, text);
+        env.operation.journal.warn(&ResultScope::Velero, text);
         return;
     }
     look_for_uses(&volumes, restore, env).await;
@@ -268,7 +268,7 @@ async fn tell_unused(volumes: &NativeVolumes, env: &Env) {
     }
     let told = journal.close().results.warnings;
     let texts = unused.into_iter().filter(|text| !told.messages().any(|message| message == text));
-    texts.for_each(|text| journal.warn(&Place::Velero, text));
+    texts.for_each(|text| journal.warn(&ResultScope::Velero, text));
 }
 
 fn not_made(snapshot: &NativeSnapshot, why: &str) -> String {

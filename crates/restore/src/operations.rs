@@ -8,7 +8,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_api::{OperationPhase, OperationStatus, Restore, Time};
 use lifeboat_archive::operations::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec};
-use lifeboat_object::{ObjectKey, Place};
+use lifeboat_object::{ObjectKey, ResultScope};
 use lifeboat_operation::{Operation, RecordsError};
 use serde::ser::{Serialize, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
@@ -92,7 +92,7 @@ impl Operations {
     pub(crate) async fn load(&self) {
         if let Err(e) = self.read().await {
             let message = format!("operations that an earlier run of this restore may have begun are not known: {e}");
-            self.operation.journal.error(&Place::Velero, message);
+            self.operation.journal.error(&ResultScope::Velero, message);
         }
     }
 
@@ -182,7 +182,7 @@ impl Operations {
                 "not all operations that actions have begun are noted where they survive a crash: {why}; were the restore cut \
                  off, a run again would ask these actions again"
             );
-            self.operation.journal.warn(&Place::Velero, message);
+            self.operation.journal.warn(&ResultScope::Velero, message);
         }
     }
 
@@ -206,7 +206,7 @@ impl Operations {
                 "the operation {id} that the action {action} has begun for {object} goes on and is not waited for, because \
                  {why}: whether it ends well is not known; ask what performs it"
             );
-            self.operation.journal.error(&Place::of(object.namespace.as_deref()), message);
+            self.operation.journal.error(&ResultScope::of(object.namespace.as_deref()), message);
         }
     }
 

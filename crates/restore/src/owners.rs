@@ -14,7 +14,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use lifeboat_cluster::{ClusterError, MergePatch};
-use lifeboat_object::{ApiResource, ObjectKey, Place};
+use lifeboat_object::{ApiResource, ObjectKey, ResultScope};
 use lifeboat_store::{ArchiveItem, Contents};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -96,7 +96,7 @@ impl Owners {
             let whose = if left == 1 { "1 object has".to_owned() } else { format!("{left} objects have") };
             let why = self.stop.why_nothing_is_begun();
             let text = format!("{whose} perhaps not been given the owners of the backup: {why}");
-            self.env.operation.journal.warn(&Place::Velero, text);
+            self.env.operation.journal.warn(&ResultScope::Velero, text);
         }
     }
 
@@ -117,7 +117,7 @@ impl Owners {
     async fn adopt(&self, item: ArchiveItem) {
         if let Some(row) = self.mapping.archive.row(item.row) {
             let key = self.mapping.target_of(&row.key());
-            let place = Place::of(key.namespace.as_deref());
+            let place = ResultScope::of(key.namespace.as_deref());
             let journal = &self.env.operation.journal;
             let warn = |why: &str| {
                 journal.warn(&place, format!("{key} was not given all owners that it had in the backup: {why}"));

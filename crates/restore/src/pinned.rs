@@ -14,7 +14,7 @@ use crate::preview::preview;
 use crate::request::Request;
 use lifeboat_api::Restore;
 use lifeboat_archive::layout::RestoreFile;
-use lifeboat_object::{GroupResource, ObjectKey, Place};
+use lifeboat_object::{GroupResource, ObjectKey, ResultScope};
 use lifeboat_operation::{Journal, Operation, Progress, RecordsError};
 use serde_json::Value;
 use std::collections::hash_map::Entry;
@@ -229,7 +229,7 @@ async fn plan(request: &Request, env: &Env) -> Result<(Pinned, PackedPlan), Rest
     let end = end?;
     // What could not be looked at is in no plan.
     for message in end.results.errors.messages() {
-        told.error(&Place::Velero, format!("the plan lacks something: {message}"));
+        told.error(&ResultScope::Velero, format!("the plan lacks something: {message}"));
     }
     Ok((pinned, out))
 }

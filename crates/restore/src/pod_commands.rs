@@ -5,7 +5,7 @@ use crate::lock::lock;
 use crate::pod_notes::{Failure, Noted, Past};
 use crate::pod_states::{PodState, PodStates, Up};
 use lifeboat_hook::{Hook, HookPod, HookTally, Moment, RestoreHook, RestoreHooks, run};
-use lifeboat_object::{ObjectKey, Place};
+use lifeboat_object::{ObjectKey, ResultScope};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl PodCommands {
             let text = format!(
                 "it is not known in which pods an earlier run of this restore has run commands, so they may run again: {e}"
             );
-            self.runner.env.operation.journal.warn(&Place::Velero, text);
+            self.runner.env.operation.journal.warn(&ResultScope::Velero, text);
         }
     }
 
@@ -84,7 +84,7 @@ impl PodCommands {
             return false;
         }
         let pod = HookPod::of(in_cluster);
-        let place = Place::Namespace(pod.namespace.clone());
+        let place = ResultScope::Namespace(pod.namespace.clone());
         let journal = &self.runner.env.operation.journal;
         let (hooks, warnings) = self.hooks.commands(&pod);
         for warning in warnings {
@@ -174,7 +174,7 @@ impl Runner {
         while let Some(ended) = tasks.join_next().await {
             if ended.is_err_and(|e| e.is_panic()) {
                 let text = "the task that ran the hooks of a pod died: some of them may not have run";
-                self.env.operation.journal.error(&Place::Velero, text);
+                self.env.operation.journal.error(&ResultScope::Velero, text);
             }
         }
     }
@@ -187,7 +187,7 @@ impl Runner {
                 Past::Ended(_) => "that the hooks have run of pod",
             };
             let text = format!("{what} {} cannot be noted: after a crash they may run again: {e}", pod.name);
-            self.env.operation.journal.warn(&Place::Namespace(pod.namespace.clone()), text);
+            self.env.operation.journal.warn(&ResultScope::Namespace(pod.namespace.clone()), text);
         }
     }
 
@@ -198,7 +198,7 @@ impl Runner {
             if let Some(hook) = found {
                 lock(&self.tally).failed(&pod.key().to_string(), &hook.hook, Moment::Restored);
             }
-            self.env.operation.journal.error(&Place::Namespace(pod.namespace.clone()), text);
+            self.env.operation.journal.error(&ResultScope::Namespace(pod.namespace.clone()), text);
         }
     }
 }
@@ -404,7 +404,7 @@ impl Follower<'_> {
         lock(&self.runner.tally).failed(&self.pod.key().to_string(), hook, Moment::Restored);
         let text = format!("hook {} in container {container} in pod {namespace}/{name} {what}", hook.name);
         lock(self.failures).push(Failure { name: hook.name.clone(), index: hook.index, text: text.clone() });
-        self.runner.env.operation.journal.error(&Place::Namespace(namespace.clone()), text);
+        self.runner.env.operation.journal.error(&ResultScope::Namespace(namespace.clone()), text);
     }
 }
 

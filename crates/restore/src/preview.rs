@@ -38,7 +38,7 @@ use futures::{Stream, TryStreamExt};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
-use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, Place, Results, chain};
+use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, ResultScope, Results, chain};
 use lifeboat_store::{ArchiveItem, StoreError};
 use lifeboat_volume::{Refusal, RetainedPlan};
 use serde_json::Value;
@@ -119,15 +119,15 @@ async fn whole_preview(
         match Extras::new(&previewer.mapping, &backup, env) {
             Ok(extras) => extras.send(&planned, &out).await,
             // Who wants to remove something must not take it for done.
-            Err(why) if restore.spec.prune => env.operation.journal.error(&Place::Velero, why),
-            Err(why) => env.operation.journal.warn(&Place::Velero, why),
+            Err(why) if restore.spec.prune => env.operation.journal.error(&ResultScope::Velero, why),
+            Err(why) => env.operation.journal.warn(&ResultScope::Velero, why),
         }
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let made = |volume: &str| FromNative::Made(volume.to_owned());
     let Told { records, warning } = walk.volumes.tell(&restore, |_| Some(Action::Created), made);
     if let Some(warning) = warning {
-        env.operation.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
+        env.operation.journal.warn(&ResultScope::Velero, format!("where claims are made anew: {warning}"));
     }
     let left_out = needed.left_out().await?.into_iter();
     let left_out = left_out.map(|((resource, reason), count)| ((resource, reason.to_owned()), count)).collect();

@@ -13,7 +13,7 @@ use crate::volume_fates::FromNative;
 use lifeboat_api::{Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
-use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
+use lifeboat_object::{GroupResource, ObjectKey, ResultScope, chain};
 use lifeboat_operation::{Closed, Log};
 use lifeboat_store::{Content, StoreError};
 use std::collections::HashMap;
@@ -36,11 +36,11 @@ pub(crate) async fn record(
         "the restore was cancelled: {items} of {planned} objects were looked at, and the resource list says what was done"
     );
     if cancelled {
-        env.operation.journal.error(&Place::Velero, ended_early.as_str());
+        env.operation.journal.error(&ResultScope::Velero, ended_early.as_str());
     }
     if let Some(why) = &broken_off {
         restore.status.failure_reason = broke_off(&spec.backup_name, why, walked.not_looked_at);
-        env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
+        env.operation.journal.error(&ResultScope::Velero, &restore.status.failure_reason);
     }
     let done = volumes_and_claims(&walked);
     let from_native = |volume: &str| match done.get(&known::volume(volume)) {
@@ -50,12 +50,12 @@ pub(crate) async fn record(
     };
     let volumes = walked.volumes.tell(&restore, |key| done.get(key).copied(), from_native);
     if let Some(warning) = volumes.warning {
-        env.operation.journal.warn(&Place::Velero, warning);
+        env.operation.journal.warn(&ResultScope::Velero, warning);
     }
     if !cancelled && broken_off.is_none() {
         env.operation.journal.info("restore completed", &[]);
     } else if let Some(warning) = made_volumes::unwaited(&volumes.records) {
-        env.operation.journal.warn(&Place::Velero, warning);
+        env.operation.journal.warn(&ResultScope::Velero, warning);
     }
     let name = restore.metadata.name.clone();
     let mut files = Files::of(&name, broken_off.is_some(), env).withheld(withheld);
@@ -76,7 +76,7 @@ pub(crate) async fn record(
     files.put(RestoreFile::Logs, log_content(env.operation.journal.close().log)).await;
     // What was restored is there; only that its log is missing counts (restore.md 1.7).
     if let Some(why) = files.unstored.first() {
-        env.operation.journal.error(&Place::Velero, why.as_str());
+        env.operation.journal.error(&ResultScope::Velero, why.as_str());
     }
     let Closed { results, warnings, errors, .. } = env.operation.journal.close();
     let status = &mut restore.status;

@@ -22,7 +22,7 @@ use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::replaced_prefix;
-use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
+use lifeboat_object::{GroupResource, ObjectKey, ResultScope, chain};
 use lifeboat_operation::{RecordsError, Subject};
 use lifeboat_store::{Archive, RestoreOwner, StoreError};
 use std::sync::Arc;
@@ -170,7 +170,7 @@ async fn walk(
     let volumes = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
     let volumes = volumes.map(|row| &*row.name);
     if let Some(warning) = walk.retained.warning(volumes.clone()) {
-        env.operation.journal.warn(&Place::Velero, warning);
+        env.operation.journal.warn(&ResultScope::Velero, warning);
     }
     match &reached {
         Ok(_) => walk.natives.end(volumes, env).await,
@@ -230,7 +230,7 @@ async fn remove_extras(
             "{count} objects that the backup lacks stay, because the plan was not carried out before: {missing} objects were not \
              written, and there were {errors} errors"
         );
-        journal.error(&Place::Velero, text);
+        journal.error(&ResultScope::Velero, text);
         return Vec::new();
     }
     let mut out = Vec::new();
@@ -243,7 +243,7 @@ async fn remove_extras(
             Ok(api) => ((api.api_version(), api.kind.clone()), Action::Removed),
             Err(why) => {
                 let text = format!("could not remove {key}, which the backup lacks: {why}");
-                journal.error(&Place::of(key.namespace.as_deref()), text);
+                journal.error(&ResultScope::of(key.namespace.as_deref()), text);
                 let api = mapping.catalog.find(&key.resource);
                 (api.map(|api| (api.api_version(), api.kind.clone())).unwrap_or_default(), Action::Failed)
             }
@@ -310,9 +310,10 @@ async fn checkpoint(restore: &Restore, walk: &Walk, looks_again: bool, env: &Env
     let (mut checkpoint, problem) =
         Checkpoint::open(Arc::clone(&env.operation.records), uid, archive.digest(), rows).await;
     if let Some(problem) = problem {
-        env.operation
-            .journal
-            .warn(&Place::Velero, format!("the checkpoint is not used, every object is looked at again: {problem}"));
+        env.operation.journal.warn(
+            &ResultScope::Velero,
+            format!("the checkpoint is not used, every object is looked at again: {problem}"),
+        );
     }
     if looks_again {
         checkpoint.forget_marks();
@@ -337,7 +338,7 @@ async fn save(checkpoint: &mut Checkpoint, env: &Env) {
 
 fn tell_unsaved(saved: Result<(), RecordsError>, env: &Env) {
     if let Err(e) = saved {
-        env.operation.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
+        env.operation.journal.warn(&ResultScope::Velero, format!("the checkpoint could not be saved: {e}"));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::attempt::{Attempt, Obstacle, Source, Turn};
 use crate::checkpoint::Checkpoint;
 use crate::execution::Execution;
 use crate::read::Facts;
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +102,11 @@ impl<'a> Running<'a> {
     async fn save(&mut self) {
         if let Err(e) = self.checkpoint.save_if_due().await {
             // The restore goes on: only a run again would have more to look at.
-            self.context.env.operation.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
+            self.context
+                .env
+                .operation
+                .journal
+                .warn(&ResultScope::Velero, format!("the checkpoint could not be saved: {e}"));
         }
     }
 
@@ -140,7 +144,7 @@ impl<'a> Running<'a> {
             let message = format!(
                 "{key} was being written when the restore was cancelled, and no answer came: whether it was is not known"
             );
-            self.context.env.operation.journal.error(&Place::of(key.namespace.as_deref()), message);
+            self.context.env.operation.journal.error(&ResultScope::of(key.namespace.as_deref()), message);
         }
     }
 

@@ -31,7 +31,7 @@ use lifeboat_api::Restore;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_hook::RestoreHooks;
-use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, Place, chain};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, ResultScope, chain};
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
 use lifeboat_volume::BackupOrigin;
@@ -113,7 +113,7 @@ impl Walk {
             // Velero may have rewritten it.
             Err(RestoreError::Store(e @ StoreError::Index { .. })) => {
                 let text = format!("the archive is read as a stream, its index does not fit: {e}");
-                env.operation.journal.warn(&Place::Velero, text);
+                env.operation.journal.warn(&ResultScope::Velero, text);
                 archive = open(request, restore, true, env).await?;
                 selecting.select(&archive).await?
             }
@@ -121,14 +121,14 @@ impl Walk {
         };
         let Selected { in_backup, filter, chosen, contents, mut ahead } = selected;
         for warning in filter.warnings() {
-            env.operation.journal.warn(&Place::Velero, warning.as_str());
+            env.operation.journal.warn(&ResultScope::Velero, warning.as_str());
         }
         // Also those of which nothing is read.
         let types: BTreeSet<&GroupResource> = archive.rows().map(|row| &*row.resource).collect();
         for name in ExistingPolicies::unknown(&restore.spec, &catalog, &types) {
             let text =
                 format!("{name} in the policies for existing resources is no type of the cluster or of the backup");
-            env.operation.journal.warn(&Place::Velero, text);
+            env.operation.journal.warn(&ResultScope::Velero, text);
         }
         let mut restored: Vec<usize> = contents.facts.iter().filter(|one| !one.ended).map(|one| one.row).collect();
         restored.sort_unstable();
@@ -195,12 +195,12 @@ impl Walk {
                 if !missing.is_empty() && !self.stop.has_come() {
                     let (types, seconds) = (missing.join(", "), time.as_secs());
                     let text = format!("this restore has defined types that are not served after {seconds} s: {types}");
-                    self.env.operation.journal.warn(&Place::Cluster, text);
+                    self.env.operation.journal.warn(&ResultScope::Cluster, text);
                 }
             }
             Err(e) => {
                 let text = format!("refresh discovery after restoring CRDs: {}", chain(&e));
-                self.env.operation.journal.warn(&Place::Cluster, text);
+                self.env.operation.journal.warn(&ResultScope::Cluster, text);
             }
         }
     }
@@ -323,7 +323,7 @@ fn tell_failures(before: &Catalog, catalog: &Catalog, env: &Env) {
     let known = |group_version: &str| before.failures.iter().any(|f| f.group_version == group_version);
     for failure in catalog.failures.iter().filter(|f| !known(&f.group_version)) {
         env.operation.journal.warn(
-            &Place::Velero,
+            &ResultScope::Velero,
             format!("the types of {} could not be discovered: {}", failure.group_version, failure.message),
         );
     }

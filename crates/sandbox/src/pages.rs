@@ -8,7 +8,7 @@ use std::sync::Arc;
 const PAGE: usize = 500;
 
 /// The objects of a list, in their order.
-pub(crate) struct Pages {
+pub(crate) struct ListPages {
     /// The revision that all of them are from.
     pub(crate) revision: u64,
     /// The namespace and name after which the client has to ask for more; `None` when this is the whole rest.
@@ -23,7 +23,7 @@ struct Next {
     query: ListQuery,
 }
 
-impl Pages {
+impl ListPages {
     /// Objects that are there already.
     pub(crate) fn of(page: ListPage) -> Self {
         Self { revision: page.revision, ends_after: None, page: page.objects.into_iter(), next: None }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug)]
 pub struct BackupFilter {
     namespaces: NamespaceFilter,
-    types: Types,
+    types: TypeFilters,
     /// Selectors of which an object must match at least one; empty when the backup has no selectors.
     selectors: Vec<Selector>,
     /// Filter policies in place of the selectors, for some types and namespaces.
@@ -43,7 +43,7 @@ pub struct ObjectFacts<'a> {
 
 /// The two families of type filters, of which a backup uses one (backup.md 1.7).
 #[derive(Clone, Debug)]
-enum Types {
+enum TypeFilters {
     /// A single pair of lists for both scopes.
     Old { lists: IncludesExcludes, cluster: Option<bool> },
     /// A pair of lists for each scope.
@@ -91,7 +91,7 @@ impl BackupFilter {
         let mut resolver = Resolver::new(catalog);
         let types = if uses_old_family(spec) {
             let lists = unscoped_lists(&mut resolver, &spec.included_resources, &spec.excluded_resources);
-            Types::Old { lists, cluster: spec.include_cluster_resources }
+            TypeFilters::Old { lists, cluster: spec.include_cluster_resources }
         } else {
             scoped_types(spec, policies, &mut resolver, &namespaces)
         };
@@ -136,17 +136,17 @@ impl BackupFilter {
         let name = id.to_string();
         match &self.types {
             // compat: this leaves Namespace objects out too (backup.md 7.11); restores make bare ones.
-            Types::Old { cluster: Some(false), .. } if !resource.namespaced => {
+            TypeFilters::Old { cluster: Some(false), .. } if !resource.namespaced => {
                 Err("cluster-scoped, and includeClusterResources is false")
             }
-            Types::Old { cluster: None, .. }
+            TypeFilters::Old { cluster: None, .. }
                 if !resource.namespaced && !id.is_namespaces() && !self.namespaces.includes_everything() =>
             {
                 Err("cluster-scoped, and the backup is restricted to some namespaces")
             }
-            Types::Old { lists, .. } if lists.excludes(&name) => Err("excluded by excludedResources"),
-            Types::Old { lists, .. } if !lists.includes(&name) => Err("not in includedResources"),
-            Types::Scoped { namespaced, .. } if resource.namespaced => {
+            TypeFilters::Old { lists, .. } if lists.excludes(&name) => Err("excluded by excludedResources"),
+            TypeFilters::Old { lists, .. } if !lists.includes(&name) => Err("not in includedResources"),
+            TypeFilters::Scoped { namespaced, .. } if resource.namespaced => {
                 if namespaced.excludes(&name) {
                     Err("excluded by excludedNamespaceScopedResources")
                 } else if !namespaced.includes(&name) {
@@ -155,15 +155,15 @@ impl BackupFilter {
                     Ok(())
                 }
             }
-            Types::Scoped { cluster, .. } if cluster.excludes(&name) => {
+            TypeFilters::Scoped { cluster, .. } if cluster.excludes(&name) => {
                 Err("excluded by excludedClusterScopedResources")
             }
-            Types::Scoped { cluster, unfiltered, .. }
+            TypeFilters::Scoped { cluster, unfiltered, .. }
                 if !unfiltered && !cluster.names(&name) && !id.is_namespaces() =>
             {
                 Err("cluster-scoped, not in includedClusterScopedResources, and the backup has filters")
             }
-            Types::Old { .. } | Types::Scoped { .. } => Ok(()),
+            TypeFilters::Old { .. } | TypeFilters::Scoped { .. } => Ok(()),
         }
     }
 
@@ -174,7 +174,7 @@ impl BackupFilter {
     pub fn excludes_additional(&self, resource: &ApiResource) -> bool {
         let name = resource.group_resource().to_string();
         match &self.types {
-            Types::Old { lists, cluster } => {
+            TypeFilters::Old { lists, cluster } => {
                 lists.excludes(&name)
                     || (!resource.namespaced
                         && match cluster {
@@ -182,8 +182,8 @@ impl BackupFilter {
                             None => !lists.includes(&name),
                         })
             }
-            Types::Scoped { namespaced, .. } if resource.namespaced => namespaced.excludes(&name),
-            Types::Scoped { cluster, .. } => cluster.excludes(&name),
+            TypeFilters::Scoped { namespaced, .. } if resource.namespaced => namespaced.excludes(&name),
+            TypeFilters::Scoped { cluster, .. } => cluster.excludes(&name),
         }
     }
 
@@ -346,7 +346,7 @@ fn scoped_types(
     policies: Option<&ResourcePolicies>,
     resolver: &mut Resolver<'_>,
     namespaces: &NamespaceFilter,
-) -> Types {
+) -> TypeFilters {
     let mut namespaced_includes = resolver.scoped(&spec.included_namespace_scoped_resources, true);
     let mut namespaced_excludes = resolver.scoped(&spec.excluded_namespace_scoped_resources, true);
     let mut cluster_includes = resolver.scoped(&spec.included_cluster_scoped_resources, false);
@@ -364,7 +364,7 @@ fn scoped_types(
         && namespaced_excludes.iter().all(|e| e == SNAPSHOTS)
         && cluster_includes.is_empty()
         && cluster_excludes.iter().all(|e| e == SNAPSHOT_CONTENTS);
-    Types::Scoped {
+    TypeFilters::Scoped {
         namespaced: IncludesExcludes::new(&namespaced_includes, &namespaced_excludes),
         cluster: IncludesExcludes::new(&cluster_includes, &cluster_excludes),
         unfiltered,

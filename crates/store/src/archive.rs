@@ -30,13 +30,13 @@ const AHEAD: usize = 2;
 #[derive(Clone, Debug)]
 pub struct Archive {
     index: Arc<Index>,
-    source: Arc<Source>,
+    source: Arc<ArchiveSource>,
     key: String,
     size: u64,
 }
 
 #[derive(Debug)]
-enum Source {
+enum ArchiveSource {
     /// The archive in the bucket.
     Bucket(Store),
     /// A copy: as it is, where the bucket reads objects only from their beginning; in our seekable form, when it has no index.
@@ -139,7 +139,7 @@ impl Store {
         let index = if options.ignore_index { None } else { self.fitting_index(name, size, options.limits).await? };
         Ok(index.map(|index| Archive {
             index: Arc::new(index),
-            source: Arc::new(Source::Bucket(self.clone())),
+            source: Arc::new(ArchiveSource::Bucket(self.clone())),
             key: BackupFile::Tarball.key(name),
             size,
         }))
@@ -155,7 +155,7 @@ impl Store {
         let key = BackupFile::Tarball.key(name);
         let stream = self.bucket.get(&key, Some(0..size)).await?;
         let Transcoded { index, index_file, copy } = transcode(stream, &key, options).await?;
-        Ok((Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key, size }, index_file))
+        Ok((Archive { index: Arc::new(index), source: Arc::new(ArchiveSource::Scratch(copy)), key, size }, index_file))
     }
 
     /// Copies an archive into scratch space and opens the copy.
@@ -173,7 +173,7 @@ impl Store {
                 (index, copy)
             }
         };
-        Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key, size })
+        Ok(Archive { index: Arc::new(index), source: Arc::new(ArchiveSource::Scratch(copy)), key, size })
     }
 
     async fn fitting_index(&self, name: &str, size: u64, limits: ReadLimits) -> Result<Option<Index>, StoreError> {
@@ -308,16 +308,16 @@ impl Archive {
 
     pub(crate) async fn fetch(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         match &*self.source {
-            Source::Bucket(store) => {
+            ArchiveSource::Bucket(store) => {
                 let limit = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
                 // As many bytes as were asked for, or an error.
                 Ok(collect(store.bucket.get(&self.key, Some(range)).await?, limit).await?)
             }
-            Source::Scratch(_) => {
+            ArchiveSource::Scratch(_) => {
                 let source = Arc::clone(&self.source);
                 let read = tokio::task::spawn_blocking(move || match &*source {
-                    Source::Scratch(file) => read_range(file, &range),
-                    Source::Bucket(_) => Ok(Bytes::new()),
+                    ArchiveSource::Scratch(file) => read_range(file, &range),
+                    ArchiveSource::Bucket(_) => Ok(Bytes::new()),
                 });
                 let place = || "the scratch copy".to_owned();
                 read.await

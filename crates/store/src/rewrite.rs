@@ -166,7 +166,7 @@ async fn build(archive: &Archive, objects: &[NewObject], mtime: u64, scratch: &P
         objects.iter().map(|object| (object.key.digest(), object.version.as_str())).collect();
     let is_replaced =
         |row: usize| archive.row(row).is_some_and(|row| replaced.contains(&(row.key().digest(), &*row.version)));
-    let mut out = Output::begin(scratch)?;
+    let mut out = RewrittenArchive::begin(scratch)?;
     let mut packing = Segment::default();
     for (number, (member, rows)) in archive.members().into_iter().enumerate() {
         if !rows.iter().any(|row| is_replaced(*row)) {
@@ -217,14 +217,14 @@ async fn build(archive: &Archive, objects: &[NewObject], mtime: u64, scratch: &P
 }
 
 /// The new archive on its way into scratch space.
-struct Output {
+struct RewrittenArchive {
     file: NamedTempFile,
     place: String,
     assembler: Assembler,
     packer: Option<Packer>,
 }
 
-impl Output {
+impl RewrittenArchive {
     fn begin(scratch: &Path) -> Result<Self, StoreError> {
         let place = scratch.display().to_string();
         let made = tempfile::Builder::new().prefix("lifeboat-").tempfile_in(scratch);

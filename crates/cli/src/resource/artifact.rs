@@ -6,7 +6,7 @@ use crate::globals::Globals;
 use anyhow::Result;
 use lifeboat_api::{DownloadRequest, DownloadRequestPhase, DownloadTargetKind};
 use lifeboat_archive::gzip;
-use lifeboat_client::{Client, Followed};
+use lifeboat_client::{Client, FollowedObject};
 use lifeboat_cluster::ClusterError;
 use lifeboat_control::{ANNOTATION_THROUGH_SERVER, HEADER_DOWNLOAD};
 use serde::de::DeserializeOwned;
@@ -186,7 +186,7 @@ async fn signed_url(
         let Ok(seen) = timeout_at(end, follow.next()).await else {
             return Err(ArtifactError::NoUrl { what: what(kind, name) });
         };
-        let Followed::Is(found) = seen? else {
+        let FollowedObject::Is(found) = seen? else {
             return Err(ArtifactError::Refused(format!("the server dropped the request for {}", what(kind, name))));
         };
         let status = found.status;

@@ -12,7 +12,7 @@ use lifeboat_api::{
     Backup, BackupRepository, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
     Duration, ObjectMeta, SecretKeySelector, label_value, well_known,
 };
-use lifeboat_client::{Client, Identity};
+use lifeboat_client::{Client, ObjectIdentity};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -234,7 +234,7 @@ async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
     }
     for location in &found {
         let name = &location.metadata.name;
-        if let Err(e) = client.delete_exactly::<BackupStorageLocation>(&Identity::of(&location.metadata)).await {
+        if let Err(e) = client.delete_exactly::<BackupStorageLocation>(&ObjectIdentity::of(&location.metadata)).await {
             errors.push(e.into());
             continue;
         }

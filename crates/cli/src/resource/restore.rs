@@ -19,7 +19,7 @@ use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
 use lifeboat_api::{Backup, DownloadTargetKind, ObjectMeta, Restore, RestorePhase, label_value, well_known};
 use lifeboat_api::{NoneOfSchedule, SourceCluster, choose_of_schedule};
-use lifeboat_client::{Client, Identity};
+use lifeboat_client::{Client, ObjectIdentity};
 use std::process::ExitCode;
 
 /// Work with restores.
@@ -246,7 +246,7 @@ impl Operation for Restore {
     }
 
     async fn request_deletion(&self, client: &Client, _: bool) -> Result<()> {
-        client.delete_exactly::<Self>(&Identity::of(&self.metadata)).await?;
+        client.delete_exactly::<Self>(&ObjectIdentity::of(&self.metadata)).await?;
         Ok(())
     }
 }

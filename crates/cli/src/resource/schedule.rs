@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, ObjectMeta, Schedule, SchedulePhase, Time};
-use lifeboat_client::{Client, Identity};
+use lifeboat_client::{Client, ObjectIdentity};
 use lifeboat_control::{Lists, fates, schedule_refusal};
 use std::io::Write;
 use std::process::ExitCode;
@@ -214,7 +214,7 @@ async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode
     }
     for schedule in &found {
         let name = &schedule.metadata.name;
-        match client.delete_exactly::<Schedule>(&Identity::of(&schedule.metadata)).await {
+        match client.delete_exactly::<Schedule>(&ObjectIdentity::of(&schedule.metadata)).await {
             Ok(_) => writeln!(out, "Schedule deleted: {name}")?,
             Err(e) => {
                 errors.push(e.into());

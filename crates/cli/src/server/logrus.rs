@@ -126,7 +126,7 @@ impl Visit for Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_object::{ObjectKey, Place, Severity};
+    use lifeboat_object::{ObjectKey, ResultScope, Severity};
     use lifeboat_operation::Journal;
     use std::sync::Arc;
 
@@ -148,7 +148,7 @@ mod tests {
             tracing::subscriber::with_default(lines, || {
                 let journal = Journal::new(Arc::new(|| jiff::Timestamp::UNIX_EPOCH), "backup=velero/b", folder.path());
                 journal.info("begins", &[]);
-                journal.warn(&Place::Velero, "warns");
+                journal.warn(&ResultScope::Velero, "warns");
                 let key = ObjectKey::new(lifeboat_object::GroupResource::new("", "pods"), Some("n"), "p");
                 journal.item(Severity::Error, &key, "fails", None);
             });

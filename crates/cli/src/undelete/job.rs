@@ -232,7 +232,7 @@ impl Plan {
 mod tests {
     use super::*;
     use lifeboat_object::GroupResource;
-    use lifeboat_object::{Place, Results};
+    use lifeboat_object::{ResultScope, Results};
     use std::collections::BTreeMap;
 
     fn key(resource: &str, name: &str) -> ObjectKey {
@@ -292,7 +292,7 @@ mod tests {
             let wanted = ["a", "b"].map(|name| key("configmaps", name)).into();
             let items = items.iter().map(|(name, planned)| PreviewItem::of(key("configmaps", name), planned.clone()));
             let mut results = Results::default();
-            errors.iter().for_each(|why| results.errors.add(&Place::Velero, *why));
+            errors.iter().for_each(|why| results.errors.add(&ResultScope::Velero, *why));
             let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results };
             Plan {
                 items: items.collect(),

@@ -53,7 +53,7 @@ impl Plan {
 mod tests {
     use super::super::selection::Selection;
     use super::*;
-    use lifeboat_object::{GroupResource, ObjectKey, Place, Results};
+    use lifeboat_object::{GroupResource, ObjectKey, ResultScope, Results};
     use lifeboat_restore::{Planned, PreviewEnd, PreviewItem};
     use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ mod tests {
         let mut selection = Selection::of([key("a")].into());
         selection.add([&key("along")]);
         let mut results = Results::default();
-        errors.iter().for_each(|why| results.errors.add(&Place::Velero, *why));
+        errors.iter().for_each(|why| results.errors.add(&ResultScope::Velero, *why));
         let items = vec![PreviewItem::of(key("along"), along), PreviewItem::of(key("a"), planned)];
         let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results };
         Plan { items, end, selection, asked: key("a"), digest: String::new() }

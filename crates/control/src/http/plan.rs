@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame};
 use lifeboat_api::{Backup, BackupStorageLocation, GROUP, Restore};
 use lifeboat_bucket::BucketError;
 use lifeboat_client::Client;
-use lifeboat_cluster::{Cluster, Wanted};
+use lifeboat_cluster::{Cluster, WriteBody};
 use lifeboat_object::{ApiResource, chain};
 use lifeboat_operation::{Clock, Operation};
 use lifeboat_restore::{Env, PreviewEnd, PreviewItem, RestoreError, Settings, preview};
@@ -173,7 +173,7 @@ async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), Refusal> {
     let reviews = ApiResource::new("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {
         "resourceAttributes": {"namespace": namespace, "verb": "create", "group": GROUP, "resource": "restores"}}});
-    let reviewed = user.create(&reviews, None, "", Wanted::of(Bytes::from(review.to_string()))).await;
+    let reviewed = user.create(&reviews, None, "", WriteBody::of(Bytes::from(review.to_string()))).await;
     let reviewed = reviewed.map_err(|e| match e.status().map(|status| status.code) {
         Some(401) => (StatusCode::UNAUTHORIZED, "the API server does not know the token".to_owned()),
         Some(403) => (StatusCode::FORBIDDEN, e.to_string()),

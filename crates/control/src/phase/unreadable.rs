@@ -50,14 +50,14 @@ mod tests {
     use super::*;
     use crate::stub::named;
     use crate::world::{Change, World};
-    use lifeboat_reconcile::Seen;
+    use lifeboat_reconcile::MirrorEvent;
     use serde_json::{Value, json};
 
     /// As a mirror has seen it; its spec is a number.
     fn seen(kind: Kind, metadata: &Value, status: &Value) -> World {
         let mut world = World::default();
         let object = json!({"metadata": metadata, "spec": 1, "status": status}).to_string();
-        world.see(Change { kind, what: Seen::Applied(object.into()) });
+        world.see(Change { kind, what: MirrorEvent::Applied(object.into()) });
         world
     }
 

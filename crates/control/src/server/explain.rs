@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use lifeboat_api::{BackupPhase, DeleteBackupRequestPhase, RestorePhase};
 use lifeboat_client::{Client, NamespacedName};
 use lifeboat_cluster::{ClusterError, ListRequest};
-use lifeboat_reconcile::{Seen, TaskKey};
+use lifeboat_reconcile::{MirrorEvent, TaskKey};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
@@ -107,7 +107,7 @@ pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) ->
         while let Some(bodies) = list.next().await? {
             all.extend(bodies);
         }
-        world.see(Change { kind: *kind, what: Seen::All(all) });
+        world.see(Change { kind: *kind, what: MirrorEvent::All(all) });
     }
     world.cluster = client.cluster.uid().await?;
     // A leader that died holds nothing: the server that is explained would take up its work.

@@ -7,7 +7,7 @@ use crate::options::Options;
 use crate::world::{Change, Kind, World};
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_reconcile::Seen;
+use lifeboat_reconcile::MirrorEvent;
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ impl Look {
         let mut world = World::default();
         for kind in Kind::ALL {
             let all = objects.remove(kind.word()).unwrap_or_default();
-            world.see(Change { kind: *kind, what: Seen::All(all) });
+            world.see(Change { kind: *kind, what: MirrorEvent::All(all) });
         }
         Self { world, options, now }
     }

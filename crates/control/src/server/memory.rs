@@ -8,14 +8,14 @@ use crate::work::{Effect, Unfinished};
 use crate::world::{Meta, World};
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_client::NamespacedName;
-use lifeboat_reconcile::{Failure, TaskKey};
+use lifeboat_reconcile::{StepBackoff, TaskKey};
 use std::collections::HashMap;
 use tokio::time::Instant;
 
 /// Steps that failed, and the steps that were begun last.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    pub(super) failures: HashMap<Key, Failure>,
+    pub(super) failures: HashMap<Key, StepBackoff>,
     /// When a backup left the queue.
     pub(super) started: Option<Instant>,
     /// True once the location that the flag names was looked at, which is done only once.
@@ -83,8 +83,8 @@ impl Memory {
             self.told.remove(schedule);
         }
         let failure = match why {
-            Unfinished::NotYet(pause) => Failure::waits(*pause, now),
-            _ => Failure::after(self.failures.get(&key).copied(), now),
+            Unfinished::NotYet(pause) => StepBackoff::waits(*pause, now),
+            _ => StepBackoff::after(self.failures.get(&key).copied(), now),
         };
         if failure.count > 0 {
             let (count, pause) = (failure.count, failure.until - now);

@@ -23,7 +23,7 @@ use crate::world::{Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
 use lifeboat_client::NamespacedName;
-use lifeboat_reconcile::{Failure, TaskKey};
+use lifeboat_reconcile::{StepBackoff, TaskKey};
 use places::Places;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -129,12 +129,12 @@ impl<'a> Planner<'a> {
         self.places.take(key, self.is_late(key));
     }
 
-    fn failure(&self, key: &Key) -> Option<&'a Failure> {
+    fn failure(&self, key: &Key) -> Option<&'a StepBackoff> {
         self.view.memory.failures.get(key)
     }
 
     fn is_late(&self, key: &Key) -> bool {
-        self.failure(key).is_some_and(Failure::is_late)
+        self.failure(key).is_some_and(StepBackoff::is_late)
     }
 
     /// The work that a task does on it.
@@ -175,7 +175,7 @@ impl<'a> Planner<'a> {
             return Some(NotYet::Early(until));
         }
         // For what is late that is asked at the end.
-        let has_place = failure.is_some_and(Failure::is_late) || self.has_place(key);
+        let has_place = failure.is_some_and(StepBackoff::is_late) || self.has_place(key);
         (!has_place).then_some(NotYet::Full)
     }
 

@@ -23,7 +23,7 @@ use lifeboat_backup::{
     BackupError, Request, has_noted_snapshots, noted_beside_claim, prepared, remove_snapshots, run_delete_actions,
     run_owed_hooks, snapshots_that_stay,
 };
-use lifeboat_client::Identity;
+use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
 use lifeboat_cluster::{ClusterError, Failure};
 use lifeboat_operation::Operation;
@@ -301,7 +301,7 @@ async fn forget(backup: &Backup, env: &lifeboat_backup::Env, has_put: bool) -> F
              with `lifeboat backup delete`"
         );
     }
-    Ok(vec![Effect::Gone(Kind::Backup, Identity::of(&backup.metadata))])
+    Ok(vec![Effect::Gone(Kind::Backup, ObjectIdentity::of(&backup.metadata))])
 }
 
 /// Removes the files of a backup, and before them the snapshots that they alone know when the backup has come to its end.

@@ -22,7 +22,7 @@ use lifeboat_api::{
 };
 use lifeboat_backup::{CsiError, run_delete_actions, unbound_claims};
 use lifeboat_client::is_refused;
-use lifeboat_client::{Identity, NamespacedName};
+use lifeboat_client::{NamespacedName, ObjectIdentity};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::first_names;
 use lifeboat_operation::{Subject, Trace};
@@ -40,13 +40,13 @@ pub(crate) struct Target {
     /// The backup that is meant, and its location; `None` where there is no such backup.
     backup: Option<(Backup, Result<BackupStorageLocation, NoLocation>)>,
     /// The restores of the backup, and whether they may have files.
-    restores: Vec<(Identity, bool)>,
+    restores: Vec<(ObjectIdentity, bool)>,
     /// Restores that read the backup.
     readers: Vec<NamespacedName>,
     /// Other requests for the same backup.
-    others: Vec<Identity>,
+    others: Vec<ObjectIdentity>,
     /// The other requests that were for this very backup and have failed.
-    failed: Vec<Identity>,
+    failed: Vec<ObjectIdentity>,
     /// When this was seen.
     now: Timestamp,
 }
@@ -62,7 +62,7 @@ impl Target {
             (backup, location)
         });
         let readable = world.restores.beside(request).filter(|r| r.spec.backup_name == name.name);
-        let readable = readable.map(|r| (Identity::of(&r.metadata), has_files(r)));
+        let readable = readable.map(|r| (ObjectIdentity::of(&r.metadata), has_files(r)));
         let is_of_backup = |r: &&Unreadable| r.meta.namespace == name.namespace && r.names("backupName") == name.name;
         let unreadable = world.restores.unreadable().filter(is_of_backup);
         let restores = readable.chain(unreadable.map(|r| (r.identity(), r.has_begun()))).collect();
@@ -77,7 +77,7 @@ impl Target {
             let is_processed = other.status.phase == Some(DeleteBackupRequestPhase::Processed);
             is_processed && backup.as_ref().is_some_and(|(backup, _)| is_meant(other, backup))
         };
-        let identity = |other: &&DeleteBackupRequest| Identity::of(&other.metadata);
+        let identity = |other: &&DeleteBackupRequest| ObjectIdentity::of(&other.metadata);
         Self {
             restores,
             readers: readers.map(Meta::key).collect(),
@@ -258,7 +258,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         return note_processed(context, &request, &target.failed, errors).await;
     }
     tracing::info!(backup = name, "deletion ends");
-    let mut effects = vec![Effect::Gone(Kind::Backup, Identity::of(&backup.metadata))];
+    let mut effects = vec![Effect::Gone(Kind::Backup, ObjectIdentity::of(&backup.metadata))];
     effects.extend(delete_requests(context, &request, &target.others).await?);
     Ok(effects)
 }
@@ -349,7 +349,7 @@ async fn remove_objects(
     context: &Context,
     backup: &Backup,
     store: &Store,
-    restores: &[(Identity, bool)],
+    restores: &[(ObjectIdentity, bool)],
 ) -> Result<Vec<String>, Unfinished> {
     let mut errors = Vec::new();
     let mut patience = PATIENCE;
@@ -364,7 +364,7 @@ async fn remove_objects(
         }
     }
     if errors.is_empty() {
-        match context.client.delete_exactly::<Backup>(&Identity::of(&backup.metadata)).await {
+        match context.client.delete_exactly::<Backup>(&ObjectIdentity::of(&backup.metadata)).await {
             Err(e) if is_refused(&e) => errors.push(e.to_string()),
             deleted => drop(deleted?),
         }
@@ -430,7 +430,7 @@ fn not_noted(why: &ClusterError) -> String {
 }
 
 /// Deletes a restore and waits until it is gone: its finalizer is ours to remove, in another task.
-async fn delete_restore(context: &Context, restore: &Identity, patience: Duration) -> Result<(), String> {
+async fn delete_restore(context: &Context, restore: &ObjectIdentity, patience: Duration) -> Result<(), String> {
     let name = &restore.key.name;
     let failed = |e: ClusterError| format!("error deleting restore {name}: {e}");
     context.client.delete_exactly::<Restore>(restore).await.map_err(failed)?;
@@ -447,9 +447,9 @@ async fn delete_restore(context: &Context, restore: &Identity, patience: Duratio
 }
 
 /// Deletes the request, and those for the same.
-async fn delete_requests(context: &Context, request: &DeleteBackupRequest, others: &[Identity]) -> Finished {
+async fn delete_requests(context: &Context, request: &DeleteBackupRequest, others: &[ObjectIdentity]) -> Finished {
     let mut effects = Vec::new();
-    for gone in others.iter().cloned().chain([Identity::of(&request.metadata)]) {
+    for gone in others.iter().cloned().chain([ObjectIdentity::of(&request.metadata)]) {
         context.client.delete_exactly::<DeleteBackupRequest>(&gone).await?;
         effects.push(Effect::Gone(Kind::DeleteBackupRequest, gone));
     }
@@ -465,7 +465,7 @@ pub(crate) async fn delete_request(context: &Context, request: DeleteBackupReque
 async fn refuse(
     context: &Context,
     request: &DeleteBackupRequest,
-    before: &[Identity],
+    before: &[ObjectIdentity],
     errors: Vec<String>,
 ) -> Finished {
     tracing::warn!(backup = request.spec.backup_name, errors = errors.join("; "), "a deletion does not begin");
@@ -477,7 +477,7 @@ async fn refuse(
 async fn note_processed(
     context: &Context,
     request: &DeleteBackupRequest,
-    before: &[Identity],
+    before: &[ObjectIdentity],
     errors: Vec<String>,
 ) -> Finished {
     let mut after = request.clone();

@@ -8,7 +8,7 @@ use lifeboat_api::{
     RestorePhase, Time,
 };
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
-use lifeboat_client::{Identity, NamespacedName};
+use lifeboat_client::{NamespacedName, ObjectIdentity};
 use std::time::Duration;
 
 /// Time for which a URL is valid, and a request is kept.
@@ -157,7 +157,7 @@ pub(crate) async fn answer(context: &Context, request: DownloadRequest, target: 
 
 /// Deletes a request whose time is over.
 pub(crate) async fn expire(context: &Context, request: DownloadRequest) -> Finished {
-    let gone = Identity::of(&request.metadata);
+    let gone = ObjectIdentity::of(&request.metadata);
     context.client.delete_exactly::<DownloadRequest>(&gone).await?;
     Ok(vec![Effect::Gone(Kind::DownloadRequest, gone)])
 }

@@ -14,7 +14,7 @@ use lifeboat_api::{
     SourceCluster, Time, choose_of_schedule,
 };
 use lifeboat_client::is_refused;
-use lifeboat_client::{Identity, NamespacedName};
+use lifeboat_client::{NamespacedName, ObjectIdentity};
 use lifeboat_operation::Operation;
 use lifeboat_restore::{
     BrokenOff, Outcome, Request, RestoreError, check_source, owner_of_files, prepared, record_failure,
@@ -122,7 +122,7 @@ pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option
     let name = &restore.metadata.name;
     match origin {
         Some((_, location)) if has_files(&restore) => {
-            delete_files(context, &Identity::of(&restore.metadata), &location).await?;
+            delete_files(context, &ObjectIdentity::of(&restore.metadata), &location).await?;
         }
         None if has_files(&restore) => tracing::warn!(
             restore = name,
@@ -132,13 +132,13 @@ pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option
         _ => {}
     }
     context.client.change(&restore, &without_finalizer(&restore)).await?;
-    Ok(vec![Effect::Gone(Kind::Restore, Identity::of(&restore.metadata))])
+    Ok(vec![Effect::Gone(Kind::Restore, ObjectIdentity::of(&restore.metadata))])
 }
 
 /// Deletes the files of a restore that is to go.
 pub(super) async fn delete_files(
     context: &Context,
-    restore: &Identity,
+    restore: &ObjectIdentity,
     location: &BackupStorageLocation,
 ) -> Result<(), Unfinished> {
     let name = &restore.key.name;
@@ -151,7 +151,11 @@ pub(super) async fn delete_files(
 }
 
 /// Deletes the files of a restore that is to go, as far as they are its own.
-pub(super) async fn delete_own_files(context: &Context, restore: &Identity, store: &Store) -> Result<(), Unfinished> {
+pub(super) async fn delete_own_files(
+    context: &Context,
+    restore: &ObjectIdentity,
+    store: &Store,
+) -> Result<(), Unfinished> {
     // A server whose clock is ahead would remove originals that were promised for longer.
     let now = context.earliest_now().await?;
     let mut known = Restore::default();
@@ -531,7 +535,7 @@ mod tests {
             [None, Some("any"), Some("that")].map(|from| chosen(&world, from)),
             ["own", "newer", "newer"].map(found)
         );
-        let own = Identity::of(&world.backups.iter().find(|b| b.metadata.name == "own").unwrap().metadata);
+        let own = ObjectIdentity::of(&world.backups.iter().find(|b| b.metadata.name == "own").unwrap().metadata);
         world.remove(Kind::Backup, &own);
         let refused = chosen(&world, None).unwrap_err();
         assert!(refused[0].contains("--source-cluster that takes one of those alone"), "{refused:?}");

@@ -5,7 +5,7 @@ use super::{Context, Unfinished};
 use crate::phase::{attempt, note_attempt};
 use crate::world::Meta;
 use lifeboat_api::{Backup, Restore};
-use lifeboat_client::{Change, is_refused};
+use lifeboat_client::{ChangeResult, is_refused};
 use lifeboat_cluster::ClusterError;
 use lifeboat_operation::{Fence, Progress};
 use lifeboat_reconcile::Leadership;
@@ -198,9 +198,9 @@ pub(super) async fn until_written<T: Phased>(
         Now::Gone => Err(because("was deleted meanwhile")),
     };
     match Box::pin(context.client.change_as_it_is(name, to)).await? {
-        Change::Made(stored) | Change::Nothing(stored) => Ok(stored),
-        Change::Missing => Err(because("was deleted meanwhile")),
-        Change::Conflicts(tries) => Err(because(&format!("was changed by others {tries} times meanwhile"))),
+        ChangeResult::Made(stored) | ChangeResult::Nothing(stored) => Ok(stored),
+        ChangeResult::Missing => Err(because("was deleted meanwhile")),
+        ChangeResult::Conflicts(tries) => Err(because(&format!("was changed by others {tries} times meanwhile"))),
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Context, Effect, Finished};
 use crate::next_backups::NextBackups;
 use crate::world::Kind;
 use lifeboat_api::{ServerStatusRequest, ServerStatusRequestPhase, Time};
-use lifeboat_client::Identity;
+use lifeboat_client::ObjectIdentity;
 
 /// Says which version this is and which plugins it has, the built-in ones among them; and what the next backups would do with volumes,
 /// where that is asked for.
@@ -24,7 +24,7 @@ pub(crate) async fn answer(context: &Context, request: ServerStatusRequest) -> F
 
 /// Deletes a request whose time is over.
 pub(crate) async fn expire(context: &Context, request: ServerStatusRequest) -> Finished {
-    let gone = Identity::of(&request.metadata);
+    let gone = ObjectIdentity::of(&request.metadata);
     context.client.delete_exactly::<ServerStatusRequest>(&gone).await?;
     Ok(vec![Effect::Gone(Kind::ServerStatusRequest, gone)])
 }

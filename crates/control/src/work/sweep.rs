@@ -10,7 +10,7 @@ use crate::world::{Left, Meta};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, Restore};
 use lifeboat_archive::restore_claim::RestoreClaim;
-use lifeboat_archive::sidecar::Claim;
+use lifeboat_archive::sidecar::BackupClaim;
 use lifeboat_backup::remove_snapshots;
 use lifeboat_object::first_names;
 use lifeboat_store::{Store, StoreError};
@@ -49,7 +49,7 @@ async fn found_left(context: &Context, store: &Store, name: &str) -> Result<bool
         && context.client.get::<Backup>(name).await?.is_none())
 }
 
-fn is_ours_and_old(claim: &Claim, cluster_uid: &str, namespace: &str, now: Timestamp) -> bool {
+fn is_ours_and_old(claim: &BackupClaim, cluster_uid: &str, namespace: &str, now: Timestamp) -> bool {
     claim.is_of_server(cluster_uid, namespace) && now.duration_since(claim.last_sign()) >= AGE
 }
 
@@ -253,7 +253,7 @@ mod tests {
             ("", "velero", yesterday, None, false),
             ("c", "", yesterday, None, false),
         ] {
-            let claim = Claim {
+            let claim = BackupClaim {
                 format: CLAIM_FORMAT.into(),
                 cluster_uid: cluster.into(),
                 backup_uid: "u".into(),

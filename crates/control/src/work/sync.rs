@@ -15,7 +15,7 @@ use lifeboat_api::{
     well_known,
 };
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_client::{Identity, NamespacedName};
+use lifeboat_client::{NamespacedName, ObjectIdentity};
 use lifeboat_store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +42,7 @@ pub(crate) fn names<'a>(
 pub(crate) struct Known {
     names: Names,
     /// Backups of the location whose files should be there, by name.
-    stored: BTreeMap<String, Identity>,
+    stored: BTreeMap<String, ObjectIdentity>,
     /// Other backups of the location: those that run, or have failed, may have a folder too.
     unstored: BTreeSet<String>,
     /// UIDs of the Schedules.
@@ -62,7 +62,7 @@ impl Known {
                 .backups
                 .beside(location)
                 .filter(stored)
-                .map(|b| (b.metadata.name.clone(), Identity::of(&b.metadata)))
+                .map(|b| (b.metadata.name.clone(), ObjectIdentity::of(&b.metadata)))
                 .collect(),
             unstored: world.backups.beside(location).filter(unstored).map(|b| b.metadata.name.clone()).collect(),
             schedules: schedules.map(|s| (s.metadata.name.clone(), s.metadata.uid.clone())).collect(),

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use lifeboat_api::{Backup, BackupStatus, ObjectMeta};
-use lifeboat_client::Identity;
+use lifeboat_client::ObjectIdentity;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -29,8 +29,8 @@ impl Unreadable {
         Some(Self { meta, all, why })
     }
 
-    pub(crate) fn identity(&self) -> Identity {
-        Identity::of(&self.meta)
+    pub(crate) fn identity(&self) -> ObjectIdentity {
+        ObjectIdentity::of(&self.meta)
     }
 
     /// The word of its phase.

@@ -25,7 +25,7 @@ const LARGEST: usize = 1 << 20;
 const BREAKING: Duration = Duration::from_secs(2);
 
 /// The final response of the plugin.
-type Answer = Result<Response<generated::Empty>, Status>;
+type UploadResult = Result<Response<generated::Empty>, Status>;
 
 /// Reasons for which not all was sent.
 enum Halt {
@@ -36,7 +36,7 @@ enum Halt {
     /// The plugin has closed the stream, so that its answer is under way.
     Closed,
     /// The plugin has answered; `None` when the connection was given up.
-    Answered(Option<Answer>),
+    Answered(Option<UploadResult>),
 }
 
 /// Sends an object and waits until it is stored; gives its size.
@@ -93,13 +93,16 @@ pub(crate) async fn upload(store: &RemoteBucket, key: &str, body: ByteStream) ->
 }
 
 /// The answer to a call; `None` when there is none in this time.
-async fn answer_within(limit: Duration, call: &mut oneshot::Receiver<Option<Answer>>) -> Option<Answer> {
+async fn answer_within(limit: Duration, call: &mut oneshot::Receiver<Option<UploadResult>>) -> Option<UploadResult> {
     timeout(limit, call).await.ok()?.ok()?
 }
 
 /// Makes a call that goes on for a moment when it is given up, so that it is seen to be broken off: cut off at once, it may look like
 /// its end to the plugin.
-async fn until_broken_off(call: impl Future<Output = Answer>, given_up: CancellationToken) -> Option<Answer> {
+async fn until_broken_off(
+    call: impl Future<Output = UploadResult>,
+    given_up: CancellationToken,
+) -> Option<UploadResult> {
     tokio::select! {
         biased;
         answer = call => Some(answer),
@@ -115,7 +118,7 @@ async fn put_object(
     channel: Channel,
     request: generated::PutObjectRequest,
     bodies: mpsc::Receiver<Option<Bytes>>,
-) -> Answer {
+) -> UploadResult {
     let end = End::default();
     let messages = futures::stream::unfold((request, bodies, end.clone()), |(request, mut bodies, end)| async move {
         match bodies.recv().await? {

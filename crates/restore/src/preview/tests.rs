@@ -3,7 +3,7 @@
 use super::*;
 use crate::stub::{Ground, Scripted, backup, config_map, key};
 use lifeboat_action::RestoreItemOutput;
-use lifeboat_bucket::{Call, Measured, Memory, Meter};
+use lifeboat_bucket::{Measured, MeasuredCall, Memory, Meter};
 use lifeboat_patch::Difference;
 use lifeboat_select::RulesText;
 use lifeboat_store::Store;
@@ -72,7 +72,7 @@ async fn what_comes_along_comes_once_and_behind_all_that_it_needs() {
 struct Reads(AtomicUsize);
 
 impl Meter for Reads {
-    fn ended(&self, call: &Call<'_>) {
+    fn ended(&self, call: &MeasuredCall<'_>) {
         self.0.fetch_add(usize::from(call.operation == "get"), Ordering::Relaxed);
     }
 }

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
 use lifeboat_api::{Backup, is_of_another_cluster, label_value};
-use lifeboat_cluster::{Cluster, Wanted};
+use lifeboat_cluster::{Cluster, WriteBody};
 use lifeboat_object::Catalog;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -197,7 +197,7 @@ impl ContentAction {
 
     async fn delete_by_handle(&self, types: &SnapshotTypes, archived: &Archived<'_>) -> Result<(), ActionError> {
         let name = archived.temporary_name();
-        let wanted = Wanted::of(archived.temporary(types).to_string().into());
+        let wanted = WriteBody::of(archived.temporary(types).to_string().into());
         match self.cluster.create(&types.contents, None, &name, wanted).await {
             Ok(_) => {}
             // An attempt before has made it.

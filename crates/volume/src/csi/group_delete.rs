@@ -17,7 +17,7 @@ use lifeboat_api::well_known::{
     LABEL_RESTORE_NAME,
 };
 use lifeboat_api::{Backup, is_of_another_cluster, label_value};
-use lifeboat_cluster::Wanted;
+use lifeboat_cluster::WriteBody;
 use lifeboat_object::first_names;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,7 +223,7 @@ impl One<'_> {
     /// the group.
     async fn delete_by_handle(&self, groups: Groups<'_>) -> Result<(), ActionError> {
         let (cluster, resource, name) = (groups.api.cluster, &groups.groups.contents, self.temporary_name());
-        let wanted = Wanted::of(self.temporary(groups).to_string().into());
+        let wanted = WriteBody::of(self.temporary(groups).to_string().into());
         match cluster.create(resource, None, &name, wanted).await {
             Ok(_) => {}
             // An attempt before has made it.

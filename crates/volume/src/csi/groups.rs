@@ -21,7 +21,7 @@ use futures::{FutureExt, StreamExt};
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
 use lifeboat_api::{VolumeGroupFallback, label_value};
 use lifeboat_cluster::{ClusterError, MergePatch};
-use lifeboat_object::{Place, first_names};
+use lifeboat_object::{ResultScope, first_names};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl CsiSnapshots {
             return;
         }
         let text = fallback_note(&group.all_names(), &format!("they could not be taken together: {why}"));
-        self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
+        self.operation.journal.warn(&ResultScope::Namespace(group.namespace.clone()), text);
         let each = group.members.iter().zip(promises).map(|(member, promise)| async move {
             let taken = self.take(&member.claim, line, &group.driver, &member.class).await;
             promise.keep(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())));
@@ -228,7 +228,7 @@ impl CsiSnapshots {
             beside.iter().map(|found| found.claim.clone()).filter(|name| !group.beside.contains(name)).collect();
         if !untold.is_empty() {
             let text = beside_note(&group.value, &self.of.backup.spec.volume_group_snapshot_label_key, &untold);
-            self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
+            self.operation.journal.warn(&ResultScope::Namespace(group.namespace.clone()), text);
         }
         let of_content = snapshots_in(&content.unwrap_or_default());
         let all: BTreeSet<String> =
@@ -271,7 +271,7 @@ impl CsiSnapshots {
                 "the content of the group snapshot {group} could not be told to keep it: who deletes the VolumeGroupSnapshot, or its \
                  namespace, before the backup ends may delete the data in the storage: {why}"
             );
-            self.operation.journal.warn(&Place::Namespace(namespace), text);
+            self.operation.journal.warn(&ResultScope::Namespace(namespace), text);
         }
     }
 

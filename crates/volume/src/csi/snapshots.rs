@@ -19,7 +19,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_action::ActionError;
 use lifeboat_api::{Backup, Time};
-use lifeboat_cluster::{Cluster, ClusterError, Wanted};
+use lifeboat_cluster::{Cluster, ClusterError, WriteBody};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
@@ -267,7 +267,7 @@ impl CsiSnapshots {
         let uid_of = |object: &Value| text(object, "/metadata/uid").to_owned();
         loop {
             (self.operation.fence)().map_err(CsiError::Fenced)?;
-            match self.cluster.create(resource, Some(namespace), name, Wanted::of(body.clone())).await {
+            match self.cluster.create(resource, Some(namespace), name, WriteBody::of(body.clone())).await {
                 Ok(created) => return Ok(uid_of(&serde_json::from_slice(&created).unwrap_or_default())),
                 Err(e) if e.is_already_exists() => {}
                 Err(e) => return Err(e.into()),

@@ -11,7 +11,7 @@ use futures::{FutureExt, StreamExt};
 use lifeboat_action::{ActionError, LocatedSnapshotter, VolumeFacts};
 use lifeboat_api::{Backup, Time};
 use lifeboat_archive::native_snapshot::{COMPLETED, FAILED, NativeSnapshot, NativeSnapshotSpec, NativeSnapshotStatus};
-use lifeboat_object::{GroupResource, ObjectKey, Place, Severity};
+use lifeboat_object::{GroupResource, ObjectKey, ResultScope, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ impl NativeSnapshots {
         for name in &absent {
             operation
                 .journal
-                .error(&Place::Velero, format!("no snapshot is taken in the location {name}: {}", missing(name)));
+                .error(&ResultScope::Velero, format!("no snapshot is taken in the location {name}: {}", missing(name)));
         }
         let inner = Inner {
             notes: Notes::new(&operation.records),
@@ -385,7 +385,7 @@ impl Inner {
                         "the snapshot {id} of the PersistentVolume {volume} is taken, and that cannot be noted: were the backup \
                          cut off, it would have to be found by its tags: {e}"
                     );
-                    self.operation.journal.warn(&Place::Velero, text);
+                    self.operation.journal.warn(&ResultScope::Velero, text);
                 }
                 self.operation.journal.info("Snapshot taken", &[("persistentVolume", volume), ("snapshotID", &id)]);
                 snapshot.status = NativeSnapshotStatus { provider_snapshot_id: id, phase: COMPLETED.to_owned() };

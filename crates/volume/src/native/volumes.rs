@@ -6,7 +6,7 @@ use super::remove::missing;
 use crate::line::Line;
 use lifeboat_action::{ActionError, LocatedSnapshotter, VolumeFacts, VolumeRequest};
 use lifeboat_archive::native_snapshot::{NativeSnapshot, NativeSnapshotSpec};
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use lifeboat_operation::{Operation, RecordsError};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ impl NativeVolumes {
                 "the note {key} of a volume cannot be read: a volume that an earlier run of a restore has made may lie in the storage \
                  unused"
             );
-            self.inner.operation.journal.warn(&Place::Velero, text);
+            self.inner.operation.journal.warn(&ResultScope::Velero, text);
         }
         for note in all {
             if note.restore_uid == self.inner.restore_uid {
@@ -302,7 +302,7 @@ impl Inner {
                          be made once more: {e}",
                         note.snapshot_id
                     );
-                    self.operation.journal.warn(&Place::Velero, text);
+                    self.operation.journal.warn(&ResultScope::Velero, text);
                 }
                 self.operation.journal.info("Volume made", &[("persistentVolume", &volume), ("volumeID", &id)]);
                 Ok(MadeVolume { name: note.name, volume_id: id })

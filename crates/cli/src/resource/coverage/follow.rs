@@ -8,7 +8,7 @@ use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, ObjectMet
 use lifeboat_client::{Client, Object, api_resource};
 use lifeboat_cluster::metadata_of;
 use lifeboat_object::{ApiResource, chain};
-use lifeboat_reconcile::{Lost, Mirrored, Seen};
+use lifeboat_reconcile::{Lost, MirrorEvent, Mirrored};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,9 +124,9 @@ impl<T: Send + 'static> Followed<T> {
                 }
                 Ok(seen) => {
                     match seen {
-                        Seen::All(_) if !has_failed => listing = begun.elapsed(),
-                        Seen::All(_) => has_failed = false,
-                        Seen::Applied(_) | Seen::Deleted(_) => watches_lost = 0,
+                        MirrorEvent::All(_) if !has_failed => listing = begun.elapsed(),
+                        MirrorEvent::All(_) => has_failed = false,
+                        MirrorEvent::Applied(_) | MirrorEvent::Deleted(_) => watches_lost = 0,
                     }
                     let change = Change::of(&seen, self.read);
                     change.map_err(|e| format!("one of the {} cannot be read: {e}", self.kind()))

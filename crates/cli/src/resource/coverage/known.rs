@@ -3,7 +3,7 @@
 use super::looked::View;
 use lifeboat_api::ObjectMeta;
 use lifeboat_control::{Inventory, namespace_to_protect};
-use lifeboat_reconcile::Seen;
+use lifeboat_reconcile::MirrorEvent;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The current state of the cluster.
@@ -120,11 +120,11 @@ pub(super) enum Change<T> {
 pub(super) type Read<T> = fn(&[u8]) -> serde_json::Result<T>;
 
 impl<T> Change<T> {
-    pub(super) fn of(seen: &Seen, read: Read<T>) -> serde_json::Result<Self> {
+    pub(super) fn of(seen: &MirrorEvent, read: Read<T>) -> serde_json::Result<Self> {
         match seen {
-            Seen::All(bodies) => bodies.iter().map(|body| read(body)).collect::<Result<_, _>>().map(Self::All),
-            Seen::Applied(body) => read(body).map(Self::Is),
-            Seen::Deleted(body) => read(body).map(Self::Gone),
+            MirrorEvent::All(bodies) => bodies.iter().map(|body| read(body)).collect::<Result<_, _>>().map(Self::All),
+            MirrorEvent::Applied(body) => read(body).map(Self::Is),
+            MirrorEvent::Deleted(body) => read(body).map(Self::Gone),
         }
     }
 

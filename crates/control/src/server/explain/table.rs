@@ -19,7 +19,7 @@ fn world(objects: &[(Kind, &str, Value)]) -> World {
         let mut object = json!({"apiVersion": "velero.io/v1", "kind": kind.word(),
             "metadata": {"namespace": "velero", "name": name, "uid": name, "creationTimestamp": "2026-11-22T10:00:00Z"}});
         lifeboat_patch::merge(&mut object, rest);
-        world.see(Change { kind: *kind, what: Seen::Applied(object.to_string().into()) });
+        world.see(Change { kind: *kind, what: MirrorEvent::Applied(object.to_string().into()) });
     }
     world
 }

@@ -6,7 +6,7 @@ use crate::phase::{ANNOTATION_ATTEMPT, restore::FINALIZER};
 use crate::server::words::{does, waits_for};
 use crate::stub::{named, options};
 use crate::world::{Change, Kind};
-use lifeboat_reconcile::Seen;
+use lifeboat_reconcile::MirrorEvent;
 use serde_json::{Value, json};
 
 /// A world of objects, a memory, and running tasks, for one look at everything.
@@ -55,7 +55,7 @@ impl Scene {
                 object["metadata"]["annotations"] = json!(location.metadata.annotations);
             }
         }
-        self.world.see(Change { kind, what: Seen::Applied(object.to_string().into()) });
+        self.world.see(Change { kind, what: MirrorEvent::Applied(object.to_string().into()) });
         if kind == Kind::BackupStorageLocation
             && let Some(location) = self.world.locations.get(key)
         {
@@ -83,7 +83,7 @@ impl Scene {
     /// This has failed so many times, and is tried again in so many seconds.
     fn failed(&mut self, key: Key, count: u32, seconds: u64) {
         let until = self.base + Duration::from_secs(seconds);
-        self.memory.failures.insert(key, Failure { count, until });
+        self.memory.failures.insert(key, StepBackoff { count, until });
     }
 
     /// The steps that begin, then the objects that wait: a line each.

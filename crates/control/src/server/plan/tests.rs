@@ -24,8 +24,8 @@ use lifeboat_api::{
     DownloadRequestPhase, KeptBy, ObjectMeta, Restore, RestorePhase, Schedule, ServerStatusRequest,
     ServerStatusRequestPhase, Time, well_known,
 };
-use lifeboat_client::Identity;
-use lifeboat_reconcile::Seen;
+use lifeboat_client::ObjectIdentity;
+use lifeboat_reconcile::MirrorEvent;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -190,7 +190,7 @@ impl Play {
     fn unreadable(&mut self, kind: Kind, metadata: &serde_json::Value, phase: &str, message: &str) {
         let status = serde_json::json!({"phase": phase, "message": message});
         let object = serde_json::json!({"metadata": metadata, "spec": 1, "status": status});
-        self.world.see(Change { kind, what: Seen::Applied(object.to_string().into()) });
+        self.world.see(Change { kind, what: MirrorEvent::Applied(object.to_string().into()) });
     }
 
     fn now(&self) -> (Timestamp, Instant) {
@@ -361,12 +361,12 @@ impl Play {
             }),
             Step::Restore(restore, source, step) => self.apply_restore(&restore.metadata.name, &source, step),
             Step::Delete(request, _, request::Step::Forget) => {
-                self.world.delete_requests.remove(&Identity::of(&request.metadata));
+                self.world.delete_requests.remove(&ObjectIdentity::of(&request.metadata));
             }
             Step::Delete(mut request, _, request::Step::Answer) => {
                 let backup = self.world.backups.get(&named(&request.spec.backup_name)).cloned();
                 if let Some(backup) = backup.filter(|backup| !phase::facts::is_running(backup)) {
-                    self.world.backups.remove(&Identity::of(&backup.metadata));
+                    self.world.backups.remove(&ObjectIdentity::of(&backup.metadata));
                 }
                 request.status.phase = Some(DeleteBackupRequestPhase::Processed);
                 self.world.delete_requests.put(request);
@@ -435,7 +435,7 @@ impl Play {
         use phase::restore::Step as S;
         let Some(mut restore) = self.world.restores.get(&named(name)).cloned() else { return };
         match step {
-            S::CleanUp => return self.world.restores.remove(&Identity::of(&restore.metadata)),
+            S::CleanUp => return self.world.restores.remove(&ObjectIdentity::of(&restore.metadata)),
             S::AddFinalizer => restore.metadata.finalizers.push(FINALIZER.into()),
             S::RemoveFinalizer => restore.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER),
             S::Run if source.origin.is_err() => restore.status.phase = Some(RestorePhase::FailedValidation),

@@ -4,9 +4,9 @@ use crate::world::Change;
 use lifeboat_api::Time;
 use lifeboat_api::{BackupStorageLocationAccessMode, BackupStorageLocationPhase};
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
+use lifeboat_archive::sidecar::{BackupClaim, CLAIM_FORMAT};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
-use lifeboat_reconcile::Seen;
+use lifeboat_reconcile::MirrorEvent;
 use lifeboat_store::ClaimRequest;
 use std::sync::Arc;
 
@@ -35,7 +35,15 @@ async fn files_of_another_backup_stay() {
         let (cluster_uid, namespace) = ("c".to_owned(), "velero".to_owned());
         let (format, claimed) = (CLAIM_FORMAT.to_owned(), Timestamp::UNIX_EPOCH);
         let backup_uid = uid.into();
-        serde_json::to_vec(&Claim { format, cluster_uid, backup_uid, namespace, attempt: 1, claimed, refreshed: None })
+        serde_json::to_vec(&BackupClaim {
+            format,
+            cluster_uid,
+            backup_uid,
+            namespace,
+            attempt: 1,
+            claimed,
+            refreshed: None,
+        })
     };
     let record = |backup: &Backup| Some(serde_json::to_vec(backup).unwrap());
     for (what, backup, record, claimed, expected) in [
@@ -225,7 +233,7 @@ async fn of_the_requests_that_have_failed_the_last_one_stays() {
         request.spec.backup_name = "b".into();
         made.push(context.client.create(name, &request).await.unwrap().unwrap());
     }
-    let failed = [Identity::of(&made[0].metadata)];
+    let failed = [ObjectIdentity::of(&made[0].metadata)];
     let effects = note_processed(&context, &made[1], &failed, vec!["no".to_owned()]).await.unwrap();
     assert_eq!(effects.len(), 2);
     let left: Vec<DeleteBackupRequest> = context.client.list("").await.unwrap();
@@ -268,7 +276,7 @@ fn a_deletion_takes_nothing_of_another_namespace() {
         let spec = serde_json::json!({"backupName": "b", "itemOperationTimeout": []});
         let metadata = serde_json::json!({"namespace": namespace, "name": "u", "uid": namespace});
         let unreadable = serde_json::json!({"metadata": metadata, "spec": spec}).to_string();
-        world.see(Change { kind: Kind::Restore, what: Seen::Applied(unreadable.into()) });
+        world.see(Change { kind: Kind::Restore, what: MirrorEvent::Applied(unreadable.into()) });
         world.delete_requests.put(request(namespace, "d1"));
         world.delete_requests.put(request(namespace, "d2"));
         for (name, uid) in [("d3", namespace), ("d4", "another backup of the name")] {
@@ -283,7 +291,7 @@ fn a_deletion_takes_nothing_of_another_namespace() {
     assert_eq!(target.backup.map(|(backup, _)| backup.metadata.uid).as_deref(), Some("here"));
     let restores: Vec<NamespacedName> = target.restores.into_iter().map(|(restore, _)| restore.key).collect();
     assert_eq!(restores, [key("r"), key("u")]);
-    let keys = |all: Vec<Identity>| all.into_iter().map(|other| other.key).collect::<Vec<_>>();
+    let keys = |all: Vec<ObjectIdentity>| all.into_iter().map(|other| other.key).collect::<Vec<_>>();
     assert_eq!(keys(target.others), [key("d2"), key("d3"), key("d4")]);
     assert_eq!(keys(target.failed), [key("d3")]);
 }

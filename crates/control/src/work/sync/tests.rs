@@ -2,7 +2,7 @@ use super::*;
 use crate::phase::taken_over::source_cluster;
 use crate::stub::{OneBucket, context, named, sandbox};
 use lifeboat_api::OwnerReference;
-use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
+use lifeboat_archive::sidecar::{BackupClaim, CLAIM_FORMAT};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn what_is_taken_over_says_which_cluster_has_made_it() {
     let put = async |file: BackupFile, name: &str, bytes: Vec<u8>| {
         bucket.put(&file.key(name), bytes.into(), PutOptions::default()).await.unwrap();
     };
-    let claim = |cluster: &str| Claim {
+    let claim = |cluster: &str| BackupClaim {
         format: CLAIM_FORMAT.into(),
         cluster_uid: cluster.into(),
         backup_uid: "u".into(),

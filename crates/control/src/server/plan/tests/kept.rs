@@ -215,7 +215,7 @@ impl Keeping {
                 self.check_deletion(&backup);
                 self.deleted += 1;
                 self.bucket.remove(&name);
-                self.world.backups.remove(&Identity::of(&backup.metadata));
+                self.world.backups.remove(&ObjectIdentity::of(&backup.metadata));
                 return true;
             }
             E::Prolong { until, by, note } => {

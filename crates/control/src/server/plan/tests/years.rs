@@ -258,8 +258,8 @@ impl Years {
         let oldest = self.now - LONGEST_JUMP - LONGEST_JUMP - LONGEST_JUMP;
         let is_old =
             |backup: &&Backup| backup.metadata.creation_timestamp.is_some_and(|made| made.timestamp() < oldest);
-        let old: Vec<Identity> =
-            self.world.backups.iter().filter(is_old).map(|backup| Identity::of(&backup.metadata)).collect();
+        let old: Vec<ObjectIdentity> =
+            self.world.backups.iter().filter(is_old).map(|backup| ObjectIdentity::of(&backup.metadata)).collect();
         old.iter().for_each(|backup| self.world.backups.remove(backup));
     }
 

@@ -257,7 +257,7 @@ impl Site {
         let has_files = |backup: &&Backup| backup.status.phase.is_some_and(BackupPhase::has_contents);
         let is_gone = |backup: &&Backup| !shared.bucket.contains_key(&backup.metadata.name);
         let gone = self.world.backups.iter().filter(has_files).filter(is_gone);
-        let gone: Vec<Identity> = gone.map(|backup| Identity::of(&backup.metadata)).collect();
+        let gone: Vec<ObjectIdentity> = gone.map(|backup| ObjectIdentity::of(&backup.metadata)).collect();
         gone.iter().for_each(|gone| self.world.backups.remove(gone));
     }
 
@@ -354,7 +354,7 @@ impl Site {
                     let actor = Actor { synced: self.synced, ..self.actor.clone() };
                     shared.promise.goes(&name, &actor, now);
                     shared.bucket.remove(&name);
-                    self.world.backups.remove(&Identity::of(&backup.metadata));
+                    self.world.backups.remove(&ObjectIdentity::of(&backup.metadata));
                     return End::Done;
                 }
                 end
@@ -386,7 +386,7 @@ impl Site {
     fn without_record(&mut self, mut backup: Backup, step: E) -> End {
         let until = match step {
             E::Delete => {
-                self.world.backups.remove(&Identity::of(&backup.metadata));
+                self.world.backups.remove(&ObjectIdentity::of(&backup.metadata));
                 return End::Done;
             }
             E::Prolong { until, .. } => Some(Time::new(until)),

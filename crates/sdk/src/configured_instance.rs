@@ -17,7 +17,7 @@ pub(crate) type Make<T> = Box<dyn Fn(Config) -> BoxFuture<'static, Result<Arc<T>
 
 /// The snapshotter or store that a server has initialised last. A server may do so many times in a process: twice in a
 /// backup, once for each restored volume.
-pub(crate) struct Made<T: ?Sized> {
+pub(crate) struct ConfiguredInstance<T: ?Sized> {
     make: Make<T>,
     /// The number of initialisations that were begun.
     begun: AtomicU64,
@@ -25,7 +25,7 @@ pub(crate) struct Made<T: ?Sized> {
     newest: Mutex<(u64, Option<Arc<T>>)>,
 }
 
-impl<T: ?Sized> Made<T> {
+impl<T: ?Sized> ConfiguredInstance<T> {
     pub(crate) fn new(make: Make<T>) -> Self {
         Self { make, begun: AtomicU64::new(0), newest: Mutex::new((0, None)) }
     }
@@ -60,13 +60,13 @@ mod tests {
         Config::from([("value".to_owned(), value.to_owned())])
     }
 
-    fn got(made: &Made<String>) -> Result<String, String> {
+    fn got(made: &ConfiguredInstance<String>) -> Result<String, String> {
         made.get().map(|made| made.to_string()).map_err(|error| error.message().to_owned())
     }
 
     #[tokio::test]
     async fn the_last_configuration_counts() {
-        let made: Made<String> = Made::new(Box::new(|config| {
+        let made: ConfiguredInstance<String> = ConfiguredInstance::new(Box::new(|config| {
             Box::pin(async move {
                 match config["value"].as_str() {
                     "odd" => Err(ActionError::item("it is odd")),
@@ -89,7 +89,7 @@ mod tests {
     async fn one_that_was_begun_before_does_not_come_after() {
         let go_on = Arc::new(Notify::new());
         let wait = go_on.clone();
-        let made: Made<String> = Made::new(Box::new(move |config| {
+        let made: ConfiguredInstance<String> = ConfiguredInstance::new(Box::new(move |config| {
             let wait = wait.clone();
             Box::pin(async move {
                 if config["value"] == "slow" {

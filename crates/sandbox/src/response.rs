@@ -12,7 +12,7 @@ use serde_json::Value;
 /// A body; an error in its middle breaks the connection off, so that nobody takes the half for the whole.
 pub(crate) type Body = UnsyncBoxBody<Bytes, StoreError>;
 /// The outcome of a request: a response, or a refusal.
-pub(crate) type Answer = Result<Response<Body>, ApiError>;
+pub(crate) type HandlerResult = Result<Response<Body>, ApiError>;
 
 pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {
     let mut response = Response::new(Full::new(body).map_err(|never| match never {}).boxed_unsync());
