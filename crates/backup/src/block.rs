@@ -50,7 +50,7 @@ pub(crate) struct Relations<'a> {
 /// type.
 pub(crate) fn blocks(relations: &Relations<'_>, ordered: &[Vec<u32>]) -> Blocks {
     let index = relations.index;
-    let mut maker = Maker::new(relations);
+    let mut maker = BlockBuilder::new(relations);
     let is_of = |number: u32, rank: u8| index.record(number).is_some_and(|record| self::rank(record) == rank);
     for rank in 0..RANKS {
         for run in ordered.iter().filter(|run| run.first().is_some_and(|number| is_of(*number, rank))) {
@@ -81,7 +81,7 @@ fn rank(record: &Record) -> u8 {
     }
 }
 
-struct Maker<'a> {
+struct BlockBuilder<'a> {
     relations: &'a Relations<'a>,
     blocks: Blocks,
     /// True, by number in the index, for objects that are in a block.
@@ -92,7 +92,7 @@ struct Maker<'a> {
     groups: HashMap<Digest, Vec<u32>>,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> BlockBuilder<'a> {
     fn new(relations: &'a Relations<'a>) -> Self {
         let (mut mounts, mut groups) = (HashMap::<u32, Vec<u32>>::new(), HashMap::<Digest, Vec<u32>>::new());
         for (number, record) in (0..).zip(relations.index.records()) {
@@ -157,8 +157,8 @@ impl<'a> Maker<'a> {
 mod tests {
     use super::*;
     use crate::actions::service_account::Binding;
+    use crate::body_store::BodyLocation;
     use crate::index::Body;
-    use crate::shelf::Place;
     use lifeboat_hook::BackupHooks;
     use lifeboat_object::{ApiResource, Item};
     use serde_json::{Value, json};
@@ -182,7 +182,7 @@ mod tests {
                 digest: item.digest(),
                 facts: Facts::of(&item, "g", &BackupHooks::default()),
                 resource: item.resource,
-                body: Body::Shelf(Place::Memory(item.body)),
+                body: Body::Shelf(BodyLocation::Memory(item.body)),
             });
         }
         (index, bindings)

@@ -1,9 +1,9 @@
 //! Lists the planned types, several at once, and hands the objects on as they arrive.
 
 use crate::env::Env;
-use crate::plan::{Plan, PlannedList, PlannedPlace};
+use crate::plan::{ListPlan, PlannedList, PlannedPlace};
 use crate::spool::{Batch, Intake, LEAST, LISTING, Raw, spool};
-use crate::stopped::Stopped;
+use crate::stage_error::StageError;
 use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_cluster::{ClusterError, ListRequest};
@@ -31,7 +31,7 @@ const SHELVING: usize = 2;
 /// Starts the lists as tasks of the operation. A stream ends when all its lists have ended; a list that fails is an
 /// error in the journal and the others go on.
 pub(crate) fn collect(
-    plan: &Plan,
+    plan: &ListPlan,
     memory_budget: usize,
     env: &Env,
     tally: &Arc<Tally>,
@@ -42,7 +42,7 @@ pub(crate) fn collect(
     let (intake, spool, batches) = spool(memory_budget - room, env, tally);
     let (shelf, looked_at) = stream(SHELVING, LISTING);
     tasks.spawn(spool.run());
-    let ways = Ways { intake, shelf };
+    let ways = LaneRoutes { intake, shelf };
     let (trace, listing) =
         (env.operation.trace.clone(), list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
     tasks.spawn(async move { trace.within("collect", listing).await });
@@ -50,9 +50,9 @@ pub(crate) fn collect(
 }
 
 /// Says the ends only after all lists of a stream came to theirs. The types that actions look at come first.
-async fn list_all(lists: Vec<PlannedList>, ways: Ways, env: Env, tally: Arc<Tally>) {
-    let mut running: JoinSet<Result<(), Stopped>> = JoinSet::new();
-    let Ways { intake, shelf } = ways;
+async fn list_all(lists: Vec<PlannedList>, ways: LaneRoutes, env: Env, tally: Arc<Tally>) {
+    let mut running: JoinSet<Result<(), StageError>> = JoinSet::new();
+    let LaneRoutes { intake, shelf } = ways;
     let mut shelf = Some(shelf);
     let mut lists = lists.into_iter().peekable();
     loop {
@@ -65,8 +65,8 @@ async fn list_all(lists: Vec<PlannedList>, ways: Ways, env: Env, tally: Arc<Tall
             && let Some(list) = lists.next()
         {
             let to = match &shelf {
-                Some(shelf) => To::Shelf(shelf.another(LISTING)),
-                None => To::Spool(Box::new(intake.another())),
+                Some(shelf) => LaneRoute::Shelf(shelf.another(LISTING)),
+                None => LaneRoute::Spool(Box::new(intake.another())),
             };
             let lister = Lister { env: env.clone(), to, tally: Arc::clone(&tally) };
             running.spawn(lister.run(list));
@@ -82,20 +82,20 @@ async fn list_all(lists: Vec<PlannedList>, ways: Ways, env: Env, tally: Arc<Tall
 }
 
 /// The ways that objects can take.
-struct Ways {
+struct LaneRoutes {
     intake: Intake,
     shelf: StreamSender<Raw>,
 }
 
 /// The way that the objects of one list take.
-enum To {
+enum LaneRoute {
     /// The fast lane.
     Spool(Box<Intake>),
     /// The shelf, for objects that wait for their turn.
     Shelf(StreamSender<Raw>),
 }
 
-impl To {
+impl LaneRoute {
     async fn take(&self, resource: &Arc<ApiResource>, bodies: Vec<Bytes>) -> Result<(), ReceiverGone> {
         match self {
             Self::Spool(intake) => intake.take(resource, bodies).await,
@@ -113,12 +113,12 @@ impl To {
 
 struct Lister {
     env: Env,
-    to: To,
+    to: LaneRoute,
     tally: Arc<Tally>,
 }
 
 impl Lister {
-    async fn run(self, list: PlannedList) -> Result<(), Stopped> {
+    async fn run(self, list: PlannedList) -> Result<(), StageError> {
         for PlannedPlace { namespace, selectors } in &list.places {
             for selector in selectors {
                 match self.one(&list.resource, namespace.as_deref(), selector).await? {
@@ -136,7 +136,7 @@ impl Lister {
 
     /// Lists namespace by namespace, for users who may not list the whole cluster. Namespaces denied too are errors;
     /// when all are, the one error is that of the whole cluster.
-    async fn by_namespace(&self, list: &PlannedList, selector: &str, whole: ClusterError) -> Result<(), Stopped> {
+    async fn by_namespace(&self, list: &PlannedList, selector: &str, whole: ClusterError) -> Result<(), StageError> {
         let mut denied = Vec::new();
         for namespace in list.when_denied.iter() {
             match self.one(&list.resource, Some(namespace), selector).await? {
@@ -159,7 +159,7 @@ impl Lister {
         resource: &Arc<ApiResource>,
         namespace: Option<&str>,
         selector: &str,
-    ) -> Result<Result<(), ClusterError>, Stopped> {
+    ) -> Result<Result<(), ClusterError>, StageError> {
         let mut list = self.env.cluster.list(ListRequest {
             resource: Arc::clone(resource),
             namespace: namespace.map(str::to_owned),
@@ -168,7 +168,7 @@ impl Lister {
         });
         loop {
             let bodies = tokio::select! {
-                () = self.env.operation.cancel.cancelled() => return Err(Stopped::Over),
+                () = self.env.operation.cancel.cancelled() => return Err(StageError::Over),
                 bodies = list.next() => bodies,
             };
             match bodies {
@@ -215,7 +215,7 @@ mod tests {
             let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
             spooling.spawn(spool.run());
             let (shelf, mut looked_at) = stream(SHELVING, LISTING);
-            listing.spawn(list_all(vec![list], Ways { intake, shelf }, env, Arc::default()));
+            listing.spawn(list_all(vec![list], LaneRoutes { intake, shelf }, env, Arc::default()));
             // It asks a cluster that does not answer.
             tokio::task::yield_now().await;
             listing.shutdown().await;

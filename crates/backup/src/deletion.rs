@@ -150,7 +150,7 @@ impl Calling<'_> {
                 continue;
             }
             let (key, object) = (row.key().to_string(), serde_json::from_slice(&item.body).map_err(|e| e.to_string()));
-            calls.push(Call { actions: of_item, key, object, backup, env }.make().boxed());
+            calls.push(DeleteActionCalls { actions: of_item, key, object, backup, env }.make().boxed());
             if calls.len() >= AT_ONCE {
                 calls.next().await.into_iter().flatten().for_each(|e| self.failed.add(e));
             }
@@ -179,7 +179,7 @@ impl Calling<'_> {
         let calls = contents.into_iter().map(|(claim, content)| {
             let actions = own.iter().map(|action| &**action).collect();
             let key = format!("the snapshot {} of the claim {claim}", handle(&content));
-            Call { actions, key, object: Ok(content), backup, env }.make().boxed()
+            DeleteActionCalls { actions, key, object: Ok(content), backup, env }.make().boxed()
         });
         let calls: Vec<BoxFuture<'_, Vec<String>>> = calls.collect();
         let mut calls = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
@@ -226,7 +226,7 @@ fn with_archived_types(served: &Catalog, archive: &Archive) -> Catalog {
 }
 
 /// The calls of the actions of one object.
-struct Call<'a> {
+struct DeleteActionCalls<'a> {
     actions: Vec<&'a dyn DeleteItemAction>,
     /// The name of the object in errors.
     key: String,
@@ -236,7 +236,7 @@ struct Call<'a> {
     env: &'a Env,
 }
 
-impl Call<'_> {
+impl DeleteActionCalls<'_> {
     /// Makes them one after the other; one that fails does not keep the next from its turn.
     async fn make(self) -> Vec<String> {
         let Self { actions, key, object, backup, env } = self;

@@ -3,8 +3,8 @@
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::load::policies;
-use crate::movers::survey;
-use crate::objects::{Wanted, scope};
+use crate::mover_check::survey;
+use crate::objects::{ObjectsRequest, scope};
 use crate::preview::PreviewedVolume;
 use crate::request::{Request, prepare};
 use crate::volumes::refusal;
@@ -34,7 +34,7 @@ pub async fn explain_volumes(request: &Request, env: &Env) -> Result<Explained, 
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let policies = policies(&backup, &request.settings, env).await?;
-    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
     let scope = Arc::new(scope(wanted, None, env).await?);
     let verdicts = survey(&scope, env).await?;
     let to_be_protected = verdicts.iter().filter(|decided| is_to_be_protected(decided, &verdicts));

@@ -11,7 +11,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar;
 use lifeboat_object::ResultScope;
 use lifeboat_store::{ClaimOutcome, StoreError};
-use lifeboat_volume::native::{Left, noted};
+use lifeboat_volume::native::{RemainingSnapshot, noted};
 use std::collections::BTreeMap;
 
 /// Stores log, results and record of a backup that failed, so that its log can be read and its files can be deleted
@@ -55,7 +55,8 @@ async fn native(backup: &Backup, env: &Env) -> Native {
             Vec::new()
         }
     };
-    let (unheard, left): (Vec<Left>, Vec<Left>) = left.into_iter().partition(|one| one.note.snapshot_id.is_empty());
+    let (unheard, left): (Vec<RemainingSnapshot>, Vec<RemainingSnapshot>) =
+        left.into_iter().partition(|one| one.note.snapshot_id.is_empty());
     tell_native(&unheard, &metadata.name, env);
     let left = left.iter().filter_map(|one| one.record(&metadata.name, &metadata.uid)).collect();
     Native { left, ..Native::default() }

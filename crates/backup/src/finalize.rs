@@ -1,10 +1,10 @@
 //! The second door: ends a backup whose operations have ended (backup.md 1.15).
 
-use crate::again::save_again;
 use crate::entry::Entry;
 use crate::env::Env;
 use crate::error::FinalizeError;
 use crate::look_after::{open_options, read};
+use crate::post_operation_items::save_again;
 use crate::run::subject;
 use crate::seal::log_content;
 use crate::snapshots::release_snapshots;
@@ -15,7 +15,7 @@ use lifeboat_archive::sidecar::{self, ResourceList};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, FAILED, SUCCEEDED};
 use lifeboat_object::{ObjectKey, ResultScope, Results, Severity};
 use lifeboat_store::{Content, NewObject, Rewrite, StoreError};
-use lifeboat_volume::csi::{self, Content as SnapshotContent};
+use lifeboat_volume::csi::{self, SnapshotContent};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,15 +1,15 @@
 //! Fetches what belongs to objects on the shelf, is of a type that actions look at, and did not come with the lists
 //! (backup.md 1.11).
 
+use crate::action_lane_intake::ActionLaneIntake;
 use crate::actions::pod::PodView;
 use crate::actions::pv::{ClaimView, volume_key};
 use crate::actions::service_account::{Binding, Digest};
-use crate::ask::ask;
-use crate::deeds::Wish;
 use crate::fetch::{Taker, failed, named, pick, tell_absent};
 use crate::index::{Facts, Outside, group_digest};
-use crate::shelve::Shelves;
-use crate::stopped::Stopped;
+use crate::item_block_actions::ask_item_block_actions;
+use crate::save_report::AdditionalItem;
+use crate::stage_error::StageError;
 use lifeboat_object::{GroupResource, Item, ObjectKey, ResultScope, view};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -20,8 +20,8 @@ const ROUNDS: usize = 16;
 /// Objects whose answers of plugins are in memory together.
 const TOGETHER: usize = 1000;
 
-impl Taker for Shelves {
-    async fn take(&mut self, item: Item) -> Result<(), Stopped> {
+impl Taker for ActionLaneIntake {
+    async fn take(&mut self, item: Item) -> Result<(), StageError> {
         self.tally.came(1);
         self.env.operation.progress.found(1);
         self.take(vec![item]).await;
@@ -38,7 +38,7 @@ impl Taker for Shelves {
 }
 
 /// Runs after the lists of these types have ended. That something is not there is told with the object that needs it.
-pub(crate) async fn gather(shelves: &mut Shelves) -> Result<(), Stopped> {
+pub(crate) async fn gather(shelves: &mut ActionLaneIntake) -> Result<(), StageError> {
     let mut done = 0;
     for _ in 0..ROUNDS {
         let new = done..shelves.index.len();
@@ -70,11 +70,14 @@ pub(crate) async fn gather(shelves: &mut Shelves) -> Result<(), Stopped> {
 
 /// The objects that actions of plugins name and that are not known yet, each with the object that it was named for.
 /// Named objects that no action looks at become wishes.
-async fn asked(new: Range<usize>, shelves: &mut Shelves) -> Result<BTreeMap<ObjectKey, ObjectKey>, Stopped> {
+async fn asked(
+    new: Range<usize>,
+    shelves: &mut ActionLaneIntake,
+) -> Result<BTreeMap<ObjectKey, ObjectKey>, StageError> {
     let scope = Arc::clone(&shelves.scope);
     let mut out = BTreeMap::new();
     for start in new.clone().step_by(TOGETHER) {
-        for named in ask(start..new.end.min(start + TOGETHER), shelves).await? {
+        for named in ask_item_block_actions(start..new.end.min(start + TOGETHER), shelves).await? {
             shelves.named.insert(named.number, named.digests());
             for key in named.related {
                 let parent = named.object.clone();
@@ -85,7 +88,7 @@ async fn asked(new: Range<usize>, shelves: &mut Shelves) -> Result<BTreeMap<Obje
                             out.entry(key).or_insert(parent);
                         }
                     }
-                    _ => shelves.deeds.wish(key, Wish { parent, must_include: false }),
+                    _ => shelves.deeds.wish(key, AdditionalItem { parent, must_include: false }),
                 }
             }
         }
@@ -94,7 +97,7 @@ async fn asked(new: Range<usize>, shelves: &mut Shelves) -> Result<BTreeMap<Obje
 }
 
 /// Cluster role bindings of the service accounts, when that type was not listed as a whole.
-async fn bindings(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stopped> {
+async fn bindings(new: Range<usize>, shelves: &mut ActionLaneIntake) -> Result<(), StageError> {
     let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
     let Some(resource) = scope.find("rbac.authorization.k8s.io", "clusterrolebindings") else { return Ok(()) };
     if scope.filter.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
@@ -119,7 +122,7 @@ async fn bindings(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stoppe
 
 /// Running pods that mount a bound claim, and claims of the same group: only with label selectors can the lists have
 /// missed them.
-async fn neighbours(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stopped> {
+async fn neighbours(new: Range<usize>, shelves: &mut ActionLaneIntake) -> Result<(), StageError> {
     let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
     if !scope.filter.selects_namespaced() {
         return Ok(());
@@ -162,7 +165,7 @@ async fn neighbours(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stop
 
 /// The claims of pods and the volumes of claims that are not known. Names are not kept: the few objects of which something
 /// is missing are read again.
-async fn missing(new: Range<usize>, shelves: &Shelves) -> Result<BTreeSet<ObjectKey>, Stopped> {
+async fn missing(new: Range<usize>, shelves: &ActionLaneIntake) -> Result<BTreeSet<ObjectKey>, StageError> {
     let scope = &shelves.scope;
     let can = |resource| scope.find("", resource).is_some_and(|r| !scope.filter.excludes_additional(r));
     let collects_claims =
@@ -180,7 +183,7 @@ async fn missing(new: Range<usize>, shelves: &Shelves) -> Result<BTreeSet<Object
             continue;
         }
         if shelves.env.operation.cancel.is_cancelled() {
-            return Err(Stopped::Over);
+            return Err(StageError::Over);
         }
         let Some(item) = shelves.read(number).await else { continue };
         let keys = match &record.facts {

@@ -3,7 +3,7 @@
 use crate::actions::pod::PodView;
 use crate::actions::pv::{claim, volume_key};
 use crate::actions::service_account::Digest;
-use crate::shelf::Place;
+use crate::body_store::BodyLocation;
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, view};
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) enum Body {
     /// It is on the shelf.
-    Shelf(Place),
+    Shelf(BodyLocation),
     /// Nowhere: it is read again.
     Cluster(Box<ObjectKey>),
 }

@@ -1,7 +1,7 @@
 //! The action lane: the objects that actions look at. All others go through as bytes.
 
 use crate::actions::service_account::Bindings;
-use crate::actions::{Known, TYPES, built_in};
+use crate::actions::{ActionContext, TYPES, built_in};
 use crate::error::BackupError;
 use lifeboat_action::{ActionScope, Actions, BackupItemAction, ItemBlockAction};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head};
@@ -64,7 +64,7 @@ impl Lane {
     /// # Errors
     /// When the label selector of an action cannot be read: its objects are not known then.
     pub(crate) fn new(catalog: &Catalog, actions: &Actions, csi: Option<CsiSnapshots>) -> Result<Self, BackupError> {
-        let own = built_in(&Known { csi: csi.clone(), ..Known::default() });
+        let own = built_in(&ActionContext { csi: csi.clone(), ..ActionContext::default() });
         let backup_item = own
             .iter()
             .chain(&actions.backup_item)
@@ -94,7 +94,7 @@ impl Lane {
         verdicts: Arc<Verdicts>,
     ) -> Vec<Scoped<dyn BackupItemAction>> {
         let mut actions = self.backup_item.clone();
-        let known = Known { bindings, csi: self.csi.clone(), verdicts };
+        let known = ActionContext { bindings, csi: self.csi.clone(), verdicts };
         for (scoped, own) in actions.iter_mut().zip(built_in(&known)) {
             scoped.action = own;
         }

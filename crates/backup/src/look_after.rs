@@ -1,6 +1,6 @@
 //! Looks after the operations that actions have begun for a pending backup (backup.md 1.15, api-and-controllers.md 3.4).
 
-use crate::actions::{Known, built_in};
+use crate::actions::{ActionContext, built_in};
 use crate::env::Env;
 use crate::snapshots::csi_snapshots_of;
 use futures::FutureExt;
@@ -75,14 +75,16 @@ fn is_of_csi(action: &str) -> bool {
 
 /// The context of the engine's own actions that have begun these operations; or the reason for which the actions of CSI
 /// snapshots cannot be asked just now.
-async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Result<Known, String> {
+async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Result<ActionContext, String> {
     let is_asked =
         |operation: &BackupOperation| !operation.status.has_ended() && is_of_csi(&operation.spec.backup_item_action);
     if !operations.iter().any(is_asked) {
-        return Ok(Known::default());
+        return Ok(ActionContext::default());
     }
     match served(&env.cluster).await {
-        Ok(Some(types)) => Ok(Known { csi: Some(csi_snapshots_of(record, types, env)), ..Known::default() }),
+        Ok(Some(types)) => {
+            Ok(ActionContext { csi: Some(csi_snapshots_of(record, types, env)), ..ActionContext::default() })
+        }
         Ok(None) => Err(format!("the cluster does not serve {SNAPSHOT_API}")),
         Err(e) => Err(e.to_string()),
     }
@@ -90,7 +92,7 @@ async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Re
 
 /// Everything that is needed to ask an action about an operation.
 struct Asker<'a> {
-    known: &'a Result<Known, String>,
+    known: &'a Result<ActionContext, String>,
     record: &'a Backup,
     is_cancelled: bool,
     env: &'a Env,
@@ -132,7 +134,7 @@ impl Asker<'_> {
 
     /// The action of a name, one of the engine's own first.
     fn action(&self, name: &str) -> Option<Arc<dyn BackupItemAction>> {
-        let own = self.known.as_ref().map_or_else(|_| built_in(&Known::default()), built_in);
+        let own = self.known.as_ref().map_or_else(|_| built_in(&ActionContext::default()), built_in);
         own.into_iter().chain(self.env.actions.backup_item.iter().cloned()).find(|action| action.name() == name)
     }
 }

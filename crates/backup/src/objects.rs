@@ -3,12 +3,12 @@
 use crate::collect::collect;
 use crate::env::Env;
 use crate::error::BackupError;
-use crate::hands::Hands;
 use crate::lane::Lane;
-use crate::plan::{Plan, Versions, plan};
+use crate::plan::{ListPlan, Versions, plan};
 use crate::process::{Processed, process};
 use crate::request::{Settings, ValidationErrors};
 use crate::scope::{Scope, read_namespaces};
+use crate::side_effects::SideEffects;
 use crate::snapshots::csi_snapshots;
 use crate::tally::Tally;
 use crate::terminating::TerminatingObjects;
@@ -24,15 +24,15 @@ use tokio::task::JoinSet;
 
 /// The request for objects: the backup with its policies and settings.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ObjectsRequest<'a> {
     pub(crate) backup: &'a Backup,
     pub(crate) policies: Option<&'a ResourcePolicies>,
     pub(crate) settings: &'a Settings,
 }
 
 /// The objects of a backup on their way.
-pub(crate) struct Objects {
-    pub(crate) plan: Plan,
+pub(crate) struct ObjectPipeline {
+    pub(crate) plan: ListPlan,
     pub(crate) processed: Processed,
     /// Namespaces whose label keeps them out.
     pub(crate) kept_out: Vec<String>,
@@ -41,11 +41,11 @@ pub(crate) struct Objects {
 
 /// Plans, and starts listing and processing as tasks of the operation. Without hands, the cluster is only read.
 pub(crate) async fn objects(
-    wanted: Wanted<'_>,
-    hands: Option<&Hands>,
+    wanted: ObjectsRequest<'_>,
+    hands: Option<&SideEffects>,
     env: &Env,
     tasks: &mut JoinSet<()>,
-) -> Result<Objects, BackupError> {
+) -> Result<ObjectPipeline, BackupError> {
     let scope = env.operation.trace.stage("discover", Box::pin(scope(wanted, hands, env)));
     let scope = Arc::new(scope.await?);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
@@ -58,11 +58,15 @@ pub(crate) async fn objects(
     let tally = Arc::default();
     let collected = collect(&plan, wanted.settings.memory_budget, env, &tally, tasks);
     let processed = process(collected, scope, env, &tally, tasks);
-    Ok(Objects { plan, processed, kept_out, tally })
+    Ok(ObjectPipeline { plan, processed, kept_out, tally })
 }
 
 /// Reads from the cluster the facts that the filters need, from fresh discovery. Oddities are warnings.
-pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) -> Result<Scope, BackupError> {
+pub(crate) async fn scope(
+    wanted: ObjectsRequest<'_>,
+    hands: Option<&SideEffects>,
+    env: &Env,
+) -> Result<Scope, BackupError> {
     let catalog = env.cluster.discover().await?;
     for failure in &catalog.failures {
         env.operation.journal.warn(
@@ -73,7 +77,7 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
             ),
         );
     }
-    let Wanted { backup, policies, settings } = wanted;
+    let ObjectsRequest { backup, policies, settings } = wanted;
     let namespaces = read_namespaces(backup, &catalog, env).await?;
     let facts: Vec<_> = namespaces.iter().map(|n| n.facts.clone()).collect();
     let filter = BackupFilter::new(&backup.spec, policies, &catalog, &facts).map_err(|e| {
@@ -124,7 +128,7 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
         hands.hold(csi);
     }
     let commands = hands.map(|hands| hands.commands.clone());
-    let native = hands.and_then(Hands::native).cloned();
+    let native = hands.and_then(SideEffects::native).cloned();
     let lane = Lane::new(&catalog, &env.actions, csi)?;
     let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
     let hooks = hooks.with_most(settings.max_hook_timeout);

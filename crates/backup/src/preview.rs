@@ -3,7 +3,7 @@
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::load::policies;
-use crate::objects::{Objects, Wanted, objects};
+use crate::objects::{ObjectPipeline, ObjectsRequest, objects};
 use crate::plan::Excluded;
 use crate::process::Processed;
 use crate::request::{Request, prepare};
@@ -94,8 +94,8 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
         env.operation.journal.warn(&ResultScope::Velero, text);
     }
     let policies = policies(&backup, &request.settings, &env).await?;
-    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
-    let Objects { plan, processed, tally, .. } = objects(wanted, None, &env, &mut tasks).await?;
+    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    let ObjectPipeline { plan, processed, tally, .. } = objects(wanted, None, &env, &mut tasks).await?;
     let Processed { mut entries, learned, .. } = processed;
     let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();
     loop {

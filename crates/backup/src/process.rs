@@ -1,24 +1,24 @@
 //! Decides about each object and gives it the form it has in the archive.
 //!
 //! Two lanes: an object whose type no action looks at goes through as bytes (`pass`). The others are put on a shelf until all of
-//! them are known, and then have their turn (`work`). Neither waits for the other. What belongs to saved objects and is known
+//! them are known, and then have their turn (`run_action_lane`). Neither waits for the other. What belongs to saved objects and is known
 //! only at the end comes last (`late`).
 
+use crate::action_lane::{ACTING, run_action_lane};
+use crate::action_lane_intake::ActionLaneIntake;
 use crate::collect::Collected;
-use crate::deeds::Deeds;
 use crate::entry::Entries;
+use crate::entry_sender::EntrySender;
 use crate::env::Env;
-use crate::late::{FETCHING, Late};
-use crate::order::ordered_key;
-use crate::output::Output;
-use crate::pass::{LeftOut, Pass};
-use crate::save::{Acted, Desk, Worker};
+use crate::fast_lane::{FastLane, LeftOut};
+use crate::ordered_resources::ordered_key;
+use crate::related_items::{FETCHING, RelatedItems};
+use crate::save::{Acted, SaveContext, Worker};
+use crate::save_report::SaveReport;
 use crate::scope::Scope;
-use crate::shelve::Shelves;
-use crate::stopped::{Refusal, Stopped, say_end};
+use crate::stage_error::{ActionRefusal, StageError, say_end};
 use crate::tally::Tally;
 use crate::volumes::Volumes;
-use crate::work::{ACTING, work};
 use lifeboat_api::Time;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_hook::HookTally;
@@ -40,7 +40,7 @@ pub(crate) struct Processed {
     /// Gives the facts about the objects when their stream ends.
     pub(crate) learned: oneshot::Receiver<Learned>,
     /// Gives the error of an action that ends the operation.
-    pub(crate) refusal: oneshot::Receiver<Refusal>,
+    pub(crate) refusal: oneshot::Receiver<ActionRefusal>,
 }
 
 /// Facts that are known when all objects went through.
@@ -65,8 +65,8 @@ pub(crate) fn process(
 ) -> Processed {
     let (sender, entries) = stream(WAITING, PASSING);
     let Collected { batches, looked_at, room } = collected;
-    let pass = Pass::new(Arc::clone(&scope), env.operation.clone(), Arc::clone(tally));
-    let shelves = Shelves::new(room, scope, env, Arc::clone(tally));
+    let pass = FastLane::new(Arc::clone(&scope), env.operation.clone(), Arc::clone(tally));
+    let shelves = ActionLaneIntake::new(room, scope, env, Arc::clone(tally));
 
     let (passed_sender, passed) = oneshot::channel();
     let to_archive = sender.another(PASSING);
@@ -78,7 +78,7 @@ pub(crate) fn process(
     let (acted_sender, acted) = oneshot::channel();
     let to_archive = sender.another(ACTING);
     tasks.spawn(async move {
-        let result = work(shelves, looked_at, &to_archive).await;
+        let result = run_action_lane(shelves, looked_at, &to_archive).await;
         let _ = acted_sender.send(say_end(result, to_archive));
     });
     let (learned_sender, learned) = oneshot::channel();
@@ -91,9 +91,9 @@ pub(crate) fn process(
                 let _ = learned_sender.send(learned);
                 Ok(())
             }
-            Err(Stopped::Refused(refusal)) => {
+            Err(StageError::Refused(refusal)) => {
                 let _ = refusal_sender.send(*refusal);
-                Err(Stopped::Over)
+                Err(StageError::Over)
             }
             Err(stopped) => Err(stopped),
         };
@@ -104,20 +104,20 @@ pub(crate) fn process(
 
 /// Waits for both lanes, and brings in the objects that are known only then.
 async fn bring_together(
-    passed: oneshot::Receiver<Result<Pass, Stopped>>,
-    acted: oneshot::Receiver<Result<Acted, Stopped>>,
+    passed: oneshot::Receiver<Result<FastLane, StageError>>,
+    acted: oneshot::Receiver<Result<Acted, StageError>>,
     sender: &StreamSender<Entries>,
-) -> Result<Learned, Stopped> {
+) -> Result<Learned, StageError> {
     let (pass, acted) = tokio::try_join!(end_of(passed, PASSING), end_of(acted, ACTING))?;
-    let out = Output::one(sender, FETCHING);
-    let mut late = Late::new(pass, Worker::taking_over(acted, out));
+    let out = EntrySender::one(sender, FETCHING);
+    let mut late = RelatedItems::new(pass, Worker::taking_over(acted, out));
     late.run().await?;
-    let Late { pass, worker, .. } = late;
+    let RelatedItems { pass, worker, .. } = late;
     let Acted { desk, mut deeds } = worker.end().await?;
     tell_missing(&pass, &desk);
     deeds.add_left_out(pass.left_out);
     deeds.operations.sort_by(|a, b| order(a).cmp(&order(b)));
-    let Deeds { volumes, left_out, operations, hooks, .. } = deeds;
+    let SaveReport { volumes, left_out, operations, hooks, .. } = deeds;
     let verdicts = Arc::clone(&desk.verdicts);
     desk.scope.terminating.tell(&desk.env.operation.journal);
     let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
@@ -134,12 +134,12 @@ fn order(operation: &BackupOperation) -> (Option<Time>, ObjectKey, &str) {
 }
 
 /// Waits for the result of a lane, or for the news that it died.
-async fn end_of<T>(lane: oneshot::Receiver<Result<T, Stopped>>, what: &'static str) -> Result<T, Stopped> {
-    lane.await.unwrap_or(Err(Stopped::Broken(Broken(what))))
+async fn end_of<T>(lane: oneshot::Receiver<Result<T, StageError>>, what: &'static str) -> Result<T, StageError> {
+    lane.await.unwrap_or(Err(StageError::Broken(Broken(what))))
 }
 
 /// Tells of objects named in `orderedResources` that are not in the backup.
-fn tell_missing(pass: &Pass, desk: &Desk) {
+fn tell_missing(pass: &FastLane, desk: &SaveContext) {
     let scope = &desk.scope;
     for resource in scope.catalog.preferred() {
         for name in scope.filter.ordered(resource).unwrap_or_default() {
@@ -208,12 +208,12 @@ mod tests {
                 drop(acted_sender);
             } else {
                 let scope = test_scope(Vec::new(), &Actions::default());
-                let pass = Pass::new(scope, env.operation.clone(), Arc::default());
+                let pass = FastLane::new(scope, env.operation.clone(), Arc::default());
                 assert!(passed_sender.send(Ok(pass)).is_ok());
                 drop(acted_sender);
             }
             let stopped = bring_together(passed, acted, &sender).await.map(drop);
-            assert_eq!(stopped, Err(Stopped::Broken(Broken(expected))));
+            assert_eq!(stopped, Err(StageError::Broken(Broken(expected))));
         }
     }
 
@@ -240,16 +240,16 @@ mod tests {
         }
     }
 
-    type Lanes = (oneshot::Receiver<Result<Pass, Stopped>>, oneshot::Receiver<Result<Acted, Stopped>>);
+    type Lanes = (oneshot::Receiver<Result<FastLane, StageError>>, oneshot::Receiver<Result<Acted, StageError>>);
 
     async fn lanes_at_their_end(env: &Env, sender: &StreamSender<Entries>) -> (Lanes, Arc<Tally>) {
         let (scope, tally) = (test_scope(Vec::new(), &Actions::default()), Arc::new(Tally::default()));
         let (passed_sender, passed) = oneshot::channel();
         let (acted_sender, acted) = oneshot::channel();
-        let pass = Pass::new(Arc::clone(&scope), env.operation.clone(), Arc::clone(&tally));
+        let pass = FastLane::new(Arc::clone(&scope), env.operation.clone(), Arc::clone(&tally));
         let (lists, looked_at) = stream(1, "listing objects");
         lists.end();
-        let acts = work(Shelves::new(0, scope, env, Arc::clone(&tally)), looked_at, sender).await;
+        let acts = run_action_lane(ActionLaneIntake::new(0, scope, env, Arc::clone(&tally)), looked_at, sender).await;
         assert!(passed_sender.send(Ok(pass)).is_ok() && acted_sender.send(acts).is_ok());
         ((passed, acted), tally)
     }

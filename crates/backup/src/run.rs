@@ -1,21 +1,21 @@
 //! The door: makes a backup, from the claim of its name to its record.
 
-use crate::beside_claim::forget_beside_claim;
 use crate::entry::Entries;
 use crate::env::Env;
 use crate::error::BackupError;
-use crate::hands::Hands;
 use crate::hook::Commands;
 use crate::load::policies;
-use crate::movers::check_movers;
-use crate::objects::{Objects, Wanted, objects};
+use crate::mover_check::check_movers;
+use crate::objects::{ObjectPipeline, ObjectsRequest, objects};
 use crate::process::{Learned, Processed};
 use crate::request::{Request, Settings, prepare};
-use crate::seal::{Finished, Native, Unsealed, seal};
+use crate::seal::{Native, UnrecordedBackup, Unsealed, seal};
+use crate::side_effects::SideEffects;
+use crate::snapshot_notes::forget_beside_claim;
 use crate::snapshots::{
     asked_for_in_vain, native_snapshots, remove_before, remove_csi, remove_native, remove_untaken, tell_native,
 };
-use crate::stopped::{Refusal, Stopped};
+use crate::stage_error::{ActionRefusal, StageError};
 use crate::tally::Tally;
 use crate::volumes::Volumes;
 use crate::write::{Written, write};
@@ -90,7 +90,7 @@ pub(crate) fn subject(backup: &Backup) -> Subject<'_> {
 
 async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let mut tasks = JoinSet::new();
-    let hands = Hands::new(Commands::new(&env.cluster, &env.operation));
+    let hands = SideEffects::new(Commands::new(&env.cluster, &env.operation));
     let made = tokio::select! {
         made = Box::pin(make(request, &hands, env, &mut tasks)) => made,
         () = overdue(env) => Err(BackupError::Cancelled),
@@ -105,15 +105,15 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError
         native.end().await;
     }
     let sealed = match made {
-        Ok(Made::Archive(unsealed)) => sealed(*unsealed, env).await,
-        Ok(Made::Before(backup)) => {
+        Ok(RunResult::Archive(unsealed)) => sealed(*unsealed, env).await,
+        Ok(RunResult::Before(backup)) => {
             forget_beside_claim(&backup.metadata.name, env).await;
             let results = Results::default();
             return Ok(Outcome { backup: *backup, results, was_complete: true, archive_size: None });
         }
         Err(e) => Err(e),
     };
-    let (Finished { backup, closed, sealed }, archive_size) = match sealed {
+    let (UnrecordedBackup { backup, closed, sealed }, archive_size) = match sealed {
         Ok(sealed) => sealed,
         Err(e) => {
             Box::pin(remove_useless(request, &hands, env)).await;
@@ -129,7 +129,7 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError
 }
 
 /// A backup of which only the record is missing, and the size of its archive.
-async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(Finished, u64), BackupError> {
+async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(UnrecordedBackup, u64), BackupError> {
     if env.operation.cancel.is_cancelled() {
         return Err(BackupError::Cancelled);
     }
@@ -142,7 +142,7 @@ async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(Finished, u64), Backup
 
 /// Removes the snapshots of a backup that does not come to its end: nobody can restore from them. Where another process has taken the
 /// backup over, it does that.
-async fn remove_useless(request: &Request, hands: &Hands, env: &Env) {
+async fn remove_useless(request: &Request, hands: &SideEffects, env: &Env) {
     if (env.operation.fence)().is_err() {
         return;
     }
@@ -177,25 +177,30 @@ async fn overdue(env: &Env) {
 }
 
 /// A backup whose files can be completed.
-enum Made {
+enum RunResult {
     /// The archive is stored; the rest is to be put beside it.
     Archive(Box<Unsealed>),
     /// It was complete before.
     Before(Box<Backup>),
 }
 
-async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
+async fn make(
+    request: &Request,
+    hands: &SideEffects,
+    env: &Env,
+    tasks: &mut JoinSet<()>,
+) -> Result<RunResult, BackupError> {
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let policies = policies(&backup, &request.settings, env).await?;
-    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
     check_movers(wanted, env).await?;
     let trace = &env.operation.trace;
     let writer = match trace.stage("claim", claim(&backup, &request.settings, env)).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => {
             hands.commands.pay(false).await;
-            return Ok(Made::Before(backup));
+            return Ok(RunResult::Before(backup));
         }
     };
     env.operation
@@ -241,7 +246,7 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
     // The record lists them beside the namespaces that the user excludes.
     backup.spec.excluded_namespaces.extend(kept_out);
     backup.status.unprotected_volumes = i64::try_from(learned.volumes.unprotected().len()).unwrap_or(i64::MAX);
-    Ok(Made::Archive(Box::new(Unsealed {
+    Ok(RunResult::Archive(Box::new(Unsealed {
         backup,
         writer,
         written,
@@ -298,8 +303,13 @@ struct Walked {
     kept_out: Vec<String>,
 }
 
-async fn walk(request: &Request, objects: Objects, writer: &BackupWriter, env: &Env) -> Result<Walked, BackupError> {
-    let Objects { processed, kept_out, tally, .. } = objects;
+async fn walk(
+    request: &Request,
+    objects: ObjectPipeline,
+    writer: &BackupWriter,
+    env: &Env,
+) -> Result<Walked, BackupError> {
+    let ObjectPipeline { processed, kept_out, tally, .. } = objects;
     let Processed { entries, learned, refusal } = processed;
     let archive = Archive { level: request.settings.compression, writer, tally: &tally, env };
     let written = env.operation.trace.stage("write", Box::pin(archive.put(entries, refusal))).await?;
@@ -327,13 +337,13 @@ impl Archive<'_> {
     async fn put(
         &self,
         entries: StreamReceiver<Entries>,
-        refusal: oneshot::Receiver<Refusal>,
+        refusal: oneshot::Receiver<ActionRefusal>,
     ) -> Result<Written, BackupError> {
         let (pieces, upload) = stream(WAITING, "making the archive");
         let writing = async {
             let result = tokio::select! {
                 biased;
-                Ok(refusal) = refusal => Err(Stopped::Refused(Box::new(refusal))),
+                Ok(refusal) = refusal => Err(StageError::Refused(Box::new(refusal))),
                 result = write(entries, self.level, &pieces, self.tally, self.env) => result,
             };
             // The upload must not take a half-written archive for a whole one.
@@ -350,9 +360,11 @@ impl Archive<'_> {
         }
         match written {
             // What the upload says then is only that it was given up.
-            Err(Stopped::Broken(broken)) => Err(broken.into()),
-            Err(Stopped::Refused(refusal)) => Err((*refusal).into()),
-            Err(Stopped::Over) => Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into)),
+            Err(StageError::Broken(broken)) => Err(broken.into()),
+            Err(StageError::Refused(refusal)) => Err((*refusal).into()),
+            Err(StageError::Over) => {
+                Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into))
+            }
             Ok(written) => uploaded.map(|_| written).map_err(Into::into),
         }
     }
@@ -419,7 +431,7 @@ mod tests {
         // Nothing ends the stream: the other lane goes on.
         let (_sender, entries) = stream(4, "processing objects");
         let (refusal_sender, refusal) = oneshot::channel();
-        let said = Refusal { action: "x/y".into(), object: pod(), message: "no licence".into() };
+        let said = ActionRefusal { action: "x/y".into(), object: pod(), message: "no licence".into() };
         refusal_sender.send(said).unwrap();
         let error = archive.put(entries, refusal).await.unwrap_err();
         let expected = "the action x/y ended the backup when it was called for pods/n/web: no licence: nothing of this backup \
@@ -454,7 +466,7 @@ mod tests {
         let (volumes, native, tool, cluster_version) = Default::default();
         let hooks = HookTally::default();
         let unsealed = Unsealed { backup, writer, written, volumes, native, operations, hooks, tool, cluster_version };
-        let Finished { backup, closed, .. } = seal(unsealed, &env).await.unwrap();
+        let UnrecordedBackup { backup, closed, .. } = seal(unsealed, &env).await.unwrap();
         let status =
             (backup.status.phase, backup.status.backup_item_operations_attempted, backup.status.completion_timestamp);
         assert_eq!(status, (Some(BackupPhase::WaitingForPluginOperations), 1, None));

@@ -1,22 +1,22 @@
 //! Saves one object of the action lane: runs its actions in their order, saves the objects that they name, then the
 //! object itself (backup.md 2.1, 2.2).
 
+use crate::action_calls::{listen, may_speak, run_actions};
 use crate::actions::service_account::Digest;
-use crate::deeds::{Deeds, Wish};
+use crate::body_store::BodyStore;
 use crate::entry::{Entry, FAILED, tell_too_deep, whole};
+use crate::entry_sender::EntrySender;
 use crate::env::Env;
-use crate::fates::{Fate, Fates, Who};
 use crate::fetch::{failed, get, tell_absent};
 use crate::hook::Quiesced;
 use crate::index::{Body, Facts, Index, Outside, Record};
-use crate::kept_from::is_kept_from;
+use crate::item_states::{ItemId, ItemState, ItemStates};
 use crate::lane::Scoped;
 use crate::limits::tell_too_large;
-use crate::output::Output;
-use crate::perform::{listen, may_speak, perform};
+use crate::policy_exclusions::is_excluded_by_policy;
+use crate::save_report::{AdditionalItem, SaveReport};
 use crate::scope::Scope;
-use crate::shelf::Shelf;
-use crate::stopped::{Refusal, Stopped};
+use crate::stage_error::{ActionRefusal, StageError};
 use crate::tally::Tally;
 use futures::future::BoxFuture;
 use lifeboat_action::{ActionError, BackupItemAction, BackupItemOutput};
@@ -25,7 +25,7 @@ use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
 use lifeboat_hook::HookPod;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, ResultScope, Severity, is_too_deep};
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::{Verdicts, Way};
+use lifeboat_volume::{Method, Verdicts};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -35,14 +35,14 @@ const DEEPEST: usize = 64;
 const SKIPPED: &str = "an action leaves it out (annotation velero.io/skip-from-backup)";
 
 /// State that all workers of the stage share. Nothing of it changes but the fates.
-pub(crate) struct Desk {
+pub(crate) struct SaveContext {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,
     pub(crate) tally: Arc<Tally>,
     pub(crate) actions: Vec<Scoped<dyn BackupItemAction>>,
     pub(crate) index: Index,
-    pub(crate) shelf: Shelf,
-    pub(crate) fates: Fates,
+    pub(crate) shelf: BodyStore,
+    pub(crate) fates: ItemStates,
     /// Decisions about volumes; empty when objects are saved again.
     pub(crate) verdicts: Arc<Verdicts>,
     pub(crate) turn: Turn,
@@ -58,10 +58,10 @@ pub(crate) enum Turn {
     AfterOperations,
 }
 
-impl Desk {
+impl SaveContext {
     /// Returns true if the object is in the backup, or an error in the results.
     pub(crate) fn has_seen(&self, key: &ObjectKey) -> bool {
-        matches!(self.fates.of(self.who(&key.digest())), Some(Fate::Saved | Fate::Failed))
+        matches!(self.fates.of(self.who(&key.digest())), Some(ItemState::Saved | ItemState::Failed))
     }
 
     /// Reads an object of the index before its turn. An object that cannot be read is reported in its turn.
@@ -126,55 +126,56 @@ impl Desk {
         }
         let claim = ClaimKey { namespace: namespace.clone(), name: key.name.clone() };
         let decided = self.verdicts.of_claim(&claim);
-        decided.is_some_and(|decided| matches!(decided.verdict.way, Way::CsiSnapshot { .. })) && !csi.has_begun(&claim)
+        decided.is_some_and(|decided| matches!(decided.verdict.way, Method::CsiSnapshot { .. }))
+            && !csi.has_begun(&claim)
     }
 
-    fn who(&self, digest: &Digest) -> Who {
-        self.index.number(digest).map_or(Who::Outsider(*digest), Who::Indexed)
+    fn who(&self, digest: &Digest) -> ItemId {
+        self.index.number(digest).map_or(ItemId::Outsider(*digest), ItemId::Indexed)
     }
 }
 
 /// The result of the stage.
 pub(crate) struct Acted {
-    pub(crate) desk: Arc<Desk>,
-    pub(crate) deeds: Deeds,
+    pub(crate) desk: Arc<SaveContext>,
+    pub(crate) deeds: SaveReport,
 }
 
 /// Saves objects, one after the other.
 pub(crate) struct Worker {
-    desk: Arc<Desk>,
-    pub(crate) out: Output,
-    pub(crate) deeds: Deeds,
+    desk: Arc<SaveContext>,
+    pub(crate) out: EntrySender,
+    pub(crate) deeds: SaveReport,
 }
 
 impl Worker {
-    pub(crate) fn new(desk: Arc<Desk>, out: Output) -> Self {
-        Self { desk, out, deeds: Deeds::default() }
+    pub(crate) fn new(desk: Arc<SaveContext>, out: EntrySender) -> Self {
+        Self { desk, out, deeds: SaveReport::default() }
     }
 
     /// Creates a worker that goes on where the stage has ended.
-    pub(crate) fn taking_over(acted: Acted, out: Output) -> Self {
+    pub(crate) fn taking_over(acted: Acted, out: EntrySender) -> Self {
         Self { desk: acted.desk, out, deeds: acted.deeds }
     }
 
-    pub(crate) fn desk(&self) -> &Desk {
+    pub(crate) fn desk(&self) -> &SaveContext {
         &self.desk
     }
 
     /// Sends the remaining entries, and gives the result.
-    pub(crate) async fn end(self) -> Result<Acted, Stopped> {
+    pub(crate) async fn end(self) -> Result<Acted, StageError> {
         self.out.end().await?;
         Ok(Acted { desk: self.desk, deeds: self.deeds })
     }
 
     /// Saves an object of the index, unless a worker has begun it before.
-    pub(crate) async fn indexed(&mut self, number: u32) -> Result<Fate, Stopped> {
+    pub(crate) async fn indexed(&mut self, number: u32) -> Result<ItemState, StageError> {
         self.of_index(number, 0).await
     }
 
     /// Saves an object that was read for this and is counted, unless a worker has begun it before. One that must be
     /// included is saved whatever the filters say.
-    pub(crate) async fn found(&mut self, item: Item, must_include: bool) -> Result<Fate, Stopped> {
+    pub(crate) async fn found(&mut self, item: Item, must_include: bool) -> Result<ItemState, StageError> {
         let who = self.desk.who(&item.digest());
         if let Some(before) = self.desk.fates.begin(who, must_include) {
             self.desk.tally.settled(1);
@@ -185,17 +186,17 @@ impl Worker {
 
     /// Runs the hooks that come before a block in those of its pods that are not saved yet. A pod whose hooks refuse it is
     /// settled as failed.
-    pub(crate) async fn quiesce(&mut self, block: &[u32]) -> Result<Vec<Quiesced>, Stopped> {
+    pub(crate) async fn quiesce(&mut self, block: &[u32]) -> Result<Vec<Quiesced>, StageError> {
         let desk = Arc::clone(&self.desk);
         let (Some(commands), mut all) = (&desk.scope.commands, Vec::new()) else { return Ok(Vec::new()) };
         for number in block {
             let Some(record) = desk.index.record(*number) else { continue };
-            let who = Who::Indexed(*number);
+            let who = ItemId::Indexed(*number);
             if !matches!(record.facts, Facts::Pod { may_have_hooks: true, .. }) || desk.fates.of(who).is_some() {
                 continue;
             }
             if desk.env.operation.cancel.is_cancelled() {
-                return Err(Stopped::Over);
+                return Err(StageError::Over);
             }
             // What cannot be read is told when it is saved.
             let Some(item) = desk.read(record).await else { continue };
@@ -206,7 +207,7 @@ impl Worker {
             }
             let quiesced = commands.quiesce(pod, hooks, &mut self.deeds.hooks).await;
             if quiesced.is_refused && desk.fates.begin(who, false).is_none() {
-                self.settle(who, Fate::Failed);
+                self.settle(who, ItemState::Failed);
             }
             all.push(quiesced);
         }
@@ -220,74 +221,74 @@ impl Worker {
         commands.thaw_all(quiesced, &mut self.deeds.hooks).await;
     }
 
-    async fn of_index(&mut self, number: u32, depth: usize) -> Result<Fate, Stopped> {
+    async fn of_index(&mut self, number: u32, depth: usize) -> Result<ItemState, StageError> {
         let desk = Arc::clone(&self.desk);
-        let Some(record) = desk.index.record(number) else { return Ok(Fate::Absent) };
-        let who = Who::Indexed(number);
+        let Some(record) = desk.index.record(number) else { return Ok(ItemState::Absent) };
+        let who = ItemId::Indexed(number);
         if let Some(before) = desk.fates.begin(who, false) {
             return Ok(before);
         }
         match desk.read(record).await {
             Some(item) => self.item(item, depth).await,
-            None => Ok(self.settle(who, Fate::Failed)),
+            None => Ok(self.settle(who, ItemState::Failed)),
         }
     }
 
     /// Notes what became of an object that does not go into the archive.
-    fn settle(&mut self, who: Who, fate: Fate) -> Fate {
+    fn settle(&mut self, who: ItemId, fate: ItemState) -> ItemState {
         self.desk.tally.settled(1);
         self.desk.fates.settle(who, fate);
         fate
     }
 
     /// Saves an object that the filters have not seen.
-    async fn judged(&mut self, item: Item, must_include: bool, depth: usize) -> Result<Fate, Stopped> {
+    async fn judged(&mut self, item: Item, must_include: bool, depth: usize) -> Result<ItemState, StageError> {
         if let Err(reason) = self.desk.scope.includes(&item, must_include) {
             *self.deeds.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
-            return Ok(self.settle(self.desk.who(&item.digest()), Fate::LeftOut));
+            return Ok(self.settle(self.desk.who(&item.digest()), ItemState::LeftOut));
         }
         self.deeds.used.note(&item);
         self.item(item, depth).await
     }
 
     /// Saves an object that is begun and in scope.
-    fn item(&mut self, item: Item, depth: usize) -> BoxFuture<'_, Result<Fate, Stopped>> {
+    fn item(&mut self, item: Item, depth: usize) -> BoxFuture<'_, Result<ItemState, StageError>> {
         Box::pin(async move {
             let desk = Arc::clone(&self.desk);
             if desk.env.operation.cancel.is_cancelled() {
-                return Err(Stopped::Over);
+                return Err(StageError::Over);
             }
             let who = desk.who(&item.digest());
             let entry = match self.entry(item, depth).await? {
-                Made::Entry(entry) => entry,
-                Made::Nothing(fate) => return Ok(self.settle(who, fate)),
+                SaveOutcome::Entry(entry) => entry,
+                SaveOutcome::Nothing(fate) => return Ok(self.settle(who, fate)),
             };
             self.out.take(entry).await?;
-            desk.fates.settle(who, Fate::Saved);
-            Ok(Fate::Saved)
+            desk.fates.settle(who, ItemState::Saved);
+            Ok(ItemState::Saved)
         })
     }
 
-    async fn entry(&mut self, item: Item, depth: usize) -> Result<Made, Stopped> {
+    async fn entry(&mut self, item: Item, depth: usize) -> Result<SaveOutcome, StageError> {
         let desk = Arc::clone(&self.desk);
         let resource = item.resource.group_resource();
         let actions = desk.actions.iter().filter(|action| action.applies(&resource, &item.head));
         let actions: Vec<_> =
-            actions.filter(|action| !is_kept_from(action.action.name(), &item, &desk.verdicts)).collect();
+            actions.filter(|action| !is_excluded_by_policy(action.action.name(), &item, &desk.verdicts)).collect();
         tell_too_large(&item, &desk.env.operation.journal);
         if is_too_deep(&item.body) {
             tell_too_deep(&item.key(), &desk.env.operation.journal);
-            return Ok(Made::Entry(Entry::as_sent(item)));
+            return Ok(SaveOutcome::Entry(Entry::as_sent(item)));
         }
         if let Some(named) = desk.named_if_unchanged(&item, &actions) {
             for (action, keys) in named {
-                let named = Named { action, keys, must_include: false };
+                let named = NamedItems { action, keys, must_include: false };
                 if let Err(error) = Box::pin(self.all_additional(&item, named, depth)).await? {
                     return Ok(self.fails(&item, &error));
                 }
             }
             self.deeds.volumes.note(&item, &desk.verdicts);
-            return Ok(Made::Entry(Entry::as_sent(item)));
+            return Ok(SaveOutcome::Entry(Entry::as_sent(item)));
         }
         let mut object = match whole(&item.resource, &item.body) {
             Ok(object) => object,
@@ -307,7 +308,7 @@ impl Worker {
                         return Ok(self.fails(&item, &error));
                     }
                     object = answer.item;
-                    let named = Named { action, keys: answer.additional_items, must_include: said.must_include };
+                    let named = NamedItems { action, keys: answer.additional_items, must_include: said.must_include };
                     if let Err(error) = Box::pin(self.all_additional(&item, named, depth)).await? {
                         return Ok(self.fails(&item, &error));
                     }
@@ -315,25 +316,25 @@ impl Worker {
             }
         }
         self.deeds.volumes.note(&item, &desk.verdicts);
-        Ok(Made::Entry(if is_changed { Entry::changed(item, object) } else { Entry::as_sent(item) }))
+        Ok(SaveOutcome::Entry(if is_changed { Entry::changed(item, object) } else { Entry::as_sent(item) }))
     }
 
     /// Saves the objects that an action names for an object, before that; the inner error is that of the object.
     async fn all_additional(
         &mut self,
         item: &Item,
-        named: Named<'_>,
+        named: NamedItems<'_>,
         depth: usize,
-    ) -> Result<Result<(), String>, Stopped> {
-        let Named { action, keys, must_include } = named;
+    ) -> Result<Result<(), String>, StageError> {
+        let NamedItems { action, keys, must_include } = named;
         if depth == DEEPEST && !keys.is_empty() {
             let error = format!("it is an additional item of an additional item, and so on, {DEEPEST} deep");
             return Ok(Err(format!("{error}, and has further ones")));
         }
         let must_include = must_include || self.desk.turn == Turn::AfterOperations;
         for key in keys {
-            let wish = Wish { parent: item.key(), must_include };
-            if self.additional(&key, wish, depth + 1).await? == Fate::Failed {
+            let wish = AdditionalItem { parent: item.key(), must_include };
+            if self.additional(&key, wish, depth + 1).await? == ItemState::Failed {
                 return Ok(Err(format!("{key}, which {action} saves with it, failed")));
             }
         }
@@ -347,15 +348,15 @@ impl Worker {
         object: Value,
         is_changed: bool,
         action: &dyn BackupItemAction,
-    ) -> Result<Result<BackupItemOutput, String>, Stopped> {
+    ) -> Result<Result<BackupItemOutput, String>, StageError> {
         let (backup, cancel) = (&self.desk.scope.backup, &self.desk.env.operation.cancel);
         let kept = is_changed.then(|| object.clone());
         let again = || kept.clone().unwrap_or_else(|| whole(&item.resource, &item.body).unwrap_or_default());
         let answer = tokio::select! {
-            () = cancel.cancelled() => return Err(Stopped::Over),
-            answer = perform(action, object, again, backup, cancel) => answer,
+            () = cancel.cancelled() => return Err(StageError::Over),
+            answer = run_actions(action, object, again, backup, cancel) => answer,
         };
-        let refused = |error: ActionError| Refusal {
+        let refused = |error: ActionError| ActionRefusal {
             action: action.name().to_owned(),
             object: item.key(),
             message: error.message,
@@ -364,21 +365,21 @@ impl Worker {
             // What is no object would stand in the archive, where nothing could be made of it.
             Ok(answer) if !answer.item.is_object() => Ok(Err(format!("{} answered with no object", action.name()))),
             Ok(answer) => Ok(Ok(answer)),
-            Err(error) if error.is_fatal() => Err(Stopped::Refused(Box::new(refused(error)))),
+            Err(error) if error.is_fatal() => Err(StageError::Refused(Box::new(refused(error)))),
             Err(error) => Ok(Err(format!("{}: {error}", action.name()))),
         }
     }
 
-    fn fails(&self, item: &Item, error: &str) -> Made {
+    fn fails(&self, item: &Item, error: &str) -> SaveOutcome {
         self.desk.env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(error));
-        Made::Nothing(Fate::Failed)
+        SaveOutcome::Nothing(ItemState::Failed)
     }
 
-    fn skipped(&mut self, item: &Item, action: &str) -> Made {
+    fn skipped(&mut self, item: &Item, action: &str) -> SaveOutcome {
         let key = item.key().to_string();
         self.desk.env.operation.journal.info("An action leaves out an object", &[("object", &key), ("action", action)]);
         *self.deeds.left_out.entry((item.resource.group_resource(), SKIPPED)).or_default() += 1;
-        Made::Nothing(Fate::LeftOut)
+        SaveOutcome::Nothing(ItemState::LeftOut)
     }
 
     /// Notes the operation that an action has begun, if any; the error is that of the object.
@@ -412,32 +413,37 @@ impl Worker {
 
     /// Saves an object that an action names, before the one that it was called for. If no action looks at its
     /// type, this only notes a wish: a later stage fetches it unless the lists have brought it.
-    async fn additional(&mut self, key: &ObjectKey, wish: Wish, depth: usize) -> Result<Fate, Stopped> {
+    async fn additional(
+        &mut self,
+        key: &ObjectKey,
+        wish: AdditionalItem,
+        depth: usize,
+    ) -> Result<ItemState, StageError> {
         let desk = Arc::clone(&self.desk);
         let looked_at = desk.scope.catalog.find(&key.resource).filter(|resource| desk.scope.lane.takes(resource));
         let Some(resource) = looked_at else {
             self.deeds.wish(key.clone(), wish);
-            return Ok(Fate::Begun);
+            return Ok(ItemState::Begun);
         };
         let digest = key.digest();
         if let Some(number) = desk.index.number(&digest) {
             if desk.waits_for_hooks(key) {
-                return Ok(Fate::Begun);
+                return Ok(ItemState::Begun);
             }
             return Box::pin(self.of_index(number, depth)).await;
         }
-        let known = desk.fates.of(Who::Outsider(digest)).or(match desk.index.outside(&digest) {
-            Some(Outside::Absent) => Some(Fate::Absent),
-            Some(Outside::LeftOut) => Some(Fate::LeftOut),
-            Some(Outside::Unread) => Some(Fate::Failed),
+        let known = desk.fates.of(ItemId::Outsider(digest)).or(match desk.index.outside(&digest) {
+            Some(Outside::Absent) => Some(ItemState::Absent),
+            Some(Outside::LeftOut) => Some(ItemState::LeftOut),
+            Some(Outside::Unread) => Some(ItemState::Failed),
             None => None,
         });
         match known {
-            Some(Fate::Absent) => return Ok(self.tell_absent(key, &wish.parent)),
-            Some(Fate::LeftOut) if wish.must_include => {}
+            Some(ItemState::Absent) => return Ok(self.tell_absent(key, &wish.parent)),
+            Some(ItemState::LeftOut) if wish.must_include => {}
             Some(known) => return Ok(known),
             None if !wish.must_include && !desk.scope.can_include(resource, key.namespace.as_deref()) => {
-                return Ok(Fate::LeftOut);
+                return Ok(ItemState::LeftOut);
             }
             None => {}
         }
@@ -449,16 +455,16 @@ impl Worker {
         &mut self,
         resource: &Arc<ApiResource>,
         key: &ObjectKey,
-        wish: &Wish,
+        wish: &AdditionalItem,
         depth: usize,
-    ) -> Result<Fate, Stopped> {
+    ) -> Result<ItemState, StageError> {
         let desk = Arc::clone(&self.desk);
-        let who = Who::Outsider(key.digest());
+        let who = ItemId::Outsider(key.digest());
         if let Some(before) = desk.fates.begin(who, wish.must_include) {
             return Ok(before);
         }
         let read = tokio::select! {
-            () = desk.env.operation.cancel.cancelled() => return Err(Stopped::Over),
+            () = desk.env.operation.cancel.cancelled() => return Err(StageError::Over),
             read = get(resource, key, &desk.env) => read,
         };
         match read {
@@ -469,28 +475,28 @@ impl Worker {
             }
             Ok(Some(_)) => {
                 failed(key, &OtherObject, &desk.env);
-                desk.fates.settle(who, Fate::Failed);
-                Ok(Fate::Failed)
+                desk.fates.settle(who, ItemState::Failed);
+                Ok(ItemState::Failed)
             }
             Ok(None) => {
-                desk.fates.settle(who, Fate::Absent);
+                desk.fates.settle(who, ItemState::Absent);
                 Ok(self.tell_absent(key, &wish.parent))
             }
             Err(_) => {
-                desk.fates.settle(who, Fate::Failed);
-                Ok(Fate::Failed)
+                desk.fates.settle(who, ItemState::Failed);
+                Ok(ItemState::Failed)
             }
         }
     }
 
-    fn tell_absent(&self, key: &ObjectKey, parent: &ObjectKey) -> Fate {
+    fn tell_absent(&self, key: &ObjectKey, parent: &ObjectKey) -> ItemState {
         tell_absent(key, parent, &self.desk.env);
-        Fate::Absent
+        ItemState::Absent
     }
 }
 
 /// The related objects that an action names for an object.
-struct Named<'a> {
+struct NamedItems<'a> {
     action: &'a str,
     keys: Vec<ObjectKey>,
     /// Past all filters.
@@ -498,11 +504,11 @@ struct Named<'a> {
 }
 
 /// The outcome of the actions for an object.
-enum Made {
+enum SaveOutcome {
     /// It is to be written.
     Entry(Entry),
     /// It is not in the backup.
-    Nothing(Fate),
+    Nothing(ItemState),
 }
 
 /// The answer of an API server that was asked for something else.

@@ -3,7 +3,7 @@
 use crate::actions::pv::volume_key;
 use crate::env::Env;
 use crate::hook::Commands;
-use crate::save::Desk;
+use crate::save::SaveContext;
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_cluster::Cluster;
@@ -14,8 +14,10 @@ use lifeboat_volume::csi::{
     release_all, remove_all, served, untaken,
 };
 use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
-use lifeboat_volume::native::{Left, NativeBackup, NativeSnapshots, Removal, SnapshotNote, noted, remove_noted};
-use lifeboat_volume::{Decided, Group, Line, Verdicts, Way};
+use lifeboat_volume::native::{
+    NativeBackup, NativeSnapshots, RemainingSnapshot, Removal, SnapshotNote, noted, remove_noted,
+};
+use lifeboat_volume::{Decided, Group, Method, Priority, Verdicts};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -55,21 +57,21 @@ pub(crate) struct Due {
     /// The names of PersistentVolumes.
     volumes: HashMap<u32, String>,
     /// Weak, so that reads which are still to come stop when the backup has ended.
-    desk: Weak<Desk>,
+    desk: Weak<SaveContext>,
 }
 
 impl Due {
-    pub(crate) fn new(desk: &Arc<Desk>) -> Self {
+    pub(crate) fn new(desk: &Arc<SaveContext>) -> Self {
         let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
         let (mut claims, mut volumes) = (HashMap::new(), HashMap::new());
         for Decided { claim, volume, verdict, .. } in desk.verdicts.iter() {
             match (&verdict.way, claim, volume) {
-                (Way::CsiSnapshot { .. }, Some(claim), _) if csi.is_some() => {
+                (Method::CsiSnapshot { .. }, Some(claim), _) if csi.is_some() => {
                     if let Some(number) = desk.index.number(&claim.object().digest()) {
                         claims.insert(number, claim.clone());
                     }
                 }
-                (Way::NativeSnapshot, _, Some(volume)) if native.is_some() => {
+                (Method::NativeSnapshot, _, Some(volume)) if native.is_some() => {
                     if let Some(number) = desk.index.number(&volume_key(volume).digest()) {
                         volumes.insert(number, volume.clone());
                     }
@@ -103,7 +105,7 @@ impl Due {
     }
 
     /// Begins the snapshots that are due of these objects, unless that was done before.
-    pub(crate) fn begin(&self, block: &[u32], line: Line) {
+    pub(crate) fn begin(&self, block: &[u32], line: Priority) {
         if let Some(native) = &self.native {
             for (number, volume) in block.iter().filter_map(|number| self.volumes.get_key_value(number)) {
                 let (number, desk) = (*number, Weak::clone(&self.desk));
@@ -115,7 +117,7 @@ impl Due {
         }
         let Some(csi) = &self.csi else { return };
         for key in block.iter().filter_map(|number| self.claims.get(number)) {
-            let Some((Way::CsiSnapshot { class, group }, driver)) = self.way(key) else { continue };
+            let Some((Method::CsiSnapshot { class, group }, driver)) = self.way(key) else { continue };
             match group {
                 None => self.verdicts.claim(key).into_iter().for_each(|claim| csi.begin(claim, line, driver, class)),
                 Some(group) => csi.begin_group(self.group(&key.namespace, group, driver), line),
@@ -124,7 +126,7 @@ impl Due {
     }
 
     /// The decision about a claim, and its driver.
-    fn way(&self, key: &ClaimKey) -> Option<(&Way, &str)> {
+    fn way(&self, key: &ClaimKey) -> Option<(&Method, &str)> {
         let decided = self.verdicts.of_claim(key)?;
         Some((&decided.verdict.way, self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default()))
     }
@@ -139,7 +141,7 @@ impl Due {
         let members = self.groups.get(&(namespace.to_owned(), value.clone())).map(Vec::as_slice).unwrap_or_default();
         let members = members.iter().filter_map(|key| {
             let (claim, decided) = (self.verdicts.claim(key)?.clone(), self.verdicts.of_claim(key)?);
-            let Way::CsiSnapshot { class, .. } = &decided.verdict.way else { return None };
+            let Method::CsiSnapshot { class, .. } = &decided.verdict.way else { return None };
             let handle = self.volume(decided).map(|volume| volume.handle.clone()).unwrap_or_default();
             Some(GroupMember { claim, handle, class: class.clone() })
         });
@@ -160,7 +162,7 @@ impl Due {
 pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
     let left = remove_native(env, |_| true).await;
     tell_native(left.as_deref().unwrap_or_default(), &backup.metadata.name, env);
-    let is_unheard = |left: &Left| left.note.snapshot_id.is_empty();
+    let is_unheard = |left: &RemainingSnapshot| left.note.snapshot_id.is_empty();
     let is_before_gone = remove_before(&backup.metadata.name, env).await;
     remove_csi(&backup.metadata.uid, env, |_, _| false).await
         && is_before_gone
@@ -222,7 +224,7 @@ async fn removed_csi(
     backup_uid: &str,
     env: &Env,
     is_kept: impl Fn(&str, &str) -> bool + Sync,
-) -> Result<Vec<csi::Left>, String> {
+) -> Result<Vec<csi::RemovalFailure>, String> {
     let cluster = &env.cluster;
     let (steps, seen) = watch::channel(0_u64);
     let step = || steps.send_modify(|count| *count += 1);
@@ -293,7 +295,7 @@ pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeS
 
 /// Removes the native snapshots that are noted among the records of a backup and `which` selects. Gives the snapshots
 /// that are left, which are not reported yet; `None` when they are not known, which is reported.
-pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bool) -> Option<Vec<Left>> {
+pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bool) -> Option<Vec<RemainingSnapshot>> {
     let (operation, journal) = (&env.operation, &env.operation.journal);
     let removing = remove_noted(operation, &env.actions.volume_snapshotters, &which);
     let removed = match timeout(LONGEST, removing).await {
@@ -329,7 +331,7 @@ pub async fn has_noted_snapshots(operation: &Operation) -> bool {
 }
 
 /// Tells of native snapshots that are left, unless that was told before.
-pub(crate) fn tell_native(left: &[Left], backup: &str, env: &Env) {
+pub(crate) fn tell_native(left: &[RemainingSnapshot], backup: &str, env: &Env) {
     if left.is_empty() {
         return;
     }

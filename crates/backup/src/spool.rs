@@ -4,7 +4,7 @@
 
 use crate::env::Env;
 use crate::scratch::Scratch;
-use crate::stopped::{Stopped, say_end};
+use crate::stage_error::{StageError, say_end};
 use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_archive::tarball::SEGMENT_SIZE;
@@ -71,11 +71,11 @@ struct Out {
 pub(crate) struct Spool {
     sender: StreamSender<Batch>,
     incoming: StreamReceiver<Raw>,
-    shelf: Shelf,
+    shelf: DiskQueue,
 }
 
 /// Objects that wait on disk, and the budget that they wait for.
-struct Shelf {
+struct DiskQueue {
     out: Out,
     disk: Disk,
 }
@@ -87,7 +87,7 @@ pub(crate) fn spool(memory_budget: usize, env: &Env, tally: &Arc<Tally>) -> (Int
     let budget = memory_budget.clamp(LEAST, Semaphore::MAX_PERMITS).min(u32::MAX as usize);
     let most = budget / 4;
     let out = Out { budget: Arc::new(Semaphore::new(budget)), most, env: env.clone(), tally: Arc::clone(tally) };
-    let shelf = Shelf { out: out.clone(), disk: Disk::new(&env.operation.scratch) };
+    let shelf = DiskQueue { out: out.clone(), disk: Disk::new(&env.operation.scratch) };
     let spool = Spool { sender: sender.another("keeping objects on disk"), incoming, shelf };
     (Intake { out, sender, overflow }, spool, batches)
 }
@@ -152,8 +152,12 @@ impl Spool {
     }
 }
 
-impl Shelf {
-    async fn hand_on(mut self, mut incoming: StreamReceiver<Raw>, sender: &StreamSender<Batch>) -> Result<(), Stopped> {
+impl DiskQueue {
+    async fn hand_on(
+        mut self,
+        mut incoming: StreamReceiver<Raw>,
+        sender: &StreamSender<Batch>,
+    ) -> Result<(), StageError> {
         let mut open = true;
         let mut ready: Option<Batch> = None;
         let out = self.out.clone();
@@ -161,7 +165,7 @@ impl Shelf {
             let share = self.disk.queue.front().map_or(0, |stored| stored.share);
             tokio::select! {
                 biased;
-                () = out.env.operation.cancel.cancelled() => return Err(Stopped::Over),
+                () = out.env.operation.cancel.cancelled() => return Err(StageError::Over),
                 raw = incoming.next(), if open => match raw? {
                     None => open = false,
                     Some(raw) => self.keep(raw, sender).await?,
@@ -214,11 +218,11 @@ impl Shelf {
 /// Objects on disk, first in, first out.
 struct Disk {
     scratch: Scratch,
-    queue: VecDeque<Stored>,
+    queue: VecDeque<StoredBatch>,
     broken: bool,
 }
 
-struct Stored {
+struct StoredBatch {
     resource: Arc<ApiResource>,
     share: u32,
     at: u64,
@@ -241,14 +245,14 @@ impl Disk {
             Ok(at) => {
                 // A body comes out of one answer, which has a bound far below.
                 let lengths = raw.bodies.iter().map(|body| u32::try_from(body.len()).unwrap_or(u32::MAX)).collect();
-                self.queue.push_back(Stored { resource: raw.resource, share, at, lengths });
+                self.queue.push_back(StoredBatch { resource: raw.resource, share, at, lengths });
                 Ok(())
             }
             Err(e) => Err((e, raw)),
         }
     }
 
-    async fn read(&self, stored: &Stored) -> io::Result<Vec<Bytes>> {
+    async fn read(&self, stored: &StoredBatch) -> io::Result<Vec<Bytes>> {
         let total = stored.lengths.iter().map(|length| *length as usize).sum();
         let mut rest = self.scratch.read(stored.at, total).await?;
         Ok(stored.lengths.iter().map(|length| rest.split_to(*length as usize)).collect())

@@ -12,7 +12,8 @@ use lifeboat_volume::csi::{self, CsiSnapshots, HeldSnapshots, Taken};
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
-    Decided, Flags, Report, Reports, Rules, Saved, Survey, Verdicts, Why, records, unprotected, unprotected_warning,
+    Decided, Flags, MethodReason, Report, Reports, Rules, Saved, Verdicts, VolumeInventory, records, unprotected,
+    unprotected_warning,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +41,7 @@ fn concerns_volumes(item: &Item) -> bool {
 pub(crate) struct VolumeDeeds {
     saved: Saved,
     /// Claims and volumes that came after the decisions.
-    late: Survey,
+    late: VolumeInventory,
     snapshots: HeldSnapshots,
 }
 
@@ -269,12 +270,14 @@ pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a Decided>) -> Option<
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for decided in decided {
         let verdict = &decided.verdict;
-        if !verdict.way.needs_mover() || matches!(verdict.why, Why::Annotation { .. }) {
+        if !verdict.way.needs_mover() || matches!(verdict.why, MethodReason::Annotation { .. }) {
             continue;
         }
         let rule = match &verdict.why {
-            Why::FsBackupByDefault { .. } => "files are saved by default (defaultVolumesToFsBackup)".to_owned(),
-            Why::SnapshotByDefault { .. } => "the data of snapshots is moved (snapshotMoveData)".to_owned(),
+            MethodReason::FsBackupByDefault { .. } => {
+                "files are saved by default (defaultVolumesToFsBackup)".to_owned()
+            }
+            MethodReason::SnapshotByDefault { .. } => "the data of snapshots is moved (snapshotMoveData)".to_owned(),
             _ => verdict.reason(),
         };
         names.entry(rule).or_default().push(decided.name());

@@ -32,7 +32,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_object::{ObjectKey, chain};
 use lifeboat_store::StoreError;
 use lifeboat_volume::csi::CsiError;
-use lifeboat_volume::{Refusal, RetainedPlan};
+use lifeboat_volume::{RetainedPlan, VolumeRefusal};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::task::JoinError;
@@ -313,11 +313,11 @@ impl Restorer {
                 retained.rebind(key, desired, &patch, env).await.map_err(|e| Refused::Because(Box::new(e)))?;
                 Ok(is_volume.then_some(Action::Updated))
             }
-            RetainedPlan::Refused(Refusal { why, .. }) if is_left_out => {
+            RetainedPlan::Refused(VolumeRefusal { why, .. }) if is_left_out => {
                 self.messages.left_out(key, &why);
                 Ok(Some(Action::Skipped))
             }
-            RetainedPlan::Refused(Refusal { why, next }) => {
+            RetainedPlan::Refused(VolumeRefusal { why, next }) => {
                 let held = if is_volume { "not made" } else { "held back" };
                 self.messages.error(key, &format!("error restoring {key}: {held}, because {why}; {next}"));
                 Err(Refused::Reported)

@@ -40,7 +40,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
 use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, ResultScope, Results, chain};
 use lifeboat_store::{ArchiveItem, StoreError};
-use lifeboat_volume::{Refusal, RetainedPlan};
+use lifeboat_volume::{RetainedPlan, VolumeRefusal};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
@@ -535,8 +535,8 @@ fn planned_volume(key: &ObjectKey, volume: PlannedVolume) -> Option<Planned> {
             lifeboat_patch::merge(&mut after, &patch);
             Some(Planned::Update(lifeboat_patch::differences(&before, &after)))
         }
-        RetainedPlan::Refused(Refusal { why, .. }) if is_left_out => Some(Planned::Skip(why)),
-        RetainedPlan::Refused(Refusal { why, next }) => Some(Planned::Refused(format!("{why}; {next}"))),
+        RetainedPlan::Refused(VolumeRefusal { why, .. }) if is_left_out => Some(Planned::Skip(why)),
+        RetainedPlan::Refused(VolumeRefusal { why, next }) => Some(Planned::Refused(format!("{why}; {next}"))),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, first_names};
 use lifeboat_volume::{
-    Allowed, BackupOrigin, ClaimOfVolume, Refusal, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere,
+    Allowed, BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumeRefusal,
     plan_retained,
 };
 use serde_json::Value;
@@ -101,7 +101,7 @@ impl RetainedVolumes {
         let plan = match plan_retained(facts) {
             RetainedPlan::Rebind(_) if is_dispensable && of_claim != Some("") => {
                 let why = format!("the PersistentVolume {} was released, and its claim has another one", volume.name);
-                RetainedPlan::Refused(Refusal { why, next: "delete the claim first".to_owned() })
+                RetainedPlan::Refused(VolumeRefusal { why, next: "delete the claim first".to_owned() })
             }
             plan => plan,
         };

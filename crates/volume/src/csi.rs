@@ -24,7 +24,7 @@ mod group_refusal;
 mod groups;
 mod held;
 mod kept_groups;
-mod look;
+mod listed_snapshots;
 mod members;
 mod metadata;
 mod names;
@@ -47,7 +47,7 @@ mod unproven;
 
 pub use actions::actions;
 pub use annotated::make_annotated_content;
-pub use content::Content;
+pub use content::SnapshotContent;
 pub use delete::delete_actions;
 pub use error::CsiError;
 pub use group_delete::ArchivedSnapshots;
@@ -64,6 +64,6 @@ pub use restore::{SnapshotsOfBackup, restore_actions, snapshot_of_claim, without
 pub use served::{served, served_by};
 pub use snapshots::{CsiBackup, CsiSnapshots};
 pub use stub::{Readiness, StubOf, make_ready, make_stub, stubs};
-pub use sweep::{Left, count, remove_all, untaken};
+pub use sweep::{RemovalFailure, count, remove_all, untaken};
 pub use unbound::unbound_claims;
 pub use unproven::Unproven;

@@ -1,8 +1,8 @@
 //! Makes the volume information of a backup (backup.md 4.8) from decisions and outcomes.
 
 use crate::facts::{ClaimKey, PersistentVolume};
-use crate::survey::{Decided, Verdicts};
-use crate::verdict::{Verdict, Way, Why};
+use crate::inventory::{Decided, Verdicts};
+use crate::verdict::{Method, MethodReason, Verdict};
 use lifeboat_api::Time;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
@@ -55,7 +55,7 @@ impl Reports {
     #[must_use]
     pub fn of(&self, decided: &Decided) -> Option<&Report> {
         match &decided.verdict.way {
-            Way::NativeSnapshot => self.of_volumes.get(decided.volume.as_ref()?),
+            Method::NativeSnapshot => self.of_volumes.get(decided.volume.as_ref()?),
             _ => self.of_claims.get(decided.claim.as_ref()?),
         }
     }
@@ -129,13 +129,13 @@ pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<Bac
         let mut info = base(decided, verdicts, saved);
         match (&decided.verdict.way, report) {
             // It was to be snapshotted, as an error in the results says: known before or after, that is one outcome.
-            (Way::Skip, _) if decided.verdict.has_failed() => {
+            (Method::Skip, _) if decided.verdict.has_failed() => {
                 failed(
                     &mut info,
                     format!("{}; {}", decided.verdict.reason(), decided.verdict.advice().unwrap_or_default()),
                 );
             }
-            (Way::Skip, _) => {
+            (Method::Skip, _) => {
                 info.skipped = true;
                 info.skipped_reason = decided.verdict.skipped_reason();
             }
@@ -157,7 +157,7 @@ pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<Bac
                 info.start_timestamp = *taken;
                 info.csi_snapshot_info = Some(snapshot.clone());
             }
-            (Way::CsiSnapshot { .. }, Some(Report::Failed { why })) => failed(&mut info, why.clone()),
+            (Method::CsiSnapshot { .. }, Some(Report::Failed { why })) => failed(&mut info, why.clone()),
             (way, report) => {
                 info.skipped = true;
                 let why = match report {
@@ -250,7 +250,7 @@ pub fn unprotected_warning(names: &[String]) -> Option<String> {
 }
 
 fn is_left_out_on_purpose(verdict: &Verdict) -> bool {
-    matches!(verdict.why, Why::NotBound { .. } | Why::Policy { action: "skip" | "custom", .. })
+    matches!(verdict.why, MethodReason::NotBound { .. } | MethodReason::Policy { action: "skip" | "custom", .. })
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ pub(super) fn status(code: u16) -> (u16, String) {
 
 /// The result of a walk.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct WalkResult {
     /// Entries of the archive in their order, without the namespace.
     pub(super) saved: Vec<String>,
     pub(super) errors: Vec<String>,
@@ -129,7 +129,7 @@ pub(super) fn case(actions: Vec<Arc<dyn BackupItemAction>>) -> Case {
 
 impl Case {
     /// Walks over these objects, `type/name` and their annotations. Gives the result, and the bodies.
-    pub(super) async fn walk(self, objects: &[(&str, Value)]) -> (Seen, BTreeMap<String, String>) {
+    pub(super) async fn walk(self, objects: &[(&str, Value)]) -> (WalkResult, BTreeMap<String, String>) {
         let mut tasks = JoinSet::new();
         let mut env = if self.answers.is_empty() {
             test_env().await
@@ -161,7 +161,7 @@ impl Case {
         lane.end();
         let collected = Collected { batches, looked_at, room: self.room };
         let Processed { mut entries, learned, refusal } = process(collected, scope, &env, &tally, &mut tasks);
-        let (mut seen, mut bodies) = (Seen::default(), BTreeMap::new());
+        let (mut seen, mut bodies) = (WalkResult::default(), BTreeMap::new());
         let ended = loop {
             match entries.next().await {
                 Ok(Some(Entries { entries, .. })) => {

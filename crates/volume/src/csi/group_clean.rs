@@ -57,7 +57,7 @@ impl Groups<'_> {
         }
         self.set_policies(members, DeletionPolicy::Retain).await?;
         let SnapshotApi { cluster, types } = self.api;
-        let mut removals: Vec<Work<'_>> = Vec::with_capacity(members.len());
+        let mut removals: Vec<CleanupFuture<'_>> = Vec::with_capacity(members.len());
         for member in members {
             let removal = async move {
                 if let Some(content) = content_of(member) {
@@ -175,7 +175,7 @@ impl Groups<'_> {
     }
 
     async fn set_policies(&self, members: &[Value], policy: DeletionPolicy) -> Result<(), CsiError> {
-        let mut works: Vec<Work<'_>> = Vec::with_capacity(members.len());
+        let mut works: Vec<CleanupFuture<'_>> = Vec::with_capacity(members.len());
         for content in members.iter().filter_map(content_of) {
             works.push(self.api.set_policy(&self.api.types.contents, content, policy).map(|set| set.map(drop)).boxed());
         }
@@ -231,9 +231,9 @@ impl Groups<'_> {
     }
 }
 
-type Work<'a> = BoxFuture<'a, Result<(), CsiError>>;
+type CleanupFuture<'a> = BoxFuture<'a, Result<(), CsiError>>;
 
 /// Does all of it, some at once; gives the first error when all have ended.
-async fn all(work: Vec<Work<'_>>) -> Result<(), CsiError> {
+async fn all(work: Vec<CleanupFuture<'_>>) -> Result<(), CsiError> {
     some_at_once(work).await.into_iter().collect()
 }

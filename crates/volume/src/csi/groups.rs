@@ -3,18 +3,18 @@
 use super::answer::text;
 use super::at_once::AT_ONCE;
 use super::clean::content_of;
-use super::content::{Content, DeletionPolicy};
+use super::content::{DeletionPolicy, SnapshotContent};
 use super::error::CsiError;
 use super::group_clean::Groups;
 use super::kept_groups::Unkept;
-use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
+use super::members::{GroupName, GroupRequest, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
 use super::outcomes::{Promise, Taken, TakenGroup};
 use super::refusal::Patience;
 use super::snapshots::{BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, Waited};
 use crate::facts::{Claim, ClaimKey};
 use crate::group::{beside_note, fallback_note};
-use crate::line::Line;
+use crate::priority::Priority;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -57,7 +57,7 @@ pub struct GroupMember {
 
 impl CsiSnapshots {
     /// Begins to take one snapshot of several claims, of those for which none was begun before.
-    pub fn begin_group(&self, mut group: ClaimGroup, line: Line) {
+    pub fn begin_group(&self, mut group: ClaimGroup, line: Priority) {
         let mut promises = Vec::with_capacity(group.members.len());
         group.members.retain(|member| {
             let promise = self.promise(&member.claim.key);
@@ -73,7 +73,7 @@ impl CsiSnapshots {
     }
 
     /// Takes the group, or each of its members where the backup allows that, and gives the outcome of each.
-    async fn take_group(&self, group: &ClaimGroup, line: Line, promises: Vec<Promise>) {
+    async fn take_group(&self, group: &ClaimGroup, line: Priority, promises: Vec<Promise>) {
         let why = match self.take_together(group, line).await {
             Ok(taken) => {
                 for (promise, taken) in promises.into_iter().zip(taken) {
@@ -100,7 +100,7 @@ impl CsiSnapshots {
     }
 
     /// Takes the group; gives the snapshots in the order of its members.
-    async fn take_together(&self, group: &ClaimGroup, line: Line) -> Result<Vec<Taken>, CsiError> {
+    async fn take_together(&self, group: &ClaimGroup, line: Priority) -> Result<Vec<Taken>, CsiError> {
         let _place = self.place(line).await;
         let types = self.of.types.groups.as_ref().ok_or(CsiError::NoGroups)?;
         let (backup, namespace) = (&self.of.backup, group.namespace.as_str());
@@ -110,7 +110,7 @@ impl CsiSnapshots {
         let followed = self.followed(&types.groups, namespace);
         let within = backup.spec.csi_snapshot_timeout.to_std();
         let deadline = Instant::now() + within;
-        let wanted = Wanted { name: &name, namespace, label, class: &group.class };
+        let wanted = GroupRequest { name: &name, namespace, label, class: &group.class };
         let body = Bytes::from(group_snapshot(backup, wanted, types).to_string());
         let wanted = ToCreate { resource: &types.groups, namespace, name: &name, body, is_it: &|_| true };
         let uid = match self.create(wanted, deadline).await {
@@ -123,7 +123,7 @@ impl CsiSnapshots {
             }
         };
         let created = Created { what: "VolumeGroupSnapshot", namespace, name: &name, uid: &uid };
-        let patience = Patience::new(deadline, line == Line::Frozen);
+        let patience = Patience::new(deadline, line == Priority::Frozen);
         let bound = tokio::select! {
             bound = self.bound(&followed, created, patience) => bound,
             said = self.refused_content(types, created, patience) => Err(said),
@@ -181,13 +181,13 @@ impl CsiSnapshots {
     }
 
     /// Reads the contents of VolumeSnapshots; those that have none yet are left out.
-    async fn with_contents(&self, snapshots: Vec<Value>) -> Result<Vec<Found>, Waited> {
-        let mut reads: Vec<BoxFuture<'_, Result<Option<Found>, Waited>>> = Vec::with_capacity(snapshots.len());
+    async fn with_contents(&self, snapshots: Vec<Value>) -> Result<Vec<MemberSnapshot>, Waited> {
+        let mut reads: Vec<BoxFuture<'_, Result<Option<MemberSnapshot>, Waited>>> = Vec::with_capacity(snapshots.len());
         for snapshot in snapshots {
             let read = async move {
                 let Some(content) = content_of(&snapshot) else { return Ok(None) };
                 let content = self.content(content).await?;
-                Ok(content.map(|content| Found::of(&snapshot, &content)))
+                Ok(content.map(|content| MemberSnapshot::of(&snapshot, &content)))
             };
             reads.push(read.boxed());
         }
@@ -331,22 +331,22 @@ fn snapshots_in(content: &Value) -> Vec<String> {
 
 /// A VolumeSnapshot of a group, with its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Found {
+struct MemberSnapshot {
     name: String,
     /// The claim that it says it is of; empty when the controller did not know that.
     claim: String,
     /// The driver's name of the volume that it is of.
     volume: String,
-    content: Content,
+    content: SnapshotContent,
 }
 
-impl Found {
+impl MemberSnapshot {
     fn of(snapshot: &Value, content: &Value) -> Self {
         Self {
             name: text(snapshot, "/metadata/name").to_owned(),
             claim: text(snapshot, "/spec/source/persistentVolumeClaimName").to_owned(),
             volume: text(content, "/spec/source/volumeHandle").to_owned(),
-            content: Content::of(content),
+            content: SnapshotContent::of(content),
         }
     }
 }
@@ -356,21 +356,21 @@ impl Found {
 struct Matched {
     /// Snapshots of the claims that are wanted, in the order of the claims, as far as they are there and name their
     /// claim or volume.
-    found: Vec<Found>,
+    found: Vec<MemberSnapshot>,
     /// The names of the claims of which there is none.
     missing: Vec<String>,
     /// Snapshots that nobody wants.
-    beside: Vec<Found>,
+    beside: Vec<MemberSnapshot>,
 }
 
 impl ClaimGroup {
     /// Finds the snapshots of the claims: by the claim that they name, or by their volume where they name none.
-    fn matched(&self, all: Vec<Found>) -> Matched {
+    fn matched(&self, all: Vec<MemberSnapshot>) -> Matched {
         let mut out = Matched::default();
-        let mut all: Vec<Option<Found>> = all.into_iter().map(Some).collect();
+        let mut all: Vec<Option<MemberSnapshot>> = all.into_iter().map(Some).collect();
         for GroupMember { claim, handle, .. } in &self.members {
             let ClaimKey { name, .. } = &claim.key;
-            let is_it = |found: &Found| {
+            let is_it = |found: &MemberSnapshot| {
                 let by_volume = found.claim.is_empty() && !handle.is_empty() && found.volume == *handle;
                 (found.claim == *name || by_volume) && !found.content.handle.is_empty()
             };
@@ -442,9 +442,9 @@ mod tests {
         GroupMember { claim: Claim { key, ..Claim::default() }, handle: handle.into(), class: String::new() }
     }
 
-    fn found(name: &str, claim: &str, volume: &str, handle: &str) -> Found {
-        let content = Content { handle: handle.into(), ..Content::default() };
-        Found { name: name.into(), claim: claim.into(), volume: volume.into(), content }
+    fn found(name: &str, claim: &str, volume: &str, handle: &str) -> MemberSnapshot {
+        let content = SnapshotContent { handle: handle.into(), ..SnapshotContent::default() };
+        MemberSnapshot { name: name.into(), claim: claim.into(), volume: volume.into(), content }
     }
 
     #[test]

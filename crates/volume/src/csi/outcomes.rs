@@ -1,6 +1,6 @@
 //! Known outcomes of the snapshots of a backup, shared by the tasks that take them and the tasks that wait for them.
 
-use super::content::Content;
+use super::content::SnapshotContent;
 use crate::facts::ClaimKey;
 use crate::record::Report;
 use lifeboat_api::Time;
@@ -17,7 +17,7 @@ pub struct Taken {
     /// The name of its VolumeSnapshot.
     pub name: String,
     /// The facts in its VolumeSnapshotContent.
-    pub content: Content,
+    pub content: SnapshotContent,
     /// The time when it was taken, as its driver says.
     pub at: Option<Time>,
     /// The group that it was taken with, if any.
@@ -38,7 +38,7 @@ pub struct TakenGroup {
 }
 
 /// The outcome of the snapshot of a claim.
-pub(super) type Outcome = Result<Arc<Taken>, Arc<str>>;
+pub(super) type SnapshotOutcome = Result<Arc<Taken>, Arc<str>>;
 
 /// The outcomes of all claims of which snapshots were begun.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ pub(super) struct Outcomes {
 
 #[derive(Debug, Default)]
 struct All {
-    begun: BTreeMap<ClaimKey, watch::Receiver<Option<Outcome>>>,
+    begun: BTreeMap<ClaimKey, watch::Receiver<Option<SnapshotOutcome>>>,
     /// The claims of snapshots that were taken, by namespace and name of these.
     claims: HashMap<(String, String), ClaimKey>,
     /// The operations that wait until a snapshot is ready.
@@ -59,13 +59,13 @@ struct All {
 #[derive(Debug)]
 pub(super) struct Promise {
     claim: ClaimKey,
-    sender: watch::Sender<Option<Outcome>>,
+    sender: watch::Sender<Option<SnapshotOutcome>>,
     outcomes: Arc<Outcomes>,
 }
 
 impl Promise {
     /// Gives the outcome.
-    pub(super) fn keep(self, outcome: Outcome) {
+    pub(super) fn keep(self, outcome: SnapshotOutcome) {
         if let Ok(taken) = &outcome {
             let name = (taken.namespace.clone(), taken.name.clone());
             self.outcomes.lock().claims.insert(name, self.claim);
@@ -93,7 +93,7 @@ impl Outcomes {
     }
 
     /// Waits for the snapshot of a claim. `None` when none was begun.
-    pub(super) async fn of(&self, claim: &ClaimKey) -> Option<Outcome> {
+    pub(super) async fn of(&self, claim: &ClaimKey) -> Option<SnapshotOutcome> {
         let mut outcome = self.lock().begun.get(claim).cloned()?;
         let outcome = outcome.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
         Some(outcome.ok().flatten().unwrap_or_else(|| Err(Arc::from("the task that took the snapshot died"))))
@@ -117,7 +117,7 @@ impl Outcomes {
     /// The outcome for each claim.
     pub(super) fn reports(&self) -> BTreeMap<ClaimKey, Report> {
         let All { begun, operations, .. } = &*self.lock();
-        let report = |claim: &ClaimKey, outcome: &Option<Outcome>| match outcome {
+        let report = |claim: &ClaimKey, outcome: &Option<SnapshotOutcome>| match outcome {
             Some(Ok(taken)) => Report::CsiSnapshot {
                 taken: taken.at,
                 info: taken.info(operations.get(claim).cloned().unwrap_or_default()),
@@ -141,7 +141,7 @@ impl Outcomes {
 
 impl Taken {
     fn info(&self, operation_id: String) -> CsiSnapshotInfo {
-        let Content { name, driver, handle, restore_size, is_ready, group_handle, .. } = self.content.clone();
+        let SnapshotContent { name, driver, handle, restore_size, is_ready, group_handle, .. } = self.content.clone();
         CsiSnapshotInfo {
             snapshot_handle: handle,
             size: restore_size,
@@ -170,7 +170,8 @@ mod tests {
         let promises = ["taken", "failed", "begun", "died"].map(|name| outcomes.promise(&claim(name)).unwrap());
         assert!(outcomes.promise(&claim("taken")).is_none());
         assert_eq!((outcomes.has_begun(&claim("begun")), outcomes.has_begun(&claim("another"))), (true, false));
-        let content = Content { handle: "snap-1".to_owned(), driver: "d".to_owned(), ..Content::default() };
+        let content =
+            SnapshotContent { handle: "snap-1".to_owned(), driver: "d".to_owned(), ..SnapshotContent::default() };
         let (namespace, name) = ("shop".to_owned(), "s".to_owned());
         let taken = Arc::new(Taken { namespace, name, content, at: None, group: None });
         assert_eq!(outcomes.named("shop", "s"), None);

@@ -3,17 +3,17 @@
 use super::answer::{failed, is_being_deleted, text};
 use super::api::SnapshotApi;
 use super::clean::remove;
-use super::content::Content;
+use super::content::SnapshotContent;
 use super::error::CsiError;
-use super::follow::{Followed, SnapshotState, Source};
+use super::follow::{FollowQuery, FollowedSnapshots, SnapshotState};
 use super::kept_groups::KeptGroups;
-use super::look::Look;
+use super::listed_snapshots::ListedSnapshots;
 use super::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
 use super::outcomes::{Outcomes, Promise, Taken};
 use super::refusal::{Patience, is_final};
 use crate::class::{ClassChoice, SnapshotClasses};
 use crate::facts::{Claim, ClaimKey};
-use crate::line::{Line, Places};
+use crate::priority::{Priority, PrioritySlots};
 use crate::record::Report;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -55,14 +55,14 @@ pub struct CsiSnapshots {
 
 struct Shared {
     classes: OnceCell<SnapshotClasses>,
-    look: OnceCell<Result<Look, ActionError>>,
-    followed: Mutex<HashMap<GroupResource, Arc<Followed>>>,
+    look: OnceCell<Result<ListedSnapshots, ActionError>>,
+    followed: Mutex<HashMap<GroupResource, Arc<FollowedSnapshots>>>,
     outcomes: Arc<Outcomes>,
     /// Namespaces and names of groups that were asked for in vain, and may be in the cluster.
     left_groups: Mutex<BTreeSet<(String, String)>>,
     kept_groups: KeptGroups,
     tasks: Mutex<JoinSet<()>>,
-    places: Places,
+    places: PrioritySlots,
 }
 
 impl CsiSnapshots {
@@ -77,7 +77,7 @@ impl CsiSnapshots {
             left_groups: Mutex::default(),
             kept_groups: KeptGroups::default(),
             tasks: Mutex::default(),
-            places: Places::new(AT_ONCE),
+            places: PrioritySlots::new(AT_ONCE),
         };
         Self { cluster: cluster.clone(), operation: operation.clone(), of: Arc::new(of), shared: Arc::new(shared) }
     }
@@ -88,8 +88,8 @@ impl CsiSnapshots {
     }
 
     /// All snapshots of the backup in the cluster. They are read once: make new [`CsiSnapshots`] to read them again.
-    pub(crate) async fn look(&self) -> Result<&Look, ActionError> {
-        let look = || async { Look::take(self.api(), &self.of.backup).await.map_err(failed) };
+    pub(crate) async fn look(&self) -> Result<&ListedSnapshots, ActionError> {
+        let look = || async { ListedSnapshots::take(self.api(), &self.of.backup).await.map_err(failed) };
         // An error too: as many as ask would ask again.
         self.shared.look.get_or_init(look).await.as_ref().map_err(Clone::clone)
     }
@@ -108,7 +108,7 @@ impl CsiSnapshots {
 
     /// Begins to take a snapshot of a claim, unless that was done before. `class` is the class that a policy names, or
     /// empty.
-    pub fn begin(&self, claim: &Claim, line: Line, driver: &str, class: &str) {
+    pub fn begin(&self, claim: &Claim, line: Priority, driver: &str, class: &str) {
         let Some(promise) = self.promise(&claim.key) else { return };
         let (this, claim, driver, class) = (self.clone(), claim.clone(), driver.to_owned(), class.to_owned());
         let task = async move {
@@ -130,7 +130,7 @@ impl CsiSnapshots {
     }
 
     /// Waits for its turn: not all snapshots are asked for at once.
-    pub(super) async fn place(&self, line: Line) -> Result<SemaphorePermit<'_>, AcquireError> {
+    pub(super) async fn place(&self, line: Priority) -> Result<SemaphorePermit<'_>, AcquireError> {
         self.shared.places.take(line).await
     }
 
@@ -190,7 +190,13 @@ impl CsiSnapshots {
         tasks.shutdown().await;
     }
 
-    pub(super) async fn take(&self, claim: &Claim, line: Line, driver: &str, class: &str) -> Result<Taken, CsiError> {
+    pub(super) async fn take(
+        &self,
+        claim: &Claim,
+        line: Priority,
+        driver: &str,
+        class: &str,
+    ) -> Result<Taken, CsiError> {
         let _place = self.place(line).await;
         let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: class };
         let class = self.classes().await?.choose(driver, choice);
@@ -205,7 +211,7 @@ impl CsiSnapshots {
         let wanted = ToCreate { resource: &types.snapshots, namespace, name: &name, body, is_it: &is_of_claim };
         let uid = self.create(wanted, deadline).await?;
         let created = Created { what: "VolumeSnapshot", namespace, name: &name, uid: &uid };
-        let patience = Patience::new(deadline, line == Line::Frozen);
+        let patience = Patience::new(deadline, line == Priority::Frozen);
         match self.wait(&followed, created, patience).await {
             Ok(taken) => Ok(taken),
             Err(e) => {
@@ -246,12 +252,12 @@ impl CsiSnapshots {
     }
 
     /// The follower of the objects of a type, this namespace included.
-    pub(super) fn followed(&self, resource: &Arc<ApiResource>, namespace: &str) -> Arc<Followed> {
+    pub(super) fn followed(&self, resource: &Arc<ApiResource>, namespace: &str) -> Arc<FollowedSnapshots> {
         let mut all = lock(&self.shared.followed);
         let followed = all.entry(resource.group_resource()).or_insert_with(|| {
-            let followed = Arc::new(Followed::new());
+            let followed = Arc::new(FollowedSnapshots::new());
             let selector = selector(&self.of.backup.metadata.uid);
-            let source = Source { cluster: self.cluster.clone(), resource: Arc::clone(resource), selector };
+            let source = FollowQuery { cluster: self.cluster.clone(), resource: Arc::clone(resource), selector };
             lock(&self.shared.tasks).spawn(Arc::clone(&followed).follow(source));
             followed
         });
@@ -301,7 +307,7 @@ impl CsiSnapshots {
     /// while pods stand still.
     pub(super) async fn bound(
         &self,
-        followed: &Followed,
+        followed: &FollowedSnapshots,
         created: Created<'_>,
         mut patience: Patience,
     ) -> Result<BoundTo, Waited> {
@@ -326,11 +332,16 @@ impl CsiSnapshots {
         }
     }
 
-    async fn wait(&self, followed: &Followed, created: Created<'_>, mut patience: Patience) -> Result<Taken, Waited> {
+    async fn wait(
+        &self,
+        followed: &FollowedSnapshots,
+        created: Created<'_>,
+        mut patience: Patience,
+    ) -> Result<Taken, Waited> {
         let BoundTo { content, at } = self.bound(followed, created, patience).await?;
         loop {
             let content = self.content(&content).await?.ok_or_else(|| created.gone())?;
-            let content = Content::of(&content);
+            let content = SnapshotContent::of(&content);
             if !content.handle.is_empty() {
                 let (namespace, name) = (created.namespace.to_owned(), created.name.to_owned());
                 return Ok(Taken { namespace, name, content, at, group: None });

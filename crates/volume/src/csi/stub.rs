@@ -5,7 +5,7 @@
 
 use super::answer::text;
 use super::api::{SnapshotApi, each, selected};
-use super::content::{Content, DeletionPolicy};
+use super::content::{DeletionPolicy, SnapshotContent};
 use super::error::CsiError;
 use super::group_handle::GroupHandle;
 use super::objects::{GroupTypes, SnapshotTypes};
@@ -156,7 +156,7 @@ pub async fn make_ready(
         return Ok(Readiness::Ready);
     }
     let Some(body) = api.read(&types.contents, None, name).await? else { return Ok(Readiness::Waits) };
-    let content = Content::of(&body);
+    let content = SnapshotContent::of(&body);
     if content.is_ready != Some(true) {
         return Ok(Readiness::Waits);
     }

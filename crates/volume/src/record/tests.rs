@@ -1,6 +1,6 @@
 use super::*;
 use crate::decide::Rules;
-use crate::survey::Survey;
+use crate::inventory::VolumeInventory;
 use crate::verdict::Flags;
 use lifeboat_object::{ApiResource, Item};
 use lifeboat_select::{PolicyUse, ResourcePolicies};
@@ -46,7 +46,7 @@ fn key(name: &str) -> ClaimKey {
 
 /// A cluster with a claim of each fate.
 fn verdicts() -> Verdicts {
-    let mut survey = Survey::default();
+    let mut survey = VolumeInventory::default();
     let names = ["files", "junk", "lost", "snap"];
     names.iter().for_each(|name| survey.take(&claim(name, &format!("pv-{name}"))));
     names.iter().for_each(|name| survey.take(&volume(&format!("pv-{name}"), name)));
@@ -156,16 +156,16 @@ fn a_volume_is_found_by_its_claim_and_by_its_name() {
 #[test]
 fn what_comes_late_is_told_as_not_saved() {
     let mut verdicts = verdicts();
-    let (mut late, mut more) = (Survey::default(), Survey::default());
+    let (mut late, mut more) = (VolumeInventory::default(), VolumeInventory::default());
     [claim("snap", "pv-snap"), claim("late", "pv-late"), claim("open", "")].iter().for_each(|item| late.take(item));
     [volume("pv-late", "late"), volume("pv-free", "")].iter().for_each(|item| more.take(item));
     late.add(more);
     verdicts.came_late(late);
-    let skip = |why| Verdict { way: Way::Skip, why };
+    let skip = |why| Verdict { way: Method::Skip, why };
     let of = |name: &str| verdicts.of_claim(&key(name)).unwrap().verdict.clone();
-    assert_eq!(of("late"), skip(Why::CameLate));
-    assert_eq!(of("open"), skip(Why::NotBound { phase: "Pending".into() }));
-    assert_eq!(of("snap").way, Way::CsiSnapshot { class: String::new(), group: None });
+    assert_eq!(of("late"), skip(MethodReason::CameLate));
+    assert_eq!(of("open"), skip(MethodReason::NotBound { phase: "Pending".into() }));
+    assert_eq!(of("snap").way, Method::CsiSnapshot { class: String::new(), group: None });
     let by_volume = |name: &str| verdicts.of_volume(name).unwrap().name();
     assert_eq!((by_volume("pv-late"), by_volume("pv-free")), ("n/late".to_owned(), "pv-free".to_owned()));
 }
@@ -173,7 +173,7 @@ fn what_comes_late_is_told_as_not_saved() {
 /// Three disks that snapshotters are asked about, one of them without a claim.
 #[test]
 fn a_native_snapshot_is_recorded_by_what_came_of_it() {
-    let mut survey = Survey::default();
+    let mut survey = VolumeInventory::default();
     let disk = |name: &str, claim: &str| {
         let claim = (!claim.is_empty()).then(|| json!({"namespace": "n", "name": claim}));
         item(
@@ -263,7 +263,7 @@ fn a_native_snapshot_is_recorded_by_what_came_of_it() {
 
 #[test]
 fn a_volume_whose_claim_is_gone_makes_no_alarm() {
-    let mut survey = Survey::default();
+    let mut survey = VolumeInventory::default();
     for phase in ["Released", "Bound"] {
         let volume = json!({"metadata": {"name": format!("pv-{phase}")}, "status": {"phase": phase},
             "spec": {"nfs": {}, "claimRef": {"namespace": "n", "name": phase}}});

@@ -18,7 +18,7 @@ fn word(target: &str, here: &VolumeHere, origin: &BackupOrigin, allowed: Allowed
         RetainedPlan::Stays => "stays".into(),
         RetainedPlan::Rebind(patch) => format!("rebind {patch}"),
         RetainedPlan::Wait(why) => format!("wait: {why}"),
-        RetainedPlan::Refused(Refusal { why, next }) => format!("refused: {why}; {next}"),
+        RetainedPlan::Refused(VolumeRefusal { why, next }) => format!("refused: {why}; {next}"),
     }
 }
 

@@ -1,22 +1,22 @@
 //! The action lane: from the lists of its types to objects for the archive.
 
+use crate::action_lane_intake::ActionLaneIntake;
 use crate::block::{Blocks, Relations, blocks};
-use crate::deeds::Deeds;
 use crate::entry::Entries;
-use crate::fates::Fates;
+use crate::entry_sender::EntrySender;
 use crate::gather::gather;
 use crate::index::{Facts, Index};
-use crate::order::ordered_key;
-use crate::output::Output;
-use crate::save::{Acted, Desk, Turn, Worker};
+use crate::item_states::ItemStates;
+use crate::ordered_resources::ordered_key;
+use crate::save::{Acted, SaveContext, Turn, Worker};
+use crate::save_report::SaveReport;
 use crate::scope::Scope;
-use crate::shelve::Shelves;
 use crate::snapshots::Due;
 use crate::spool::Raw;
-use crate::stopped::{Refusal, Stopped};
-use crate::survey::decide;
+use crate::stage_error::{ActionRefusal, StageError};
+use crate::volume_decisions::decide;
 use lifeboat_store::{Broken, StreamReceiver, StreamSender};
-use lifeboat_volume::Line;
+use lifeboat_volume::Priority;
 use lifeboat_volume::native::NativeRefusal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,24 +26,24 @@ use tokio::task::JoinSet;
 pub(crate) const ACTING: &str = "running the actions of objects";
 
 /// Takes in all lists, fetches what belongs to their objects, makes blocks of them, and saves these, some at once.
-pub(crate) async fn work(
-    mut shelves: Shelves,
+pub(crate) async fn run_action_lane(
+    mut shelves: ActionLaneIntake,
     lists: StreamReceiver<Raw>,
     sender: &StreamSender<Entries>,
-) -> Result<Acted, Stopped> {
+) -> Result<Acted, StageError> {
     shelves.take_lists(lists).await?;
     gather(&mut shelves).await?;
     let verdicts = Arc::new(decide(&mut shelves).await?);
-    let Shelves { scope, env, tally, shelf, index, bindings, named, deeds, .. } = shelves;
+    let ActionLaneIntake { scope, env, tally, shelf, index, bindings, named, deeds, .. } = shelves;
     let relations = Relations { index: &index, bindings: &bindings, named: &named };
     let blocks = blocks(&relations, &ordered(&scope, &index));
     let (workers, actions) = (scope.workers, scope.lane.backup_item(Arc::new(bindings), Arc::clone(&verdicts)));
-    let fates = Fates::new(index.len());
-    let desk = Arc::new(Desk { scope, env, tally, actions, index, shelf, fates, verdicts, turn: Turn::First });
+    let fates = ItemStates::new(index.len());
+    let desk = Arc::new(SaveContext { scope, env, tally, actions, index, shelf, fates, verdicts, turn: Turn::First });
     let due = Due::new(&desk);
     let takes_snapshots = !due.is_empty();
     let next = AtomicUsize::new(blocks.unlisted().start);
-    let (queue, out) = (Arc::new(Queue { blocks, due, next }), Output::one(sender, ACTING));
+    let (queue, out) = (Arc::new(Queue { blocks, due, next }), EntrySender::one(sender, ACTING));
     let acting = async {
         let mut deeds = deeds;
         // Nothing else begins before what is in an order has ended.
@@ -57,7 +57,7 @@ pub(crate) async fn work(
         let unlisted = queue.blocks.unlisted().filter_map(|block| queue.blocks.get(block));
         unlisted
             .filter(|block| !may_have_hooks(block, &desk.index))
-            .for_each(|block| queue.due.begin(block, Line::Common));
+            .for_each(|block| queue.due.begin(block, Priority::Common));
         let mut running = JoinSet::new();
         for _ in 0..workers {
             let worker = Worker::new(Arc::clone(&desk), out.for_worker(workers, ACTING));
@@ -67,7 +67,7 @@ pub(crate) async fn work(
         if let Some(native) = &desk.scope.native {
             unless_cancelled(&desk, native.all_ended()).await?;
         }
-        Ok::<_, Stopped>(deeds)
+        Ok::<_, StageError>(deeds)
     };
     let deeds = match takes_snapshots {
         true => desk.env.operation.trace.within("snapshots", acting).await?,
@@ -90,11 +90,11 @@ impl Queue {
     }
 }
 
-async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stopped> {
+async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<SaveReport, StageError> {
     while let Some(block) = queue.next() {
         let quiesced = worker.quiesce(block).await?;
         // Without hooks it was begun before.
-        queue.due.begin(block, Line::Frozen);
+        queue.due.begin(block, Priority::Frozen);
         for number in block {
             worker.indexed(*number).await?;
         }
@@ -111,12 +111,12 @@ async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stop
 
 /// Saves the blocks of objects in an order, one after the other. In each, the snapshots of one object have ended before those of the next
 /// begin.
-async fn take_listed(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stopped> {
+async fn take_listed(queue: Arc<Queue>, mut worker: Worker) -> Result<SaveReport, StageError> {
     for block in queue.blocks.listed().filter_map(|block| queue.blocks.get(block)) {
         let quiesced = worker.quiesce(block).await?;
         for number in block {
             let one = std::slice::from_ref(number);
-            queue.due.begin(one, Line::Frozen);
+            queue.due.begin(one, Priority::Frozen);
             worker.indexed(*number).await?;
             queue.due.csi_ended(one).await;
             if let Some(native) = &worker.desk().scope.native {
@@ -130,15 +130,15 @@ async fn take_listed(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Sto
 
 /// Waits for native snapshots. If a snapshotter says that no call can succeed, the backup ends.
 async fn unless_cancelled(
-    desk: &Desk,
+    desk: &SaveContext,
     waiting: impl Future<Output = Result<(), NativeRefusal>>,
-) -> Result<(), Stopped> {
+) -> Result<(), StageError> {
     let ended = tokio::select! {
         ended = waiting => ended,
-        () = desk.env.operation.cancel.cancelled() => return Err(Stopped::Over),
+        () = desk.env.operation.cancel.cancelled() => return Err(StageError::Over),
     };
     ended.map_err(|NativeRefusal { snapshotter, volume, message }| {
-        Stopped::Refused(Box::new(Refusal { action: snapshotter, object: volume, message }))
+        StageError::Refused(Box::new(ActionRefusal { action: snapshotter, object: volume, message }))
     })
 }
 
@@ -150,7 +150,10 @@ fn may_have_hooks(block: &[u32], index: &Index) -> bool {
 }
 
 /// Waits for all workers. A worker that died is an error: the outcome for its objects is not known.
-async fn all_deeds(mut running: JoinSet<Result<Deeds, Stopped>>, mut deeds: Deeds) -> Result<Deeds, Stopped> {
+async fn all_deeds(
+    mut running: JoinSet<Result<SaveReport, StageError>>,
+    mut deeds: SaveReport,
+) -> Result<SaveReport, StageError> {
     while let Some(ended) = running.join_next().await {
         deeds.add(ended.map_err(|_| Broken(ACTING))??);
     }
@@ -173,9 +176,9 @@ mod tests {
     #[tokio::test]
     async fn a_worker_that_died_is_no_end_of_its_objects() {
         let mut running = JoinSet::new();
-        running.spawn(async { Ok(Deeds::default()) });
+        running.spawn(async { Ok(SaveReport::default()) });
         running.spawn(async { panic!("in the middle") });
-        let ended = all_deeds(running, Deeds::default()).await.map(drop);
-        assert_eq!(ended, Err(Stopped::Broken(Broken(ACTING))));
+        let ended = all_deeds(running, SaveReport::default()).await.map(drop);
+        assert_eq!(ended, Err(StageError::Broken(Broken(ACTING))));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::answer::{is_being_deleted, text};
 use super::api::{SnapshotApi, each, selected};
-use super::content::{Content, DeletionPolicy};
+use super::content::{DeletionPolicy, SnapshotContent};
 use super::error::CsiError;
 use super::objects::selector;
 use super::reference::Reference;
@@ -13,9 +13,9 @@ use std::collections::HashMap;
 
 /// The VolumeSnapshots of a backup and their contents, as they were in the cluster at one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct ListedSnapshots {
     snapshots: HashMap<(String, String), Bound>,
-    contents: HashMap<String, Content>,
+    contents: HashMap<String, SnapshotContent>,
     /// The names of the contents that stay, and keep their snapshots, when their VolumeSnapshots are deleted; by
     /// namespace and name of these.
     kept: HashMap<(String, String), String>,
@@ -38,7 +38,7 @@ impl Bound {
     }
 }
 
-impl Look {
+impl ListedSnapshots {
     /// Reads the snapshots of a backup.
     pub(crate) async fn take(api: SnapshotApi<'_>, backup: &Backup) -> Result<Self, CsiError> {
         let mut look = Self::default();
@@ -49,7 +49,7 @@ impl Look {
         .await?;
         let of_backup = format!("{LABEL_BACKUP_NAME}={}", label_value(&backup.metadata.name));
         each(api.cluster, selected(&api.types.contents, of_backup), |object| {
-            let content = Content::of(&object);
+            let content = SnapshotContent::of(&object);
             if content.deletion_policy == DeletionPolicy::Retain.as_str() && !is_being_deleted(&object) {
                 let Reference { namespace, name, .. } = Reference::to_snapshot(&object);
                 look.kept.insert((namespace.to_owned(), name.to_owned()), content.name.clone());
@@ -71,7 +71,7 @@ impl Look {
     }
 
     /// A content that was seen. A content without the label of its backup is not.
-    pub(crate) fn content(&self, name: &str) -> Option<&Content> {
+    pub(crate) fn content(&self, name: &str) -> Option<&SnapshotContent> {
         self.contents.get(name)
     }
 }

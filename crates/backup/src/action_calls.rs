@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// Calls an action for an object, again where that can help: with what `again` gives. A panic in it is an error of the object.
-pub(crate) async fn perform(
+pub(crate) async fn run_actions(
     action: &dyn BackupItemAction,
     object: Value,
     again: impl Fn() -> Value,

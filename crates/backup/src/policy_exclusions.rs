@@ -2,14 +2,14 @@
 
 use lifeboat_object::Item;
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::{Decided, Verdict, Verdicts, Way, Why};
+use lifeboat_volume::{Decided, Method, MethodReason, Verdict, Verdicts};
 
 /// Actions of plugins that do something with the volumes of claims, by their names.
 const OF_VOLUMES: [&str; 2] = ["velero.io/csi-pvc-backupper", "velero.io/vsphere-pvc-backupper"];
 
 /// Returns true if an action is not called for an object: it is an action for the volumes of claims that does not ask
 /// for policies itself, and a policy says to skip the volume of this claim.
-pub(crate) fn is_kept_from(action: &str, item: &Item, verdicts: &Verdicts) -> bool {
+pub(crate) fn is_excluded_by_policy(action: &str, item: &Item, verdicts: &Verdicts) -> bool {
     let is_claim = item.resource.group.is_empty() && item.resource.resource == "persistentvolumeclaims";
     if !is_claim || !OF_VOLUMES.contains(&action) {
         return false;
@@ -18,7 +18,7 @@ pub(crate) fn is_kept_from(action: &str, item: &Item, verdicts: &Verdicts) -> bo
     let claim = ClaimKey { namespace, name: item.head.name.clone() };
     matches!(
         verdicts.of_claim(&claim),
-        Some(Decided { verdict: Verdict { way: Way::Skip, why: Why::Policy { action: "skip", .. } }, .. })
+        Some(Decided { verdict: Verdict { way: Method::Skip, why: MethodReason::Policy { action: "skip", .. } }, .. })
     )
 }
 
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
     use lifeboat_object::ApiResource;
     use lifeboat_select::{PolicyUse, ResourcePolicies};
-    use lifeboat_volume::{Flags, Rules, Survey};
+    use lifeboat_volume::{Flags, Rules, VolumeInventory};
     use serde_json::json;
     use std::sync::Arc;
 
@@ -43,7 +43,7 @@ mod tests {
         let policies = ResourcePolicies::parse(text, PolicyUse::Backup).unwrap();
         let flags = Flags::default();
         let rules = Rules { policies: Some(&policies), flags: &flags };
-        let mut survey = Survey::new(rules);
+        let mut survey = VolumeInventory::new(rules);
         let claims =
             ["slow", "fast"].map(|class| item("persistentvolumeclaims", "PersistentVolumeClaim", class, class));
         let volumes = ["slow", "fast"].map(|class| {
@@ -54,12 +54,12 @@ mod tests {
         });
         claims.iter().chain(&volumes).for_each(|item| survey.take(item));
         let verdicts = survey.decide(rules);
-        let kept = |action: &str| claims.each_ref().map(|claim| is_kept_from(action, claim, &verdicts));
+        let kept = |action: &str| claims.each_ref().map(|claim| is_excluded_by_policy(action, claim, &verdicts));
         assert_eq!(kept("velero.io/vsphere-pvc-backupper"), [true, false]);
         assert_eq!(kept("velero.io/csi-pvc-backupper"), [true, false]);
         assert_eq!(kept("velero.io/pv"), [false, false]);
         assert_eq!(kept("example.com/snapshots"), [false, false]);
         let pod = item("pods", "Pod", "slow", "slow");
-        assert!(!is_kept_from("velero.io/vsphere-pvc-backupper", &pod, &verdicts));
+        assert!(!is_excluded_by_policy("velero.io/vsphere-pvc-backupper", &pod, &verdicts));
     }
 }

@@ -4,7 +4,7 @@ use crate::entry::{Entries, Entry, tell_too_deep};
 use crate::limits::tell_too_large;
 use crate::scope::Scope;
 use crate::spool::Batch;
-use crate::stopped::Stopped;
+use crate::stage_error::StageError;
 use crate::tally::Tally;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, is_too_deep};
 use lifeboat_operation::Operation;
@@ -47,7 +47,7 @@ impl Used {
 }
 
 /// The state of the fast lane.
-pub(crate) struct Pass {
+pub(crate) struct FastLane {
     scope: Arc<Scope>,
     operation: Operation,
     tally: Arc<Tally>,
@@ -57,7 +57,7 @@ pub(crate) struct Pass {
     pub(crate) used: Used,
 }
 
-impl Pass {
+impl FastLane {
     pub(crate) fn new(scope: Arc<Scope>, operation: Operation, tally: Arc<Tally>) -> Self {
         let (seen, left_out, used) = Default::default();
         Self { scope, operation, tally, seen, left_out, used }
@@ -68,10 +68,10 @@ impl Pass {
         mut self,
         mut batches: StreamReceiver<Batch>,
         sender: &StreamSender<Entries>,
-    ) -> Result<Self, Stopped> {
+    ) -> Result<Self, StageError> {
         while let Some(batch) = batches.next().await? {
             if self.operation.cancel.is_cancelled() {
-                return Err(Stopped::Over);
+                return Err(StageError::Over);
             }
             let entries = batch.items.into_iter().filter_map(|item| self.take_listed(item)).collect();
             sender.send(Entries { entries, budget: Some(batch.budget) }).await?;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Identifies an object for the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum ItemId {
     /// It has this number in the index.
     Indexed(u32),
     /// It is not in the index.
@@ -15,7 +15,7 @@ pub(crate) enum Who {
 
 /// The outcome of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ItemState {
     /// A worker has begun it: another one, or this one when the objects that it needs lead back to it.
     Begun,
     /// It is on its way into the archive.
@@ -30,17 +30,17 @@ pub(crate) enum Fate {
 
 /// The fates of all objects, so that each has its turn once, whichever worker comes to it first.
 #[derive(Debug)]
-pub(crate) struct Fates {
+pub(crate) struct ItemStates {
     all: Mutex<All>,
 }
 
 #[derive(Debug)]
 struct All {
-    indexed: Vec<Option<Fate>>,
-    outsiders: HashMap<Digest, Fate>,
+    indexed: Vec<Option<ItemState>>,
+    outsiders: HashMap<Digest, ItemState>,
 }
 
-impl Fates {
+impl ItemStates {
     /// Creates the fates of an index with so many objects.
     pub(crate) fn new(indexed: usize) -> Self {
         Self { all: Mutex::new(All { indexed: vec![None; indexed], outsiders: HashMap::new() }) }
@@ -48,22 +48,22 @@ impl Fates {
 
     /// Begins an object; gives its fate when that was done before. An object that was left out is begun again when it
     /// must be there.
-    pub(crate) fn begin(&self, who: Who, must_include: bool) -> Option<Fate> {
+    pub(crate) fn begin(&self, who: ItemId, must_include: bool) -> Option<ItemState> {
         let mut all = self.lock();
         match all.of(who) {
-            Some(Fate::LeftOut) if must_include => {}
+            Some(ItemState::LeftOut) if must_include => {}
             Some(before) => return Some(before),
             None => {}
         }
-        all.set(who, Fate::Begun);
+        all.set(who, ItemState::Begun);
         None
     }
 
-    pub(crate) fn settle(&self, who: Who, fate: Fate) {
+    pub(crate) fn settle(&self, who: ItemId, fate: ItemState) {
         self.lock().set(who, fate);
     }
 
-    pub(crate) fn of(&self, who: Who) -> Option<Fate> {
+    pub(crate) fn of(&self, who: ItemId) -> Option<ItemState> {
         self.lock().of(who)
     }
 
@@ -73,21 +73,21 @@ impl Fates {
 }
 
 impl All {
-    fn of(&self, who: Who) -> Option<Fate> {
+    fn of(&self, who: ItemId) -> Option<ItemState> {
         match who {
-            Who::Indexed(number) => self.indexed.get(number as usize).copied().flatten(),
-            Who::Outsider(digest) => self.outsiders.get(&digest).copied(),
+            ItemId::Indexed(number) => self.indexed.get(number as usize).copied().flatten(),
+            ItemId::Outsider(digest) => self.outsiders.get(&digest).copied(),
         }
     }
 
-    fn set(&mut self, who: Who, fate: Fate) {
+    fn set(&mut self, who: ItemId, fate: ItemState) {
         match who {
-            Who::Indexed(number) => {
+            ItemId::Indexed(number) => {
                 if let Some(before) = self.indexed.get_mut(number as usize) {
                     *before = Some(fate);
                 }
             }
-            Who::Outsider(digest) => drop(self.outsiders.insert(digest, fate)),
+            ItemId::Outsider(digest) => drop(self.outsiders.insert(digest, fate)),
         }
     }
 }
@@ -98,14 +98,14 @@ mod tests {
 
     #[test]
     fn an_object_has_its_turn_once() {
-        for who in [Who::Indexed(1), Who::Outsider([7; 16])] {
-            let fates = Fates::new(2);
+        for who in [ItemId::Indexed(1), ItemId::Outsider([7; 16])] {
+            let fates = ItemStates::new(2);
             assert_eq!((fates.of(who), fates.begin(who, true)), (None, None));
-            assert_eq!((fates.begin(who, true), fates.of(who)), (Some(Fate::Begun), Some(Fate::Begun)));
-            fates.settle(who, Fate::LeftOut);
-            assert_eq!((fates.begin(who, false), fates.begin(who, true)), (Some(Fate::LeftOut), None));
-            fates.settle(who, Fate::Saved);
-            assert_eq!((fates.begin(who, true), fates.of(Who::Indexed(0))), (Some(Fate::Saved), None));
+            assert_eq!((fates.begin(who, true), fates.of(who)), (Some(ItemState::Begun), Some(ItemState::Begun)));
+            fates.settle(who, ItemState::LeftOut);
+            assert_eq!((fates.begin(who, false), fates.begin(who, true)), (Some(ItemState::LeftOut), None));
+            fates.settle(who, ItemState::Saved);
+            assert_eq!((fates.begin(who, true), fates.of(ItemId::Indexed(0))), (Some(ItemState::Saved), None));
         }
     }
 }

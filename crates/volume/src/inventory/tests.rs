@@ -25,7 +25,7 @@ fn claim(name: &str, class: &str, driver: &str) -> [Item; 2] {
 fn a_claim_without_a_class_for_its_driver_is_skipped_and_says_why() {
     let flags = Flags { snapshots: true, csi: true, serves_snapshots: true, ..Flags::default() };
     let rules = Rules { policies: None, flags: &flags };
-    let mut survey = Survey::new(rules);
+    let mut survey = VolumeInventory::new(rules);
     for (name, class, driver) in
         [("one", "", "single"), ("named", "b", "several"), ("unnamed", "", "several"), ("none", "b", "bare")]
     {

@@ -2,54 +2,54 @@
 //! into the index. It waits for no action and no upload.
 
 use crate::actions::service_account::{Binding, Bindings, Digest};
-use crate::deeds::Deeds;
+use crate::body_store::BodyStore;
 use crate::env::Env;
 use crate::index::{Body, Facts, Index, Outside, Record};
 use crate::parse;
+use crate::save_report::SaveReport;
 use crate::scope::Scope;
-use crate::shelf::Shelf;
 use crate::spool::Raw;
-use crate::stopped::Stopped;
+use crate::stage_error::StageError;
 use crate::tally::Tally;
 use lifeboat_object::{Item, ResultScope};
 use lifeboat_store::StreamReceiver;
-use lifeboat_volume::Survey;
+use lifeboat_volume::VolumeInventory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// State of the stage.
-pub(crate) struct Shelves {
+pub(crate) struct ActionLaneIntake {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,
     pub(crate) tally: Arc<Tally>,
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: BodyStore,
     pub(crate) index: Index,
     /// The cluster role bindings among the objects.
     pub(crate) bindings: Bindings,
     /// Related objects that actions of plugins have named, by the number of the object that they were asked about.
     pub(crate) named: BTreeMap<u32, Vec<Digest>>,
     /// Facts about volumes from pods, claims and PersistentVolumes.
-    pub(crate) survey: Survey,
+    pub(crate) survey: VolumeInventory,
     /// Counts of objects that were left out, types that are used, and wishes.
-    pub(crate) deeds: Deeds,
+    pub(crate) deeds: SaveReport,
     /// Set when it was reported that the disk cannot be used.
     told: bool,
 }
 
-impl Shelves {
+impl ActionLaneIntake {
     /// Empty ones, with room for so many bytes in memory.
     pub(crate) fn new(room: usize, scope: Arc<Scope>, env: &Env, tally: Arc<Tally>) -> Self {
         let (index, bindings, named, deeds) = Default::default();
-        let shelf = Shelf::new(room, &env.operation.scratch);
-        let survey = Survey::new(scope.volume_rules.get());
+        let shelf = BodyStore::new(room, &env.operation.scratch);
+        let survey = VolumeInventory::new(scope.volume_rules.get());
         Self { scope, env: env.clone(), tally, shelf, index, bindings, named, survey, deeds, told: false }
     }
 
     /// Takes in all lists, until their end is said.
-    pub(crate) async fn take_lists(&mut self, mut lists: StreamReceiver<Raw>) -> Result<(), Stopped> {
+    pub(crate) async fn take_lists(&mut self, mut lists: StreamReceiver<Raw>) -> Result<(), StageError> {
         while let Some(Raw { resource, bodies }) = lists.next().await? {
             if self.env.operation.cancel.is_cancelled() {
-                return Err(Stopped::Over);
+                return Err(StageError::Over);
             }
             let came = bodies.len();
             let mut items = parse::items(&resource, bodies, &self.env.operation.journal);

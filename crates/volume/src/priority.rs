@@ -4,7 +4,7 @@ use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
 /// The queue in which the snapshot of a volume waits for its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Line {
+pub enum Priority {
     /// The queue of all others.
     #[default]
     Common,
@@ -14,21 +14,21 @@ pub enum Line {
 
 /// The places of both lines, as many of each.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct PrioritySlots {
     common: Semaphore,
     frozen: Semaphore,
 }
 
-impl Places {
+impl PrioritySlots {
     pub(crate) fn new(count: usize) -> Self {
         Self { common: Semaphore::new(count), frozen: Semaphore::new(count) }
     }
 
     /// Waits for a place, which is given back when the permit is dropped.
-    pub(crate) async fn take(&self, line: Line) -> Result<SemaphorePermit<'_>, AcquireError> {
+    pub(crate) async fn take(&self, line: Priority) -> Result<SemaphorePermit<'_>, AcquireError> {
         match line {
-            Line::Common => self.common.acquire().await,
-            Line::Frozen => self.frozen.acquire().await,
+            Priority::Common => self.common.acquire().await,
+            Priority::Frozen => self.frozen.acquire().await,
         }
     }
 }
@@ -40,13 +40,13 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_frozen_does_not_wait_behind_the_others() {
-        let places = Places::new(1);
-        let _common = places.take(Line::Common).await.unwrap();
-        assert!(places.take(Line::Common).now_or_never().is_none());
-        let frozen = places.take(Line::Frozen).now_or_never();
+        let places = PrioritySlots::new(1);
+        let _common = places.take(Priority::Common).await.unwrap();
+        assert!(places.take(Priority::Common).now_or_never().is_none());
+        let frozen = places.take(Priority::Frozen).now_or_never();
         assert!(frozen.is_some());
-        assert!(places.take(Line::Frozen).now_or_never().is_none());
+        assert!(places.take(Priority::Frozen).now_or_never().is_none());
         drop(frozen);
-        assert!(places.take(Line::Frozen).now_or_never().is_some());
+        assert!(places.take(Priority::Frozen).now_or_never().is_some());
     }
 }

@@ -13,7 +13,7 @@ const RESERVE: usize = 8 << 20;
 const LEAST: usize = 64 << 10;
 
 /// Sends objects on in batches for which the reserve has room.
-pub(crate) struct Output {
+pub(crate) struct EntrySender {
     sender: StreamSender<Entries>,
     reserve: Arc<Semaphore>,
     /// The largest share of the reserve. As in the spool, there is room for the next objects while a member of the
@@ -26,7 +26,7 @@ pub(crate) struct Output {
     size: usize,
 }
 
-impl Output {
+impl EntrySender {
     /// Creates the output of a stage that does `what`.
     pub(crate) fn one(sender: &StreamSender<Entries>, what: &'static str) -> Self {
         Self::within(RESERVE, sender, what)
@@ -45,7 +45,7 @@ impl Output {
         Self { sender: sender.another(what), reserve, most, together: most, batch: Vec::new(), size: 0 }
     }
 
-    /// Takes one object; it is sent with others, or by the next [`Output::flush`].
+    /// Takes one object; it is sent with others, or by the next [`EntrySender::flush`].
     pub(crate) async fn take(&mut self, entry: Entry) -> Result<(), ReceiverGone> {
         let size = cost(entry.body.len());
         if self.size + size > self.together {
@@ -100,7 +100,7 @@ mod tests {
         // The stream alone would hold all of them.
         let (sender, mut entries) = stream(10_000, "running actions");
         let sizes = (0..1000).map(|n| if n % 100 == 0 { 2 * LITTLE } else { 100 + n });
-        let mut out = Output::within(LITTLE, &sender, "running actions");
+        let mut out = EntrySender::within(LITTLE, &sender, "running actions");
         let mut send = Box::pin(unconstrained(async move {
             for (number, size) in sizes.enumerate() {
                 out.take(entry(number, size)).await.unwrap();

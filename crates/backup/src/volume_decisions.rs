@@ -1,21 +1,21 @@
 //! Decides about the volumes whose objects are on the shelf.
 
+use crate::action_lane_intake::ActionLaneIntake;
 use crate::env::Env;
 use crate::fetch::{Taker, pick};
-use crate::shelve::Shelves;
-use crate::stopped::Stopped;
+use crate::stage_error::StageError;
 use bytes::Bytes;
 use lifeboat_cluster::ListRequest;
 use lifeboat_object::{ApiResource, Item, ObjectKey, ResultScope};
 use lifeboat_volume::csi::{GroupTypes, SnapshotTypes};
 use lifeboat_volume::facts::Claim;
-use lifeboat_volume::{GroupClass, GroupNote, GroupRules, SnapshotClass, SnapshotClasses, Survey, Verdicts};
+use lifeboat_volume::{GroupClass, GroupNote, GroupRules, SnapshotClass, SnapshotClasses, Verdicts, VolumeInventory};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Decides about all volumes, once all objects of their types are on the shelf. What people must know of groups of claims is told, and for
 /// each claim that is snapshotted by itself the class is chosen.
-pub(crate) async fn decide(shelves: &mut Shelves) -> Result<Verdicts, Stopped> {
+pub(crate) async fn decide(shelves: &mut ActionLaneIntake) -> Result<Verdicts, StageError> {
     survey_pods_outside(shelves).await?;
     let survey = std::mem::take(&mut shelves.survey);
     let mut verdicts = survey.decide(shelves.scope.volume_rules.get());
@@ -29,7 +29,7 @@ pub(crate) async fn decide(shelves: &mut Shelves) -> Result<Verdicts, Stopped> {
     if verdicts.has_single_snapshots()
         && let Some(types) = SnapshotTypes::of(&shelves.scope.catalog)
     {
-        let wanted = Listed { resource: &types.classes, namespace: None, selector: "" };
+        let wanted = WholeList { resource: &types.classes, namespace: None, selector: "" };
         // Where they cannot be listed, that is an error of each snapshot.
         if let Ok(bodies) = listed(wanted, &shelves.env).await? {
             let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
@@ -41,11 +41,11 @@ pub(crate) async fn decide(shelves: &mut Shelves) -> Result<Verdicts, Stopped> {
 }
 
 /// Reads what decides about groups of claims in these namespaces, beside the claims of the backup.
-async fn group_rules(namespaces: BTreeSet<String>, shelves: &Shelves) -> Result<GroupRules, Stopped> {
+async fn group_rules(namespaces: BTreeSet<String>, shelves: &ActionLaneIntake) -> Result<GroupRules, StageError> {
     let (scope, env) = (&shelves.scope, &shelves.env);
     let classes = match GroupTypes::of(&scope.catalog) {
         Some(types) => {
-            let wanted = Listed { resource: &types.classes, namespace: None, selector: "" };
+            let wanted = WholeList { resource: &types.classes, namespace: None, selector: "" };
             listed(wanted, env).await?.map(|bodies| {
                 let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
                 read.map(|class| GroupClass::of(&class)).collect()
@@ -58,7 +58,7 @@ async fn group_rules(namespaces: BTreeSet<String>, shelves: &Shelves) -> Result<
     let label = scope.backup.spec.volume_group_snapshot_label_key.as_str();
     for namespace in namespaces {
         let Some(claims) = scope.find("", "persistentvolumeclaims") else { break };
-        let wanted = Listed { resource: claims, namespace: Some(&namespace), selector: label };
+        let wanted = WholeList { resource: claims, namespace: Some(&namespace), selector: label };
         match listed(wanted, env).await? {
             Ok(bodies) => {
                 let items = bodies.into_iter().filter_map(|body| Item::parse(Arc::clone(claims), body).ok());
@@ -77,15 +77,15 @@ async fn group_rules(namespaces: BTreeSet<String>, shelves: &Shelves) -> Result<
 }
 
 /// A list that is read as a whole.
-struct Listed<'a> {
+struct WholeList<'a> {
     resource: &'a Arc<ApiResource>,
     namespace: Option<&'a str>,
     selector: &'a str,
 }
 
 /// Lists objects; the inner error is why that did not go.
-async fn listed(wanted: Listed<'_>, env: &Env) -> Result<Result<Vec<Bytes>, String>, Stopped> {
-    let Listed { resource, namespace, selector } = wanted;
+async fn listed(wanted: WholeList<'_>, env: &Env) -> Result<Result<Vec<Bytes>, String>, StageError> {
+    let WholeList { resource, namespace, selector } = wanted;
     let mut list = env.cluster.list(ListRequest {
         resource: Arc::clone(resource),
         namespace: namespace.map(str::to_owned),
@@ -95,7 +95,7 @@ async fn listed(wanted: Listed<'_>, env: &Env) -> Result<Result<Vec<Bytes>, Stri
     let mut out = Vec::new();
     loop {
         let bodies = tokio::select! {
-            () = env.operation.cancel.cancelled() => return Err(Stopped::Over),
+            () = env.operation.cancel.cancelled() => return Err(StageError::Over),
             bodies = list.next() => bodies,
         };
         match bodies {
@@ -107,7 +107,7 @@ async fn listed(wanted: Listed<'_>, env: &Env) -> Result<Result<Vec<Bytes>, Stri
 }
 
 /// Takes in the pods that are not in the backup and mount its claims: their annotations count too.
-pub(crate) async fn survey_pods_outside(shelves: &mut Shelves) -> Result<(), Stopped> {
+pub(crate) async fn survey_pods_outside(shelves: &mut ActionLaneIntake) -> Result<(), StageError> {
     let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
     let Some(pods) = scope.find("", "pods") else { return Ok(()) };
     if scope.filter.collects(pods).is_ok() && !scope.filter.selects_namespaced() {
@@ -129,10 +129,10 @@ pub(crate) async fn survey_pods_outside(shelves: &mut Shelves) -> Result<(), Sto
 /// Namespaces of which each is listed alone.
 const MANY: usize = 20;
 
-struct Outside<'a>(&'a mut Survey);
+struct Outside<'a>(&'a mut VolumeInventory);
 
 impl Taker for Outside<'_> {
-    async fn take(&mut self, item: Item) -> Result<(), Stopped> {
+    async fn take(&mut self, item: Item) -> Result<(), StageError> {
         self.0.take(&item);
         Ok(())
     }

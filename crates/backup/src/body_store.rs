@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// The place of a body on the shelf.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum BodyLocation {
     /// In memory, by itself: not as a piece of the page that it came in.
     Memory(Bytes),
     /// On disk.
@@ -19,13 +19,13 @@ pub(crate) enum Place {
 
 /// The shelf.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct BodyStore {
     /// Bytes that still have room in memory.
     room: usize,
     scratch: Scratch,
 }
 
-impl Shelf {
+impl BodyStore {
     /// A shelf with room for so many bytes in memory.
     pub(crate) fn new(room: usize, folder: &Path) -> Self {
         Self { room, scratch: Scratch::new(folder) }
@@ -38,16 +38,19 @@ impl Shelf {
 
     /// Puts bodies on the shelf and says where they lie. When the disk cannot be used, those that have no room in memory
     /// are not kept.
-    pub(crate) async fn put(&mut self, bodies: &[Bytes]) -> (Vec<Option<Place>>, io::Result<()>) {
+    pub(crate) async fn put(&mut self, bodies: &[Bytes]) -> (Vec<Option<BodyLocation>>, io::Result<()>) {
         let mut places = Vec::with_capacity(bodies.len());
         let (mut to_disk, mut length) = (Vec::new(), 0);
         for body in bodies {
             if let Some(room) = self.room.checked_sub(body.len()) {
                 self.room = room;
-                places.push(Some(Place::Memory(Bytes::copy_from_slice(body))));
+                places.push(Some(BodyLocation::Memory(Bytes::copy_from_slice(body))));
             } else {
                 // A body comes out of one answer, which has a bound far below.
-                places.push(Some(Place::Disk { at: length, length: u32::try_from(body.len()).unwrap_or(u32::MAX) }));
+                places.push(Some(BodyLocation::Disk {
+                    at: length,
+                    length: u32::try_from(body.len()).unwrap_or(u32::MAX),
+                }));
                 length += body.len() as u64;
                 to_disk.push(body.clone());
             }
@@ -57,7 +60,7 @@ impl Shelf {
         }
         let written = self.scratch.append(to_disk).await;
         for place in &mut places {
-            if let Some(Place::Disk { at, .. }) = place {
+            if let Some(BodyLocation::Disk { at, .. }) = place {
                 match &written {
                     Ok(first) => *at += first,
                     Err(_) => *place = None,
@@ -68,10 +71,10 @@ impl Shelf {
     }
 
     /// A body that was put there.
-    pub(crate) async fn take(&self, place: &Place) -> io::Result<Bytes> {
+    pub(crate) async fn take(&self, place: &BodyLocation) -> io::Result<Bytes> {
         match place {
-            Place::Memory(body) => Ok(body.clone()),
-            Place::Disk { at, length } => self.scratch.read(*at, *length as usize).await,
+            BodyLocation::Memory(body) => Ok(body.clone()),
+            BodyLocation::Disk { at, length } => self.scratch.read(*at, *length as usize).await,
         }
     }
 }
@@ -83,7 +86,7 @@ mod tests {
     #[tokio::test]
     async fn bodies_without_room_in_memory_lie_on_disk_and_come_back_in_any_order() {
         let folder = tempfile::tempdir().unwrap();
-        let mut shelf = Shelf::new(7, folder.path());
+        let mut shelf = BodyStore::new(7, folder.path());
         let bodies = ["aaa", "bbbbb", "c", "dddd", "ee"].map(|text| Bytes::from_static(text.as_bytes()));
         let mut places = Vec::new();
         for some in bodies.chunks(2) {
@@ -91,7 +94,7 @@ mod tests {
             assert!(result.is_ok());
             places.extend(put.into_iter().flatten());
         }
-        let in_memory = places.iter().map(|place| matches!(place, Place::Memory(_))).collect::<Vec<_>>();
+        let in_memory = places.iter().map(|place| matches!(place, BodyLocation::Memory(_))).collect::<Vec<_>>();
         assert_eq!(in_memory, [true, false, true, false, true]);
         for (place, body) in places.iter().zip(&bodies).rev() {
             assert_eq!(shelf.take(place).await.unwrap(), body);
@@ -101,8 +104,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_disk_that_cannot_be_used_keeps_nothing_and_says_so() {
-        let mut shelf = Shelf::new(4, Path::new("/nonexistent"));
+        let mut shelf = BodyStore::new(4, Path::new("/nonexistent"));
         let (places, result) = shelf.put(&[Bytes::from_static(b"aaa"), Bytes::from_static(b"bbb")]).await;
-        assert!(matches!(places[..], [Some(Place::Memory(_)), None]) && result.is_err(), "{places:?}");
+        assert!(matches!(places[..], [Some(BodyLocation::Memory(_)), None]) && result.is_err(), "{places:?}");
     }
 }

@@ -5,18 +5,18 @@ use lifeboat_store::{Broken, ReceiverGone, StreamSender};
 
 /// The reason for which a stage ended early.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
+pub(crate) enum StageError {
     /// The operation is over: the receiver of this stage is gone, and the stage that ended the operation says why.
     Over,
     /// A part of the operation died: a stage before this one, or a thread of it.
     Broken(Broken),
     /// An action says that no call of it can succeed.
-    Refused(Box<Refusal>),
+    Refused(Box<ActionRefusal>),
 }
 
 /// An error of an action that ends the operation.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ActionRefusal {
     pub(crate) action: String,
     /// The object that it was called for.
     pub(crate) object: ObjectKey,
@@ -24,22 +24,22 @@ pub(crate) struct Refusal {
 }
 
 /// Says the end of a stage's stream, if it came to its end, or which stage before it broke.
-pub(crate) fn say_end<T, P>(result: Result<T, Stopped>, sender: StreamSender<P>) -> Result<T, Stopped> {
+pub(crate) fn say_end<T, P>(result: Result<T, StageError>, sender: StreamSender<P>) -> Result<T, StageError> {
     match &result {
         Ok(_) => sender.end(),
-        Err(Stopped::Broken(broken)) => sender.fail(*broken),
+        Err(StageError::Broken(broken)) => sender.fail(*broken),
         Err(_) => {}
     }
     result
 }
 
-impl From<ReceiverGone> for Stopped {
+impl From<ReceiverGone> for StageError {
     fn from(_: ReceiverGone) -> Self {
         Self::Over
     }
 }
 
-impl From<Broken> for Stopped {
+impl From<Broken> for StageError {
     fn from(broken: Broken) -> Self {
         Self::Broken(broken)
     }

@@ -1,6 +1,6 @@
 //! Facts that are learned of the objects of the action lane while they are saved.
 
-use crate::pass::{LeftOut, Used};
+use crate::fast_lane::{LeftOut, Used};
 use crate::volumes::VolumeDeeds;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_hook::HookTally;
@@ -9,30 +9,30 @@ use std::collections::BTreeMap;
 
 /// Facts that one worker has learned.
 #[derive(Debug, Default)]
-pub(crate) struct Deeds {
+pub(crate) struct SaveReport {
     pub(crate) volumes: VolumeDeeds,
     pub(crate) left_out: LeftOut,
     pub(crate) used: Used,
     /// Operations that actions have begun.
     pub(crate) operations: Vec<BackupOperation>,
     /// Objects that no action looks at and that belong to saved ones.
-    pub(crate) wishes: BTreeMap<ObjectKey, Wish>,
+    pub(crate) wishes: BTreeMap<ObjectKey, AdditionalItem>,
     /// Commands that were due in pods.
     pub(crate) hooks: HookTally,
 }
 
 /// An object that an action wants in the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct AdditionalItem {
     /// The object that it belongs to; the first one in their order, if there are several.
     pub(crate) parent: ObjectKey,
     /// True when the object must be in the backup whatever the filters say.
     pub(crate) must_include: bool,
 }
 
-impl Deeds {
+impl SaveReport {
     /// Notes that an object should be in the backup.
-    pub(crate) fn wish(&mut self, key: ObjectKey, wish: Wish) {
+    pub(crate) fn wish(&mut self, key: ObjectKey, wish: AdditionalItem) {
         match self.wishes.get_mut(&key) {
             Some(before) => {
                 before.must_include |= wish.must_include;

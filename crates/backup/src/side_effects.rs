@@ -7,14 +7,14 @@ use std::sync::{Arc, OnceLock};
 
 /// The parts of a backup that change the cluster; a preview has none of them. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Hands {
+pub(crate) struct SideEffects {
     /// Runs commands in containers.
     pub(crate) commands: Commands,
     snapshots: Arc<OnceLock<CsiSnapshots>>,
     native: Arc<OnceLock<NativeSnapshots>>,
 }
 
-impl Hands {
+impl SideEffects {
     pub(crate) fn new(commands: Commands) -> Self {
         Self { commands, snapshots: Arc::default(), native: Arc::default() }
     }

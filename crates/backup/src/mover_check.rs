@@ -1,17 +1,17 @@
 //! Looks at the volumes of a backup before it begins, and for nothing else.
 
+use crate::action_lane_intake::ActionLaneIntake;
 use crate::collect::{Collected, collect};
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::gather::gather;
-use crate::objects::{Wanted, scope};
-use crate::plan::{Plan, Versions, plan};
+use crate::objects::{ObjectsRequest, scope};
+use crate::plan::{ListPlan, Versions, plan};
 use crate::request::ValidationErrors;
 use crate::scope::Scope;
-use crate::shelve::Shelves;
 use crate::spool::LEAST;
-use crate::stopped::Stopped;
-use crate::survey::decide;
+use crate::stage_error::StageError;
+use crate::volume_decisions::decide;
 use crate::volumes::{may_need_movers, refusal};
 use lifeboat_operation::Operation;
 use lifeboat_volume::{Flags, Verdicts};
@@ -20,8 +20,8 @@ use tokio::task::JoinSet;
 
 /// Refuses a backup whose volumes need movers, before anything is done ([`refusal`]). Read errors on the way are
 /// reported when the backup is made.
-pub(crate) async fn check_movers(wanted: Wanted<'_>, env: &Env) -> Result<(), BackupError> {
-    let Wanted { backup, policies, settings } = wanted;
+pub(crate) async fn check_movers(wanted: ObjectsRequest<'_>, env: &Env) -> Result<(), BackupError> {
+    let ObjectsRequest { backup, policies, settings } = wanted;
     let flags = Flags::of(&backup.spec, settings.features);
     if backup.spec.allow_unprotected || !may_need_movers(policies, &flags) {
         return Ok(());
@@ -43,15 +43,15 @@ pub(crate) async fn check_movers(wanted: Wanted<'_>, env: &Env) -> Result<(), Ba
 /// [`BackupError::Cancelled`], or a part of it died.
 pub(crate) async fn survey(scope: &Arc<Scope>, env: &Env) -> Result<Verdicts, BackupError> {
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
-    let Plan { mut lists, .. } = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::Preferred);
+    let ListPlan { mut lists, .. } = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::Preferred);
     lists.retain(|list| {
         let resource = &list.resource;
         resource.group.is_empty()
             && matches!(resource.resource.as_str(), "pods" | "persistentvolumeclaims" | "persistentvolumes")
     });
-    let (plan, tally, mut tasks) = (Plan { lists, excluded: Vec::new() }, Arc::default(), JoinSet::new());
+    let (plan, tally, mut tasks) = (ListPlan { lists, excluded: Vec::new() }, Arc::default(), JoinSet::new());
     let Collected { batches, looked_at, room } = collect(&plan, LEAST, env, &tally, &mut tasks);
-    let mut shelves = Shelves::new(room, Arc::clone(scope), env, tally);
+    let mut shelves = ActionLaneIntake::new(room, Arc::clone(scope), env, tally);
     let decided = async {
         shelves.take_lists(looked_at).await?;
         gather(&mut shelves).await?;
@@ -62,8 +62,8 @@ pub(crate) async fn survey(scope: &Arc<Scope>, env: &Env) -> Result<Verdicts, Ba
     tasks.shutdown().await;
     match verdicts {
         Ok(verdicts) => Ok(verdicts),
-        Err(Stopped::Broken(broken)) => Err(broken.into()),
-        Err(Stopped::Refused(refusal)) => Err((*refusal).into()),
-        Err(Stopped::Over) => Err(BackupError::Cancelled),
+        Err(StageError::Broken(broken)) => Err(broken.into()),
+        Err(StageError::Refused(refusal)) => Err((*refusal).into()),
+        Err(StageError::Over) => Err(BackupError::Cancelled),
     }
 }

@@ -4,14 +4,14 @@ use crate::class::{ClassChoice, SnapshotClasses};
 use crate::decide::{Rules, Volume, decide};
 use crate::facts::{Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
 use crate::group::{GroupRules, Label, Labelled, beside_note, class_of, fallback_note, members_of, settle_claim};
-use crate::verdict::{Flags, Verdict, Way, Why};
+use crate::verdict::{Flags, Method, MethodReason, Verdict};
 use lifeboat_object::Item;
 use lifeboat_select::ResourcePolicies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Facts that were read. About 600 bytes for a claim with its volume; of pods only those with volumes that count.
 #[derive(Clone, Debug, Default)]
-pub struct Survey {
+pub struct VolumeInventory {
     /// True when volumes of pods count that have no claim, and for which no annotation asks.
     counts_all_of_pods: bool,
     pods: Vec<Pod>,
@@ -49,7 +49,7 @@ impl Decided {
 /// of pods.
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
-    survey: Survey,
+    survey: VolumeInventory,
     all: Vec<Decided>,
     of_claims: HashMap<ClaimKey, usize>,
     of_volumes: HashMap<String, usize>,
@@ -68,7 +68,7 @@ pub struct GroupNote {
     pub text: String,
 }
 
-impl Survey {
+impl VolumeInventory {
     /// An empty one, for these rules.
     #[must_use]
     pub fn new(rules: Rules<'_>) -> Self {
@@ -149,7 +149,7 @@ impl Survey {
         for pod in &self.pods {
             for volume in pod.volumes.iter().filter(|volume| volume.claim.is_none()) {
                 let verdict = decide(Volume::OfPod(pod, volume), rules);
-                if verdict.why != Why::NotAskedFor {
+                if verdict.why != MethodReason::NotAskedFor {
                     let of_pod = Some((pod.namespace.clone(), pod.name.clone(), volume.name.clone()));
                     pods.insert((pod.namespace.clone(), pod.name.clone()));
                     all.push(Decided { claim: None, volume: None, of_pod, verdict });
@@ -211,7 +211,9 @@ impl Verdicts {
     pub fn groups(&self) -> BTreeMap<(String, String), Vec<ClaimKey>> {
         let mut out: BTreeMap<(String, String), Vec<ClaimKey>> = BTreeMap::new();
         for decided in &self.all {
-            if let (Way::CsiSnapshot { group: Some(group), .. }, Some(claim)) = (&decided.verdict.way, &decided.claim) {
+            if let (Method::CsiSnapshot { group: Some(group), .. }, Some(claim)) =
+                (&decided.verdict.way, &decided.claim)
+            {
                 out.entry((claim.namespace.clone(), group.value.clone())).or_default().push(claim.clone());
             }
         }
@@ -259,7 +261,7 @@ impl Verdicts {
     /// Returns true if single claims are to be snapshotted by CSI drivers.
     #[must_use]
     pub fn has_single_snapshots(&self) -> bool {
-        self.all.iter().any(|decided| matches!(decided.verdict.way, Way::CsiSnapshot { group: None, .. }))
+        self.all.iter().any(|decided| matches!(decided.verdict.way, Method::CsiSnapshot { group: None, .. }))
     }
 
     /// Chooses the class for each claim that is to be snapshotted by itself; where none can be chosen it is not snapshotted. To be
@@ -267,7 +269,7 @@ impl Verdicts {
     pub fn settle_classes(&mut self, classes: &SnapshotClasses) {
         for decided in &mut self.all {
             let Verdict { way, why } = &mut decided.verdict;
-            let Way::CsiSnapshot { class, group: None } = way else { continue };
+            let Method::CsiSnapshot { class, group: None } = way else { continue };
             let claim = decided.claim.as_ref().and_then(|key| self.survey.claims.get(key));
             let volume = decided.volume.as_ref().and_then(|name| self.survey.volumes.get(name));
             let (Some(claim), Some(driver)) = (claim, volume.and_then(PersistentVolume::driver)) else { continue };
@@ -275,36 +277,36 @@ impl Verdicts {
             match chosen.map(|chosen| chosen.name.clone()) {
                 Ok(name) => *class = name,
                 Err(trouble) => {
-                    let because = Box::new(std::mem::replace(why, Why::NotAskedFor));
-                    *why = Why::NoClass { because, driver: driver.to_owned(), trouble };
-                    *way = Way::Skip;
+                    let because = Box::new(std::mem::replace(why, MethodReason::NotAskedFor));
+                    *why = MethodReason::NoClass { because, driver: driver.to_owned(), trouble };
+                    *way = Method::Skip;
                 }
             }
         }
     }
 
     /// Adds claims and volumes that were not read in time for the decision: nothing is saved of their data.
-    pub fn came_late(&mut self, late: Survey) {
+    pub fn came_late(&mut self, late: VolumeInventory) {
         for (key, claim) in late.claims {
             if self.of_claims.contains_key(&key) {
                 continue;
             }
             let why = match &claim.volume {
-                Some(_) => Why::CameLate,
-                None => Why::NotBound { phase: claim.phase.clone() },
+                Some(_) => MethodReason::CameLate,
+                None => MethodReason::NotBound { phase: claim.phase.clone() },
             };
             self.of_claims.insert(key.clone(), self.all.len());
             if let Some(volume) = &claim.volume {
                 self.of_volumes.insert(volume.clone(), self.all.len());
             }
-            let (volume, verdict) = (claim.volume.clone(), Verdict { way: Way::Skip, why });
+            let (volume, verdict) = (claim.volume.clone(), Verdict { way: Method::Skip, why });
             self.survey.claims.insert(key.clone(), claim);
             self.all.push(Decided { claim: Some(key), volume, of_pod: None, verdict });
         }
         for (name, volume) in late.volumes {
             if !self.of_volumes.contains_key(&name) {
                 self.of_volumes.insert(name.clone(), self.all.len());
-                let verdict = Verdict { way: Way::Skip, why: Why::CameLate };
+                let verdict = Verdict { way: Method::Skip, why: MethodReason::CameLate };
                 self.all.push(Decided { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
             }
             self.survey.volumes.entry(name).or_insert(volume);

@@ -1,13 +1,13 @@
 //! Fetches what belongs to saved objects, did not come with the lists, and is known only when all of them went through
 //! (backup.md 1.10, 1.13): objects that no action looks at, definitions, and namespaces.
 
-use crate::deeds::Wish;
 use crate::env::Env;
+use crate::fast_lane::FastLane;
 use crate::fetch::{Taker, named, pick, tell_absent};
-use crate::pass::Pass;
 use crate::save::Worker;
+use crate::save_report::AdditionalItem;
 use crate::scope::Scope;
-use crate::stopped::Stopped;
+use crate::stage_error::StageError;
 use crate::tally::Tally;
 use lifeboat_object::{Item, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,18 +19,18 @@ pub(crate) const FETCHING: &str = "fetching related objects";
 const ROUNDS: usize = 16;
 
 /// Both lanes at their end, so that objects that come late can take either.
-pub(crate) struct Late {
+pub(crate) struct RelatedItems {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,
     pub(crate) tally: Arc<Tally>,
-    pub(crate) pass: Pass,
+    pub(crate) pass: FastLane,
     pub(crate) worker: Worker,
     /// Objects that are being fetched.
-    asked: BTreeMap<ObjectKey, Wish>,
+    asked: BTreeMap<ObjectKey, AdditionalItem>,
 }
 
-impl Taker for Late {
-    async fn take(&mut self, item: Item) -> Result<(), Stopped> {
+impl Taker for RelatedItems {
+    async fn take(&mut self, item: Item) -> Result<(), StageError> {
         self.tally.came(1);
         self.env.operation.progress.found(1);
         let must_include = self.asked.get(&item.key()).is_some_and(|wish| wish.must_include);
@@ -51,15 +51,15 @@ impl Taker for Late {
     fn unread(&mut self, _: ObjectKey) {}
 }
 
-impl Late {
-    pub(crate) fn new(pass: Pass, worker: Worker) -> Self {
+impl RelatedItems {
+    pub(crate) fn new(pass: FastLane, worker: Worker) -> Self {
         let desk = worker.desk();
         let (scope, env, tally) = (Arc::clone(&desk.scope), desk.env.clone(), Arc::clone(&desk.tally));
         Self { scope, env, tally, pass, worker, asked: BTreeMap::new() }
     }
 
     /// Fetches all of it.
-    pub(crate) async fn run(&mut self) -> Result<(), Stopped> {
+    pub(crate) async fn run(&mut self) -> Result<(), StageError> {
         let mut defined = BTreeSet::new();
         for _ in 0..ROUNDS {
             self.wishes().await?;
@@ -73,9 +73,9 @@ impl Late {
     }
 
     /// The objects that actions have named and that are still to be fetched.
-    async fn wishes(&mut self) -> Result<(), Stopped> {
+    async fn wishes(&mut self) -> Result<(), StageError> {
         let scope = Arc::clone(&self.scope);
-        let is_open = |key: &ObjectKey, wish: &Wish| {
+        let is_open = |key: &ObjectKey, wish: &AdditionalItem| {
             let found = scope.catalog.find(&key.resource);
             !self.pass.has_seen(key)
                 && found.is_none_or(|r| wish.must_include || scope.can_include(r, key.namespace.as_deref()))
@@ -89,7 +89,7 @@ impl Late {
     }
 
     /// The definitions of the custom resources that were saved.
-    async fn definitions(&mut self, defined: &mut BTreeSet<String>) -> Result<(), Stopped> {
+    async fn definitions(&mut self, defined: &mut BTreeSet<String>) -> Result<(), StageError> {
         let (scope, env) = (Arc::clone(&self.scope), self.env.clone());
         let Some(resource) = scope.find("apiextensions.k8s.io", "customresourcedefinitions") else { return Ok(()) };
         if scope.filter.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
@@ -107,7 +107,7 @@ impl Late {
     }
 
     /// The namespaces themselves, known since before the lists.
-    async fn namespaces(&mut self) -> Result<(), Stopped> {
+    async fn namespaces(&mut self) -> Result<(), StageError> {
         let scope = Arc::clone(&self.scope);
         let Some(resource) = scope.find("", "namespaces") else { return Ok(()) };
         if scope.filter.collects(resource).is_err() {

@@ -1,16 +1,16 @@
 //! Asks the item block actions of plugins which objects belong into one block (backup.md 1.11).
 
+use crate::action_lane_intake::ActionLaneIntake;
 use crate::actions::service_account::Digest;
 use crate::entry::whole;
-use crate::shelve::Shelves;
-use crate::stopped::Stopped;
+use crate::stage_error::StageError;
 use futures::StreamExt;
 use lifeboat_action::{ActionError, call, caught};
 use lifeboat_object::{Item, ObjectKey, Severity};
 use std::ops::Range;
 
 /// The related objects that actions have named for one object.
-pub(crate) struct Named {
+pub(crate) struct BlockActionResult {
     /// Its number in the index.
     pub(crate) number: u32,
     pub(crate) object: ObjectKey,
@@ -18,19 +18,22 @@ pub(crate) struct Named {
 }
 
 /// Asks about the objects with these numbers, some at once. An error is told, and the object goes without.
-pub(crate) async fn ask(new: Range<usize>, shelves: &Shelves) -> Result<Vec<Named>, Stopped> {
+pub(crate) async fn ask_item_block_actions(
+    new: Range<usize>,
+    shelves: &ActionLaneIntake,
+) -> Result<Vec<BlockActionResult>, StageError> {
     if shelves.scope.lane.item_block.is_empty() {
         return Ok(Vec::new());
     }
     let asked = futures::stream::iter(new).map(|number| about(number, shelves)).buffered(shelves.scope.workers);
     let named = asked.filter_map(|named| async { named }).collect();
     tokio::select! {
-        () = shelves.env.operation.cancel.cancelled() => Err(Stopped::Over),
+        () = shelves.env.operation.cancel.cancelled() => Err(StageError::Over),
         named = named => Ok(named),
     }
 }
 
-async fn about(number: usize, shelves: &Shelves) -> Option<Named> {
+async fn about(number: usize, shelves: &ActionLaneIntake) -> Option<BlockActionResult> {
     let scope = &shelves.scope;
     let record = shelves.index.records().get(number)?;
     let resource = record.resource.group_resource();
@@ -53,19 +56,19 @@ async fn about(number: usize, shelves: &Shelves) -> Option<Named> {
             Err(e) => tell(&item, action.action.name(), &e, shelves),
         }
     }
-    (!related.is_empty()).then(|| Named {
+    (!related.is_empty()).then(|| BlockActionResult {
         number: u32::try_from(number).unwrap_or(u32::MAX),
         object: item.key(),
         related,
     })
 }
 
-fn tell(item: &Item, action: &str, error: &ActionError, shelves: &Shelves) {
+fn tell(item: &Item, action: &str, error: &ActionError, shelves: &ActionLaneIntake) {
     let error = format!("{action}: {error}");
     shelves.env.operation.journal.item(Severity::Error, &item.key(), "Error getting related items", Some(&error));
 }
 
-impl Named {
+impl BlockActionResult {
     pub(crate) fn digests(&self) -> Vec<Digest> {
         self.related.iter().map(ObjectKey::digest).collect()
     }

@@ -1,20 +1,20 @@
 //! Saves objects again whose operations have ended (backup.md 1.15): as they are in the cluster now, with their actions, past
 //! all filters, without hooks and without volumes.
 
-use crate::deeds::Wish;
+use crate::body_store::BodyStore;
 use crate::entry::{Entries, Entry, FAILED};
+use crate::entry_sender::EntrySender;
 use crate::env::Env;
 use crate::error::{BackupError, FinalizeError};
-use crate::fates::Fates;
 use crate::fetch::{Taker, named, tell_absent};
 use crate::index::Index;
+use crate::item_states::ItemStates;
 use crate::lane::Lane;
-use crate::output::Output;
-use crate::save::{Desk, Turn, Worker};
+use crate::save::{SaveContext, Turn, Worker};
+use crate::save_report::AdditionalItem;
 use crate::scope::Scope;
-use crate::shelf::Shelf;
 use crate::snapshots::csi_snapshots_of;
-use crate::stopped::{Refusal, Stopped};
+use crate::stage_error::{ActionRefusal, StageError};
 use crate::tally::Tally;
 use crate::terminating::TerminatingObjects;
 use crate::volumes::VolumeRules;
@@ -56,25 +56,25 @@ pub(crate) async fn save_again(
             return Ok(Vec::new());
         }
     };
-    let desk = Desk {
+    let desk = SaveContext {
         actions: scope.lane.backup_item(Arc::default(), Arc::default()),
         scope,
         env: env.clone(),
         tally: Arc::new(Tally::default()),
         index: Index::default(),
-        shelf: Shelf::new(0, &env.operation.scratch),
-        fates: Fates::new(0),
+        shelf: BodyStore::new(0, &env.operation.scratch),
+        fates: ItemStates::new(0),
         verdicts: Arc::default(),
         turn: Turn::AfterOperations,
     };
     let (sender, entries) = stream(WAITING, SAVING_AGAIN);
-    let worker = Worker::new(Arc::new(desk), Output::one(&sender, SAVING_AGAIN));
+    let worker = Worker::new(Arc::new(desk), EntrySender::one(&sender, SAVING_AGAIN));
     sender.end();
     let again = Again { env: env.clone(), worker, asked: BTreeMap::new() };
     let mut saved = Vec::new();
     let ended = tokio::select! {
         (ended, gathered) = async { tokio::join!(again.run(wanted), gather(entries, &mut saved)) } => {
-            ended.and(gathered.map_err(Stopped::Broken))
+            ended.and(gathered.map_err(StageError::Broken))
         }
         () = sleep(LONGEST) => {
             let message = format!(
@@ -86,14 +86,14 @@ pub(crate) async fn save_again(
             env.operation.journal.error(&ResultScope::Velero, message);
             Ok(())
         }
-        () = env.operation.cancel.cancelled() => Err(Stopped::Over),
+        () = env.operation.cancel.cancelled() => Err(StageError::Over),
     };
     match ended {
         Ok(()) => Ok(saved),
-        Err(Stopped::Over) => Err(FinalizeError::Stopped),
-        Err(Stopped::Broken(broken)) => Err(FinalizeError::Worker(broken.0)),
-        Err(Stopped::Refused(refusal)) => {
-            let Refusal { action, object, message } = *refusal;
+        Err(StageError::Over) => Err(FinalizeError::Stopped),
+        Err(StageError::Broken(broken)) => Err(FinalizeError::Worker(broken.0)),
+        Err(StageError::Refused(refusal)) => {
+            let ActionRefusal { action, object, message } = *refusal;
             let error = format!("{action}: {message}: no further object is saved again");
             env.operation.journal.item(Severity::Error, &object, FAILED, Some(&error));
             Ok(saved)
@@ -145,7 +145,7 @@ struct Again {
 }
 
 impl Again {
-    async fn run(mut self, mut wanted: BTreeMap<ObjectKey, ObjectKey>) -> Result<(), Stopped> {
+    async fn run(mut self, mut wanted: BTreeMap<ObjectKey, ObjectKey>) -> Result<(), StageError> {
         let scope = Arc::clone(&self.worker.desk().scope);
         let env = self.env.clone();
         for _ in 0..ROUNDS {
@@ -153,7 +153,7 @@ impl Again {
             let keys: Vec<ObjectKey> = self.asked.keys().cloned().collect();
             named(keys, &scope, &env, &mut self).await?;
             let wishes = std::mem::take(&mut self.worker.deeds.wishes);
-            wanted = wishes.into_iter().map(|(key, Wish { parent, .. })| (key, parent)).collect();
+            wanted = wishes.into_iter().map(|(key, AdditionalItem { parent, .. })| (key, parent)).collect();
             if wanted.is_empty() {
                 break;
             }
@@ -168,7 +168,7 @@ impl Again {
 }
 
 impl Taker for Again {
-    async fn take(&mut self, item: Item) -> Result<(), Stopped> {
+    async fn take(&mut self, item: Item) -> Result<(), StageError> {
         self.worker.found(item, true).await?;
         // What is saved counts, also when the time is over before the next one is.
         self.worker.out.flush().await?;
