@@ -1,14 +1,14 @@
 //! Queue of the objects that are tried again, by row number: they were refused for a reason that can pass, could not be
 //! read, or are being deleted in the cluster.
 
-use crate::action::{Action, Done};
-use crate::attempt::{Attempt, Obstacle, Source, Turn};
+use crate::attempt::{Attempt, Obstacle, SourceObject, Turn};
 use crate::checkpoint::Checkpoint;
-use crate::execution::Execution;
+use crate::item_result::{Done, ItemResult};
+use crate::level_context::LevelContext;
 use crate::levels;
-use crate::mapping::Mapping;
 use crate::retry::can_be_read_later;
-use crate::running::{Running, Waiting};
+use crate::running::{AttemptsInFlight, Waiting};
+use crate::scope::RestoreScope;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use lifeboat_archive::index::Row;
 use lifeboat_object::ResultScope;
@@ -66,7 +66,7 @@ impl Deferred {
     /// here unless a later level builds on them: the controller that must complete the deletion may be restored later.
     pub(crate) async fn drain(
         &mut self,
-        context: &Execution,
+        context: &LevelContext,
         checkpoint: &mut Checkpoint,
         at_the_end: bool,
     ) -> Vec<Done> {
@@ -90,7 +90,7 @@ impl Deferred {
                 out.extend(given_up(&waiting, context));
                 continue;
             }
-            let mut running = Running::new(context, checkpoint);
+            let mut running = AttemptsInFlight::new(context, checkpoint);
             let round = Round { next: Instant::now() + pause, share };
             is_in_vain |= again(waiting, round, context, &mut running).await;
             let ended = running.finish().await;
@@ -107,7 +107,7 @@ impl Deferred {
     }
 }
 
-fn is_built_on(context: &Execution, row: usize) -> bool {
+fn is_built_on(context: &LevelContext, row: usize) -> bool {
     context.row(row).is_some_and(|row| levels::is_built_on(&row.resource.to_string()))
 }
 
@@ -122,12 +122,18 @@ struct Round {
 
 /// Tries each of these objects again, if its namespace is there; those whose time is over before the next round for the last
 /// time. Gives whether there were such.
-async fn again(waiting: Vec<Waiting>, round: Round, context: &Execution, running: &mut Running<'_>) -> bool {
+async fn again(
+    waiting: Vec<Waiting>,
+    round: Round,
+    context: &LevelContext,
+    running: &mut AttemptsInFlight<'_>,
+) -> bool {
     context.namespaces.next_round();
     let rows =
         waiting.iter().filter(|one| one.obstacle == Obstacle::NamespaceMissing).filter_map(|one| context.row(one.row));
     // Objects of those that are still missing need not be read.
-    let missing = context.namespaces.missing(rows.filter_map(|row| Mapping::namespace_needed(row)).collect()).await;
+    let missing =
+        context.namespaces.missing(rows.filter_map(|row| RestoreScope::namespace_needed(row)).collect()).await;
     let (mut turns, mut is_last_of_any) = (BTreeMap::new(), false);
     for one in waiting {
         let Some(row) = context.row(one.row) else { continue };
@@ -135,7 +141,7 @@ async fn again(waiting: Vec<Waiting>, round: Round, context: &Execution, running
         let exists = one.obstacle == Obstacle::Leaving;
         let turn = Turn { again: true, exists, extra: one.extra, until: Some(until), last: round.next > until };
         is_last_of_any |= turn.last;
-        match Mapping::namespace_needed(row) {
+        match RestoreScope::namespace_needed(row) {
             Some(needed) if one.obstacle == Obstacle::NamespaceMissing && missing.contains(needed) => {
                 let attempt = if turn.last {
                     context.restorer.without_namespace(row).await
@@ -153,7 +159,7 @@ async fn again(waiting: Vec<Waiting>, round: Round, context: &Execution, running
     is_last_of_any
 }
 
-async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Execution, running: &mut Running<'_>) {
+async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &LevelContext, running: &mut AttemptsInFlight<'_>) {
     let mut reading = JoinSet::new();
     let mut contents = context.mapping.archive.read(turns.keys().copied().collect(), &mut reading);
     let failure = loop {
@@ -169,7 +175,7 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Execution, runni
                 };
                 let key = row.key();
                 tracing::debug!(%key, "trying again");
-                running.start(Source { row: item.row, key, body: item.body, exists: turn.exists }, turn).await;
+                running.start(SourceObject { row: item.row, key, body: item.body, exists: turn.exists }, turn).await;
             }
             Ok(None) => break None,
             Err(e) if e.can_pass() => {
@@ -190,7 +196,7 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Execution, runni
 }
 
 /// Ends the objects that wait, when the restore ends early.
-fn given_up(waiting: &[Waiting], context: &Execution) -> Vec<Done> {
+fn given_up(waiting: &[Waiting], context: &LevelContext) -> Vec<Done> {
     let (count, why) = (waiting.len(), context.stop.why_nothing_is_begun());
     let message = match count {
         1 => format!("1 object that could not be restored at first was not tried again: {why}"),
@@ -201,7 +207,7 @@ fn given_up(waiting: &[Waiting], context: &Execution) -> Vec<Done> {
     let is_namespace = |row: &Row| row.resource.is_namespaces();
     let rows = waiting.iter().map(|one| one.row);
     let rows = rows.filter(|number| context.row(*number).is_some_and(|row| !is_namespace(row)));
-    rows.map(|row| Done { row, action: Action::Failed }).collect()
+    rows.map(|row| Done { row, action: ItemResult::Failed }).collect()
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 //! that a preview shows exactly what the restore does.
 
 use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
-use crate::check::Seen;
+use crate::existence::Existence;
+use crate::identity_fields::strip;
 use crate::job_pods::{JobPods, left_to};
-use crate::mapping::Mapping;
-use crate::modifier::{Candidate, Modified, Modifiers, NotKnown, Schemas};
-use crate::native::Natives;
-use crate::one_life::strip;
+use crate::modifier::{Modified, ModifierTarget, Modifiers, NotKnown, Schemas};
+use crate::native::NativeVolumeRestore;
 use crate::references;
 use crate::retained_volumes::RetainedVolumes;
+use crate::scope::RestoreScope;
 use crate::volumes::{reset_claim, reset_volume};
 use lifeboat_api::{label_value, well_known};
 use lifeboat_hook::HookPod;
@@ -60,15 +60,15 @@ impl Desired {
 }
 
 /// Makes the objects to be written from those of the backup.
-pub(crate) struct Maker {
-    pub(crate) mapping: Arc<Mapping>,
+pub(crate) struct ObjectBuilder {
+    pub(crate) mapping: Arc<RestoreScope>,
     pub(crate) actions: Actions,
     /// Volumes that are provisioned anew.
     pub(crate) provisioned: Arc<BTreeSet<String>>,
     /// Pods that their Jobs make anew.
     pub(crate) job_pods: Arc<JobPods>,
     /// Volumes that are made from native snapshots.
-    pub(crate) natives: Arc<Natives>,
+    pub(crate) natives: Arc<NativeVolumeRestore>,
     /// Volumes that come back as they are, and data that does not come.
     pub(crate) retained: Arc<RetainedVolumes>,
     pub(crate) modifiers: Arc<Modifiers>,
@@ -76,7 +76,7 @@ pub(crate) struct Maker {
     pub(crate) schemas: Arc<Schemas>,
 }
 
-impl Maker {
+impl ObjectBuilder {
     /// Makes the object that would be created under this key.
     ///
     /// # Errors
@@ -214,8 +214,8 @@ impl Maker {
 
     /// Returns true if an object in the cluster is in the state of the backup, and nothing in the restore may change
     /// it.
-    pub(crate) fn stays(&self, target: &ObjectKey, seen: Seen) -> bool {
-        seen == Seen::Unchanged && !self.may_change(target) && !self.mapping.relabels()
+    pub(crate) fn stays(&self, target: &ObjectKey, seen: Existence) -> bool {
+        seen == Existence::Unchanged && !self.may_change(target) && !self.mapping.relabels()
     }
 
     /// Namespace and labels of the restored object (restore.md 2.8 steps 12 and 13).
@@ -235,9 +235,9 @@ impl Maker {
 }
 
 /// Describes an object to the conditions of resource modifiers.
-fn candidate<'a>(key: &'a ObjectKey, from_backup: &'a Value, object: &'a Value) -> Candidate<'a> {
+fn candidate<'a>(key: &'a ObjectKey, from_backup: &'a Value, object: &'a Value) -> ModifierTarget<'a> {
     let namespace = from_backup["metadata"]["namespace"].as_str().filter(|_| key.namespace.is_some());
-    Candidate { resource: &key.resource, namespace, object }
+    ModifierTarget { resource: &key.resource, namespace, object }
 }
 
 /// That an object is not made, because it would be made without a rule that is for it.

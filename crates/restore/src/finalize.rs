@@ -3,9 +3,9 @@
 use crate::env::Env;
 use crate::group_stubs;
 use crate::look_after::read;
-use crate::made_volumes;
 use crate::record::log_content;
 use crate::run::subject;
+use crate::volume_patches;
 use lifeboat_api::{OperationPhase, Restore, RestorePhase, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::operations::RestoreOperation;
@@ -29,7 +29,7 @@ pub async fn finalize(restore: Restore, patience: Duration, env: &Env) -> Result
         Some(RestorePhase::FinalizingPartiallyFailed) => true,
         _ => return Ok(restore),
     };
-    if !made_volumes::look(&restore, patience, env).await? {
+    if !volume_patches::look(&restore, patience, env).await? {
         return Ok(restore);
     }
     if !Box::pin(group_stubs::remove(&restore, patience, env)).await? {

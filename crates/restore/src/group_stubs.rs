@@ -1,7 +1,7 @@
 //! Removes the stubs that a restore has made for groups of snapshots, when their members are ready (restore.md 7.2).
 
 use crate::env::Env;
-use crate::made_volumes::waited;
+use crate::volume_patches::waited;
 use lifeboat_api::{Restore, label_value, well_known};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;

@@ -1,31 +1,31 @@
 //! Restores one object (restore.md 2.8).
 
-use crate::action::Action;
 use crate::additional::Additional;
+use crate::answer_cache::AnswerCache;
 use crate::apply::{Ask, Unprepared};
-use crate::attempt::{Attempt, Obstacle, Source, Turn};
-use crate::begun::Begun;
-use crate::desired::{Desired, DesiredObject, Maker};
-use crate::ensure::NeededNamespaces;
+use crate::attempt::{Attempt, Obstacle, SourceObject, Turn};
+use crate::claimed_rows::ClaimedRows;
+use crate::desired::{Desired, DesiredObject, ObjectBuilder};
 use crate::hold_back::LostClaims;
+use crate::item_result::ItemResult;
 use crate::job_pods::LeftToJobs;
-use crate::kept::Kept;
-use crate::leaving::{Leaving, LeavingWaits};
-use crate::mapping::Mapping;
 use crate::messages::Messages;
 use crate::modifier::Modified;
-use crate::native::{Natives, NotPrepared, Room};
+use crate::native::{NativeVolumeRestore, NotPrepared, Room};
 use crate::operations::Operations;
 use crate::read::is_completed;
-use crate::reader::Reader;
+use crate::reader::BackupReader;
 use crate::refused::{self, Missing, Refused};
+use crate::required_namespaces::RequiredNamespaces;
 use crate::retained_volumes::{is_volume, unseen_volume};
 use crate::retry::{can_be_read_later, can_pass};
 use crate::same_target::{SameTarget, taken};
+use crate::scope::RestoreScope;
 use crate::snapshot_groups::SnapshotGroups;
 use crate::stop::Stop;
+use crate::terminating::{TerminatingObject, TerminationWaits};
 use crate::update;
-use crate::write::{ToWrite, Writer};
+use crate::write::{ClusterWriter, ToWrite};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use lifeboat_archive::index::Row;
@@ -40,15 +40,15 @@ use tokio::task::JoinError;
 /// Restores objects, several at the same time: leads each through the stages, and decides about its outcome from their
 /// results.
 pub(crate) struct Restorer {
-    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) mapping: Arc<RestoreScope>,
     pub(crate) messages: Arc<Messages>,
-    pub(crate) begun: Arc<Begun>,
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) maker: Arc<Maker>,
-    pub(crate) namespaces: Arc<NeededNamespaces>,
+    pub(crate) begun: Arc<ClaimedRows>,
+    pub(crate) reader: Arc<BackupReader>,
+    pub(crate) maker: Arc<ObjectBuilder>,
+    pub(crate) namespaces: Arc<RequiredNamespaces>,
     pub(crate) additional: Additional,
-    pub(crate) natives: Arc<Natives>,
-    pub(crate) writer: Writer,
+    pub(crate) natives: Arc<NativeVolumeRestore>,
+    pub(crate) writer: ClusterWriter,
     pub(crate) remembered: Remembered,
     pub(crate) groups: Arc<SnapshotGroups>,
     pub(crate) stop: Arc<Stop>,
@@ -60,11 +60,11 @@ pub(crate) struct Remembered {
     /// Operations that actions have begun.
     pub(crate) operations: Arc<Operations>,
     /// Answers of actions about objects that are tried again.
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) kept: Arc<AnswerCache>,
     /// Claims that could not be restored.
     pub(crate) lost_claims: Arc<LostClaims>,
     /// The waits for objects that are being deleted.
-    pub(crate) leaving: Arc<LeavingWaits>,
+    pub(crate) leaving: Arc<TerminationWaits>,
     /// Pods that were left to the Jobs that make them.
     pub(crate) left_to_jobs: Arc<LeftToJobs>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Remembered {
 impl Restorer {
     /// Restores one object in its own turn. What goes wrong is in the journal, unless it may pass and there is a later
     /// turn.
-    pub(crate) async fn restore(&self, source: &Source, turn: Turn) -> Attempt {
+    pub(crate) async fn restore(&self, source: &SourceObject, turn: Turn) -> Attempt {
         if !self.begun.begin(source.row) && !turn.again {
             return Attempt::Elsewhere;
         }
@@ -80,7 +80,7 @@ impl Restorer {
     }
 
     /// Restores one object that the caller has begun.
-    async fn attempt(&self, source: &Source, turn: Turn) -> Attempt {
+    async fn attempt(&self, source: &SourceObject, turn: Turn) -> Attempt {
         let last = turn.last;
         let key = &source.key;
         let target = self.mapping.target_of(key);
@@ -95,7 +95,7 @@ impl Restorer {
             return self.namespaces.restore(key, object, last).await;
         }
         if is_completed(&key.resource, &object) {
-            return Attempt::Done { action: Action::Skipped, listed: false, settled: true };
+            return Attempt::Done { action: ItemResult::Skipped, listed: false, settled: true };
         }
         if let Some((_, other)) = self.mapping.taken_by(source.row) {
             // The other one comes first.
@@ -104,15 +104,15 @@ impl Restorer {
             }
             if !SameTarget::are_merged(&key.resource) {
                 return match self.beside(source, &target, &object, &other).await {
-                    Ok(true) => Attempt::Done { action: Action::Skipped, listed: true, settled: true },
-                    Ok(false) => Attempt::Done { action: Action::Differs, listed: true, settled: false },
+                    Ok(true) => Attempt::Done { action: ItemResult::Skipped, listed: true, settled: true },
+                    Ok(false) => Attempt::Done { action: ItemResult::Differs, listed: true, settled: false },
                     Err(refused) => self.refused(source, &target, refused, last).await,
                 };
             }
         }
         match self.write(source, &target, &object).await {
             // It is there, and could not be changed.
-            Ok(Action::Failed) => Attempt::FAILED,
+            Ok(ItemResult::Failed) => Attempt::FAILED,
             Ok(action) => {
                 let settled = !self.messages.is_open(&target) && self.remembered.operations.are_noted(&target);
                 Attempt::Done { action, listed: true, settled }
@@ -125,7 +125,7 @@ impl Restorer {
     /// to say about it.
     async fn beside(
         &self,
-        source: &Source,
+        source: &SourceObject,
         target: &ObjectKey,
         from_backup: &Value,
         other: &ObjectKey,
@@ -147,7 +147,7 @@ impl Restorer {
     }
 
     /// Handles an object that was not written: defers it, reports it, or stops the restore.
-    async fn refused(&self, source: &Source, target: &ObjectKey, refused: Refused, last: bool) -> Attempt {
+    async fn refused(&self, source: &SourceObject, target: &ObjectKey, refused: Refused, last: bool) -> Attempt {
         match refused {
             Refused::Reported => {}
             Refused::Unprepared(Unprepared::ForNow(_)) if !last => return Attempt::Later(Obstacle::Passing),
@@ -191,7 +191,12 @@ impl Restorer {
         Attempt::FAILED
     }
 
-    async fn write(&self, source: &Source, target: &ObjectKey, from_backup: &Value) -> Result<Action, Refused> {
+    async fn write(
+        &self,
+        source: &SourceObject,
+        target: &ObjectKey,
+        from_backup: &Value,
+    ) -> Result<ItemResult, Refused> {
         if let Some(claim) = self.remembered.lost_claims.holding_back(target, from_backup) {
             let why = "could not be restored and would be made anew, empty";
             let next = "restore the claim, then run the restore again";
@@ -219,7 +224,7 @@ impl Restorer {
                     needs.iter_mut().for_each(|need| need.wait = None);
                     let restore = |row, key| self.restore_row(row, key);
                     self.additional.meet(&source.key, &mut needs, &restore).await?;
-                    return Ok(Action::Skipped);
+                    return Ok(ItemResult::Skipped);
                 }
                 Err(e) => return Err(Refused::Unprepared(e)),
             },
@@ -246,11 +251,11 @@ impl Restorer {
     /// Writes an object after the objects that it needs.
     async fn write_desired(
         &self,
-        source: &Source,
+        source: &SourceObject,
         key: &ObjectKey,
         from_backup: &Value,
         desired: &mut DesiredObject,
-    ) -> Result<Action, Refused> {
+    ) -> Result<ItemResult, Refused> {
         if let Some(namespace) = &source.key.namespace {
             self.namespaces.ensure(namespace).await.map_err(Refused::Namespace)?;
         }
@@ -282,7 +287,7 @@ impl Restorer {
         }
         self.groups.before(key, from_backup, &self.mapping).await;
         let written = self.writer.write(&object).await;
-        if matches!(written, Ok(Action::Created)) {
+        if matches!(written, Ok(ItemResult::Created)) {
             self.groups.after(key, object.name(), from_backup, &self.mapping).await;
         }
         written
@@ -290,7 +295,7 @@ impl Restorer {
 
     /// Makes sure of the volume that comes back as it is, for its PersistentVolume or its claim. Gives what was done with the object
     /// when that is all.
-    async fn with_kept(&self, key: &ObjectKey, desired: &Value) -> Result<Option<Action>, Refused> {
+    async fn with_kept(&self, key: &ObjectKey, desired: &Value) -> Result<Option<ItemResult>, Refused> {
         let (retained, env) = (&self.maker.retained, &self.writer.env);
         let is_volume = is_volume(key);
         let planned = match retained.plan(key, desired, &self.mapping, env).await {
@@ -307,15 +312,15 @@ impl Restorer {
         };
         let is_left_out = planned.is_left_out(key);
         match planned.plan {
-            RetainedPlan::Wait(why) if is_volume => Err(Refused::Leaving(Leaving::soon(why))),
+            RetainedPlan::Wait(why) if is_volume => Err(Refused::Leaving(TerminatingObject::soon(why))),
             RetainedPlan::Make | RetainedPlan::Stays | RetainedPlan::Wait(_) => Ok(None),
             RetainedPlan::Rebind(patch) => {
                 retained.rebind(key, desired, &patch, env).await.map_err(|e| Refused::Because(Box::new(e)))?;
-                Ok(is_volume.then_some(Action::Updated))
+                Ok(is_volume.then_some(ItemResult::Updated))
             }
             RetainedPlan::Refused(VolumeRefusal { why, .. }) if is_left_out => {
                 self.messages.left_out(key, &why);
-                Ok(Some(Action::Skipped))
+                Ok(Some(ItemResult::Skipped))
             }
             RetainedPlan::Refused(VolumeRefusal { why, next }) => {
                 let held = if is_volume { "not made" } else { "held back" };
@@ -328,7 +333,7 @@ impl Restorer {
     /// A PersistentVolume with a new volume behind it; `None` for other objects, and where it is in the cluster already.
     async fn with_volume(
         &self,
-        source: &Source,
+        source: &SourceObject,
         key: &ObjectKey,
         from_backup: &Value,
         planned: &Value,
@@ -353,7 +358,7 @@ impl Restorer {
     fn restore_row(&self, row: usize, key: ObjectKey) -> BoxFuture<'_, Attempt> {
         async move {
             match self.reader.load_to_restore(row).await {
-                Ok(body) => self.attempt(&Source { row, key, body, exists: false }, Turn::default()).await,
+                Ok(body) => self.attempt(&SourceObject { row, key, body, exists: false }, Turn::default()).await,
                 Err(e) if can_be_read_later(&e) => Attempt::Later(Obstacle::Passing),
                 Err(e) => self.unreadable(row, &e),
             }

@@ -2,12 +2,12 @@
 
 use crate::apply::Unprepared;
 use crate::env::Env;
-use crate::leaving::Leaving;
+use crate::identity_fields::strip;
 use crate::lock::lock;
-use crate::mapping::Mapping;
-use crate::one_life::strip;
 use crate::refused::Refused;
+use crate::scope::RestoreScope;
 use crate::stop::BrokenOff;
+use crate::terminating::TerminatingObject;
 use lifeboat_api::well_known::{ANNOTATION_ORIGINAL_PV_NAME, LABEL_RESTORE_NAME};
 use lifeboat_api::{Restore, label_value};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
@@ -24,7 +24,7 @@ const CLONE: &str = "velero-clone-";
 
 /// The volumes of a restore that are made from native snapshots.
 #[derive(Debug)]
-pub(crate) struct Natives {
+pub(crate) struct NativeVolumeRestore {
     /// By the names of their PersistentVolumes in the backup.
     snapshots: BTreeMap<String, NativeSnapshot>,
     volumes: NativeVolumes,
@@ -60,7 +60,7 @@ impl From<ClusterError> for NotPrepared {
     }
 }
 
-impl Natives {
+impl NativeVolumeRestore {
     pub(crate) fn new(snapshots: BTreeMap<String, NativeSnapshot>, restore: &Restore, env: &Env) -> Self {
         let uid = &restore.metadata.uid;
         Self {
@@ -114,7 +114,7 @@ impl Natives {
         &self,
         key: &ObjectKey,
         from_backup: &Value,
-        (mapping, env): (&Mapping, &Env),
+        (mapping, env): (&RestoreScope, &Env),
     ) -> Result<Room, NotPrepared> {
         if let Some(made) = self.volumes.made(&key.name) {
             return Ok(Room::Free(made.name));
@@ -127,12 +127,14 @@ impl Natives {
             return Ok(Room::Free(clone_name(&self.restore_uid, &key.name)));
         }
         let leaving = |leaving| Err(NotPrepared::Refused(Refused::Leaving(leaving)));
-        if let Some(gone) = Leaving::of(&existing) {
+        if let Some(gone) = TerminatingObject::of(&existing) {
             return leaving(gone);
         }
         if existing["status"]["phase"] == "Released" {
             return match existing["spec"]["persistentVolumeReclaimPolicy"].as_str() {
-                Some("Delete") => leaving(Leaving::soon("was released by its claim, and is to be deleted with it")),
+                Some("Delete") => {
+                    leaving(TerminatingObject::soon("was released by its claim, and is to be deleted with it"))
+                }
                 policy => Err(NotPrepared::Because(format!(
                     "the PersistentVolume in the cluster was released by its claim, and stays with what it holds (reclaim policy \
                      {}): delete it, and run the restore again",
@@ -141,7 +143,7 @@ impl Natives {
             };
         }
         match goes_with_claim(&existing, env).await? {
-            Some(why) => leaving(Leaving::soon(why)),
+            Some(why) => leaving(TerminatingObject::soon(why)),
             None => Ok(Room::Taken),
         }
     }
@@ -286,12 +288,12 @@ async fn goes_with_claim(volume: &Value, env: &Env) -> Result<Option<&'static st
     let Some(claim) = get(&claims, Some(namespace), name, env).await? else {
         return Ok(Some("was of a claim that is gone"));
     };
-    if Leaving::of(&claim).is_some() {
+    if TerminatingObject::of(&claim).is_some() {
         return Ok(Some("is of a claim that is being deleted"));
     }
     let namespaces = ApiResource::namespaces();
     let namespace = get(&namespaces, None, namespace, env).await?;
-    let goes = namespace.is_none_or(|namespace| Leaving::of(&namespace).is_some());
+    let goes = namespace.is_none_or(|namespace| TerminatingObject::of(&namespace).is_some());
     Ok(goes.then_some("is of a claim whose namespace is being deleted"))
 }
 

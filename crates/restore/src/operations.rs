@@ -28,13 +28,13 @@ const FORMAT: &str = "lifeboat.io/restore-operations/v1";
 pub(crate) struct Operations {
     restore: Arc<Restore>,
     operation: Operation,
-    begun: Mutex<Begun>,
+    begun: Mutex<BegunOperations>,
     /// Held while a note is written: operations that begin meanwhile go into the next note together.
     noted: tokio::sync::Mutex<Noted>,
 }
 
 #[derive(Default)]
-struct Begun {
+struct BegunOperations {
     /// When each was begun.
     all: BTreeMap<Id, Timestamp>,
     /// Operations that are not in any note yet.
@@ -67,7 +67,7 @@ struct Noted {
 
 #[derive(DeriveSerialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stored {
+struct StoredOperations {
     format: String,
     #[serde(rename = "restoreUID")]
     restore_uid: String,
@@ -102,8 +102,8 @@ impl Operations {
         for key in records.keys().await? {
             let Some(number) = key.strip_prefix(KEY).and_then(|number| number.parse::<usize>().ok()) else { continue };
             let Some(note) = records.read(&key).await? else { continue };
-            let stored = serde_json::from_slice::<Stored>(&note);
-            let is_ours = |one: &Stored| one.format == FORMAT && one.restore_uid == self.restore.metadata.uid;
+            let stored = serde_json::from_slice::<StoredOperations>(&note);
+            let is_ours = |one: &StoredOperations| one.format == FORMAT && one.restore_uid == self.restore.metadata.uid;
             match stored.ok().filter(is_ours) {
                 Some(stored) => {
                     noted.bytes += note.len();
@@ -188,7 +188,7 @@ impl Operations {
 
     fn stored(&self, operations: &[Note]) -> Bytes {
         let (format, restore_uid) = (FORMAT.to_owned(), self.restore.metadata.uid.clone());
-        let stored = Stored { format, restore_uid, operations: operations.to_vec() };
+        let stored = StoredOperations { format, restore_uid, operations: operations.to_vec() };
         // Texts: encoding cannot fail.
         serde_json::to_vec(&stored).unwrap_or_default().into()
     }

@@ -3,13 +3,13 @@
 //!
 //! Nothing is noted of it: done again, it changes nothing in an object that has its owners.
 
-use crate::action::{Action, Done};
 use crate::env::Env;
-use crate::leaving::Leaving;
-use crate::mapping::Mapping;
+use crate::item_result::{Done, ItemResult};
 use crate::owner_references::{Merged, OwnerReference, merge, name};
 use crate::retry::can_pass;
+use crate::scope::RestoreScope;
 use crate::stop::Stop;
+use crate::terminating::TerminatingObject;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
@@ -33,7 +33,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Gives objects their owners back.
 pub(crate) struct Owners {
-    mapping: Arc<Mapping>,
+    mapping: Arc<RestoreScope>,
     /// Set when nothing more is to be begun.
     stop: Arc<Stop>,
     env: Env,
@@ -57,7 +57,7 @@ enum Adopted {
 
 impl Owners {
     /// For a restore that begins, or that goes on where an earlier run was cut off.
-    pub(crate) fn new(mapping: Arc<Mapping>, stop: Arc<Stop>, env: Env) -> Self {
+    pub(crate) fn new(mapping: Arc<RestoreScope>, stop: Arc<Stop>, env: Env) -> Self {
         let (in_vain, ended) = (AtomicBool::default(), AtomicUsize::default());
         Self { mapping, stop, env, perhaps_changed: BTreeSet::new(), in_vain, ended }
     }
@@ -68,12 +68,12 @@ impl Owners {
         let mut rows = Vec::new();
         for one in done.iter().filter(|one| with_owners.binary_search(&one.row).is_ok()) {
             match one.action {
-                Action::Created | Action::Updated | Action::Recreated => rows.push(one.row),
-                Action::Skipped if is_resumed => {
+                ItemResult::Created | ItemResult::Updated | ItemResult::Recreated => rows.push(one.row),
+                ItemResult::Skipped if is_resumed => {
                     rows.push(one.row);
                     self.perhaps_changed.insert(one.row);
                 }
-                Action::Skipped | Action::Differs | Action::Removed | Action::Failed => {}
+                ItemResult::Skipped | ItemResult::Differs | ItemResult::Removed | ItemResult::Failed => {}
             }
         }
         if rows.is_empty() {
@@ -174,7 +174,7 @@ impl Owners {
         let namespace = key.namespace.as_deref();
         let Some(body) = self.env.cluster.get(resource, namespace, &key.name).await? else { return Ok(Adopted::Gone) };
         let in_cluster: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if Leaving::of(&in_cluster).is_some() {
+        if TerminatingObject::of(&in_cluster).is_some() {
             return Ok(Adopted::Gone);
         }
         let metadata = &in_cluster["metadata"];
@@ -220,7 +220,7 @@ impl Owners {
             return Ok(Err(format!("{kind} {name} is not in the cluster")));
         };
         let owner: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if Leaving::of(&owner).is_some() {
+        if TerminatingObject::of(&owner).is_some() {
             return Ok(Err(format!("{kind} {name} is being deleted")));
         }
         Ok(Ok(reference.to(resource, name, owner["metadata"]["uid"].as_str().unwrap_or_default())))

@@ -2,7 +2,7 @@
 
 use crate::env::Env;
 use crate::lock::lock;
-use crate::pod_notes::{Failure, Noted, Past};
+use crate::pod_notes::{CommandFailure, Noted, Past};
 use crate::pod_states::{PodState, PodStates, Up};
 use lifeboat_hook::{Hook, HookPod, HookTally, Moment, RestoreHook, RestoreHooks, run};
 use lifeboat_object::{ObjectKey, ResultScope};
@@ -192,8 +192,8 @@ impl Runner {
     }
 
     /// Reports the commands of a pod again that an earlier run has reported.
-    fn tell_again(&self, pod: &HookPod, hooks: &[RestoreHook], failures: Vec<Failure>) {
-        for Failure { name, index, text } in failures {
+    fn tell_again(&self, pod: &HookPod, hooks: &[RestoreHook], failures: Vec<CommandFailure>) {
+        for CommandFailure { name, index, text } in failures {
             let found = hooks.iter().find(|hook| hook.hook.name == name && hook.hook.index == index);
             if let Some(hook) = found {
                 lock(&self.tally).failed(&pod.key().to_string(), &hook.hook, Moment::Restored);
@@ -214,7 +214,7 @@ struct Follower<'a> {
     /// When the pod was made, in this run.
     began: Instant,
     /// Failures so far.
-    failures: &'a Mutex<Vec<Failure>>,
+    failures: &'a Mutex<Vec<CommandFailure>>,
 }
 
 /// The reason why commands of a pod do not run any more.
@@ -403,7 +403,7 @@ impl Follower<'_> {
         let (namespace, name) = (&self.pod.namespace, &self.pod.name);
         lock(&self.runner.tally).failed(&self.pod.key().to_string(), hook, Moment::Restored);
         let text = format!("hook {} in container {container} in pod {namespace}/{name} {what}", hook.name);
-        lock(self.failures).push(Failure { name: hook.name.clone(), index: hook.index, text: text.clone() });
+        lock(self.failures).push(CommandFailure { name: hook.name.clone(), index: hook.index, text: text.clone() });
         self.runner.env.operation.journal.error(&ResultScope::Namespace(namespace.clone()), text);
     }
 }

@@ -23,12 +23,12 @@ pub(crate) enum Past {
     /// The first of them may have run.
     Begun,
     /// There is nothing more to run, and this went wrong.
-    Ended(Vec<Failure>),
+    Ended(Vec<CommandFailure>),
 }
 
 /// A command that failed, or did not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     /// The name of the hook, and its number among those of the name.
     pub(crate) name: String,
     pub(crate) index: usize,
@@ -42,11 +42,11 @@ pub(crate) struct Noted {
     /// By digest of the pod.
     known: Mutex<HashMap<String, Past>>,
     /// The lines of the notes. Only a writer holds it, for as long as it writes.
-    notes: tokio::sync::Mutex<Notes>,
+    notes: tokio::sync::Mutex<PodNoteLines>,
 }
 
 #[derive(Default)]
-struct Notes {
+struct PodNoteLines {
     lines: BTreeMap<usize, Vec<String>>,
     /// By digest, note and line.
     places: HashMap<String, (usize, usize)>,
@@ -119,7 +119,10 @@ impl Noted {
 
 fn shortened(past: &Past) -> Past {
     let Past::Ended(failures) = past else { return past.clone() };
-    let short = |failure: &Failure| Failure { text: failure.text.chars().take(LONGEST).collect(), ..failure.clone() };
+    let short = |failure: &CommandFailure| CommandFailure {
+        text: failure.text.chars().take(LONGEST).collect(),
+        ..failure.clone()
+    };
     Past::Ended(failures.iter().take(MOST_FAILURES).map(short).collect())
 }
 
@@ -140,7 +143,7 @@ mod tests {
     #[tokio::test]
     async fn a_later_run_knows_what_an_earlier_one_has_noted() {
         let operation = Operation::new(Arc::new(|| jiff::Timestamp::UNIX_EPOCH), "restore=r", std::env::temp_dir());
-        let failure = |text: String| Failure { name: "h".into(), index: 2, text };
+        let failure = |text: String| CommandFailure { name: "h".into(), index: 2, text };
         let noted = Noted::new(&operation);
         for number in 0..=PODS_OF_NOTE {
             noted.note(&pod(&number.to_string()), &Past::Begun).await.unwrap();

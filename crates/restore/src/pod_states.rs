@@ -60,13 +60,13 @@ struct Watched {
 
 #[derive(Default)]
 struct Pods {
-    by_name: HashMap<String, Followed>,
+    by_name: HashMap<String, FollowedPod>,
     /// Set when nothing keeps the states up to date any more: no pod comes to these.
     is_over: bool,
 }
 
 /// A pod that is waited for.
-struct Followed {
+struct FollowedPod {
     uid: String,
     /// Set when an event of this pod has come since it is waited for. An earlier event for another pod of this name may
     /// be the deletion of its predecessor.
@@ -150,7 +150,7 @@ impl Pods {
             return followed.state.subscribe();
         }
         let (state, receiver) = watch::channel(pod.state());
-        self.by_name.insert(name.clone(), Followed { uid: uid.clone(), is_heard: false, state });
+        self.by_name.insert(name.clone(), FollowedPod { uid: uid.clone(), is_heard: false, state });
         receiver
     }
 }
@@ -261,7 +261,7 @@ impl Watched {
     /// The pods that are waited for and are known to be there.
     fn there(&self) -> HashSet<String> {
         let pods = lock(&self.pods);
-        let is_there = |followed: &Followed| matches!(*followed.state.borrow(), PodState::There { .. });
+        let is_there = |followed: &FollowedPod| matches!(*followed.state.borrow(), PodState::There { .. });
         let there = pods.by_name.iter().filter(|(_, followed)| is_there(followed));
         there.map(|(name, _)| name.clone()).collect()
     }
@@ -304,7 +304,7 @@ struct Pod {
     #[serde(default)]
     metadata: Metadata,
     #[serde(default)]
-    status: Status,
+    status: PodStatus,
 }
 
 #[derive(Default, Deserialize)]
@@ -320,7 +320,7 @@ struct Metadata {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Status {
+struct PodStatus {
     phase: String,
     container_statuses: Vec<ContainerStatus>,
 }
@@ -330,12 +330,12 @@ struct Status {
 struct ContainerStatus {
     name: String,
     ready: bool,
-    state: State,
+    state: ContainerState,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct State {
+struct ContainerState {
     running: Option<serde::de::IgnoredAny>,
 }
 

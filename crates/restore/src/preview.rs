@@ -2,37 +2,37 @@
 
 mod dry_run;
 
-use crate::action::Action;
-use crate::ahead::Glance;
-use crate::along::{Along, Found};
 use crate::apply::{Ask, Need, Unprepared};
-use crate::attempt::Source;
-use crate::begun::Begun;
-use crate::check::{LOOK_FOR, Presence, Seen};
-use crate::desired::{Desired, Maker};
+use crate::attempt::SourceObject;
+use crate::claimed_rows::ClaimedRows;
+use crate::cluster_only::ClusterOnly;
+use crate::companions::{Companions, PreviewedItem};
+use crate::desired::{Desired, ObjectBuilder};
 use crate::env::Env;
+use crate::existence::{Existence, ExistingObjects, LOOK_FOR};
 use crate::existing::{Treatment, is_same_state, told_newer};
-use crate::extras::Extras;
-use crate::leaving::Leaving;
+use crate::item_result::ItemResult;
 use crate::levels::Level;
-use crate::mapping::Mapping;
 use crate::modifier::Modified;
 use crate::native::{NotPrepared, Room};
-use crate::needed::Needed;
 use crate::outcome::RestoreError;
-use crate::pin::Pin;
+use crate::plan_guard::PlanGuard;
 use crate::planned::{Planned, PreviewItem};
-use crate::read::{State, filter_namespace, is_completed};
-use crate::reader::Reader;
+use crate::prefetch::PrefetchedState;
+use crate::preparation::PreparedRestore;
+use crate::read::{StateDigest, filter_namespace, is_completed};
+use crate::reader::BackupReader;
 use crate::recreate::refusal;
 use crate::refused::Refused;
 use crate::request::{Request, check_source, prepare_preview};
+use crate::required_objects::RequiredObjects;
 use crate::retained_volumes::{PlannedVolume, is_volume, unseen_volume};
 use crate::same_target::{SameTarget, taken};
+use crate::scope::RestoreScope;
 use crate::target_namespaces::TargetNamespaces;
+use crate::terminating::TerminatingObject;
 use crate::update;
-use crate::volume_fates::{FromNative, Told};
-use crate::walk::Walk;
+use crate::volume_treatments::{FromNative, VolumeReport};
 use dry_run::DryRun;
 use futures::{Stream, TryStreamExt};
 use lifeboat_api::ExistingResourcePolicy;
@@ -91,17 +91,17 @@ async fn whole_preview(
     let restore = prepare_preview(request)?;
     let backup = env.store.backup(&restore.spec.backup_name).await?;
     check_source(&backup)?;
-    let mut walk = Walk::begin(request, &restore, env).await?;
+    let mut walk = PreparedRestore::begin(request, &restore, env).await?;
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
     let maker = walk.maker()?;
     let mapping = Arc::clone(&maker.mapping);
     let left_out = std::mem::take(&mut walk.left_out);
     let namespaces = Arc::new(TargetNamespaces::new(Arc::clone(&mapping), env.clone()));
-    let mut needed = Needed::new(Arc::clone(&mapping), Arc::clone(&namespaces), left_out);
+    let mut needed = RequiredObjects::new(Arc::clone(&mapping), Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
-    let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
-    let (defined, has_turn) = (Mutex::default(), Begun::new(walk.archive.rows().len()));
+    let reader = BackupReader::new(walk.archive.clone(), Arc::clone(&walk.stop));
+    let (defined, has_turn) = (Mutex::default(), ClaimedRows::new(walk.archive.rows().len()));
     for one in walk.levels.iter().flat_map(|level| &level.items) {
         has_turn.begin(one.row);
     }
@@ -116,7 +116,7 @@ async fn whole_preview(
     }
     if restore.spec.existing_resource_policy == ExistingResourcePolicy::Exact {
         let planned = if restore.spec.prune { Planned::Remove } else { Planned::Extra };
-        match Extras::new(&previewer.mapping, &backup, env) {
+        match ClusterOnly::new(&previewer.mapping, &backup, env) {
             Ok(extras) => extras.send(&planned, &out).await,
             // Who wants to remove something must not take it for done.
             Err(why) if restore.spec.prune => env.operation.journal.error(&ResultScope::Velero, why),
@@ -125,7 +125,7 @@ async fn whole_preview(
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let made = |volume: &str| FromNative::Made(volume.to_owned());
-    let Told { records, warning } = walk.volumes.tell(&restore, |_| Some(Action::Created), made);
+    let VolumeReport { records, warning } = walk.volumes.tell(&restore, |_| Some(ItemResult::Created), made);
     if let Some(warning) = warning {
         env.operation.journal.warn(&ResultScope::Velero, format!("where claims are made anew: {warning}"));
     }
@@ -135,15 +135,15 @@ async fn whole_preview(
 }
 
 struct Previewer {
-    mapping: Arc<Mapping>,
-    maker: Maker,
+    mapping: Arc<RestoreScope>,
+    maker: ObjectBuilder,
     namespaces: Arc<TargetNamespaces>,
-    reader: Reader,
+    reader: BackupReader,
     env: Env,
     /// Types that the restore would define itself.
     defined: Mutex<HashSet<String>>,
     /// Objects that are previewed in their own turn, or were added because others need them.
-    has_turn: Begun,
+    has_turn: ClaimedRows,
     /// Set when the API server is asked about each write, by a dry run.
     asks_server: bool,
 }
@@ -152,12 +152,12 @@ impl Previewer {
     async fn level(
         self: &Arc<Self>,
         level: Level,
-        ahead: Option<Glance>,
-        needed: &mut Needed,
+        ahead: Option<PrefetchedState>,
+        needed: &mut RequiredObjects,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
         let lookout = self.mapping.lookout(&self.env);
-        let presence = match ahead.and_then(Glance::still_counts) {
+        let presence = match ahead.and_then(PrefetchedState::still_counts) {
             Some(presence) => presence,
             None => Arc::new(lookout.look(lookout.places(&level), LOOK_FOR).await),
         };
@@ -175,7 +175,7 @@ impl Previewer {
         while let Some(one) = previews.try_next().await.map_err(RestoreError::Store)? {
             self.env.operation.progress.finished(1);
             waiting.push(one.found);
-            let any_needs_something = waiting.iter().any(|one: &Found| !one.item.needs.is_empty());
+            let any_needs_something = waiting.iter().any(|one: &PreviewedItem| !one.item.needs.is_empty());
             if any_needs_something && waiting.len() < TOGETHER {
                 continue;
             }
@@ -188,7 +188,12 @@ impl Previewer {
     }
 
     /// Returns the rows of the objects of a level that must be read. Reports the others at once.
-    async fn rows_to_read(&self, level: Level, presence: &Presence, out: &mpsc::Sender<PreviewItem>) -> Vec<usize> {
+    async fn rows_to_read(
+        &self,
+        level: Level,
+        presence: &ExistingObjects,
+        out: &mpsc::Sender<PreviewItem>,
+    ) -> Vec<usize> {
         let mut rows = Vec::new();
         for one in level.items {
             let Some(row) = self.mapping.archive.row(one.row) else { continue };
@@ -211,7 +216,7 @@ impl Previewer {
     fn previews(
         self: &Arc<Self>,
         rows: Vec<usize>,
-        look: impl Fn(&ObjectKey, State) -> Seen,
+        look: impl Fn(&ObjectKey, StateDigest) -> Existence,
         tasks: &mut JoinSet<()>,
     ) -> impl Stream<Item = Result<Previewed, StoreError>> {
         let archive = &self.mapping.archive;
@@ -221,21 +226,26 @@ impl Previewer {
         });
         let previews = items.map_ok(move |ArchiveItem { row, head, body }| {
             let begun = archive.row(row).map(Row::key).map(|key| {
-                let seen = look(&key, State::of(&head));
-                let source = Source { row, key: key.clone(), body, exists: false };
+                let seen = look(&key, StateDigest::of(&head));
+                let source = SourceObject { row, key: key.clone(), body, exists: false };
                 (key, self.begin(source, seen, tasks))
             });
             async move {
                 let Some((source, item)) = begun else { return Ok(None) };
                 let item = item.await.map_err(|_| StoreError::Worker("previewing an object"))?;
-                Ok(Some(Previewed { row, head, found: Found { source, item } }))
+                Ok(Some(Previewed { row, head, found: PreviewedItem { source, item } }))
             }
         });
         previews.try_buffered(READS).try_filter_map(async |one| Ok(one))
     }
 
     /// Begins a task that previews an object.
-    fn begin(self: &Arc<Self>, source: Source, seen: Seen, tasks: &mut JoinSet<()>) -> oneshot::Receiver<PreviewItem> {
+    fn begin(
+        self: &Arc<Self>,
+        source: SourceObject,
+        seen: Existence,
+        tasks: &mut JoinSet<()>,
+    ) -> oneshot::Receiver<PreviewItem> {
         // Of those that have ended nothing is kept.
         while tasks.try_join_next().is_some() {}
         let (sender, item) = oneshot::channel();
@@ -254,14 +264,14 @@ impl Previewer {
     /// Reports these objects in their order, each preceded by the objects that it needs.
     async fn tell(
         self: &Arc<Self>,
-        all: Vec<Found>,
-        needed: &mut Needed,
+        all: Vec<PreviewedItem>,
+        needed: &mut RequiredObjects,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
         let mut along = self.along(&all, needed).await?;
         for found in all {
             let before = along.take(&found.item.needs, |key| self.mapping.find(key));
-            for Found { source, item } in before.into_iter().chain([found]) {
+            for PreviewedItem { source, item } in before.into_iter().chain([found]) {
                 for item in needed.with(&source, item).await {
                     // It fails only when the receiver is gone, which wants no more then.
                     if out.send(item).await.is_err() {
@@ -275,12 +285,16 @@ impl Previewer {
 
     /// The objects that the restore does not select and brings back all the same, because these need them, and those that they need
     /// in turn. The archive is read once for all that are as far from these: neighbours lie in the same member.
-    async fn along(self: &Arc<Self>, all: &[Found], needed: &mut Needed) -> Result<Along, RestoreError> {
-        let mut along = Along::default();
+    async fn along(
+        self: &Arc<Self>,
+        all: &[PreviewedItem],
+        needed: &mut RequiredObjects,
+    ) -> Result<Companions, RestoreError> {
+        let mut along = Companions::default();
         let mut rows: Vec<usize> = all.iter().flat_map(|one| self.take_turns(&one.item.needs)).collect();
         while !rows.is_empty() {
             let mut tasks = JoinSet::new();
-            let mut previews = pin!(self.previews(std::mem::take(&mut rows), |_, _| Seen::Unknown, &mut tasks));
+            let mut previews = pin!(self.previews(std::mem::take(&mut rows), |_, _| Existence::Unknown, &mut tasks));
             while let Some(Previewed { row, head, found }) = previews.try_next().await.map_err(RestoreError::Store)? {
                 needed.take_out_of_left_out(row, &found.source, &head);
                 rows.extend(self.take_turns(&found.item.needs));
@@ -296,7 +310,7 @@ impl Previewer {
         rows.filter(|row| self.has_turn.begin(*row)).collect()
     }
 
-    async fn one(&self, source: Source, seen: Seen) -> PreviewItem {
+    async fn one(&self, source: SourceObject, seen: Existence) -> PreviewItem {
         let key = self.mapping.target_of(&source.key);
         let mut beside = Beside::default();
         let planned = match serde_json::from_slice::<Value>(&source.body) {
@@ -367,7 +381,7 @@ impl Previewer {
         &self,
         key: &ObjectKey,
         from_backup: &Value,
-        seen: Seen,
+        seen: Existence,
         beside: &mut Beside,
     ) -> Result<Planned, String> {
         let retained = &self.maker.retained;
@@ -381,7 +395,7 @@ impl Previewer {
             }
             Desired::Object(object) => *object,
         };
-        let (pin, needs) = (Pin::of(None, &desired.item), self.coming_along(&desired.needs));
+        let (pin, needs) = (PlanGuard::of(None, &desired.item), self.coming_along(&desired.needs));
         *beside = Beside { unasked: desired.unasked, modified: desired.modified, needs, pin, ..Beside::default() };
         let volume = match retained.plan(key, &desired.item, &self.mapping, &self.env).await {
             Err(e) if e.is_denied() && !is_volume(key) => {
@@ -414,7 +428,7 @@ impl Previewer {
             if is_made {
                 return self.maker.natives.refusal(key).map_or(Ok(Planned::Create), Err);
             }
-        } else if seen == Seen::Absent {
+        } else if seen == Existence::Absent {
             return Ok(Planned::Create);
         }
         let name = item["metadata"]["name"].as_str().unwrap_or(&key.name);
@@ -427,11 +441,11 @@ impl Previewer {
             beside.write = None;
             return Ok(Planned::Create);
         }
-        if let Some(leaving) = Leaving::of(&existing) {
+        if let Some(leaving) = TerminatingObject::of(&existing) {
             beside.wait_for(&leaving);
             return Ok(Planned::Create);
         }
-        beside.pin = Pin::of(Some(&existing), &item);
+        beside.pin = PlanGuard::of(Some(&existing), &item);
         if is_same_state(&existing, from_backup) {
             let is_to_change = self.maker.is_to_change(key, from_backup, &item).await;
             if !is_to_change.map_err(said)? {
@@ -487,7 +501,7 @@ struct Both<'a> {
 struct Previewed {
     row: usize,
     head: Head,
-    found: Found,
+    found: PreviewedItem,
 }
 
 /// Findings about an object, beside its planned change.
@@ -497,13 +511,13 @@ struct Beside {
     unasked: Vec<String>,
     modified: Modified,
     needs: Vec<ObjectKey>,
-    pin: Pin,
+    pin: PlanGuard,
     write: Option<DryRun>,
 }
 
 impl Beside {
     /// The object is made when the one in the cluster is gone.
-    fn wait_for(&mut self, leaving: &Leaving) {
+    fn wait_for(&mut self, leaving: &TerminatingObject) {
         self.waits = Some(leaving.waits());
         if let Some(write) = &mut self.write {
             write.is_beside = true;

@@ -1,15 +1,15 @@
 //! Stores the results of a restore: its files in the bucket, beside the backups, and the status of its resource. A
 //! restore whose actions have begun operations waits for these then (restore.md 1.9).
 
-use crate::action::Action;
 use crate::actions::known;
 use crate::env::Env;
-use crate::files::Files;
-use crate::listed::Listed;
-use crate::made_volumes;
+use crate::files::FileUploads;
+use crate::item_listing::ItemListing;
+use crate::item_result::ItemResult;
 use crate::outcome::{Outcome, Walked};
 use crate::stop::BrokenOff;
-use crate::volume_fates::FromNative;
+use crate::volume_patches;
+use crate::volume_treatments::FromNative;
 use lifeboat_api::{Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
@@ -30,7 +30,7 @@ pub(crate) async fn record(
     let broken_off = walked.broken_off.take();
     let (_, planned) = env.operation.progress.get();
     let spec = restore.spec.clone();
-    let listed = Listed::of(&walked, &spec);
+    let listed = ItemListing::of(&walked, &spec);
     let items = listed.len();
     let ended_early = format!(
         "the restore was cancelled: {items} of {planned} objects were looked at, and the resource list says what was done"
@@ -44,9 +44,9 @@ pub(crate) async fn record(
     }
     let done = volumes_and_claims(&walked);
     let from_native = |volume: &str| match done.get(&known::volume(volume)) {
-        Some(Action::Created | Action::Recreated) => FromNative::Made(walked.natives.name_of(volume)),
-        Some(Action::Updated | Action::Skipped | Action::Differs) => FromNative::WasThere,
-        Some(Action::Failed | Action::Removed) | None => FromNative::Failed,
+        Some(ItemResult::Created | ItemResult::Recreated) => FromNative::Made(walked.natives.name_of(volume)),
+        Some(ItemResult::Updated | ItemResult::Skipped | ItemResult::Differs) => FromNative::WasThere,
+        Some(ItemResult::Failed | ItemResult::Removed) | None => FromNative::Failed,
     };
     let volumes = walked.volumes.tell(&restore, |key| done.get(key).copied(), from_native);
     if let Some(warning) = volumes.warning {
@@ -54,11 +54,11 @@ pub(crate) async fn record(
     }
     if !cancelled && broken_off.is_none() {
         env.operation.journal.info("restore completed", &[]);
-    } else if let Some(warning) = made_volumes::unwaited(&volumes.records) {
+    } else if let Some(warning) = volume_patches::unwaited(&volumes.records) {
         env.operation.journal.warn(&ResultScope::Velero, warning);
     }
     let name = restore.metadata.name.clone();
-    let mut files = Files::of(&name, broken_off.is_some(), env).withheld(withheld);
+    let mut files = FileUploads::of(&name, broken_off.is_some(), env).withheld(withheld);
     if cancelled {
         restore.status.failure_reason = ended_early;
     }
@@ -92,7 +92,7 @@ pub(crate) async fn record(
         && broken_off.is_none()
         && !is_pending
         && files.unstored.is_empty()
-        && (walked.has_stubs || volumes.records.iter().any(made_volumes::waits));
+        && (walked.has_stubs || volumes.records.iter().any(volume_patches::waits));
     status.completion_timestamp = (!is_pending && !finalizes).then(|| Time::new((env.operation.clock)()));
     status.phase = Some(match (is_pending, errors) {
         _ if cancelled => RestorePhase::Failed,
@@ -146,7 +146,7 @@ fn broke_off(backup: &str, why: &BrokenOff, not_looked_at: u64) -> String {
 }
 
 /// Returns the outcome for each volume and each claim of the backup.
-fn volumes_and_claims(walked: &Walked) -> HashMap<ObjectKey, Action> {
+fn volumes_and_claims(walked: &Walked) -> HashMap<ObjectKey, ItemResult> {
     let types = ["persistentvolumes", "persistentvolumeclaims"].map(|name| GroupResource::new("", name));
     let rows = walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));
     rows.filter(|(row, _)| types.contains(&row.resource)).map(|(row, action)| (row.key(), action)).collect()

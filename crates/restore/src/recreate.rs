@@ -3,8 +3,8 @@
 
 use crate::env::Env;
 use crate::existing_policies::ExistingPolicies;
-use crate::leaving::Leaving;
 use crate::retry::may_be_done;
+use crate::terminating::TerminatingObject;
 use crate::wait::{Waited, poll};
 use bytes::Bytes;
 use lifeboat_archive::layout::replaced_key;
@@ -48,7 +48,7 @@ pub(crate) enum Undeleted {
     /// It has changed since it was read, or another one has its name.
     Changed,
     /// Something else deletes it already.
-    Leaving(Leaving),
+    Leaving(TerminatingObject),
     /// It is stored at this key of the bucket, and no answer says whether it was deleted.
     Unknown { place: String, why: ClusterError },
     /// It is stored at this key of the bucket and was deleted, and is not known to be gone, for this reason.
@@ -146,7 +146,7 @@ impl Replacement<'_> {
             Err(why) => return Err(Undeleted::Unknown { place, why }),
         };
         let now: Value = serde_json::from_slice(&body).unwrap_or_default();
-        Err(Leaving::of(&now).map_or(Undeleted::Changed, Undeleted::Leaving))
+        Err(TerminatingObject::of(&now).map_or(Undeleted::Changed, Undeleted::Leaving))
     }
 
     /// Waits until the object of this UID is gone.

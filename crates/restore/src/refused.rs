@@ -1,7 +1,7 @@
 //! Reasons why an object was not written.
 
 use crate::apply::Unprepared;
-use crate::leaving::Leaving;
+use crate::terminating::TerminatingObject;
 use lifeboat_cluster::ClusterError;
 
 /// The reason why an object was not written.
@@ -15,7 +15,7 @@ pub(crate) enum Refused {
     /// Its namespace is not there; the journal does not have that yet.
     Namespace(Missing),
     /// The object in the cluster is being deleted; the journal does not have that yet.
-    Leaving(Leaving),
+    Leaving(TerminatingObject),
     /// An object of its name is there and could not be brought in line, for a reason that can pass; the journal does
     /// not have that yet.
     Unequal {

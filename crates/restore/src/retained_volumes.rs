@@ -3,8 +3,8 @@
 //! each time anew.
 
 use crate::env::Env;
-use crate::mapping::Mapping;
-use crate::volume_fates::VolumeFates;
+use crate::scope::RestoreScope;
+use crate::volume_treatments::VolumeTreatments;
 use crate::volumes::allows_empty;
 use lifeboat_api::permission;
 use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
@@ -26,7 +26,7 @@ pub(crate) struct RetainedVolumes {
     /// Volumes of pods without claims whose data lies in a repository, by namespace and name of the pod.
     pub(crate) of_pods: BTreeMap<(String, String), BTreeSet<String>>,
     /// The fates of all volumes.
-    pub(crate) fates: Arc<VolumeFates>,
+    pub(crate) fates: Arc<VolumeTreatments>,
     /// Of which cluster the backup is.
     pub(crate) origin: BackupOrigin,
     /// True when the backup names its cluster.
@@ -69,7 +69,7 @@ impl RetainedVolumes {
         &self,
         target: &ObjectKey,
         desired: &Value,
-        mapping: &Mapping,
+        mapping: &RestoreScope,
         env: &Env,
     ) -> Result<Option<PlannedVolume>, ClusterError> {
         let Some(volume) = self.of(target, desired) else { return Ok(None) };
@@ -147,7 +147,7 @@ impl RetainedVolumes {
         &self,
         target: &ObjectKey,
         from_backup: &Value,
-        mapping: &Mapping,
+        mapping: &RestoreScope,
         env: &Env,
     ) -> Result<Option<String>, ClusterError> {
         if allows_empty(&mapping.restore) {

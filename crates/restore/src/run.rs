@@ -1,24 +1,24 @@
 //! Runs a restore, from the archive of its backup to the last object.
 
-use crate::action::{Action, Done};
-use crate::begun::Begun;
 use crate::checkpoint::Checkpoint;
 use crate::claim::claim;
+use crate::claimed_rows::ClaimedRows;
+use crate::cluster_only;
+use crate::confirmed_plan::ConfirmedPlan;
 use crate::deferred::Deferred;
 use crate::env::Env;
 use crate::execute::{Reached, level, pass_over};
-use crate::execution::{Execution, Lasting};
-use crate::extras;
 use crate::group_stubs;
+use crate::item_result::{Done, ItemResult};
+use crate::level_context::{LevelContext, RestoreState};
 use crate::made_anew::look_again;
-use crate::mapping::Mapping;
 use crate::operations::Operations;
 use crate::outcome::{Outcome, RestoreError, Walked};
 use crate::owners::Owners;
-use crate::pinned::Pinned;
+use crate::preparation::PreparedRestore;
 use crate::record::record;
 use crate::request::{Request, check_source, prepare};
-use crate::walk::Walk;
+use crate::scope::RestoreScope;
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::replaced_prefix;
@@ -88,7 +88,7 @@ async fn claimed(
     env: &Env,
 ) -> Result<Outcome, RestoreError> {
     let pinned = tokio::select! {
-        pinned = Box::pin(Pinned::begin(request, &restore, env)) => pinned?.map(Arc::new),
+        pinned = Box::pin(ConfirmedPlan::begin(request, &restore, env)) => pinned?.map(Arc::new),
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
     let walked = Box::pin(walk(request, &restore, pinned, env)).await?;
@@ -129,11 +129,11 @@ async fn withheld(owner: &RestoreOwner, env: &Env) -> Option<String> {
 async fn walk(
     request: &Request,
     restore: &Restore,
-    pinned: Option<Arc<Pinned>>,
+    pinned: Option<Arc<ConfirmedPlan>>,
     env: &Env,
 ) -> Result<Walked, RestoreError> {
     let mut walk = tokio::select! {
-        begun = env.operation.trace.stage("read", Box::pin(Walk::begin(request, restore, env))) => begun?,
+        begun = env.operation.trace.stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
     let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &env.operation));
@@ -141,7 +141,7 @@ async fn walk(
     let mut checkpoint = checkpoint(restore, &walk, request.settings.looks_again, env).await?;
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let lasting = Lasting::new(&walk, Arc::clone(&operations), pinned.clone(), &checkpoint)?;
+    let lasting = RestoreState::new(&walk, Arc::clone(&operations), pinned.clone(), &checkpoint)?;
     lasting.commands.load().await;
     walk.natives.load().await;
     let levels = Box::pin(levels(&mut walk, &lasting, &mut checkpoint, env));
@@ -165,7 +165,7 @@ async fn walk(
         }
     }
     let made = reached.as_ref().map(|reached| reached.done.as_slice()).unwrap_or_default();
-    let made = made.iter().filter(|one| matches!(one.action, Action::Created | Action::Recreated));
+    let made = made.iter().filter(|one| matches!(one.action, ItemResult::Created | ItemResult::Recreated));
     let rows: Vec<&Row> = made.filter_map(|one| walk.archive.row(one.row)).collect();
     let volumes = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
     let volumes = volumes.map(|row| &*row.name);
@@ -186,7 +186,7 @@ async fn walk(
         _ => lasting.commands.break_off().await,
     };
     let Reached { done, not_looked_at } = reached?;
-    let Walk { archive, kinds, volumes, natives, .. } = walk;
+    let PreparedRestore { archive, kinds, volumes, natives, .. } = walk;
     let (renamed, has_stubs) = (lasting.renamed.take(), lasting.groups.has_any());
     Ok(Walked {
         done,
@@ -208,19 +208,19 @@ async fn walk(
 /// Removes objects that the backup lacks, if the plan names them. Nothing is removed unless the rest of the plan was
 /// carried out completely: an object to be removed may be the replacement of one that could not be restored.
 async fn remove_extras(
-    pinned: &Pinned,
-    (reached, namespaces): (&Reached, &[(String, Action)]),
-    mapping: &Mapping,
+    pinned: &ConfirmedPlan,
+    (reached, namespaces): (&Reached, &[(String, ItemResult)]),
+    mapping: &RestoreScope,
     env: &Env,
-) -> Vec<((String, String), ObjectKey, Action)> {
+) -> Vec<((String, String), ObjectKey, ItemResult)> {
     let journal = &env.operation.journal;
     if pinned.removed.is_empty() {
         return Vec::new();
     }
     // What was skipped is as in the backup already: somebody else has made it so.
-    let rows = reached.done.iter().filter(|one| one.action != Action::Failed);
+    let rows = reached.done.iter().filter(|one| one.action != ItemResult::Failed);
     let keys = rows.filter_map(|one| Some(mapping.target_of(&mapping.archive.row(one.row)?.key())));
-    let made = namespaces.iter().filter(|(_, action)| *action == Action::Created);
+    let made = namespaces.iter().filter(|(_, action)| *action == ItemResult::Created);
     let made = made.map(|(name, _)| ObjectKey::new(GroupResource::namespaces(), None, name.as_str()));
     let written = keys.chain(made).map(|key| key.digest()).collect();
     let (missing, errors) = (pinned.not_written(&written), journal.close().errors);
@@ -239,13 +239,13 @@ async fn remove_extras(
             break;
         }
         let key = &one.0;
-        let (kind, action) = match extras::remove(mapping, one, env).await {
-            Ok(api) => ((api.api_version(), api.kind.clone()), Action::Removed),
+        let (kind, action) = match cluster_only::remove(mapping, one, env).await {
+            Ok(api) => ((api.api_version(), api.kind.clone()), ItemResult::Removed),
             Err(why) => {
                 let text = format!("could not remove {key}, which the backup lacks: {why}");
                 journal.error(&ResultScope::of(key.namespace.as_deref()), text);
                 let api = mapping.catalog.find(&key.resource);
-                (api.map(|api| (api.api_version(), api.kind.clone())).unwrap_or_default(), Action::Failed)
+                (api.map(|api| (api.api_version(), api.kind.clone())).unwrap_or_default(), ItemResult::Failed)
             }
         };
         out.push((kind, key.clone(), action));
@@ -255,12 +255,12 @@ async fn remove_extras(
 
 /// Restores all levels, and the deferred objects. When it ends early, the remaining levels are skipped.
 async fn levels(
-    walk: &mut Walk,
-    lasting: &Lasting,
+    walk: &mut PreparedRestore,
+    lasting: &RestoreState,
     checkpoint: &mut Checkpoint,
     env: &Env,
 ) -> Result<Reached, RestoreError> {
-    let mut current = Execution::new(lasting, walk)?;
+    let mut current = LevelContext::new(lasting, walk)?;
     let mut deferred = Deferred::default();
     let Reached { mut done, mut not_looked_at } = Reached::default();
     for one in std::mem::take(&mut walk.levels) {
@@ -285,7 +285,7 @@ async fn levels(
         done.extend(of_level);
         if defines_types && !walk.stop.has_come() {
             walk.discover_again(&lasting.defined).await;
-            current = Execution::new(lasting, walk)?;
+            current = LevelContext::new(lasting, walk)?;
         }
     }
     done.extend(deferred.drain(&current, checkpoint, true).await);
@@ -293,7 +293,7 @@ async fn levels(
 }
 
 /// Objects that an earlier run has restored because others need them, and that no turn of their own leads to.
-fn done_before(archive: &Archive, begun: &Begun, checkpoint: &Checkpoint) -> Vec<Done> {
+fn done_before(archive: &Archive, begun: &ClaimedRows, checkpoint: &Checkpoint) -> Vec<Done> {
     // Namespaces have a list of their own.
     let rows = archive.rows().enumerate().filter(|(_, row)| !row.resource.is_namespaces());
     let done = rows.filter_map(|(row, _)| Some(Done { row, action: checkpoint.done(row)? }));
@@ -304,7 +304,12 @@ fn done_before(archive: &Archive, begun: &Begun, checkpoint: &Checkpoint) -> Vec
 ///
 /// # Errors
 /// [`RestoreError::Unnoted`]: without it a run again would take what this one has done for a change of the plan.
-async fn checkpoint(restore: &Restore, walk: &Walk, looks_again: bool, env: &Env) -> Result<Checkpoint, RestoreError> {
+async fn checkpoint(
+    restore: &Restore,
+    walk: &PreparedRestore,
+    looks_again: bool,
+    env: &Env,
+) -> Result<Checkpoint, RestoreError> {
     let archive = &walk.archive;
     let (uid, rows) = (&restore.metadata.uid, archive.rows().len());
     let (mut checkpoint, problem) =

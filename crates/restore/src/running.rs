@@ -1,9 +1,9 @@
 //! Attempts in flight: as many at once as the cluster's pace allows.
 
-use crate::action::{Action, Done};
-use crate::attempt::{Attempt, Obstacle, Source, Turn};
+use crate::attempt::{Attempt, Obstacle, SourceObject, Turn};
 use crate::checkpoint::Checkpoint;
-use crate::execution::Execution;
+use crate::item_result::{Done, ItemResult};
+use crate::level_context::LevelContext;
 use crate::read::Facts;
 use lifeboat_object::ResultScope;
 use std::collections::HashMap;
@@ -38,14 +38,14 @@ pub(crate) struct Waiting {
 
 /// Outcomes of attempts.
 #[derive(Default)]
-pub(crate) struct Ended {
+pub(crate) struct AttemptOutcomes {
     pub(crate) done: Vec<Done>,
     pub(crate) later: Vec<Waiting>,
 }
 
 /// Attempts in flight.
-pub(crate) struct Running<'a> {
-    context: &'a Execution,
+pub(crate) struct AttemptsInFlight<'a> {
+    context: &'a LevelContext,
     checkpoint: &'a mut Checkpoint,
     /// Most attempts in flight.
     room: usize,
@@ -54,11 +54,11 @@ pub(crate) struct Running<'a> {
     flying: HashMap<Id, (usize, Turn)>,
     /// When they are given up, after the restore was cancelled.
     grace: Option<Instant>,
-    ended: Ended,
+    ended: AttemptOutcomes,
 }
 
-impl<'a> Running<'a> {
-    pub(crate) fn new(context: &'a Execution, checkpoint: &'a mut Checkpoint) -> Self {
+impl<'a> AttemptsInFlight<'a> {
+    pub(crate) fn new(context: &'a LevelContext, checkpoint: &'a mut Checkpoint) -> Self {
         Self {
             context,
             checkpoint,
@@ -66,7 +66,7 @@ impl<'a> Running<'a> {
             tasks: JoinSet::new(),
             flying: HashMap::new(),
             grace: None,
-            ended: Ended::default(),
+            ended: AttemptOutcomes::default(),
         }
     }
 
@@ -77,7 +77,7 @@ impl<'a> Running<'a> {
 
     /// Ends an object that needs nothing more: it stays as it is, or an earlier run did this with it. Nothing is read or
     /// written. What had ended when it was saved is not listed.
-    pub(crate) fn settled(&mut self, one: Facts, action: Action) {
+    pub(crate) fn settled(&mut self, one: Facts, action: ItemResult) {
         if self.context.begun.begin(one.row) && !one.ended {
             self.ended.done.push(Done { row: one.row, action });
         }
@@ -86,7 +86,7 @@ impl<'a> Running<'a> {
     }
 
     /// Starts an attempt as soon as the pace allows it.
-    pub(crate) async fn start(&mut self, source: Source, turn: Turn) {
+    pub(crate) async fn start(&mut self, source: SourceObject, turn: Turn) {
         while self.is_full() && self.take_next().await {}
         self.save().await;
         let (restorer, row) = (Arc::clone(&self.context.restorer), source.row);
@@ -149,7 +149,7 @@ impl<'a> Running<'a> {
     }
 
     /// Waits for all attempts.
-    pub(crate) async fn finish(mut self) -> Ended {
+    pub(crate) async fn finish(mut self) -> AttemptOutcomes {
         while self.take_next().await {
             self.save().await;
         }

@@ -43,9 +43,9 @@ pub(crate) fn object(api_version: &str, kind: &str, name: &str, rest: &Value) ->
 }
 
 type Executed = Result<RestoreItemOutput, ActionError>;
-type Progress = Result<OperationProgress, ActionError>;
+type ProgressResult = Result<OperationProgress, ActionError>;
 /// Progress of an operation, by its name and the number of earlier calls.
-type Told = Box<dyn Fn(&str, usize) -> Progress + Send + Sync>;
+type ProgressScript = Box<dyn Fn(&str, usize) -> ProgressResult + Send + Sync>;
 
 /// An action on ConfigMaps, unless another scope is given, that does as it is told.
 pub(crate) struct Scripted {
@@ -58,7 +58,7 @@ pub(crate) struct Scripted {
     asked: Mutex<Vec<String>>,
     /// The items it was asked whether they are ready.
     asked_whether_ready: Mutex<Vec<Vec<ObjectKey>>>,
-    progress: Told,
+    progress: ProgressScript,
     /// The operations it was asked how far they are, and those it was told to end.
     followed: Mutex<Vec<String>>,
     cancelled: Mutex<Vec<String>>,
@@ -82,7 +82,7 @@ impl Scripted {
     }
 
     /// The same one, that says this of an operation of which it was asked so often before.
-    pub(crate) fn progressing(self, progress: impl Fn(&str, usize) -> Progress + Send + Sync + 'static) -> Self {
+    pub(crate) fn progressing(self, progress: impl Fn(&str, usize) -> ProgressResult + Send + Sync + 'static) -> Self {
         Self { progress: Box::new(progress), ..self }
     }
 
@@ -161,7 +161,7 @@ impl RestoreItemAction for Scripted {
         self.ready[asked.min(self.ready.len()) - 1].clone()
     }
 
-    async fn progress(&self, id: &str, _: &Restore) -> Progress {
+    async fn progress(&self, id: &str, _: &Restore) -> ProgressResult {
         let before = {
             let mut followed = self.followed.lock().unwrap();
             followed.push(id.to_owned());
@@ -257,7 +257,7 @@ impl Ground {
     }
 
     /// Answers the next patches of ConfigMaps of this name with this status. One that is not found is gone.
-    pub(crate) fn refuse_patches(&self, name: &str, times: usize, answer: Answer) {
+    pub(crate) fn refuse_patches(&self, name: &str, times: usize, answer: ScriptedError) {
         self.api.refused_patches.lock().unwrap().insert(name.to_owned(), (times, answer));
     }
 
@@ -295,7 +295,7 @@ impl Ground {
     }
 
     /// Answers each such request with this status.
-    pub(crate) fn answer(&self, method: &'static str, path: &'static str, answer: Answer) {
+    pub(crate) fn answer(&self, method: &'static str, path: &'static str, answer: ScriptedError) {
         self.api.answers.lock().unwrap().insert((method, path), answer);
     }
 
@@ -397,7 +397,7 @@ pub(crate) async fn backup_with(store: Store, objects: &[Value], files: &[(Backu
 type BeforeDeletion = fn(&mut Value) -> bool;
 
 /// A code and a reason.
-type Answer = (u16, &'static str);
+type ScriptedError = (u16, &'static str);
 
 /// A type that is served.
 struct Type {
@@ -495,7 +495,7 @@ struct Api {
     /// Number of creations of a name that are still to be refused.
     refused: Mutex<BTreeMap<String, usize>>,
     /// Number of patches of a name that are still to be refused, with the answer.
-    refused_patches: Mutex<BTreeMap<String, (usize, Answer)>>,
+    refused_patches: Mutex<BTreeMap<String, (usize, ScriptedError)>>,
     patches: Mutex<Vec<Value>>,
     writes: Mutex<Vec<String>>,
     /// Set when discovery fails once something was written.
@@ -505,7 +505,7 @@ struct Api {
     /// Paths of objects that go once somebody has tried to create them and then looks at them, and whether a create was tried.
     going: Mutex<BTreeMap<String, bool>>,
     /// Answer to each request of a method at a path.
-    answers: Mutex<BTreeMap<(&'static str, &'static str), Answer>>,
+    answers: Mutex<BTreeMap<(&'static str, &'static str), ScriptedError>>,
     /// Delay of the answers about a path.
     slow: Mutex<BTreeMap<&'static str, Duration>>,
     /// The most bytes that an object may have; 0 for any.

@@ -1,13 +1,13 @@
 //! Changes that a restore makes to objects (restore.md 2.5 to 2.12 and 5), on whole restores.
 
 use super::tests::{files, messages, name};
-use crate::attempt::{Attempt, Obstacle, Source, Turn};
+use crate::attempt::{Attempt, Obstacle, SourceObject, Turn};
 use crate::checkpoint::Checkpoint;
-use crate::execution::{Execution, Lasting};
+use crate::level_context::{LevelContext, RestoreState};
 use crate::operations::Operations;
+use crate::preparation::PreparedRestore;
 use crate::request::prepare;
 use crate::stub::{Ground, Scripted, config_map, key, object};
-use crate::walk::Walk;
 use lifeboat_action::{ActionScope, RestoreItemOutput};
 use lifeboat_api::{RestorePhase, well_known};
 use lifeboat_archive::layout::RestoreFile;
@@ -306,15 +306,16 @@ async fn an_object_is_not_made_without_a_rule_that_cannot_be_applied() {
         let mut ground = Ground::new(&[namespace(), config_map("a")], &action).await;
         ground.request.settings.resource_modifiers = rules(strategic);
         ground.answer("GET", path, answer);
-        let walk = Walk::begin(&ground.request, &prepare(&ground.request).unwrap(), &ground.env).await.unwrap();
+        let walk =
+            PreparedRestore::begin(&ground.request, &prepare(&ground.request).unwrap(), &ground.env).await.unwrap();
         let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &ground.env.operation));
         let records = Arc::clone(&ground.env.operation.records);
         let (checkpoint, _) = Checkpoint::open(records, "u", walk.archive.digest(), 0).await;
-        let lasting = Lasting::new(&walk, operations, None, &checkpoint).unwrap();
-        let execution = Execution::new(&lasting, &walk).unwrap();
+        let lasting = RestoreState::new(&walk, operations, None, &checkpoint).unwrap();
+        let execution = LevelContext::new(&lasting, &walk).unwrap();
         let row = walk.archive.rows().position(|row| &*row.name == "a").unwrap();
         let body = config_map("a").to_string().into();
-        let source = Source { row, key: key("configmaps", "a"), body, exists: false };
+        let source = SourceObject { row, key: key("configmaps", "a"), body, exists: false };
         assert_eq!(execution.restorer.restore(&source, Turn::default()).await, at_first);
         let last = Turn { again: true, last: true, ..Turn::default() };
         assert_eq!(execution.restorer.restore(&source, last).await, Attempt::FAILED);

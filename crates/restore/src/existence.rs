@@ -5,7 +5,7 @@
 
 use crate::env::Env;
 use crate::levels::Level;
-use crate::read::State;
+use crate::read::StateDigest;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey};
 use lifeboat_store::Archive;
@@ -27,7 +27,7 @@ const LISTS_AT_ONCE: usize = 4;
 
 /// State of an object according to the existence check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum Existence {
     /// Not looked for.
     Unknown,
     /// Not there.
@@ -40,18 +40,18 @@ pub(crate) enum Seen {
 
 /// The objects of some levels that were found in the cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Presence {
+pub(crate) struct ExistingObjects {
     /// Types and target namespaces that were listed.
-    listed: HashSet<Place>,
+    listed: HashSet<ListScope>,
     /// State by key, both as digests.
-    found: HashMap<[u8; 16], State>,
+    found: HashMap<[u8; 16], StateDigest>,
     /// Types and namespaces whose lists had not ended when their time was over.
-    unanswered: HashSet<Place>,
+    unanswered: HashSet<ListScope>,
 }
 
 /// Where to look for objects of an archive.
 #[derive(Clone, Copy)]
-pub(crate) struct Lookout<'a> {
+pub(crate) struct ExistenceLookup<'a> {
     pub(crate) archive: &'a Archive,
     pub(crate) catalog: &'a Catalog,
     pub(crate) namespace_mapping: &'a BTreeMap<String, String>,
@@ -61,16 +61,16 @@ pub(crate) struct Lookout<'a> {
 }
 
 /// A type, and a target namespace.
-pub(crate) type Place = (GroupResource, Option<String>);
+pub(crate) type ListScope = (GroupResource, Option<String>);
 /// Places, with how many objects of the backup belong there.
-pub(crate) type Places = BTreeMap<Place, usize>;
+pub(crate) type ListScopes = BTreeMap<ListScope, usize>;
 /// The key of an object, as a digest, and its state.
-type Found = ([u8; 16], State);
+type DigestState = ([u8; 16], StateDigest);
 
-impl Lookout<'_> {
+impl ExistenceLookup<'_> {
     /// Types and target namespaces of a level that hold enough objects to be listed.
-    pub(crate) fn places(&self, level: &Level) -> Places {
-        let mut places = Places::new();
+    pub(crate) fn places(&self, level: &Level) -> ListScopes {
+        let mut places = ListScopes::new();
         if !self.lists {
             return places;
         }
@@ -86,14 +86,14 @@ impl Lookout<'_> {
     /// Lists the metadata of each of these types and namespaces. A list that fails leaves its objects unknown, and so
     /// does one that is far longer than the number of objects that the backup has there, or that has not ended after
     /// this time.
-    pub(crate) async fn look(&self, places: Places, time: Duration) -> Presence {
-        let mut out = Presence { unanswered: places.keys().cloned().collect(), ..Presence::default() };
+    pub(crate) async fn look(&self, places: ListScopes, time: Duration) -> ExistingObjects {
+        let mut out = ExistingObjects { unanswered: places.keys().cloned().collect(), ..ExistingObjects::default() };
         // What was not asked or has not answered by then stays among the unanswered.
         let _ = timeout(time, self.look_into(places, &mut out)).await;
         out
     }
 
-    async fn look_into(&self, places: Places, out: &mut Presence) {
+    async fn look_into(&self, places: ListScopes, out: &mut ExistingObjects) {
         let mut left = places.into_iter();
         let mut lists = JoinSet::new();
         loop {
@@ -134,9 +134,9 @@ impl Lookout<'_> {
 async fn list(
     cluster: Cluster,
     api: Arc<ApiResource>,
-    place: Place,
+    place: ListScope,
     most: usize,
-) -> (Place, Result<Option<Vec<Found>>, ClusterError>) {
+) -> (ListScope, Result<Option<Vec<DigestState>>, ClusterError>) {
     let (resource, namespace) = &place;
     let request =
         ListRequest { resource: api, namespace: namespace.clone(), selector: String::new(), metadata_only: true };
@@ -147,7 +147,7 @@ async fn list(
             Ok(Some(bodies)) => {
                 for head in bodies.iter().filter_map(|body| Head::parse(body).ok()) {
                     let key = ObjectKey::new(resource.clone(), head.namespace.as_deref(), &*head.name);
-                    out.push((key.digest(), State::of(&head)));
+                    out.push((key.digest(), StateDigest::of(&head)));
                 }
                 if out.len() > most {
                     return (place, Ok(None));
@@ -159,24 +159,24 @@ async fn list(
     }
 }
 
-impl Presence {
+impl ExistingObjects {
     /// The namespaces of which something is known.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.listed.iter().filter_map(|(_, namespace)| namespace.as_deref())
     }
 
     /// Returns true if the lists of all these types and namespaces have ended, successfully or not.
-    pub(crate) fn has_answers(&self, places: &Places) -> bool {
+    pub(crate) fn has_answers(&self, places: &ListScopes) -> bool {
         !places.keys().any(|place| self.unanswered.contains(place))
     }
 
     /// Returns the state of the object that this object of the backup would become.
-    pub(crate) fn look(&self, target: &ObjectKey, in_backup: State) -> Seen {
+    pub(crate) fn look(&self, target: &ObjectKey, in_backup: StateDigest) -> Existence {
         match self.found.get(&target.digest()) {
-            Some(found) if *found == in_backup => Seen::Unchanged,
-            Some(_) => Seen::Exists,
-            None if self.listed.contains(&(target.resource.clone(), target.namespace.clone())) => Seen::Absent,
-            None => Seen::Unknown,
+            Some(found) if *found == in_backup => Existence::Unchanged,
+            Some(_) => Existence::Exists,
+            None if self.listed.contains(&(target.resource.clone(), target.namespace.clone())) => Existence::Absent,
+            None => Existence::Unknown,
         }
     }
 }
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_level_is_known_when_all_its_lists_have_ended() {
         let place = |resource: &str| (GroupResource::new("", resource), Some("n".to_owned()));
-        let presence = Presence { unanswered: [place("pods")].into(), ..Presence::default() };
+        let presence = ExistingObjects { unanswered: [place("pods")].into(), ..ExistingObjects::default() };
         let known = |names: &[&str]| presence.has_answers(&names.iter().map(|name| (place(name), 50)).collect());
         assert_eq!((known(&["secrets"]), known(&["secrets", "pods"])), (true, false));
     }
@@ -196,19 +196,24 @@ mod tests {
     #[test]
     fn only_the_very_state_of_the_backup_is_unchanged() {
         let state = |uid: &str, version: &str| {
-            State::of(&Head { name: "a".into(), uid: uid.into(), resource_version: version.into(), ..Head::default() })
+            StateDigest::of(&Head {
+                name: "a".into(),
+                uid: uid.into(),
+                resource_version: version.into(),
+                ..Head::default()
+            })
         };
         let key =
             |name: &str, namespace: &str| ObjectKey::new(GroupResource::new("", "configmaps"), Some(namespace), name);
-        let mut presence = Presence::default();
+        let mut presence = ExistingObjects::default();
         presence.listed.insert((GroupResource::new("", "configmaps"), Some("n".into())));
         presence.found.insert(key("a", "n").digest(), state("u", "1"));
         for (key, state, expected) in [
-            (key("a", "n"), state("u", "1"), Seen::Unchanged),
-            (key("a", "n"), state("u", "2"), Seen::Exists),
-            (key("a", "n"), state("v", "1"), Seen::Exists),
-            (key("b", "n"), state("u", "1"), Seen::Absent),
-            (key("a", "m"), state("u", "1"), Seen::Unknown),
+            (key("a", "n"), state("u", "1"), Existence::Unchanged),
+            (key("a", "n"), state("u", "2"), Existence::Exists),
+            (key("a", "n"), state("v", "1"), Existence::Exists),
+            (key("b", "n"), state("u", "1"), Existence::Absent),
+            (key("a", "m"), state("u", "1"), Existence::Unknown),
         ] {
             assert_eq!(presence.look(&key, state), expected, "{key}");
         }

@@ -7,10 +7,10 @@ use std::sync::Mutex;
 
 /// Objects that an attempt has begun, and how attempts at additional items ended, until `running` takes that.
 #[derive(Debug)]
-pub(crate) struct Begun(Mutex<Inner>);
+pub(crate) struct ClaimedRows(Mutex<RowClaims>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RowClaims {
     /// A bit for each row; an additional item comes here before its own turn.
     rows: Vec<u8>,
     /// Outcomes of attempts at additional items, by row.
@@ -19,10 +19,10 @@ struct Inner {
     cut_off: Vec<usize>,
 }
 
-impl Begun {
+impl ClaimedRows {
     /// For an archive of so many rows.
     pub(crate) fn new(rows: usize) -> Self {
-        Self(Mutex::new(Inner { rows: vec![0; rows.div_ceil(8)], ..Inner::default() }))
+        Self(Mutex::new(RowClaims { rows: vec![0; rows.div_ceil(8)], ..RowClaims::default() }))
     }
 
     /// Takes an object of the backup for the caller; false when an attempt at it was begun before.
@@ -53,13 +53,13 @@ impl Begun {
 /// An attempt at an additional item. When its task is stopped before the end, the item is noted as cut off.
 #[derive(Debug)]
 pub(crate) struct Extra<'a> {
-    begun: &'a Begun,
+    begun: &'a ClaimedRows,
     row: usize,
     has_ended: bool,
 }
 
 impl Extra<'_> {
-    /// Keeps how the attempt ended, for [`Begun::take_extra`].
+    /// Keeps how the attempt ended, for [`ClaimedRows::take_extra`].
     pub(crate) fn ended(mut self, attempt: Attempt) {
         lock(&self.begun.0).ended.push((self.row, attempt));
         self.has_ended = true;
@@ -82,14 +82,14 @@ mod tests {
 
     #[test]
     fn an_object_is_begun_once() {
-        let all = Begun::new(9);
+        let all = ClaimedRows::new(9);
         let begun = [0, 8, 0, 7, 8].map(|row| all.begin(row));
         assert_eq!(begun, [true, true, false, true, false]);
     }
 
     #[tokio::test]
     async fn no_additional_item_is_forgotten_whatever_becomes_of_the_attempt_at_it() {
-        let begun = Arc::new(Begun::new(9));
+        let begun = Arc::new(ClaimedRows::new(9));
         begun.begin_extra(1).unwrap().ended(Attempt::FAILED);
         let mut tasks = JoinSet::new();
         let at = Arc::clone(&begun);

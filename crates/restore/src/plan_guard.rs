@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 /// The input of a plan for one object: a restore that is pinned to the plan writes the object only while this holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Pin {
+pub struct PlanGuard {
     /// Digest of the UID and the relevant fields of the object in the cluster; `None` where the plan does not depend on
     /// them.
     pub(crate) found: Option<[u8; 16]>,
@@ -15,7 +15,7 @@ pub struct Pin {
     pub(crate) written: Option<[u8; 16]>,
 }
 
-impl Pin {
+impl PlanGuard {
     /// The pin of an object that is in the cluster in this state, and would be written like this.
     pub(crate) fn of(in_cluster: Option<&Value>, desired: &Value) -> Self {
         Self { found: in_cluster.map(found), written: Some(written(desired)) }
@@ -30,7 +30,7 @@ impl Pin {
         }
     }
 
-    /// Reads the output of [`Pin::write_json`].
+    /// Reads the output of [`PlanGuard::write_json`].
     pub(crate) fn read_json(value: &Value) -> Self {
         let digest = |name: &str| <[u8; 16]>::try_from(hex::decode(value[name].as_str()?).ok()?).ok();
         Self { found: digest("found"), written: digest("written") }

@@ -2,28 +2,28 @@
 //! levels.
 
 use crate::actions::{ActionConfig, built_in_actions};
-use crate::ahead::Ahead;
 use crate::apply::Actions;
-use crate::check::Lookout;
 use crate::defined::Defined;
-use crate::desired::Maker;
+use crate::desired::ObjectBuilder;
 use crate::env::Env;
+use crate::existence::ExistenceLookup;
 use crate::existing_policies::ExistingPolicies;
 use crate::job_pods::JobPods;
 use crate::levels::{Level, into_levels};
 use crate::load::{modifiers, policies, version_priorities};
-use crate::mapping::Mapping;
 use crate::modifier::{Modifiers, Schemas};
-use crate::native::Natives;
+use crate::native::NativeVolumeRestore;
 use crate::outcome::RestoreError;
-use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
+use crate::prefetch::Prefetch;
+use crate::read::{Contents, Facts, Kinds, StateDigest, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
 use crate::retained_volumes::RetainedVolumes;
 use crate::same_target::SameTarget;
+use crate::scope::RestoreScope;
 use crate::snapshot_groups::recorded_groups;
 use crate::stop::Stop;
 use crate::versions::{Chosen, VersionPriorities, choose};
-use crate::volume_fates::VolumeFates;
+use crate::volume_treatments::VolumeTreatments;
 use crate::volumes::{Recorded, VolumeFiles};
 use futures::FutureExt;
 use lifeboat_action::{ActionError, RestoreItemAction};
@@ -45,13 +45,13 @@ use std::time::Duration;
 const LONGEST_DISCOVERY: Duration = Duration::from_secs(60);
 
 /// A restore whose archive was read and checked, and whose objects are ordered.
-pub(crate) struct Walk {
+pub(crate) struct PreparedRestore {
     /// The types that the cluster serves.
     pub(crate) catalog: Catalog,
     /// The objects to restore, in order.
     pub(crate) levels: Vec<Level>,
     /// Treatment of volumes and claims.
-    pub(crate) volumes: Arc<VolumeFates>,
+    pub(crate) volumes: Arc<VolumeTreatments>,
     /// The snapshots of each group that the backup records.
     pub(crate) groups: BTreeMap<GroupHandle, BTreeSet<String>>,
     /// Rows of the objects whose owners a restore can bring back, in ascending order.
@@ -66,7 +66,7 @@ pub(crate) struct Walk {
     in_backup: BTreeSet<String>,
     pub(crate) archive: Archive,
     /// Objects of the first levels that were found in the cluster while the archive was read.
-    pub(crate) ahead: Ahead,
+    pub(crate) ahead: Prefetch,
     chosen: Arc<Chosen>,
     same_target: Arc<SameTarget>,
     lists_existing: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Walk {
     provisioned: Arc<BTreeSet<String>>,
     job_pods: Arc<JobPods>,
     /// Volumes that are made from native snapshots.
-    pub(crate) natives: Arc<Natives>,
+    pub(crate) natives: Arc<NativeVolumeRestore>,
     /// Volumes that come back as they are, and data that does not come.
     pub(crate) retained: Arc<RetainedVolumes>,
     actions: Vec<Arc<dyn RestoreItemAction>>,
@@ -86,7 +86,7 @@ pub(crate) struct Walk {
     pub(crate) env: Env,
 }
 
-impl Walk {
+impl PreparedRestore {
     /// Opens and reads the whole archive and plans. Nothing is written.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl Walk {
             kinds: contents.kinds,
             provisioned: Arc::new(contents.provisioned),
             job_pods: Arc::new(contents.job_pods),
-            natives: Arc::new(Natives::new(contents.native, restore, env)),
+            natives: Arc::new(NativeVolumeRestore::new(contents.native, restore, env)),
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
             resource_timeout: request.settings.resource_timeout.to_std(),
             stop: Arc::new(Stop::with(&env.operation.cancel)),
@@ -216,7 +216,7 @@ impl Walk {
 
     /// Returns the maker of the objects to be written while the cluster serves these types; it includes the mapping of
     /// keys.
-    pub(crate) fn maker(&self) -> Result<Maker, RestoreError> {
+    pub(crate) fn maker(&self) -> Result<ObjectBuilder, RestoreError> {
         self.namespaces()?;
         let catalog = &self.catalog;
         let filter = RestoreFilter::new(&self.restore.spec, self.policies.as_ref(), catalog, &self.in_backup)
@@ -228,8 +228,8 @@ impl Walk {
         let (catalog, same_target) = (catalog.clone(), Arc::clone(&self.same_target));
         let lists_existing = self.lists_existing;
         let mapping =
-            Mapping { restore, catalog, filter, archive, existing, hooks, chosen, same_target, lists_existing };
-        Ok(Maker {
+            RestoreScope { restore, catalog, filter, archive, existing, hooks, chosen, same_target, lists_existing };
+        Ok(ObjectBuilder {
             mapping: Arc::new(mapping),
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             provisioned: Arc::clone(&self.provisioned),
@@ -248,7 +248,7 @@ struct Selected {
     filter: RestoreFilter,
     chosen: Chosen,
     contents: Contents,
-    ahead: Ahead,
+    ahead: Prefetch,
 }
 
 /// Input of the selection: the request, its policies, and its version priorities.
@@ -269,14 +269,15 @@ impl Selecting<'_> {
         let filter = RestoreFilter::new(&restore.spec, *policies, catalog, &in_backup).map_err(invalid_selector)?;
         let chosen = choose(archive.rows(), catalog, priorities);
         let namespace_mapping = &restore.spec.namespace_mapping;
-        let lookout = Lookout { archive, catalog, namespace_mapping, lists: request.settings.lists_existing, env };
+        let lookout =
+            ExistenceLookup { archive, catalog, namespace_mapping, lists: request.settings.lists_existing, env };
         let likely = likely(archive, chosen.rows(), &filter);
         let rows = match request.settings.reads_selected_only {
             true => with_volumes(archive, chosen.rows(), &likely),
             false => chosen.rows().to_vec(),
         };
         let look =
-            Ahead::look(&lookout, into_levels(likely, |n| archive.row(n), &request.settings.priorities, catalog));
+            Prefetch::look(&lookout, into_levels(likely, |n| archive.row(n), &request.settings.priorities, catalog));
         let scan = scan(archive, rows, &filter, recorded, env);
         // An archive that cannot be read ends this at once, without waiting for the lists.
         let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
@@ -298,7 +299,7 @@ fn likely(archive: &Archive, rows: &[usize], filter: &RestoreFilter) -> Vec<Fact
         filter.includes_item(facts).is_ok()
     };
     let rows = rows.iter().filter(|n| archive.row(**n).is_some_and(included));
-    rows.map(|n| Facts { row: *n, early: false, ended: false, state: State::default() }).collect()
+    rows.map(|n| Facts { row: *n, early: false, ended: false, state: StateDigest::default() }).collect()
 }
 
 /// The rows of objects that will be restored, and of all volumes: the treatment of a claim depends on its volume, even
@@ -386,7 +387,7 @@ mod tests {
     async fn built_in_actions_come_first_then_csi_snapshots_then_given_ones() {
         let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
         let Ground { request, env, .. } = &Ground::new(&[config_map("a")], &action).await;
-        let walk = Walk::begin(request, &prepare(request).unwrap(), env).await.unwrap();
+        let walk = PreparedRestore::begin(request, &prepare(request).unwrap(), env).await.unwrap();
         let names: Vec<&str> = walk.actions.iter().map(|action| action.name()).collect();
         let expected: Vec<&str> =
             BUILT_IN_ACTIONS.into_iter().chain(RESTORE_ACTIONS).chain(["test/scripted"]).collect();

@@ -9,18 +9,18 @@ const MOST: usize = 1024;
 
 /// Objects that wait.
 #[derive(Debug, Default)]
-pub(crate) struct Aside {
+pub(crate) struct WaitSlots {
     count: AtomicUsize,
     changed: Notify,
 }
 
-impl Aside {
+impl WaitSlots {
     /// Lets the caller wait beside the others, until the value is dropped; `None` when too many do so already.
-    pub(crate) fn step(&self) -> Option<Stepped<'_>> {
+    pub(crate) fn step(&self) -> Option<WaitSlot<'_>> {
         let more = |count: usize| (count < MOST).then_some(count + 1);
         self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         self.changed.notify_one();
-        Some(Stepped(self))
+        Some(WaitSlot(self))
     }
 
     /// The number of objects that wait.
@@ -36,9 +36,9 @@ impl Aside {
 
 /// An object that waits.
 #[derive(Debug)]
-pub(crate) struct Stepped<'a>(&'a Aside);
+pub(crate) struct WaitSlot<'a>(&'a WaitSlots);
 
-impl Drop for Stepped<'_> {
+impl Drop for WaitSlot<'_> {
     fn drop(&mut self) {
         self.0.count.fetch_sub(1, Ordering::AcqRel);
     }
@@ -50,7 +50,7 @@ mod tests {
 
     #[tokio::test]
     async fn so_many_may_wait_and_no_more() {
-        let aside = Aside::default();
+        let aside = WaitSlots::default();
         let mut all: Vec<_> = (0..MOST).map(|_| aside.step().unwrap()).collect();
         aside.grows().await;
         assert!(aside.step().is_none() && aside.count() == MOST);

@@ -7,8 +7,8 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new(lifeboat_object::GroupResource::new("", "persistentvolumeclaims"), Some("old"), name)
 }
 
-const NOT_SAVED: Verdict = Verdict::Provision(Loss::NotSaved);
-const FILES: Verdict = Verdict::Provision(Loss::Unreadable("pod volume backup"));
+const NOT_SAVED: RestoreMethod = RestoreMethod::Provision(Loss::NotSaved);
+const FILES: RestoreMethod = RestoreMethod::Provision(Loss::Unreadable("pod volume backup"));
 
 /// No volume was to be made from a native snapshot.
 fn nothing(_: &str) -> FromNative {
@@ -20,10 +20,10 @@ fn a_volume_from_a_native_snapshot_is_recorded_by_what_was_done_with_it() {
     let mut snapshot = NativeSnapshot::default();
     snapshot.spec.volume_iops = Some(5);
     snapshot.status.provider_snapshot_id = "snap-1".to_owned();
-    let mut volumes = VolumeFates::default();
-    volumes.volume("pv", (Verdict::FromNative, Some(&snapshot)), true);
-    volumes.volume("alone", (Verdict::FromNative, Some(&snapshot)), true);
-    volumes.volume("filtered", (Verdict::FromNative, Some(&snapshot)), false);
+    let mut volumes = VolumeTreatments::default();
+    volumes.volume("pv", (RestoreMethod::FromNative, Some(&snapshot)), true);
+    volumes.volume("alone", (RestoreMethod::FromNative, Some(&snapshot)), true);
+    volumes.volume("filtered", (RestoreMethod::FromNative, Some(&snapshot)), false);
     for (claim, volume) in [("a", "pv"), ("b", "filtered")] {
         volumes.claim(&key(claim), &json!({"spec": {"volumeName": volume}}), &Recorded::default());
     }
@@ -46,20 +46,20 @@ fn a_volume_from_a_native_snapshot_is_recorded_by_what_was_done_with_it() {
     let filtered = record("b", "filtered", "its volume is not part of this restore");
     for (claim, done, expected) in [
         (
-            Action::Created,
+            ItemResult::Created,
             FromNative::Made("clone".into()),
             [made(record("a", "clone", anew)), made(record("", "clone", anew))],
         ),
-        (Action::Created, FromNative::WasThere, [record("a", "pv", kept), record("", "alone", kept)]),
+        (ItemResult::Created, FromNative::WasThere, [record("a", "pv", kept), record("", "alone", kept)]),
         (
-            Action::Failed,
+            ItemResult::Failed,
             FromNative::Failed,
             [record("a", "pv", "the claim was not restored"), record("", "alone", failed)],
         ),
     ] {
         let told = volumes.tell(&mapped(), |_| Some(claim), |_| done.clone());
         let [of_claim, alone] = expected;
-        assert_eq!(told, Told { records: vec![of_claim, filtered.clone(), alone], warning: None }, "{done:?}");
+        assert_eq!(told, VolumeReport { records: vec![of_claim, filtered.clone(), alone], warning: None }, "{done:?}");
     }
 }
 
@@ -89,8 +89,8 @@ fn a_created_claim_gets_its_data_from_its_snapshot_if_volumes_are_wanted() {
     };
     let recorded = Recorded { snapshots: BTreeMap::from([(key("c"), info)]), ..Recorded::default() };
     let claim = json!({"metadata": {"annotations": {"velero.io/volume-snapshot-name": "velero-c-1"}}, "spec": {"volumeName": "pv"}});
-    let mut volumes = VolumeFates::default();
-    volumes.volume("pv", (Verdict::FromSnapshot, None), false);
+    let mut volumes = VolumeTreatments::default();
+    volumes.volume("pv", (RestoreMethod::FromSnapshot, None), false);
     volumes.claim(&key("c"), &claim, &recorded);
     let record = |pv: &str, message: &str| RestoreVolumeInfo {
         pvc_name: "c".into(),
@@ -111,88 +111,88 @@ fn a_created_claim_gets_its_data_from_its_snapshot_if_volumes_are_wanted() {
         ..record("", "the claim gets a new volume from the CSI snapshot of its data")
     };
     let told = |restore: &Restore, action| volumes.tell(restore, |_| action, nothing);
-    let whole = |record: RestoreVolumeInfo| Told { records: vec![record], warning: None };
-    assert_eq!(told(&mapped(), Some(Action::Created)), whole(made));
+    let whole = |record: RestoreVolumeInfo| VolumeReport { records: vec![record], warning: None };
+    assert_eq!(told(&mapped(), Some(ItemResult::Created)), whole(made));
     let kept = "the claim was not made by this restore: what is there keeps what it holds";
-    assert_eq!(told(&mapped(), Some(Action::Skipped)), whole(record("pv", kept)));
+    assert_eq!(told(&mapped(), Some(ItemResult::Skipped)), whole(record("pv", kept)));
     assert_eq!(told(&mapped(), None), whole(record("pv", "the claim was not restored")));
     let mut unwanted = mapped();
     unwanted.spec.restore_pvs = Some(false);
     let empty =
         "the restore leaves volumes out (restorePVs is false): the claim is provisioned anew and comes back empty";
-    assert_eq!(told(&unwanted, Some(Action::Created)), whole(record("pv", empty)));
+    assert_eq!(told(&unwanted, Some(ItemResult::Created)), whole(record("pv", empty)));
 }
 
 #[test]
 fn every_claim_and_volume_is_recorded_with_what_became_of_it() {
-    let mut volumes = VolumeFates::default();
+    let mut volumes = VolumeTreatments::default();
     for (name, verdict, included) in [
-        ("kept", Verdict::AsIs, true),
-        ("filtered", Verdict::AsIs, false),
-        ("alone", Verdict::AsIs, true),
+        ("kept", RestoreMethod::AsIs, true),
+        ("filtered", RestoreMethod::AsIs, false),
+        ("alone", RestoreMethod::AsIs, true),
         ("gone", NOT_SAVED, true),
         ("gone-filtered", NOT_SAVED, false),
         ("files", FILES, true),
         ("files-alone", FILES, true),
-        ("csi", Verdict::FromSnapshot, true),
-        ("csi-alone", Verdict::FromSnapshot, true),
+        ("csi", RestoreMethod::FromSnapshot, true),
+        ("csi-alone", RestoreMethod::FromSnapshot, true),
         ("unwanted", NOT_SAVED, false),
     ] {
         volumes.volume(name, (verdict, None), included);
     }
     let mut expected = Vec::new();
     for (claim, volume, action, message) in [
-        ("a", "", Some(Action::Created), "the claim was not bound: it had no data"),
-        ("b", "kept", Some(Action::Created), "the volume is made again on its storage, where its data is"),
+        ("a", "", Some(ItemResult::Created), "the claim was not bound: it had no data"),
+        ("b", "kept", Some(ItemResult::Created), "the volume is made again on its storage, where its data is"),
         (
             "c",
             "elsewhere",
-            Some(Action::Created),
+            Some(ItemResult::Created),
             "its volume is not in the backup: the claim asks for the one of that name",
         ),
-        ("d", "filtered", Some(Action::Created), "its volume is not part of this restore"),
+        ("d", "filtered", Some(ItemResult::Created), "its volume is not part of this restore"),
         (
             "e",
             "gone",
-            Some(Action::Created),
+            Some(ItemResult::Created),
             "its data was not saved, and its storage was deleted with it (reclaim policy Delete): the claim is provisioned anew and comes back empty",
         ),
         (
             "f",
             "gone-filtered",
-            Some(Action::Created),
+            Some(ItemResult::Created),
             "its data was not saved, and its storage was deleted with it (reclaim policy Delete): the claim is provisioned anew and comes back empty",
         ),
         (
             "g",
             "files",
-            Some(Action::Created),
+            Some(ItemResult::Created),
             "its data is in a pod volume backup, which this version cannot read: the claim is held back",
         ),
         (
             "g-failed",
             "files",
-            Some(Action::Failed),
+            Some(ItemResult::Failed),
             "its data is in a pod volume backup, which this version cannot read: the claim was not restored",
         ),
         (
             "h",
             "gone",
-            Some(Action::Skipped),
+            Some(ItemResult::Skipped),
             "the claim was not made by this restore: what is there keeps what it holds",
         ),
         (
             "i",
             "gone",
-            Some(Action::Updated),
+            Some(ItemResult::Updated),
             "the claim was not made by this restore: what is there keeps what it holds",
         ),
-        ("j", "gone", Some(Action::Failed), "the claim was not restored"),
+        ("j", "gone", Some(ItemResult::Failed), "the claim was not restored"),
         ("k", "gone", None, "the claim was not restored"),
         (
             "l",
             "csi",
-            Some(Action::Created),
+            Some(ItemResult::Created),
             "its snapshot was not taken when the backup was made: the claim is held back",
         ),
         ("", "alone", None, "the volume is made again on its storage, where its data is"),
@@ -231,8 +231,8 @@ fn every_claim_and_volume_is_recorded_with_what_became_of_it() {
 
 #[test]
 fn one_warning_counts_the_claims_that_come_back_empty() {
-    let told = |claims: usize, verdict: Verdict, action: Action| {
-        let mut volumes = VolumeFates::default();
+    let told = |claims: usize, verdict: RestoreMethod, action: ItemResult| {
+        let mut volumes = VolumeTreatments::default();
         for n in 0..claims {
             volumes.volume(&format!("pv-{n}"), (verdict, None), true);
             volumes.claim(
@@ -245,20 +245,20 @@ fn one_warning_counts_the_claims_that_come_back_empty() {
     };
     let all = "; describe --details and the volume information file list all";
     for (claims, verdict, action, expected) in [
-        (0, NOT_SAVED, Action::Created, None),
-        (2, Verdict::AsIs, Action::Created, None),
-        (2, NOT_SAVED, Action::Skipped, None),
-        (1, NOT_SAVED, Action::Created, Some("1 claim comes back empty, because its data was not saved: old/c-0")),
+        (0, NOT_SAVED, ItemResult::Created, None),
+        (2, RestoreMethod::AsIs, ItemResult::Created, None),
+        (2, NOT_SAVED, ItemResult::Skipped, None),
+        (1, NOT_SAVED, ItemResult::Created, Some("1 claim comes back empty, because its data was not saved: old/c-0")),
         (
             2,
             NOT_SAVED,
-            Action::Created,
+            ItemResult::Created,
             Some("2 claims come back empty, because their data was not saved: old/c-0, old/c-1"),
         ),
         (
             300,
             FILES,
-            Action::Created,
+            ItemResult::Created,
             Some(
                 "300 claims come back empty, because their data is in a form that this version cannot read: old/c-0, old/c-1, old/c-10, old/c-100, old/c-101, old/c-102, old/c-103, old/c-104, old/c-105, old/c-106 and 290 more",
             ),
@@ -271,9 +271,11 @@ fn one_warning_counts_the_claims_that_come_back_empty() {
 /// A claim whose snapshot failed, with the annotation of one that was taken and then lost, and of which nothing was.
 #[test]
 fn without_snapshot_a_kept_volume_returns_and_others_are_held_back() {
-    let mut volumes = VolumeFates::default();
+    let mut volumes = VolumeTreatments::default();
     volumes.failed_claims(&BTreeSet::from([key("kept"), key("gone"), key("unread")]));
-    for (name, verdict) in [("kept", Verdict::AsIs), ("gone", Verdict::Provision(Loss::NotTaken)), ("unread", FILES)] {
+    for (name, verdict) in
+        [("kept", RestoreMethod::AsIs), ("gone", RestoreMethod::Provision(Loss::NotTaken)), ("unread", FILES)]
+    {
         volumes.volume(name, (verdict, None), true);
         volumes.failed(name, "no space");
     }
@@ -297,13 +299,13 @@ fn without_snapshot_a_kept_volume_returns_and_others_are_held_back() {
     for name in ["kept", "gone"] {
         volumes.claim(&key(name), &claim(name), &Recorded::default());
     }
-    let done = |key: &ObjectKey| Some(if key.name == "kept" { Action::Created } else { Action::Failed });
+    let done = |key: &ObjectKey| Some(if key.name == "kept" { ItemResult::Created } else { ItemResult::Failed });
     let told = volumes.tell(&mapped(), done, nothing);
     let messages: Vec<&str> = told.records.iter().map(|record| record.message.as_str()).collect();
     let of_gone = format!("{reason}: the claim was not restored");
     let of_kept = format!("{reason}; the volume is made again on its storage, where its data is");
     let alone = format!("{unread}: the volume is not made again");
     assert_eq!(messages, [of_gone.as_str(), of_kept.as_str(), alone.as_str()]);
-    let empty = volumes.tell(&allowing_empty(), |_| Some(Action::Created), nothing);
+    let empty = volumes.tell(&allowing_empty(), |_| Some(ItemResult::Created), nothing);
     assert!(empty.warning.unwrap().starts_with("1 claim comes back empty, because its data was not saved: old/gone;"));
 }

@@ -1,8 +1,8 @@
 //! Existence checks of the first levels, made while the archive is still being read, and the time for which their
 //! results count.
 
-use crate::action::{Action, Done};
-use crate::check::{Lookout, Places, Presence};
+use crate::existence::{ExistenceLookup, ExistingObjects, ListScopes};
+use crate::item_result::{Done, ItemResult};
 use crate::levels::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,36 +20,36 @@ const FRESH_FOR: Duration = Duration::from_secs(30);
 
 /// Objects of upcoming levels that were found in the cluster while the archive was still being read.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct Prefetch {
     /// Names of the levels.
     levels: BTreeSet<String>,
-    presence: Arc<Presence>,
+    presence: Arc<ExistingObjects>,
     /// When the look ended.
     ended: Option<Instant>,
 }
 
 /// The results of the look ahead for one level.
 #[derive(Clone, Debug)]
-pub(crate) struct Glance {
-    presence: Arc<Presence>,
+pub(crate) struct PrefetchedState {
+    presence: Arc<ExistingObjects>,
     counts_until: Instant,
 }
 
-impl Glance {
+impl PrefetchedState {
     /// The namespaces of which something was seen.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.presence.namespaces()
     }
 
     /// Returns the results, unless they are too old.
-    pub(crate) fn still_counts(self) -> Option<Arc<Presence>> {
+    pub(crate) fn still_counts(self) -> Option<Arc<ExistingObjects>> {
         (Instant::now() < self.counts_until).then_some(self.presence)
     }
 }
 
-impl Ahead {
+impl Prefetch {
     /// Looks at the first levels that are worth it, before anything is written.
-    pub(crate) async fn look(lookout: &Lookout<'_>, levels: Vec<Level>) -> Self {
+    pub(crate) async fn look(lookout: &ExistenceLookup<'_>, levels: Vec<Level>) -> Self {
         let levels = levels.into_iter().map(|level| (lookout.places(&level), level.items.len(), level.name));
         let chosen = worth_a_look(levels);
         let all = chosen.values().flatten().map(|(place, count)| (place.clone(), *count)).collect();
@@ -69,16 +69,19 @@ impl Ahead {
     /// Takes the results for this level, once; `None` when it was not looked at, or not completely. A list that failed
     /// was tried for long enough, and one that is far too long is not worth reading: neither is read again, and its
     /// objects are unknown.
-    pub(crate) fn take(&mut self, level: &str) -> Option<Glance> {
+    pub(crate) fn take(&mut self, level: &str) -> Option<PrefetchedState> {
         let counts_until = self.ended.filter(|_| self.levels.remove(level)).map(|ended| ended + FRESH_FOR);
-        let glance = counts_until.map(|counts_until| Glance { presence: Arc::clone(&self.presence), counts_until });
+        let glance =
+            counts_until.map(|counts_until| PrefetchedState { presence: Arc::clone(&self.presence), counts_until });
         self.forget_when_none_is_left();
         glance
     }
 
     /// Drops the results once one of these objects may have been written.
     pub(crate) fn forget_after(&mut self, done: &[Done]) {
-        if !self.levels.is_empty() && done.iter().any(|one| !matches!(one.action, Action::Skipped | Action::Differs)) {
+        if !self.levels.is_empty()
+            && done.iter().any(|one| !matches!(one.action, ItemResult::Skipped | ItemResult::Differs))
+        {
             *self = Self::default();
         }
     }
@@ -91,8 +94,8 @@ impl Ahead {
 }
 
 /// Of levels with their places and how many objects they have: those to look at ahead, with their places.
-fn worth_a_look(levels: impl IntoIterator<Item = (Places, usize, String)>) -> BTreeMap<String, Places> {
-    let mut chosen: BTreeMap<String, Places> = BTreeMap::new();
+fn worth_a_look(levels: impl IntoIterator<Item = (ListScopes, usize, String)>) -> BTreeMap<String, ListScopes> {
+    let mut chosen: BTreeMap<String, ListScopes> = BTreeMap::new();
     let mut objects = 0;
     for (places, count, name) in levels.into_iter().filter(|(places, ..)| !places.is_empty()) {
         objects += count;
@@ -108,19 +111,19 @@ fn worth_a_look(levels: impl IntoIterator<Item = (Places, usize, String)>) -> BT
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Place;
-    use crate::read::{Facts, State};
+    use crate::existence::ListScope;
+    use crate::read::{Facts, StateDigest};
     use lifeboat_object::GroupResource;
     use tokio::time::advance;
 
-    fn place(resource: &str) -> Place {
+    fn place(resource: &str) -> ListScope {
         (GroupResource::new("", resource), Some("n".to_owned()))
     }
 
     #[test]
     fn the_first_levels_are_looked_at_ahead() {
-        let level = |name: &str, count: usize| (Places::from([(place(name), count)]), count, name.to_owned());
-        let few = (Places::new(), 3, "few".to_owned());
+        let level = |name: &str, count: usize| (ListScopes::from([(place(name), count)]), count, name.to_owned());
+        let few = (ListScopes::new(), 3, "few".to_owned());
         for (levels, expected) in [
             (vec![few.clone()], vec![]),
             (vec![few, level("a", 1), level("b", 2)], vec![("a", 1), ("b", 2)]),
@@ -128,14 +131,14 @@ mod tests {
             (vec![level("a", AHEAD + 1), level("b", 1)], vec![("a", AHEAD + 1)]),
         ] {
             let expected =
-                expected.iter().map(|(name, count)| ((*name).to_owned(), Places::from([(place(name), *count)])));
+                expected.iter().map(|(name, count)| ((*name).to_owned(), ListScopes::from([(place(name), *count)])));
             assert_eq!(worth_a_look(levels), expected.collect());
         }
     }
 
-    fn ahead() -> Ahead {
+    fn ahead() -> Prefetch {
         let levels = ["a", "b"].map(str::to_owned).into();
-        Ahead { levels, presence: Arc::default(), ended: Some(Instant::now()) }
+        Prefetch { levels, presence: Arc::default(), ended: Some(Instant::now()) }
     }
 
     #[tokio::test(start_paused = true)]
@@ -145,7 +148,7 @@ mod tests {
         let again = ["a", "c"].map(|name| seen.take(name).is_some());
         assert_eq!((first.is_some(), again), (true, [false, false]), "the second time, and one that nobody looked at");
         advance(FRESH_FOR - Duration::from_millis(1)).await;
-        let counts = |glance: Option<Glance>| glance.and_then(Glance::still_counts).is_some();
+        let counts = |glance: Option<PrefetchedState>| glance.and_then(PrefetchedState::still_counts).is_some();
         assert!(counts(seen.take("b")) && counts(first.clone()));
         advance(Duration::from_millis(1)).await;
         assert!(!counts(first), "a level may wait between the look and the use of it");
@@ -154,9 +157,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_seen_ahead_counts_until_something_is_written() {
         let done = |action| [Done { row: 0, action }];
-        for (action, counts) in
-            [(Action::Skipped, true), (Action::Created, false), (Action::Updated, false), (Action::Failed, false)]
-        {
+        for (action, counts) in [
+            (ItemResult::Skipped, true),
+            (ItemResult::Created, false),
+            (ItemResult::Updated, false),
+            (ItemResult::Failed, false),
+        ] {
             let mut seen = ahead();
             seen.forget_after(&done(action));
             assert_eq!(seen.take("b").is_some(), counts, "{action:?}");
@@ -167,7 +173,7 @@ mod tests {
     async fn nothing_stays_in_memory_for_levels_that_do_not_come() {
         let level = |name: &str| Level {
             name: name.to_owned(),
-            items: vec![Facts { row: 0, early: false, ended: false, state: State::default() }],
+            items: vec![Facts { row: 0, early: false, ended: false, state: StateDigest::default() }],
         };
         let mut seen = ahead();
         let weak = Arc::downgrade(&seen.presence);

@@ -2,7 +2,7 @@
 
 /// Outcome for an object, in the words of the resource list (restore.md 1.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Action {
+pub enum ItemResult {
     /// It was made.
     Created,
     /// It was there and was changed.
@@ -19,7 +19,7 @@ pub enum Action {
     Failed,
 }
 
-impl Action {
+impl ItemResult {
     /// The word.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -40,5 +40,5 @@ impl Action {
 pub(crate) struct Done {
     /// Its number among the archive's rows.
     pub(crate) row: usize,
-    pub(crate) action: Action,
+    pub(crate) action: ItemResult,
 }

@@ -5,8 +5,8 @@ use crate::checkpoint::KEY as CHECKPOINT;
 use crate::env::Env;
 use crate::lock::lock;
 use crate::outcome::RestoreError;
-use crate::pin::{Pin, found, written};
 use crate::plan_file::{LARGEST, PackedPlan, read_packed};
+use crate::plan_guard::{PlanGuard, found, written};
 use crate::plan_line::PlanLine;
 use crate::plan_word::PlanWord;
 use crate::planned::PreviewItem;
@@ -27,20 +27,20 @@ const WAITING: usize = 64;
 
 /// The changes that the plan allows a restore to make, by the digests of keys in the cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Pinned {
+pub(crate) struct ConfirmedPlan {
     /// Two namespaces may become one, and two objects of the backup one of the cluster.
-    objects: HashMap<[u8; 16], Vec<(PlanWord, Pin)>>,
+    objects: HashMap<[u8; 16], Vec<(PlanWord, PlanGuard)>>,
     /// Objects that this run deletes to make them anew.
     deleted: Mutex<HashSet<[u8; 16]>>,
     /// Objects that the backup lacks and that are removed, in the order in which that is done.
-    pub(crate) removed: Vec<(ObjectKey, Pin)>,
+    pub(crate) removed: Vec<(ObjectKey, PlanGuard)>,
     /// Set when resuming a restore that was cut off: it may have deleted objects that were to be made anew.
     is_resumed: bool,
 }
 
 /// A change that is about to be made to an object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Change<'a> {
+pub(crate) enum PlannedWrite<'a> {
     /// It is made.
     Create,
     /// It is in the cluster like this, and is changed.
@@ -49,7 +49,7 @@ pub(crate) enum Change<'a> {
     Recreate(&'a Value),
 }
 
-impl Pinned {
+impl ConfirmedPlan {
     /// Holds a restore to the plan of its digest; `None` when it names none. What it would do now is planned and stored beside
     /// the restore. A run that was cut off finds the plan there, and goes on by it, unless everything is looked at again.
     ///
@@ -139,7 +139,7 @@ impl Pinned {
 
     /// Counts the objects that the plan writes and that are not among these, by the digests of their keys.
     pub(crate) fn not_written(&self, written: &HashSet<[u8; 16]>) -> usize {
-        let writes = |lines: &Vec<(PlanWord, Pin)>| {
+        let writes = |lines: &Vec<(PlanWord, PlanGuard)>| {
             lines.iter().any(|(word, _)| matches!(word, PlanWord::Create | PlanWord::Update | PlanWord::Recreate))
         };
         self.objects.iter().filter(|(key, lines)| writes(lines) && !written.contains(*key)).count()
@@ -150,7 +150,7 @@ impl Pinned {
     ///
     /// # Errors
     /// Returns the reason why the change is not allowed, for people.
-    pub(crate) fn allows(&self, key: &ObjectKey, change: Change<'_>, desired: &Value) -> Result<(), String> {
+    pub(crate) fn allows(&self, key: &ObjectKey, change: PlannedWrite<'_>, desired: &Value) -> Result<(), String> {
         let Some(lines) = self.objects.get(&key.digest()) else {
             return Err("the plan that the restore is pinned to does not have it".to_owned());
         };
@@ -167,19 +167,27 @@ impl Pinned {
     fn holds(
         &self,
         key: &ObjectKey,
-        (word, pin): (PlanWord, Pin),
-        change: Change<'_>,
+        (word, pin): (PlanWord, PlanGuard),
+        change: PlannedWrite<'_>,
         desired: &Value,
     ) -> Result<(), String> {
         let was_deleted = || self.is_resumed || lock(&self.deleted).contains(&key.digest());
         let in_cluster = match (change, word) {
-            (Change::Create, PlanWord::Create) => None,
-            (Change::Create, PlanWord::Recreate) if was_deleted() => None,
+            (PlannedWrite::Create, PlanWord::Create) => None,
+            (PlannedWrite::Create, PlanWord::Recreate) if was_deleted() => None,
             // The controller of service accounts makes one in every namespace, also in one that the restore has just made.
-            (Change::Update(_), PlanWord::Create) if key.resource == GroupResource::new("", "serviceaccounts") => None,
-            (Change::Update(object), PlanWord::Update) | (Change::Recreate(object), PlanWord::Recreate) => Some(object),
-            (Change::Create, _) => return Err("it is gone since the plan that the restore is pinned to".to_owned()),
-            (Change::Update(_) | Change::Recreate(_), PlanWord::Create) => {
+            (PlannedWrite::Update(_), PlanWord::Create)
+                if key.resource == GroupResource::new("", "serviceaccounts") =>
+            {
+                None
+            }
+            (PlannedWrite::Update(object), PlanWord::Update) | (PlannedWrite::Recreate(object), PlanWord::Recreate) => {
+                Some(object)
+            }
+            (PlannedWrite::Create, _) => {
+                return Err("it is gone since the plan that the restore is pinned to".to_owned());
+            }
+            (PlannedWrite::Update(_) | PlannedWrite::Recreate(_), PlanWord::Create) => {
                 return Err("it has come into being since the plan that the restore is pinned to".to_owned());
             }
             _ => return Err("it has changed since the plan that the restore is pinned to".to_owned()),
@@ -203,13 +211,13 @@ async fn has_checkpoint(env: &Env) -> Result<bool, RecordsError> {
 }
 
 /// Plans a restore as a preview does, with a journal of its own.
-async fn plan(request: &Request, env: &Env) -> Result<(Pinned, PackedPlan), RestoreError> {
+async fn plan(request: &Request, env: &Env) -> Result<(ConfirmedPlan, PackedPlan), RestoreError> {
     let (operation, told) = (&env.operation, env.operation.journal.clone());
     let journal = Journal::new(Arc::clone(&operation.clock), "plan", &operation.scratch);
     let operation = Operation { journal, progress: Arc::<Progress>::default(), ..operation.clone() };
     let env = Env { operation, ..env.clone() };
     let (sender, mut items) = mpsc::channel::<PreviewItem>(WAITING);
-    let (mut pinned, mut out) = (Pinned::default(), PackedPlan::default());
+    let (mut pinned, mut out) = (ConfirmedPlan::default(), PackedPlan::default());
     let gather = async {
         while let Some(item) = items.recv().await {
             let line = PlanLine::of(&item);
@@ -255,7 +263,10 @@ mod tests {
     }
 
     fn line(name: &str, planned: Planned, in_cluster: Option<&Value>) -> PlanLine {
-        PlanLine::of(&PreviewItem { pin: Pin::of(in_cluster, &object("new")), ..PreviewItem::of(key(name), planned) })
+        PlanLine::of(&PreviewItem {
+            pin: PlanGuard::of(in_cluster, &object("new")),
+            ..PreviewItem::of(key(name), planned)
+        })
     }
 
     #[test]
@@ -268,7 +279,7 @@ mod tests {
             line("same", Planned::Unchanged, Some(&old)),
         ];
         let pinned_to = |is_resumed: bool| {
-            let mut pinned = Pinned { is_resumed, ..Pinned::default() };
+            let mut pinned = ConfirmedPlan { is_resumed, ..ConfirmedPlan::default() };
             plan.iter().for_each(|line| pinned.add(line));
             pinned
         };
@@ -276,28 +287,32 @@ mod tests {
         let changed = "it has changed since the plan that the restore is pinned to";
         let came = "it has come into being since the plan that the restore is pinned to";
         for (name, change, resumed, expected) in [
-            ("new", Change::Create, false, Ok(())),
-            ("new", Change::Update(&old), false, Err(came)),
-            ("old", Change::Update(&old), false, Ok(())),
-            ("old", Change::Update(&other), false, Err(changed)),
-            ("old", Change::Recreate(&old), false, Err(changed)),
-            ("old", Change::Create, true, Err(gone)),
-            ("immutable", Change::Recreate(&old), false, Ok(())),
-            ("immutable", Change::Create, false, Err(gone)),
-            ("immutable", Change::Create, true, Ok(())),
-            ("same", Change::Update(&old), false, Err(changed)),
-            ("else", Change::Create, false, Err("the plan that the restore is pinned to does not have it")),
+            ("new", PlannedWrite::Create, false, Ok(())),
+            ("new", PlannedWrite::Update(&old), false, Err(came)),
+            ("old", PlannedWrite::Update(&old), false, Ok(())),
+            ("old", PlannedWrite::Update(&other), false, Err(changed)),
+            ("old", PlannedWrite::Recreate(&old), false, Err(changed)),
+            ("old", PlannedWrite::Create, true, Err(gone)),
+            ("immutable", PlannedWrite::Recreate(&old), false, Ok(())),
+            ("immutable", PlannedWrite::Create, false, Err(gone)),
+            ("immutable", PlannedWrite::Create, true, Ok(())),
+            ("same", PlannedWrite::Update(&old), false, Err(changed)),
+            ("else", PlannedWrite::Create, false, Err("the plan that the restore is pinned to does not have it")),
         ] {
             let pinned = pinned_to(resumed);
             assert_eq!(pinned.allows(&key(name), change, &object("new")), expected.map_err(str::to_owned), "{name}");
         }
         let pinned = pinned_to(false);
         pinned.deletes(&key("immutable"));
-        assert_eq!(pinned.allows(&key("immutable"), Change::Create, &object("new")), Ok(()), "its second attempt");
+        assert_eq!(
+            pinned.allows(&key("immutable"), PlannedWrite::Create, &object("new")),
+            Ok(()),
+            "its second attempt"
+        );
         let written = |names: &[&str]| names.iter().map(|name| key(name).digest()).collect();
         assert_eq!(pinned.not_written(&written(&["new", "immutable", "same"])), 1);
         assert_eq!(pinned.not_written(&written(&["new", "immutable", "old"])), 0);
-        let why = pinned_to(false).allows(&key("new"), Change::Create, &object("newer"));
+        let why = pinned_to(false).allows(&key("new"), PlannedWrite::Create, &object("newer"));
         assert_eq!(
             why,
             Err("it would become something else than in the plan that the restore is pinned to".to_owned())

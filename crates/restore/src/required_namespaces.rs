@@ -1,12 +1,12 @@
 //! Makes sure that the namespace of an object exists before the object is restored (restore.md 2.7).
 
-use crate::action::Action;
 use crate::attempt::{Attempt, Obstacle};
 use crate::env::Env;
-use crate::mapping::Mapping;
+use crate::item_result::ItemResult;
 use crate::namespaces::Namespaces;
-use crate::reader::Reader;
+use crate::reader::BackupReader;
 use crate::refused::Missing;
+use crate::scope::RestoreScope;
 use futures::future::join_all;
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, ObjectKey};
@@ -16,25 +16,25 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Sees to it that the namespaces which objects need are there.
-pub(crate) struct NeededNamespaces {
-    pub(crate) mapping: Arc<Mapping>,
+pub(crate) struct RequiredNamespaces {
+    pub(crate) mapping: Arc<RestoreScope>,
     pub(crate) namespaces: Arc<Namespaces>,
-    pub(crate) reader: Arc<Reader>,
+    pub(crate) reader: Arc<BackupReader>,
     pub(crate) env: Env,
 }
 
-impl NeededNamespaces {
+impl RequiredNamespaces {
     /// Restores a namespace object: its target is ensured. The resource list gets it from the namespaces that were made; one
     /// that was there is left untouched and not listed.
     pub(crate) async fn restore(&self, key: &ObjectKey, object: Value, last: bool) -> Attempt {
         let target = self.mapping.namespace(&key.name);
-        let done = |action| Attempt::Done { action, listed: false, settled: action != Action::Failed };
+        let done = |action| Attempt::Done { action, listed: false, settled: action != ItemResult::Failed };
         match self.namespaces.ensure(target, async { Ok(Some(object)) }, &self.env).await {
-            Ok(made) => done(if made { Action::Created } else { Action::Skipped }),
+            Ok(made) => done(if made { ItemResult::Created } else { ItemResult::Skipped }),
             Err(Missing::ForNow) if !last => Attempt::Later(Obstacle::NamespaceMissing),
             Err(_) => {
                 self.namespaces.give_up(target).await;
-                done(Action::Failed)
+                done(ItemResult::Failed)
             }
         }
     }
@@ -47,11 +47,11 @@ impl NeededNamespaces {
 
     /// Ends an object whose namespace does not come: the namespace has the error.
     pub(crate) async fn give_up(&self, row: &Row) -> Attempt {
-        let Some(needed) = Mapping::namespace_needed(row) else { return Attempt::FAILED };
+        let Some(needed) = RestoreScope::namespace_needed(row) else { return Attempt::FAILED };
         let target = self.mapping.namespace(needed);
         self.namespaces.give_up(target).await;
         if row.namespace().is_none() {
-            return Attempt::Done { action: Action::Failed, listed: false, settled: false };
+            return Attempt::Done { action: ItemResult::Failed, listed: false, settled: false };
         }
         self.namespaces.count_unrestored(target);
         Attempt::FAILED

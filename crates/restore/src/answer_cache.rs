@@ -10,15 +10,15 @@ const MOST: usize = 8 << 20;
 
 /// Objects as the actions have answered, by the row of the archive.
 #[derive(Default)]
-pub(crate) struct Kept(Mutex<Inner>);
+pub(crate) struct AnswerCache(Mutex<CachedAnswers>);
 
 #[derive(Default)]
-struct Inner {
+struct CachedAnswers {
     bytes: usize,
     by_row: HashMap<usize, (usize, DesiredObject)>,
 }
 
-impl Kept {
+impl AnswerCache {
     /// Keeps an object until it is taken.
     pub(crate) fn keep(&self, row: usize, object: DesiredObject) {
         let bytes = object.item.to_string().len();
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_not_kept() {
-        let kept = Kept::default();
+        let kept = AnswerCache::default();
         let object = |bytes: usize| DesiredObject { item: "x".repeat(bytes - 2).into(), ..DesiredObject::default() };
         kept.keep(1, object(MOST));
         kept.keep(2, object(2));

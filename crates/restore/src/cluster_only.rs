@@ -3,12 +3,12 @@
 
 use crate::env::Env;
 use crate::existing_policies::is_never_removed;
-use crate::mapping::Mapping;
 use crate::owned_claims::OwnedClaims;
-use crate::pin::Pin;
+use crate::plan_guard::PlanGuard;
 use crate::planned::{Planned, PreviewItem};
 use crate::read::namespaces_in;
 use crate::recreate::{Dependents, Doomed, Undeleted, advice};
+use crate::scope::RestoreScope;
 use lifeboat_api::Backup;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, ResultScope, chain};
@@ -27,8 +27,8 @@ const VERBS: [&str; 2] = ["list", "delete"];
 const LOOKS: usize = 5;
 
 /// The objects of a backup as those of the cluster that they become, and where others are looked for.
-pub(crate) struct Extras<'a> {
-    mapping: &'a Mapping,
+pub(crate) struct ClusterOnly<'a> {
+    mapping: &'a RestoreScope,
     env: &'a Env,
     /// Every object of the backup, whether it is restored or not.
     in_backup: HashSet<[u8; 16]>,
@@ -49,25 +49,25 @@ struct Spot<'a> {
 
 /// Results of the lists.
 #[derive(Default)]
-struct Found {
-    extras: Vec<Extra>,
+struct ListResults {
+    extras: Vec<ClusterOnlyObject>,
     /// UIDs of the owners of objects that the backup has.
     owners: HashSet<String>,
 }
 
 /// An object that the backup lacks.
-struct Extra {
+struct ClusterOnlyObject {
     key: ObjectKey,
     uid: String,
     /// The reason why it is not to be removed.
     stays: Option<String>,
 }
 
-impl<'a> Extras<'a> {
+impl<'a> ClusterOnly<'a> {
     /// # Errors
     /// Returns, for people, the reason why the scope of the backup is not known: an object that the backup
     /// filtered out is no reason to remove anything.
-    pub(crate) fn new(mapping: &'a Mapping, backup: &Backup, env: &'a Env) -> Result<Self, String> {
+    pub(crate) fn new(mapping: &'a RestoreScope, backup: &Backup, env: &'a Env) -> Result<Self, String> {
         let namespaces = namespaces_in(&mapping.archive);
         let backup_scope = scope_of(backup, &namespaces, &mapping.catalog).map_err(|why| {
             format!("it is not known what the backup {} lacks, so nothing is removed: {why}", backup.metadata.name)
@@ -97,7 +97,7 @@ impl<'a> Extras<'a> {
         }
         // The server that restores is never in its own way.
         targets.remove(self.mapping.restore.metadata.namespace.as_str());
-        let mut found = Found::default();
+        let mut found = ListResults::default();
         for resource in &self.types {
             let Some(api) = self.mapping.catalog.find(resource) else { continue };
             if !VERBS.iter().all(|verb| api.can(verb)) || self.backup.collects(api).is_err() {
@@ -124,14 +124,14 @@ impl<'a> Extras<'a> {
             (false, _) => targets.keys().map(|target| Some(*target)).collect(),
         };
         let claims = OwnedClaims::look(&namespaces, &self.mapping.catalog, self.env).await;
-        for Extra { key, uid, mut stays } in found.extras {
+        for ClusterOnlyObject { key, uid, mut stays } in found.extras {
             if found.owners.contains(&uid) {
                 stays.get_or_insert("it owns objects that the backup has".to_owned());
             }
             stays = stays.or_else(|| claims.refusal(&key, &uid));
             let planned = if stays.is_some() { Planned::Extra } else { planned.clone() };
             let item = PreviewItem {
-                pin: Pin::of_extra(&uid),
+                pin: PlanGuard::of_extra(&uid),
                 warnings: stays.map(|why| format!("it is not removed: {why}")).into_iter().collect(),
                 ..PreviewItem::of(key, planned)
             };
@@ -141,7 +141,7 @@ impl<'a> Extras<'a> {
         }
     }
 
-    async fn list(&self, api: &Arc<ApiResource>, place: Spot<'_>, found: &mut Found) -> Result<(), ClusterError> {
+    async fn list(&self, api: &Arc<ApiResource>, place: Spot<'_>, found: &mut ListResults) -> Result<(), ClusterError> {
         let request = ListRequest {
             resource: Arc::clone(api),
             namespace: place.target.map(str::to_owned),
@@ -161,7 +161,7 @@ impl<'a> Extras<'a> {
                     continue;
                 }
                 let stays = self.refusal(api, &key, &body).await?;
-                found.extras.push(Extra { key, uid: head.uid, stays });
+                found.extras.push(ClusterOnlyObject { key, uid: head.uid, stays });
             }
         }
         Ok(())
@@ -219,7 +219,7 @@ fn scope_of(backup: &Backup, namespaces: &BTreeSet<String>, catalog: &Catalog) -
     }
 }
 
-fn is_included(mapping: &Mapping, resource: &GroupResource, namespace: Option<&str>, name: &str) -> bool {
+fn is_included(mapping: &RestoreScope, resource: &GroupResource, namespace: Option<&str>, name: &str) -> bool {
     mapping.filter.includes_item(RestoredFacts { resource, kind: None, namespace, name, labels: None }).is_ok()
 }
 
@@ -256,8 +256,8 @@ fn is_kept_by_others(api: &ApiResource, key: &ObjectKey, head: &Head, body: &[u8
 /// # Errors
 /// Returns, for people, the reason why it stays.
 pub(crate) async fn remove(
-    mapping: &Mapping,
-    (key, pin): &(ObjectKey, Pin),
+    mapping: &RestoreScope,
+    (key, pin): &(ObjectKey, PlanGuard),
     env: &Env,
 ) -> Result<Arc<ApiResource>, String> {
     let api = mapping.catalog.find(&key.resource).ok_or("the cluster does not serve its type any more")?;
@@ -266,7 +266,7 @@ pub(crate) async fn remove(
         let found = env.cluster.get(api, namespace, &key.name).await.map_err(|e| chain(&e))?;
         let Some(body) = found else { return Ok(Arc::clone(api)) };
         let head = Head::parse(&body).map_err(|e| chain(&e))?;
-        if Pin::of_extra(&head.uid) != *pin {
+        if PlanGuard::of_extra(&head.uid) != *pin {
             return Err("it is another object than in the plan that the restore is pinned to".to_owned());
         }
         if is_kept_by_others(api, key, &head, &body) {
@@ -308,10 +308,10 @@ pub(crate) async fn remove(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preparation::PreparedRestore;
     use crate::preview::preview;
     use crate::request::prepare_preview;
     use crate::stub::{Ground, Scripted, object};
-    use crate::walk::Walk;
     use lifeboat_action::RestoreItemOutput;
     use lifeboat_api::ExistingResourcePolicy;
     use serde_json::json;
@@ -426,12 +426,14 @@ mod tests {
         assert_eq!(planned.remove("idle"), Some(("remove", vec![])));
 
         let (request, env) = (&ground.request, &ground.env);
-        let walk = Walk::begin(request, &prepare_preview(request).unwrap(), env).await.unwrap();
+        let walk = PreparedRestore::begin(request, &prepare_preview(request).unwrap(), env).await.unwrap();
         let mapping = walk.maker().unwrap().mapping;
         let mut removed = Vec::new();
         for name in ["owner", "idle"] {
             let key = ObjectKey::new("jobs.batch".parse().unwrap(), Some("shop"), name);
-            removed.push(remove(&mapping, &(key, Pin::of_extra(&uid_of(name))), env).await.map(|api| api.kind.clone()));
+            removed.push(
+                remove(&mapping, &(key, PlanGuard::of_extra(&uid_of(name))), env).await.map(|api| api.kind.clone()),
+            );
         }
         assert_eq!(removed, [Err(why.to_owned()), Ok("Job".to_owned())]);
         let left = ["owner", "idle"].map(|name| ground.at(&format!("/apis/batch/v1/namespaces/shop/jobs/{name}")));

@@ -1,30 +1,30 @@
 //! Context in which levels are restored while the cluster serves the same types.
 
-use crate::additional::{Additional, ToldMissing};
-use crate::aside::Aside;
-use crate::begun::Begun;
-use crate::check::{Lookout, Presence};
+use crate::additional::{Additional, ReportedOnce};
 use crate::checkpoint::Checkpoint;
+use crate::claimed_rows::ClaimedRows;
+use crate::confirmed_plan::ConfirmedPlan;
 use crate::defined::Defined;
-use crate::desired::Maker;
-use crate::ensure::NeededNamespaces;
+use crate::desired::ObjectBuilder;
 use crate::env::Env;
+use crate::existence::{ExistenceLookup, ExistingObjects};
 use crate::item::{Remembered, Restorer};
-use crate::leaving::LeavingWaits;
-use crate::mapping::Mapping;
 use crate::messages::Messages;
 use crate::namespaces::Namespaces;
 use crate::operations::Operations;
 use crate::outcome::RestoreError;
-use crate::pinned::Pinned;
 use crate::pod_commands::PodCommands;
+use crate::preparation::PreparedRestore;
 use crate::read::Facts;
-use crate::reader::Reader;
+use crate::reader::BackupReader;
 use crate::renamed::Renamed;
+use crate::required_namespaces::RequiredNamespaces;
+use crate::scope::RestoreScope;
 use crate::snapshot_groups::SnapshotGroups;
 use crate::stop::Stop;
-use crate::walk::Walk;
-use crate::write::Writer;
+use crate::terminating::TerminationWaits;
+use crate::wait_slots::WaitSlots;
+use crate::write::ClusterWriter;
 use lifeboat_api::Time;
 use lifeboat_archive::index::Row;
 use lifeboat_cluster::Cluster;
@@ -32,13 +32,13 @@ use lifeboat_object::ObjectKey;
 use std::sync::Arc;
 
 /// Context for restoring levels: handles of the lower stages, each of which keeps its own state.
-pub(crate) struct Execution {
-    pub(crate) mapping: Arc<Mapping>,
-    pub(crate) namespaces: Arc<NeededNamespaces>,
+pub(crate) struct LevelContext {
+    pub(crate) mapping: Arc<RestoreScope>,
+    pub(crate) namespaces: Arc<RequiredNamespaces>,
     pub(crate) restorer: Arc<Restorer>,
-    pub(crate) maker: Arc<Maker>,
-    pub(crate) begun: Arc<Begun>,
-    pub(crate) aside: Arc<Aside>,
+    pub(crate) maker: Arc<ObjectBuilder>,
+    pub(crate) begun: Arc<ClaimedRows>,
+    pub(crate) aside: Arc<WaitSlots>,
     /// Set when nothing more is to be begun.
     pub(crate) stop: Arc<Stop>,
     /// Set when resuming a restore of which an earlier run was cut off.
@@ -47,9 +47,9 @@ pub(crate) struct Execution {
 }
 
 /// State that lasts over all levels of a restore, whatever types the cluster serves.
-pub(crate) struct Lasting {
+pub(crate) struct RestoreState {
     pub(crate) namespaces: Arc<Namespaces>,
-    pub(crate) begun: Arc<Begun>,
+    pub(crate) begun: Arc<ClaimedRows>,
     pub(crate) commands: Arc<PodCommands>,
     pub(crate) renamed: Arc<Renamed>,
     /// The types that the restore defines.
@@ -57,38 +57,38 @@ pub(crate) struct Lasting {
     /// The groups of snapshots that are restored.
     pub(crate) groups: Arc<SnapshotGroups>,
     messages: Arc<Messages>,
-    reader: Arc<Reader>,
-    aside: Arc<Aside>,
-    told_missing: Arc<ToldMissing>,
+    reader: Arc<BackupReader>,
+    aside: Arc<WaitSlots>,
+    told_missing: Arc<ReportedOnce>,
     pub(crate) remembered: Remembered,
-    pinned: Option<Arc<Pinned>>,
+    pinned: Option<Arc<ConfirmedPlan>>,
     is_resumed: bool,
     /// The cluster, with the patience that all writes have together.
     cluster: Cluster,
 }
 
-impl Lasting {
+impl RestoreState {
     /// Of a restore that begins, or that goes on where an earlier run was cut off.
     ///
     /// # Errors
     /// The cluster serves no namespaces.
     pub(crate) fn new(
-        walk: &Walk,
+        walk: &PreparedRestore,
         operations: Arc<Operations>,
-        pinned: Option<Arc<Pinned>>,
+        pinned: Option<Arc<ConfirmedPlan>>,
         checkpoint: &Checkpoint,
     ) -> Result<Self, RestoreError> {
         let is_resumed = checkpoint.is_resumed();
         let timeout = walk.terminating_timeout;
         let began = walk.restore.metadata.creation_timestamp.filter(|_| is_resumed).map(Time::timestamp);
-        let leaving = Arc::new(LeavingWaits::new(timeout));
+        let leaving = Arc::new(TerminationWaits::new(timeout));
         let messages = Arc::new(Messages::new(&walk.env.operation.journal));
         Ok(Self {
             groups: Arc::new(SnapshotGroups::new(walk.groups.clone(), Arc::clone(&messages), &walk.env)),
             namespaces: Arc::new(
                 Namespaces::new(walk.namespaces()?, timeout, began, pinned.clone()).noting(checkpoint.namespaces()),
             ),
-            begun: Arc::new(Begun::new(walk.archive.rows().len())),
+            begun: Arc::new(ClaimedRows::new(walk.archive.rows().len())),
             commands: Arc::new(PodCommands::new(
                 Arc::clone(&walk.hooks),
                 walk.restore.spec.item_operation_timeout.to_std(),
@@ -97,7 +97,7 @@ impl Lasting {
             renamed: Arc::default(),
             defined: Arc::default(),
             messages,
-            reader: Arc::new(Reader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
+            reader: Arc::new(BackupReader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
             aside: Arc::default(),
             told_missing: Arc::default(),
             remembered: Remembered {
@@ -114,16 +114,16 @@ impl Lasting {
     }
 }
 
-impl Execution {
+impl LevelContext {
     /// While the cluster serves the types that are known.
     ///
     /// # Errors
     /// It serves no namespaces, or the restore selects with what is no selector.
-    pub(crate) fn new(lasting: &Lasting, walk: &Walk) -> Result<Self, RestoreError> {
+    pub(crate) fn new(lasting: &RestoreState, walk: &PreparedRestore) -> Result<Self, RestoreError> {
         let (stop, env) = (Arc::clone(&walk.stop), walk.env.clone());
         let maker = Arc::new(walk.maker()?);
         let mapping = Arc::clone(&maker.mapping);
-        let namespaces = Arc::new(NeededNamespaces {
+        let namespaces = Arc::new(RequiredNamespaces {
             mapping: Arc::clone(&mapping),
             namespaces: Arc::clone(&lasting.namespaces),
             reader: Arc::clone(&lasting.reader),
@@ -139,7 +139,7 @@ impl Execution {
             timeout: walk.resource_timeout,
             env: env.clone(),
         };
-        let writer = Writer {
+        let writer = ClusterWriter {
             mapping: Arc::clone(&mapping),
             maker: Arc::clone(&maker),
             messages: Arc::clone(&lasting.messages),
@@ -181,13 +181,13 @@ impl Execution {
     }
 
     /// Returns true if an object stays as it is, given the results of the existence check.
-    pub(crate) fn stays(&self, row: &Row, one: Facts, presence: &Presence) -> bool {
+    pub(crate) fn stays(&self, row: &Row, one: Facts, presence: &ExistingObjects) -> bool {
         let target = self.target_of(&row.key());
         self.maker.stays(&target, presence.look(&target, one.state))
     }
 
     /// The input of the existence check.
-    pub(crate) fn lookout(&self) -> Lookout<'_> {
+    pub(crate) fn lookout(&self) -> ExistenceLookup<'_> {
         self.mapping.lookout(&self.env)
     }
 }

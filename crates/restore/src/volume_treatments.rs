@@ -1,7 +1,7 @@
 //! Reports about the volumes and claims of a restore. Pure.
 
-use crate::action::Action;
-use crate::volumes::{Loss, Recorded, Verdict, allows_empty};
+use crate::item_result::ItemResult;
+use crate::volumes::{Loss, Recorded, RestoreMethod, allows_empty};
 use lifeboat_api::Restore;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The volumes and claims of a restore, for its volume information file and its warning.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct VolumeFates {
+pub(crate) struct VolumeTreatments {
     /// The volumes of the archive, by name.
     volumes: BTreeMap<String, Volume>,
     /// Claims to restore.
-    claims: Vec<Claim>,
+    claims: Vec<RestoredClaim>,
     /// Claims whose CSI snapshot failed when the backup was made.
     failed_claims: BTreeSet<ObjectKey>,
     /// The reasons why data was not saved that was to be, by volume.
@@ -27,7 +27,7 @@ pub(crate) struct VolumeFates {
 
 #[derive(Clone, Debug)]
 struct Volume {
-    verdict: Verdict,
+    verdict: RestoreMethod,
     /// The native snapshot of its data.
     native: Option<NativeSnapshotInfo>,
     /// True when it is part of the restore.
@@ -36,7 +36,7 @@ struct Volume {
 
 /// A claim to restore.
 #[derive(Clone, Debug)]
-struct Claim {
+struct RestoredClaim {
     key: ObjectKey,
     /// The name of its volume; empty for none.
     volume: String,
@@ -46,7 +46,7 @@ struct Claim {
 
 /// The report about the volumes of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct VolumeReport {
     /// A record for each claim, then a record for each volume without a claim in the restore.
     pub(crate) records: Vec<RestoreVolumeInfo>,
     /// A single warning for all data that is not restored.
@@ -78,12 +78,12 @@ enum Data<'a> {
     Elsewhere(&'static str),
 }
 
-impl VolumeFates {
+impl VolumeTreatments {
     /// Adds a volume of the archive. A claim is provisioned anew also when its volume is not part of the restore.
     pub(crate) fn volume(
         &mut self,
         name: &str,
-        (verdict, snapshot): (Verdict, Option<&NativeSnapshot>),
+        (verdict, snapshot): (RestoreMethod, Option<&NativeSnapshot>),
         included: bool,
     ) {
         let native = snapshot.map(|NativeSnapshot { spec, status }| NativeSnapshotInfo::of(spec, status));
@@ -107,10 +107,10 @@ impl VolumeFates {
         self.claims.push(claim);
     }
 
-    fn read(&self, key: &ObjectKey, claim: &Value, info: CsiSnapshotInfo) -> Claim {
+    fn read(&self, key: &ObjectKey, claim: &Value, info: CsiSnapshotInfo) -> RestoredClaim {
         let volume = claim.pointer("/spec/volumeName").and_then(Value::as_str).unwrap_or_default().to_owned();
         let name = snapshot_of_claim(claim).filter(|_| !self.failed_claims.contains(key));
-        Claim { key: key.clone(), volume, snapshot: name.map(|name| (name.to_owned(), info)) }
+        RestoredClaim { key: key.clone(), volume, snapshot: name.map(|name| (name.to_owned(), info)) }
     }
 
     /// The reason why a claim of the backup would come back without data that the backup was to have, as a part of a
@@ -139,27 +139,28 @@ impl VolumeFates {
         }
     }
 
-    fn data<'a>(&'a self, claim: &'a Claim, restore: &Restore) -> Data<'a> {
+    fn data<'a>(&'a self, claim: &'a RestoredClaim, restore: &Restore) -> Data<'a> {
         let is_wanted = restore.spec.restore_pvs != Some(false);
         match (&claim.snapshot, self.volumes.get(&claim.volume)) {
             (Some((name, info)), _) if is_wanted => Data::FromSnapshot(name, info),
             (Some(_), _) => Data::Lost(Loss::NotWanted),
             (None, None) if claim.volume.is_empty() => Data::Elsewhere("the claim was not bound: it had no data"),
             (None, None) => Data::Elsewhere("its volume is not in the backup: the claim asks for the one of that name"),
-            (None, Some(Volume { verdict: Verdict::AsIs, included: true, .. })) => Data::AsIs,
-            (None, Some(Volume { verdict: Verdict::FromNative, native: Some(native), included: true })) => {
+            (None, Some(Volume { verdict: RestoreMethod::AsIs, included: true, .. })) => Data::AsIs,
+            (None, Some(Volume { verdict: RestoreMethod::FromNative, native: Some(native), included: true })) => {
                 Data::WithVolume(native)
             }
-            (None, Some(Volume { verdict: Verdict::AsIs | Verdict::FromNative, .. })) => {
+            (None, Some(Volume { verdict: RestoreMethod::AsIs | RestoreMethod::FromNative, .. })) => {
                 Data::Elsewhere("its volume is not part of this restore")
             }
-            (None, Some(Volume { verdict: Verdict::FromSnapshot | Verdict::Provision(Loss::NotTaken), .. }))
-                if is_wanted =>
-            {
-                Data::Lost(Loss::NotTaken)
-            }
-            (None, Some(Volume { verdict: Verdict::FromSnapshot, .. })) => Data::Lost(Loss::NotWanted),
-            (None, Some(Volume { verdict: Verdict::Provision(loss), .. })) => Data::Lost(match loss {
+            (
+                None,
+                Some(Volume {
+                    verdict: RestoreMethod::FromSnapshot | RestoreMethod::Provision(Loss::NotTaken), ..
+                }),
+            ) if is_wanted => Data::Lost(Loss::NotTaken),
+            (None, Some(Volume { verdict: RestoreMethod::FromSnapshot, .. })) => Data::Lost(Loss::NotWanted),
+            (None, Some(Volume { verdict: RestoreMethod::Provision(loss), .. })) => Data::Lost(match loss {
                 Loss::NotTaken | Loss::Unreadable(_) if !is_wanted => Loss::NotWanted,
                 loss => *loss,
             }),
@@ -171,29 +172,29 @@ impl VolumeFates {
     pub(crate) fn tell(
         &self,
         restore: &Restore,
-        done: impl Fn(&ObjectKey) -> Option<Action>,
+        done: impl Fn(&ObjectKey) -> Option<ItemResult>,
         from_native: impl Fn(&str) -> FromNative,
-    ) -> Told {
-        let mut claims: Vec<&Claim> = self.claims.iter().collect();
+    ) -> VolumeReport {
+        let mut claims: Vec<&RestoredClaim> = self.claims.iter().collect();
         claims.sort_by(|a, b| a.key.cmp(&b.key));
         let claimed: BTreeSet<&str> = claims.iter().map(|claim| claim.volume.as_str()).collect();
         let (mut empty, mut unmade) = (Lost::default(), Lost::default());
-        let of_claim = |claim: &Claim| {
-            let outcome = Outcome { action: done(&claim.key), native: from_native(&claim.volume) };
+        let of_claim = |claim: &RestoredClaim| {
+            let outcome = VolumeOutcome { action: done(&claim.key), native: from_native(&claim.volume) };
             self.record_of_claim(claim, restore, outcome, &mut empty)
         };
         let mut records: Vec<RestoreVolumeInfo> = claims.into_iter().map(of_claim).collect();
         let alone = self.volumes.iter().filter(|(name, volume)| volume.included && !claimed.contains(name.as_str()));
         records.extend(alone.map(|(name, volume)| self.record_of_volume(name, volume, from_native(name), &mut unmade)));
-        Told { records, warning: warning(&empty, &unmade) }
+        VolumeReport { records, warning: warning(&empty, &unmade) }
     }
 
     /// The record of a claim; one that comes back empty is added to these.
     fn record_of_claim(
         &self,
-        claim: &Claim,
+        claim: &RestoredClaim,
         restore: &Restore,
-        outcome: Outcome,
+        outcome: VolumeOutcome,
         empty: &mut Lost,
     ) -> RestoreVolumeInfo {
         let key = &claim.key;
@@ -207,32 +208,32 @@ impl VolumeFates {
         };
         record.message = match (self.data(claim, restore), outcome.action) {
             (Data::Elsewhere(told), _) => told.to_owned(),
-            (Data::AsIs, Some(Action::Failed)) => "the claim was not restored: its error says why".to_owned(),
+            (Data::AsIs, Some(ItemResult::Failed)) => "the claim was not restored: its error says why".to_owned(),
             (Data::AsIs, _) => self.retained(&claim.volume),
-            (Data::WithVolume(native), Some(Action::Created | Action::Recreated)) => {
+            (Data::WithVolume(native), Some(ItemResult::Created | ItemResult::Recreated)) => {
                 with_native(&mut record, native, outcome.native)
             }
-            (_, Some(Action::Updated | Action::Skipped | Action::Differs)) => {
+            (_, Some(ItemResult::Updated | ItemResult::Skipped | ItemResult::Differs)) => {
                 "the claim was not made by this restore: what is there keeps what it holds".to_owned()
             }
-            (Data::Lost(loss), Some(Action::Failed)) if loss.holds_back() => {
+            (Data::Lost(loss), Some(ItemResult::Failed)) if loss.holds_back() => {
                 format!("{}: the claim was not restored", self.why(loss, &claim.volume))
             }
-            (_, Some(Action::Failed | Action::Removed) | None) => "the claim was not restored".to_owned(),
+            (_, Some(ItemResult::Failed | ItemResult::Removed) | None) => "the claim was not restored".to_owned(),
             // Only a preview takes it for made.
-            (Data::Lost(loss), Some(Action::Created | Action::Recreated))
+            (Data::Lost(loss), Some(ItemResult::Created | ItemResult::Recreated))
                 if loss.holds_back() && !allows_empty(restore) =>
             {
                 format!("{}: the claim is held back", self.why(loss, &claim.volume))
             }
-            (Data::Lost(loss), Some(Action::Created | Action::Recreated)) => {
+            (Data::Lost(loss), Some(ItemResult::Created | ItemResult::Recreated)) => {
                 if loss != Loss::NotWanted {
                     empty.add(format!("{namespace}/{}", key.name), loss);
                 }
                 let why = self.why(loss, &claim.volume);
                 format!("{why}: the claim is provisioned anew and comes back empty")
             }
-            (Data::FromSnapshot(name, info), Some(Action::Created | Action::Recreated)) => {
+            (Data::FromSnapshot(name, info), Some(ItemResult::Created | ItemResult::Recreated)) => {
                 CSI_SNAPSHOT.clone_into(&mut record.restore_method);
                 record.pv_name.clear();
                 record.csi_snapshot_info = Some(CsiSnapshotInfo {
@@ -262,22 +263,22 @@ impl VolumeFates {
             format!("{}: the volume is not made again", self.why(loss, name))
         };
         record.message = match (volume.verdict, &volume.native) {
-            (Verdict::FromNative, Some(snapshot)) => with_native(&mut record, snapshot, native),
-            (Verdict::AsIs, _) => match native {
+            (RestoreMethod::FromNative, Some(snapshot)) => with_native(&mut record, snapshot, native),
+            (RestoreMethod::AsIs, _) => match native {
                 FromNative::Failed => "the volume was not made: its error says why".to_owned(),
                 FromNative::Made(_) | FromNative::WasThere => self.retained(name),
             },
-            (Verdict::FromNative, _) => KEPT.to_owned(),
-            (Verdict::FromSnapshot, _) => lost(Loss::WithClaim),
-            (Verdict::Provision(loss), _) => lost(loss),
+            (RestoreMethod::FromNative, _) => KEPT.to_owned(),
+            (RestoreMethod::FromSnapshot, _) => lost(Loss::WithClaim),
+            (RestoreMethod::Provision(loss), _) => lost(loss),
         };
         record
     }
 }
 
 /// The outcome of a restore for a claim and with the native snapshot of its volume.
-struct Outcome {
-    action: Option<Action>,
+struct VolumeOutcome {
+    action: Option<ItemResult>,
     native: FromNative,
 }
 

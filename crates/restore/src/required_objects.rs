@@ -1,9 +1,9 @@
 //! Objects that a restore creates without selecting them, because objects that it creates need them: namespaces, and
 //! objects that the filters left out.
 
-use crate::mapping::Mapping;
 use crate::planned::{Planned, PreviewItem};
 use crate::read::filter_namespace;
+use crate::scope::RestoreScope;
 use crate::target_namespaces::TargetNamespaces;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::RestoredFacts;
@@ -16,8 +16,8 @@ use tokio::task::JoinSet;
 type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
 
 /// The namespaces and left-out objects that objects of a preview need.
-pub(crate) struct Needed {
-    mapping: Arc<Mapping>,
+pub(crate) struct RequiredObjects {
+    mapping: Arc<RestoreScope>,
     namespaces: Arc<TargetNamespaces>,
     /// Target namespaces that were looked for.
     known: HashSet<String>,
@@ -28,8 +28,8 @@ pub(crate) struct Needed {
     coming: BTreeSet<usize>,
 }
 
-impl Needed {
-    pub(crate) fn new(mapping: Arc<Mapping>, namespaces: Arc<TargetNamespaces>, left_out: LeftOut) -> Self {
+impl RequiredObjects {
+    pub(crate) fn new(mapping: Arc<RestoreScope>, namespaces: Arc<TargetNamespaces>, left_out: LeftOut) -> Self {
         Self { mapping, namespaces, known: HashSet::new(), left_out, coming: BTreeSet::new() }
     }
 

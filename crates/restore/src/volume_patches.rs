@@ -2,7 +2,7 @@
 //! (restore.md 7.1). Each call is short: the caller that finalizes the restore calls again later.
 
 use crate::env::Env;
-use crate::made_volume::{ClaimState, VolumeState, claim_state, volume_state};
+use crate::volume_patch::{ClaimState, VolumeState, claim_state, volume_state};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
@@ -35,7 +35,7 @@ struct Due {
 }
 
 /// Progress of a claim towards its volume.
-enum Came {
+enum ClaimProgress {
     /// It has the volume of this name.
     Bound(String),
     /// It is waited for no more: its volume is made when a pod uses it.
@@ -77,9 +77,9 @@ pub(crate) async fn look(restore: &Restore, patience: Duration, env: &Env) -> Re
     }
     let waited = waited(restore, env).await;
     let is_over = restore.spec.cancel || waited >= patience;
-    let looker = Looker { env, types: Types::new() };
+    let looker = Looker { env, types: VolumeTypes::new() };
     let mut came = looker.claims(restore, &due, waited).await;
-    let has_any = |came: &[Came]| came.iter().any(|one| matches!(one, Came::Waits(_)));
+    let has_any = |came: &[ClaimProgress]| came.iter().any(|one| matches!(one, ClaimProgress::Waits(_)));
     // A volume is looked at once: not before all claims have theirs.
     if has_any(&came) && !is_over {
         return Ok(false);
@@ -146,14 +146,14 @@ pub(crate) async fn waited(restore: &Restore, env: &Env) -> Duration {
 }
 
 /// The types that are asked for; each is served by every cluster, but for that of snapshots.
-struct Types {
+struct VolumeTypes {
     claims: Arc<ApiResource>,
     volumes: ApiResource,
     classes: ApiResource,
     snapshots: ApiResource,
 }
 
-impl Types {
+impl VolumeTypes {
     fn new() -> Self {
         let of_cluster = |resource: ApiResource| ApiResource { namespaced: false, ..resource };
         Self {
@@ -167,15 +167,17 @@ impl Types {
 
 struct Looker<'a> {
     env: &'a Env,
-    types: Types,
+    types: VolumeTypes,
 }
 
 impl Looker<'_> {
     /// Returns the progress of each claim.
-    async fn claims(&self, restore: &Restore, due: &[Due], waited: Duration) -> Vec<Came> {
+    async fn claims(&self, restore: &Restore, due: &[Due], waited: Duration) -> Vec<ClaimProgress> {
         let claims = match self.list(restore, due).await {
             Ok(claims) => claims,
-            Err(e) => return due.iter().map(|_| Came::Waits(format!("the claims cannot be listed: {e}"))).collect(),
+            Err(e) => {
+                return due.iter().map(|_| ClaimProgress::Waits(format!("the claims cannot be listed: {e}"))).collect();
+            }
         };
         let mut late: HashMap<String, bool> = HashMap::new();
         let mut out = Vec::with_capacity(due.len());
@@ -200,10 +202,10 @@ impl Looker<'_> {
                 },
             };
             out.push(match claim_state(claim, makes_late) {
-                ClaimState::Bound(volume) => Came::Bound(volume),
-                ClaimState::WaitsForPod if waited >= FOR_PODS => Came::Late,
-                ClaimState::WaitsForPod => Came::Waits("no pod that uses the claim is placed yet".to_owned()),
-                ClaimState::Waits(why) => Came::Waits(why),
+                ClaimState::Bound(volume) => ClaimProgress::Bound(volume),
+                ClaimState::WaitsForPod if waited >= FOR_PODS => ClaimProgress::Late,
+                ClaimState::WaitsForPod => ClaimProgress::Waits("no pod that uses the claim is placed yet".to_owned()),
+                ClaimState::Waits(why) => ClaimProgress::Waits(why),
             });
         }
         out
@@ -235,34 +237,34 @@ impl Looker<'_> {
     }
 
     /// Brings the volumes of bound claims in line.
-    async fn volumes(&self, due: &[Due], came: Vec<Came>) -> Vec<Came> {
-        let mut works: Vec<BoxFuture<'_, Came>> = Vec::with_capacity(due.len());
+    async fn volumes(&self, due: &[Due], came: Vec<ClaimProgress>) -> Vec<ClaimProgress> {
+        let mut works: Vec<BoxFuture<'_, ClaimProgress>> = Vec::with_capacity(due.len());
         for (due, came) in due.iter().zip(came) {
             works.push(match came {
-                Came::Bound(volume) => self.volume(due, volume).boxed(),
+                ClaimProgress::Bound(volume) => self.volume(due, volume).boxed(),
                 came => std::future::ready(came).boxed(),
             });
         }
         futures::stream::iter(works).buffered(AT_ONCE).collect().await
     }
 
-    async fn volume(&self, due: &Due, name: String) -> Came {
+    async fn volume(&self, due: &Due, name: String) -> ClaimProgress {
         let (cluster, volumes) = (&self.env.cluster, &self.types.volumes);
         let refused = |e: &ClusterError| match e.can_pass() {
-            true => Came::Waits(e.to_string()),
-            false => Came::Failed(e.to_string()),
+            true => ClaimProgress::Waits(e.to_string()),
+            false => ClaimProgress::Failed(e.to_string()),
         };
         let volume = match cluster.get(volumes, None, &name).await {
             Ok(body) => body.and_then(|body| serde_json::from_slice::<Value>(&body).ok()),
             Err(e) => return refused(&e),
         };
         match volume_state(volume.as_ref(), (&due.namespace, &due.name), &due.before) {
-            VolumeState::Waits(why) => Came::Waits(why),
-            VolumeState::Taken(why) => Came::Failed(why),
-            VolumeState::InLine => Came::Bound(name),
+            VolumeState::Waits(why) => ClaimProgress::Waits(why),
+            VolumeState::Taken(why) => ClaimProgress::Failed(why),
+            VolumeState::InLine => ClaimProgress::Bound(name),
             VolumeState::Differs(patch) => {
                 match cluster.patch(volumes, None, &name, MergePatch::of(patch.to_string().into())).await {
-                    Ok(_) => Came::Bound(name),
+                    Ok(_) => ClaimProgress::Bound(name),
                     Err(e) => refused(&e),
                 }
             }
@@ -271,17 +273,17 @@ impl Looker<'_> {
 
     /// Writes the progress of the claims into the journal. `over` is the reason why claims that still wait are not
     /// waited for.
-    async fn tell(&self, due: &[Due], came: &[Came], over: &str) {
+    async fn tell(&self, due: &[Due], came: &[ClaimProgress], over: &str) {
         let mut late = Vec::new();
         for (due, came) in due.iter().zip(came) {
             let why = match came {
-                Came::Bound(_) => continue,
-                Came::Late => {
+                ClaimProgress::Bound(_) => continue,
+                ClaimProgress::Late => {
                     late.push(format!("{}/{}", due.namespace, due.name));
                     continue;
                 }
-                Came::Failed(why) => why.clone(),
-                Came::Waits(why) => format!("{over}: {why}{}", self.of_snapshot(due).await),
+                ClaimProgress::Failed(why) => why.clone(),
+                ClaimProgress::Waits(why) => format!("{over}: {why}{}", self.of_snapshot(due).await),
             };
             let (name, volume) = (&due.name, &due.volume);
             let text = format!("fail to patch dynamic PV, err: {why}, PVC: {name}, PV: {volume}");
@@ -322,19 +324,19 @@ impl Looker<'_> {
 }
 
 /// Puts the names of the volumes into the volume information.
-fn name_volumes(infos: &mut [RestoreVolumeInfo], due: &[Due], came: &[Came]) {
+fn name_volumes(infos: &mut [RestoreVolumeInfo], due: &[Due], came: &[ClaimProgress]) {
     for ((info, due), came) in infos.iter_mut().filter(|info| waits(info)).zip(due).zip(came) {
         debug_assert_eq!((&info.pvc_namespace, &info.pvc_name), (&due.namespace, &due.name));
         match came {
-            Came::Bound(volume) => {
+            ClaimProgress::Bound(volume) => {
                 info.pv_name.clone_from(volume);
                 info.message = "the claim has a new volume from the CSI snapshot of its data".to_owned();
             }
-            Came::Late => {
+            ClaimProgress::Late => {
                 info.message =
                     "the claim gets a new volume from the CSI snapshot of its data when a pod uses it".to_owned();
             }
-            Came::Waits(_) | Came::Failed(_) => {
+            ClaimProgress::Waits(_) | ClaimProgress::Failed(_) => {
                 info.message = "the claim had no volume when the restore ended: its errors say why".to_owned();
             }
         }

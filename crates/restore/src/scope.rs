@@ -1,8 +1,8 @@
 //! Mapping of the objects of the backup to those of the cluster, with the filters of the restore. All stages read it,
 //! none changes it.
 
-use crate::check::Lookout;
 use crate::env::Env;
+use crate::existence::ExistenceLookup;
 use crate::existing_policies::ExistingPolicies;
 use crate::same_target::SameTarget;
 use crate::versions::Chosen;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// The objects of the backup, and their keys in a cluster that serves these types.
-pub(crate) struct Mapping {
+pub(crate) struct RestoreScope {
     pub(crate) restore: Arc<Restore>,
     /// The types that the cluster serves.
     pub(crate) catalog: Catalog,
@@ -38,7 +38,7 @@ pub(crate) struct Mapping {
     pub(crate) lists_existing: bool,
 }
 
-impl Mapping {
+impl RestoreScope {
     /// The row of an object of the backup.
     pub(crate) fn find(&self, key: &ObjectKey) -> Option<usize> {
         self.chosen.find(key, |number| self.archive.row(number))
@@ -69,10 +69,10 @@ impl Mapping {
     }
 
     /// The input of the existence check.
-    pub(crate) fn lookout<'a>(&'a self, env: &'a Env) -> Lookout<'a> {
+    pub(crate) fn lookout<'a>(&'a self, env: &'a Env) -> ExistenceLookup<'a> {
         let Self { archive, catalog, restore, lists_existing, .. } = self;
         let namespace_mapping = &restore.spec.namespace_mapping;
-        Lookout { archive, catalog, namespace_mapping, lists: *lists_existing, env }
+        ExistenceLookup { archive, catalog, namespace_mapping, lists: *lists_existing, env }
     }
 
     /// The namespace of the backup that an object needs; a namespace needs itself.

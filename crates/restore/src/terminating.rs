@@ -12,11 +12,11 @@ use tokio::time::Instant;
 
 /// An object that is being deleted, or is about to be: why, as a predicate for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Leaving(String);
+pub(crate) struct TerminatingObject(String);
 
 /// State of the wait for an object that is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeavingWait {
+pub(crate) enum TerminationWait {
     /// There is time left.
     GoesOn,
     /// It is over, after this.
@@ -25,27 +25,27 @@ pub(crate) enum LeavingWait {
 
 /// The waits for objects that are being deleted: all of a restore have one deadline, which the first of them sets.
 #[derive(Debug)]
-pub(crate) struct LeavingWaits {
+pub(crate) struct TerminationWaits {
     time: Together,
     /// Since when each object, by row, is waited for.
     since: Mutex<HashMap<usize, Instant>>,
 }
 
-impl LeavingWaits {
+impl TerminationWaits {
     /// So long together.
     pub(crate) fn new(time: Duration) -> Self {
         Self { time: Together::new(time), since: Mutex::default() }
     }
 
     /// Returns the state of the wait for an object of the backup; the first call begins the wait.
-    pub(crate) fn of(&self, row: usize) -> LeavingWait {
+    pub(crate) fn of(&self, row: usize) -> TerminationWait {
         let now = Instant::now();
         let since = *lock(&self.since).entry(row).or_insert(now);
-        if now < self.time.until() { LeavingWait::GoesOn } else { LeavingWait::Over(self.time.from(since)) }
+        if now < self.time.until() { TerminationWait::GoesOn } else { TerminationWait::Over(self.time.from(since)) }
     }
 }
 
-impl Leaving {
+impl TerminatingObject {
     /// Describes the deletion of this object; `None` when it is not being deleted.
     pub(crate) fn of(object: &Value) -> Option<Self> {
         let metadata = &object["metadata"];
@@ -78,13 +78,13 @@ impl Leaving {
     }
 
     /// The reason why it is not restored after this wait, for people; `None` when the wait goes on.
-    pub(crate) fn warning_after(&self, key: &ObjectKey, wait: LeavingWait) -> Option<String> {
+    pub(crate) fn warning_after(&self, key: &ObjectKey, wait: TerminationWait) -> Option<String> {
         let waited = match wait {
-            LeavingWait::GoesOn => return None,
-            LeavingWait::Over(Share::Some(waited)) => {
+            TerminationWait::GoesOn => return None,
+            TerminationWait::Over(Share::Some(waited)) => {
                 format!("was still there after {:.0} s", waited.as_secs_f64())
             }
-            LeavingWait::Over(Share::Nothing(all)) => format!(
+            TerminationWait::Over(Share::Nothing(all)) => format!(
                 "was not waited for, because the {} s for all such objects of a restore were over",
                 all.as_secs()
             ),
@@ -110,7 +110,7 @@ fn still_to_do(definition: &Value) -> String {
     }
 }
 
-impl std::fmt::Display for Leaving {
+impl std::fmt::Display for TerminatingObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
@@ -127,7 +127,7 @@ mod tests {
         let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("n"), "a");
         let said = |finalizers: Value, wait| {
             let object = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}});
-            Leaving::of(&object)?.warning_after(&key, wait)
+            TerminatingObject::of(&object)?.warning_after(&key, wait)
         };
         let expected = |held: &str, waited: &str| {
             Some(format!(
@@ -135,22 +135,22 @@ mod tests {
                  and {waited}; when it is gone, run the restore again"
             ))
         };
-        let in_vain = LeavingWait::Over(Share::Some(Duration::from_secs(9)));
-        let too_late = LeavingWait::Over(Share::Nothing(Duration::from_secs(600)));
+        let in_vain = TerminationWait::Over(Share::Some(Duration::from_secs(9)));
+        let too_late = TerminationWait::Over(Share::Nothing(Duration::from_secs(600)));
         let still = "was still there after 9 s";
         assert_eq!(said(json!(null), in_vain), expected("", still));
         assert_eq!(said(json!(["e.com/a"]), in_vain), expected(", held by the finalizer e.com/a", still));
         assert_eq!(said(json!(["e.com/a", "b"]), in_vain), expected(", held by the finalizers e.com/a, b", still));
         let late = "was not waited for, because the 600 s for all such objects of a restore were over";
         assert_eq!(said(json!(null), too_late), expected("", late));
-        assert_eq!(said(json!(null), LeavingWait::GoesOn), None);
-        assert_eq!(Leaving::of(&json!({"metadata": {"name": "a", "finalizers": ["b"]}})), None);
+        assert_eq!(said(json!(null), TerminationWait::GoesOn), None);
+        assert_eq!(TerminatingObject::of(&json!({"metadata": {"name": "a", "finalizers": ["b"]}})), None);
         let definition = json!({"kind": "CustomResourceDefinition", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
             "status": {"conditions": [{"type": "Terminating", "status": "True", "message": "CustomResource deletion is in progress"}]}});
-        let said = Leaving::of(&definition).map(|leaving| leaving.to_string());
+        let said = TerminatingObject::of(&definition).map(|leaving| leaving.to_string());
         let waits = "is being deleted since 2026-01-01T00:00:00Z until all objects of its type are gone (CustomResource deletion is in progress)";
         assert_eq!(said.as_deref(), Some(waits));
-        let namespace = |phase: &str| Leaving::of_namespace(&json!({"status": {"phase": phase}}));
+        let namespace = |phase: &str| TerminatingObject::of_namespace(&json!({"status": {"phase": phase}}));
         let said = namespace("Terminating").map(|leaving| leaving.waits());
         assert_eq!(said.as_deref(), Some("until the one in the cluster is gone, which is being deleted"));
         assert_eq!(namespace("Active"), None);
@@ -158,15 +158,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn objects_being_deleted_share_one_deadline_and_report_their_own_wait() {
-        let waits = LeavingWaits::new(Duration::from_secs(10));
+        let waits = TerminationWaits::new(Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(waits.of(1), LeavingWait::GoesOn);
+        assert_eq!(waits.of(1), TerminationWait::GoesOn);
         tokio::time::advance(Duration::from_secs(7)).await;
-        assert_eq!(waits.of(2), LeavingWait::GoesOn);
+        assert_eq!(waits.of(2), TerminationWait::GoesOn);
         tokio::time::advance(Duration::from_secs(60)).await;
         let ended = [1, 2, 3].map(|row| waits.of(row));
         let [ten, three] = [10, 3].map(Duration::from_secs);
-        let expected = [Share::Some(ten), Share::Some(three), Share::Nothing(ten)].map(LeavingWait::Over);
+        let expected = [Share::Some(ten), Share::Some(three), Share::Nothing(ten)].map(TerminationWait::Over);
         assert_eq!(ended, expected);
         assert_eq!(waits.of(3), expected[2], "however often it is asked");
     }

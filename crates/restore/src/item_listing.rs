@@ -1,6 +1,6 @@
 //! The resource list of a restore (restore.md 1.8), written from the rows of the archive: names are not kept twice.
 
-use crate::action::{Action, Done};
+use crate::item_result::{Done, ItemResult};
 use crate::outcome::Walked;
 use lifeboat_api::RestoreSpec;
 use serde::ser::{Serialize, Serializer};
@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 
 /// Objects by `<apiVersion>/<Kind>`, each type in the order of its texts.
 #[derive(Debug, Default)]
-pub(crate) struct Listed<'a>(BTreeMap<String, Names<'a>>);
+pub(crate) struct ItemListing<'a>(BTreeMap<String, ItemNames<'a>>);
 
 #[derive(Debug, Default)]
-struct Names<'a>(Vec<Name<'a>>);
+struct ItemNames<'a>(Vec<Name<'a>>);
 
 /// An object, its namespace and name in the cluster, and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name<'a> {
     namespace: Option<&'a str>,
     name: &'a str,
-    action: Action,
+    action: ItemResult,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> ItemListing<'a> {
     /// Everything that a restore lists.
     pub(crate) fn of(walked: &'a Walked, spec: &'a RestoreSpec) -> Self {
         let mut out = Self::default();
@@ -60,10 +60,10 @@ impl<'a> Listed<'a> {
     }
 
     /// Counts the objects that it names, by their outcome.
-    pub(crate) fn count(&self) -> BTreeMap<Action, u64> {
+    pub(crate) fn count(&self) -> BTreeMap<ItemResult, u64> {
         let mut out = BTreeMap::new();
         for name in self.0.values().flat_map(|names| &names.0) {
-            let action = if name.action == Action::Differs { Action::Failed } else { name.action };
+            let action = if name.action == ItemResult::Differs { ItemResult::Failed } else { name.action };
             *out.entry(action).or_default() += 1;
         }
         out
@@ -84,13 +84,13 @@ impl Name<'_> {
     }
 }
 
-impl Serialize for Listed<'_> {
+impl Serialize for ItemListing<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(&self.0)
     }
 }
 
-impl Serialize for Names<'_> {
+impl Serialize for ItemNames<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(
             self.0.iter().map(|name| String::from_utf8_lossy(&name.text().collect::<Vec<u8>>()).into_owned()),
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn names_are_in_the_order_of_their_texts() {
-        let name = |namespace, name| Name { namespace, name, action: Action::Created };
+        let name = |namespace, name| Name { namespace, name, action: ItemResult::Created };
         let mut names =
-            Names(vec![name(Some("b"), "x"), name(None, "b"), name(Some("a-b"), "x"), name(Some("a"), "y")]);
+            ItemNames(vec![name(Some("b"), "x"), name(None, "b"), name(Some("a-b"), "x"), name(Some("a"), "y")]);
         names.0.sort_by(|a, b| a.text().cmp(b.text()));
-        let listed = Listed(BTreeMap::from([("v1/Pod".to_owned(), names)]));
+        let listed = ItemListing(BTreeMap::from([("v1/Pod".to_owned(), names)]));
         let expected = ["a-b/x(created)", "a/y(created)", "b(created)", "b/x(created)"];
         assert_eq!(serde_json::to_value(&listed).unwrap(), json!({"v1/Pod": expected}));
-        assert_eq!((listed.len(), listed.count()), (4, BTreeMap::from([(Action::Created, 4)])));
+        assert_eq!((listed.len(), listed.count()), (4, BTreeMap::from([(ItemResult::Created, 4)])));
     }
 }
