@@ -6,12 +6,12 @@ mod failures;
 mod state;
 
 pub use state::{
-    Attention, Coverage, Ended, FailedEarlier, Inventory, LocationState, NamespaceInventory, NamespaceState, Progress,
-    RunningState, ScheduleState,
+    Attention, Coverage, EndedBackup, FailedEarlier, Inventory, LocationState, NamespaceInventory, NamespaceState,
+    ObjectProgress, RunningState, ScheduleState,
 };
 
+use crate::phase::backup_expiry::Lists;
 use crate::phase::facts::{self, is_good, is_running, newest_ended, own_newest_first, saves_volumes};
-use crate::phase::fate::Lists;
 use crate::phase::request::ByBackup;
 use crate::phase::restore::has_ended;
 use crate::phase::schedule::{ScheduleStanding, next_run};
@@ -63,9 +63,9 @@ fn schedule(schedule: &Schedule, newest_ended: &BTreeMap<&str, &Backup>, zone: &
     }
 }
 
-fn ended(backup: &Backup) -> Option<Ended> {
+fn ended(backup: &Backup) -> Option<EndedBackup> {
     let (backup, status) = (backup.metadata.name.clone(), &backup.status);
-    Some(Ended { backup, phase: status.phase?, start: status.start_timestamp })
+    Some(EndedBackup { backup, phase: status.phase?, start: status.start_timestamp })
 }
 
 fn running(lists: &Lists) -> Vec<RunningState> {
@@ -74,14 +74,22 @@ fn running(lists: &Lists) -> Vec<RunningState> {
         kind: "Backup",
         name: backup.metadata.name.clone(),
         phase: backup.status.phase.map_or("New", BackupPhase::as_str),
-        progress: backup.status.progress.as_ref().map(|p| Progress { done: p.items_backed_up, total: p.total_items }),
+        progress: backup
+            .status
+            .progress
+            .as_ref()
+            .map(|p| ObjectProgress { done: p.items_backed_up, total: p.total_items }),
         start: backup.status.start_timestamp,
     });
     let restores = lists.restores.iter().filter(|restore| !has_ended(restore)).map(|restore| RunningState {
         kind: "Restore",
         name: restore.metadata.name.clone(),
         phase: restore.status.phase.map_or("New", RestorePhase::as_str),
-        progress: restore.status.progress.as_ref().map(|p| Progress { done: p.items_restored, total: p.total_items }),
+        progress: restore
+            .status
+            .progress
+            .as_ref()
+            .map(|p| ObjectProgress { done: p.items_restored, total: p.total_items }),
         start: restore.status.start_timestamp,
     });
     backups.chain(restores).collect()

@@ -16,7 +16,7 @@ mod zoned;
 
 pub(crate) use error::CronError;
 
-use fields::Fields;
+use fields::CronFields;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Duration;
@@ -45,9 +45,9 @@ impl Cron {
             if let Some(delay) = text.strip_prefix("@every ") {
                 return every(text, delay);
             }
-            Fields::of_word(text)?
+            CronFields::of_word(text)?
         } else {
-            Fields::parse(text)?
+            CronFields::parse(text)?
         };
         if fields.is_never() {
             return Err(CronError::Never(text.to_owned()));

@@ -37,8 +37,8 @@ mod world;
 pub use buckets::open_location;
 pub use census::{namespace_to_protect, namespaces_to_protect};
 pub use coverage::{
-    Attention, Coverage, Ended, FailedEarlier, Inventory, LocationState, NamespaceInventory, NamespaceState, Progress,
-    RunningState, ScheduleState, coverage,
+    Attention, Coverage, EndedBackup, FailedEarlier, Inventory, LocationState, NamespaceInventory, NamespaceState,
+    ObjectProgress, RunningState, ScheduleState, coverage,
 };
 pub use extensions::{Extensions, NoPlugins};
 pub use http::download::HEADER_DOWNLOAD;
@@ -48,9 +48,9 @@ pub use options::{
     Controller, Env, Listeners, LocationAccess, Options, ProfileListener, Providers, ServerClock, SigningKey,
 };
 pub use own_pod::OwnPod;
+pub use phase::backup_expiry::{BackupExpiry, Lists, fates};
 pub use phase::expiry::{Becomes, Obstacle};
 pub use phase::facts::{deletion_has_begun, is_running as backup_is_running};
-pub use phase::fate::{Fate, Lists, fates};
 pub use phase::hold::Hold;
 pub use phase::keep::{Absence, Keeper, describe as describe_keepers};
 pub use phase::kept_by::schedule_label;
@@ -64,6 +64,6 @@ pub use phase::schedule::{ScheduleStanding, refusal as schedule_refusal};
 #[doc(hidden)]
 pub use phase::writable::note_writable;
 #[doc(hidden)]
-pub use server::Look;
+pub use server::PlanBench;
 pub use server::{AtRest, ExplainedStep, ExplainedWait, Explanation, ServeError, explain, serve};
 pub use work::download::ANNOTATION_THROUGH_SERVER;

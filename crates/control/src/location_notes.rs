@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn what_a_server_before_has_noted_is_said_until_the_first_sync() {
         let (notes, mut location) = (LocationNotes::default(), main());
-        let names = |name: &str| crate::passed_over::Names::of(vec![name.to_owned()]);
+        let names = |name: &str| crate::passed_over::NotedNames::of(vec![name.to_owned()]);
         let before = PassedOver { waiting: names("a"), ..PassedOver::default() };
         before.note(&mut location);
         assert_eq!(notes.passed_over(&location), before);

@@ -13,24 +13,24 @@ const NAMED: usize = 20;
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PassedOver {
     /// Operations of the cluster that has made them have not ended.
-    #[serde(skip_serializing_if = "Names::is_empty")]
-    pub(crate) waiting: Names,
+    #[serde(skip_serializing_if = "NotedNames::is_empty")]
+    pub(crate) waiting: NotedNames,
     /// Another backup, in another location, has the name.
-    #[serde(skip_serializing_if = "Names::is_empty")]
-    pub(crate) same_name: Names,
+    #[serde(skip_serializing_if = "NotedNames::is_empty")]
+    pub(crate) same_name: NotedNames,
     /// Their record is damaged.
-    #[serde(skip_serializing_if = "Names::is_empty")]
-    pub(crate) damaged: Names,
+    #[serde(skip_serializing_if = "NotedNames::is_empty")]
+    pub(crate) damaged: NotedNames,
 }
 
 /// Names, of which the first are noted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Names {
+pub(crate) struct NotedNames {
     count: u64,
     names: Vec<String>,
 }
 
-impl Names {
+impl NotedNames {
     /// All of these.
     pub(crate) fn of(mut all: Vec<String>) -> Self {
         all.sort_unstable();
@@ -79,7 +79,7 @@ impl PassedOver {
     /// All that is to be said of it; `program` is what commands begin with.
     pub(crate) fn said(&self, program: &str) -> Vec<Said> {
         let restore = format!("`{program} local restore NAME --bucket URL --from-backup BACKUP`");
-        let of = |names: &Names, what: &str, next: String| {
+        let of = |names: &NotedNames, what: &str, next: String| {
             (!names.is_empty()).then(|| Said {
                 what: format!("{} in the bucket {what}: {}", counted(names.count, "backup"), names.listed()),
                 next,
@@ -124,9 +124,10 @@ mod tests {
 
     #[test]
     fn passed_over_backups_are_noted_beside_their_location_with_the_way_out() {
-        let names = |names: &[&str]| Names::of(names.iter().map(|name| (*name).to_owned()).collect());
+        let names = |names: &[&str]| NotedNames::of(names.iter().map(|name| (*name).to_owned()).collect());
         let mut location = BackupStorageLocation::default();
-        let passed = PassedOver { waiting: names(&["b", "a"]), same_name: names(&["c"]), damaged: Names::default() };
+        let passed =
+            PassedOver { waiting: names(&["b", "a"]), same_name: names(&["c"]), damaged: NotedNames::default() };
         passed.note(&mut location);
         assert_eq!(
             location.metadata.annotations[well_known::ANNOTATION_PASSED_OVER],
@@ -149,7 +150,7 @@ mod tests {
         PassedOver::default().note(&mut location);
         assert!(location.metadata.annotations.is_empty());
         assert_eq!((PassedOver::of(&location), PassedOver::default().text()), (PassedOver::default(), None));
-        let many = Names::of((0..30).map(|n| format!("b{n:02}")).collect());
+        let many = NotedNames::of((0..30).map(|n| format!("b{n:02}")).collect());
         assert!(many.listed().ends_with("b19 and 10 more"), "{}", many.listed());
     }
 }

@@ -1,12 +1,12 @@
 //! Decides the next step for an object from its state. Pure: the tests are the tables of api-and-controllers.md 3.
 
 pub(crate) mod backup;
+pub(crate) mod backup_expiry;
 pub(crate) mod expiry;
 pub(crate) mod facts;
-pub(crate) mod fate;
 pub(crate) mod hold;
 pub(crate) mod keep;
-pub(crate) mod kept;
+pub(crate) mod kept_backups;
 pub(crate) mod kept_by;
 pub(crate) mod location;
 pub(crate) mod member;

@@ -38,11 +38,11 @@ macro_rules! mirrored {
     ($($kind:ident: $field:ident),* $(,)?) => {
         /// A kind that is mirrored.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub(crate) enum Kind {
+        pub(crate) enum MirroredKind {
             $($kind),*
         }
 
-        impl Kind {
+        impl MirroredKind {
             pub(crate) const ALL: &[Self] = &[$(Self::$kind),*];
 
             pub(crate) fn resource(self) -> std::sync::Arc<lifeboat_object::ApiResource> {
@@ -61,12 +61,12 @@ macro_rules! mirrored {
 
         /// An object of any kind.
         #[derive(Debug)]
-        pub(crate) enum Stored {
+        pub(crate) enum MirroredObject {
             $($kind(Box<$kind>)),*
         }
 
         $(
-            impl From<$kind> for Stored {
+            impl From<$kind> for MirroredObject {
                 fn from(object: $kind) -> Self {
                     Self::$kind(Box::new(object))
                 }
@@ -91,31 +91,31 @@ macro_rules! mirrored {
         #[derive(Debug, Default)]
         pub(crate) struct World {
             /// Found by the last syncs of the locations.
-            pub(crate) left: Vec<Left>,
+            pub(crate) left: Vec<Leftover>,
             /// The UID of the cluster; empty when unknown.
             pub(crate) cluster: String,
-            $(pub(crate) $field: Objects<$kind>),*
+            $(pub(crate) $field: MirroredObjects<$kind>),*
         }
 
         impl World {
             /// Takes in what a mirror saw.
-            pub(crate) fn see(&mut self, change: Change) {
+            pub(crate) fn see(&mut self, change: MirrorChange) {
                 match change.kind {
-                    $(Kind::$kind => self.$field.see(change.what)),*
+                    $(MirroredKind::$kind => self.$field.see(change.what)),*
                 }
             }
 
             /// Takes in what a write of ours was answered with.
-            pub(crate) fn put(&mut self, object: Stored) {
+            pub(crate) fn put(&mut self, object: MirroredObject) {
                 match object {
-                    $(Stored::$kind(object) => self.$field.put(*object)),*
+                    $(MirroredObject::$kind(object) => self.$field.put(*object)),*
                 }
             }
 
             /// Another object of the name stays.
-            pub(crate) fn remove(&mut self, kind: Kind, object: &ObjectIdentity) {
+            pub(crate) fn remove(&mut self, kind: MirroredKind, object: &ObjectIdentity) {
                 match kind {
-                    $(Kind::$kind => self.$field.remove(object)),*
+                    $(MirroredKind::$kind => self.$field.remove(object)),*
                 }
             }
 
@@ -125,25 +125,25 @@ macro_rules! mirrored {
             }
 
             /// Returns true if an object has this name, even one that cannot be read.
-            pub(crate) fn is_there(&self, kind: Kind, key: &NamespacedName) -> bool {
+            pub(crate) fn is_there(&self, kind: MirroredKind, key: &NamespacedName) -> bool {
                 match kind {
-                    $(Kind::$kind => self.$field.is_there(key)),*
+                    $(MirroredKind::$kind => self.$field.is_there(key)),*
                 }
             }
 
             /// Every object, be it one that cannot be read: its kind, its name and the word of its phase.
-            pub(crate) fn all(&self) -> impl Iterator<Item = (Kind, &NamespacedName, &str)> {
-                std::iter::empty()$(.chain(self.$field.phases().map(|(key, phase)| (Kind::$kind, key, phase))))*
+            pub(crate) fn all(&self) -> impl Iterator<Item = (MirroredKind, &NamespacedName, &str)> {
+                std::iter::empty()$(.chain(self.$field.phases().map(|(key, phase)| (MirroredKind::$kind, key, phase))))*
             }
 
             /// The metadata of every object that is being deleted, be it one that cannot be read.
-            pub(crate) fn deleted(&self) -> impl Iterator<Item = (Kind, &ObjectMeta)> {
-                std::iter::empty()$(.chain(self.$field.deleted().map(|meta| (Kind::$kind, meta))))*
+            pub(crate) fn deleted(&self) -> impl Iterator<Item = (MirroredKind, &ObjectMeta)> {
+                std::iter::empty()$(.chain(self.$field.deleted().map(|meta| (MirroredKind::$kind, meta))))*
             }
 
             /// Every object that cannot be read.
-            pub(crate) fn unreadable(&self) -> impl Iterator<Item = (Kind, &Unreadable)> {
-                std::iter::empty()$(.chain(self.$field.unreadable().map(|object| (Kind::$kind, object))))*
+            pub(crate) fn unreadable(&self) -> impl Iterator<Item = (MirroredKind, &Unreadable)> {
+                std::iter::empty()$(.chain(self.$field.unreadable().map(|object| (MirroredKind::$kind, object))))*
             }
 
             /// Forgets which objects came into another phase.
@@ -167,14 +167,14 @@ mirrored! {
 
 /// Files of a Backup that is gone.
 #[derive(Clone, Debug)]
-pub(crate) struct Left {
+pub(crate) struct Leftover {
     /// The location they lie in.
     pub(crate) location: BackupStorageLocation,
     /// The name of the Backup.
     pub(crate) name: String,
 }
 
-impl Left {
+impl Leftover {
     /// The namespace and name of the Backup.
     pub(crate) fn backup(&self) -> NamespacedName {
         self.location.beside(&self.name)
@@ -183,14 +183,14 @@ impl Left {
 
 /// A change that a mirror saw, of an object of this kind.
 #[derive(Debug)]
-pub(crate) struct Change {
-    pub(crate) kind: Kind,
+pub(crate) struct MirrorChange {
+    pub(crate) kind: MirroredKind,
     pub(crate) what: MirrorEvent,
 }
 
 /// The objects of one kind.
 #[derive(Debug)]
-pub(crate) struct Objects<T> {
+pub(crate) struct MirroredObjects<T> {
     readable: BTreeMap<NamespacedName, T>,
     unreadable: BTreeMap<NamespacedName, Unreadable>,
     listed: bool,
@@ -198,13 +198,13 @@ pub(crate) struct Objects<T> {
     turned: Vec<T>,
 }
 
-impl<T> Default for Objects<T> {
+impl<T> Default for MirroredObjects<T> {
     fn default() -> Self {
         Self { readable: BTreeMap::new(), unreadable: BTreeMap::new(), listed: false, turned: Vec::new() }
     }
 }
 
-impl<T: Meta> Objects<T> {
+impl<T: Meta> MirroredObjects<T> {
     pub(crate) fn get(&self, key: &NamespacedName) -> Option<&T> {
         self.readable.get(key)
     }
@@ -349,7 +349,7 @@ mod tests {
     fn whose_fields_they_are_is_not_kept() {
         let mut world = World::default();
         let object = r#"{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"a","managedFields":[{"manager":"x"}],"deletionGracePeriodSeconds":0}}"#;
-        world.see(Change { kind: Kind::Backup, what: MirrorEvent::Applied(object.into()) });
+        world.see(MirrorChange { kind: MirroredKind::Backup, what: MirrorEvent::Applied(object.into()) });
         let other = world.backups.get(&named("a")).unwrap().metadata.other.keys().cloned().collect::<Vec<_>>();
         assert_eq!(other, ["deletionGracePeriodSeconds"]);
     }
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_known_to_be_there() {
         let mut world = World::default();
-        let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
+        let see = |world: &mut World, what| world.see(MirrorChange { kind: MirroredKind::Backup, what });
         let wrong = |revision: &str| {
             let object = format!(
                 r#"{{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{{"name":"a","uid":"1","resourceVersion":"{revision}"}},"spec":{{"ttl":"30d"}},"status":{{"phase":"Queued"}}}}"#
@@ -388,7 +388,7 @@ mod tests {
         let object = |namespace: &str, uid: &str, ttl: &str| -> Bytes {
             format!(r#"{{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{{"namespace":"{namespace}","name":"a","uid":"{uid}","resourceVersion":"1"}},"spec":{{"ttl":"{ttl}"}}}}"#).into()
         };
-        let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
+        let see = |world: &mut World, what| world.see(MirrorChange { kind: MirroredKind::Backup, what });
         let key = |namespace: &str| NamespacedName { namespace: namespace.into(), ..named("a") };
         let all = |world: &World| {
             let is_readable = |key: &NamespacedName| world.backups.get(key).is_some();
@@ -403,13 +403,15 @@ mod tests {
         assert_eq!(all(&world), [here(true), there(false)]);
         see(&mut world, MirrorEvent::Deleted(object("here", "1", "1h")));
         assert_eq!(all(&world), [there(false)]);
-        assert!(world.is_there(Kind::Backup, &key("there")) && !world.is_there(Kind::Backup, &key("here")));
+        assert!(
+            world.is_there(MirroredKind::Backup, &key("there")) && !world.is_there(MirroredKind::Backup, &key("here"))
+        );
     }
 
     #[test]
     fn an_older_state_never_replaces_a_newer_one() {
         let mut world = World::default();
-        let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
+        let see = |world: &mut World, what| world.see(MirrorChange { kind: MirroredKind::Backup, what });
         see(&mut world, MirrorEvent::All(vec![body("a", "1", "9"), body("b", "2", "9")]));
         see(&mut world, MirrorEvent::Applied(body("a", "1", "100")));
         see(&mut world, MirrorEvent::Applied(body("a", "1", "99")));

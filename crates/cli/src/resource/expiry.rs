@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupPhase, Schedule, Time};
 use lifeboat_client::Client;
-use lifeboat_control::{Becomes, Fate, Lists, describe_keepers, fates};
+use lifeboat_control::{BackupExpiry, Becomes, Lists, describe_keepers, fates};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -117,7 +117,7 @@ pub(super) async fn lists(client: &Client) -> Result<Lists> {
 }
 
 /// Describes the expiry of a backup.
-pub(super) fn describe(fate: &Fate, now: Timestamp) -> String {
+pub(super) fn describe(fate: &BackupExpiry, now: Timestamp) -> String {
     match &fate.becomes {
         Becomes::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
         Becomes::Goes(at) => format!("goes in {}", until(Some(*at), now)),
@@ -142,12 +142,12 @@ pub(super) fn describe(fate: &Fate, now: Timestamp) -> String {
     }
 }
 
-fn phase(fate: &Fate) -> &'static str {
+fn phase(fate: &BackupExpiry) -> &'static str {
     fate.backup.status.phase.map_or("New", BackupPhase::as_str)
 }
 
 impl Form {
-    fn print(&self, fates: &[Fate], now: Timestamp) -> Result<ExitCode> {
+    fn print(&self, fates: &[BackupExpiry], now: Timestamp) -> Result<ExitCode> {
         if let Some(output) = self.output.and_then(Format::machine) {
             let all: Vec<Value> = fates.iter().map(|fate| value(fate, now)).collect();
             print_resource(&all, output)?;
@@ -165,7 +165,7 @@ impl Form {
 
 const COLUMNS: [&str; 5] = ["NAME", "STATUS", "MADE FOR", "EXPIRES", "WHAT BECOMES OF IT"];
 
-fn cells(fate: &Fate, now: Timestamp) -> Vec<String> {
+fn cells(fate: &BackupExpiry, now: Timestamp) -> Vec<String> {
     let end = fate.backup.status.expiration;
     vec![
         fate.backup.metadata.name.clone(),
@@ -176,7 +176,7 @@ fn cells(fate: &Fate, now: Timestamp) -> Vec<String> {
     ]
 }
 
-fn value(fate: &Fate, now: Timestamp) -> Value {
+fn value(fate: &BackupExpiry, now: Timestamp) -> Value {
     let (becomes, more): (&str, BTreeMap<&str, Value>) = match &fate.becomes {
         Becomes::Goes(at) => ("Goes", [("at", json!(Time::new(*at)))].into()),
         Becomes::Going => ("Going", BTreeMap::new()),

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Resource, SourceCluster, Time, label_value, well_known};
 use lifeboat_client::Client;
-use lifeboat_control::{Fate, Keeper, Lists, fates, schedule_label};
+use lifeboat_control::{BackupExpiry, Keeper, Lists, fates, schedule_label};
 use lifeboat_object::{counted, first_names_of};
 use std::io::Write;
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ impl RulesReleaseArgs {
         client: &Client,
         lists: &Lists,
         now: Timestamp,
-        show: impl Fn(&[Fate]) -> Result<ExitCode>,
+        show: impl Fn(&[BackupExpiry]) -> Result<ExitCode>,
     ) -> Result<ExitCode> {
         if self.names.is_empty() == self.schedule.is_empty() {
             bail!("expiry --release: say which backups are meant, either by --schedule NAME or by their names");
@@ -86,7 +86,7 @@ impl RulesReleaseArgs {
     }
 
     /// The backups that are meant, of all; `this` is the UID of the cluster.
-    fn chosen<'f>(&self, all: &'f [Fate], this: &str) -> Result<Vec<&'f Fate>> {
+    fn chosen<'f>(&self, all: &'f [BackupExpiry], this: &str) -> Result<Vec<&'f BackupExpiry>> {
         if !self.schedule.is_empty() {
             return self.of_schedule(all, this);
         }
@@ -101,13 +101,14 @@ impl RulesReleaseArgs {
         Ok(chosen)
     }
 
-    fn of_schedule<'f>(&self, all: &'f [Fate], this: &str) -> Result<Vec<&'f Fate>> {
+    fn of_schedule<'f>(&self, all: &'f [BackupExpiry], this: &str) -> Result<Vec<&'f BackupExpiry>> {
         let name = &self.schedule;
         let kept = kept_by_rules(all, name);
         let from = SourceCluster::parse(&self.source_cluster);
-        let (chosen, others): (Vec<&Fate>, Vec<&Fate>) =
+        let (chosen, others): (Vec<&BackupExpiry>, Vec<&BackupExpiry>) =
             kept.into_iter().partition(|fate| from.admits(&fate.backup, this));
-        let by_schedule = |fate: &&Fate| fate.keepers.iter().any(|keeper| matches!(keeper, Keeper::Rules { .. }));
+        let by_schedule =
+            |fate: &&BackupExpiry| fate.keepers.iter().any(|keeper| matches!(keeper, Keeper::Rules { .. }));
         if chosen.iter().any(by_schedule) {
             bail!(
                 "schedule {name} is here, and its rules keep its backups: take the rules away first (`schedule retention {name} --none`), \
@@ -129,14 +130,14 @@ impl RulesReleaseArgs {
 }
 
 /// Returns the backups of a schedule that rules keep.
-pub(super) fn kept_by_rules<'f>(all: &'f [Fate], schedule: &str) -> Vec<&'f Fate> {
+pub(super) fn kept_by_rules<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
     let label = label_value(schedule);
     let of_it = all.iter().filter(|fate| schedule_label(&fate.backup).as_deref() == Some(label.as_str()));
     of_it.filter(|fate| fate.is_kept_by_rules()).collect()
 }
 
 /// Computes the expiry of these backups after their release.
-fn after_release(lists: &Lists, chosen: &[&Fate], now: Timestamp) -> Vec<Fate> {
+fn after_release(lists: &Lists, chosen: &[&BackupExpiry], now: Timestamp) -> Vec<BackupExpiry> {
     let mut lists = lists.clone();
     let is_chosen = |backup: &Backup| chosen.iter().any(|fate| fate.backup.metadata.name == backup.metadata.name);
     lists.backups.iter_mut().filter(|backup| is_chosen(backup)).for_each(|backup| note_release(backup, now));
@@ -157,7 +158,7 @@ fn note_release(backup: &mut Backup, now: Timestamp) {
 /// Releases backups, and reports it.
 pub(super) async fn release(
     client: &Client,
-    chosen: &[&Fate],
+    chosen: &[&BackupExpiry],
     locations: &[BackupStorageLocation],
     now: Timestamp,
 ) -> Result<ExitCode> {
@@ -184,7 +185,7 @@ pub(super) async fn release(
 const LISTED: usize = 5;
 
 /// Says which backups stay by the rules of a schedule that has none any more; `None` when there are none.
-pub(super) fn staying(schedule: &str, kept: &[&Fate]) -> Option<String> {
+pub(super) fn staying(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
     let own = own_names(kept);
     let (stay, them) = if own.len() == 1 { ("stays", "it") } else { ("stay", "them") };
     (!own.is_empty()).then(|| {
@@ -198,7 +199,7 @@ pub(super) fn staying(schedule: &str, kept: &[&Fate]) -> Option<String> {
 }
 
 /// Says which backups the deletion of a schedule releases; `None` when there are none.
-pub(super) fn released_with(schedule: &str, kept: &[&Fate]) -> Option<String> {
+pub(super) fn released_with(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
     let own = own_names(kept);
     let each = if own.len() == 1 { "It goes when its" } else { "Each goes when its" };
     (!own.is_empty()).then(|| {
@@ -210,7 +211,7 @@ pub(super) fn released_with(schedule: &str, kept: &[&Fate]) -> Option<String> {
     })
 }
 
-fn own_names<'f>(kept: &[&'f Fate]) -> Vec<&'f str> {
+fn own_names<'f>(kept: &[&'f BackupExpiry]) -> Vec<&'f str> {
     kept.iter().filter(|fate| fate.is_own).map(|fate| fate.backup.metadata.name.as_str()).collect()
 }
 
@@ -265,7 +266,7 @@ mod tests {
         "2026-11-25T00:00:00Z".parse().unwrap()
     }
 
-    fn days(chosen: &[&Fate]) -> Vec<String> {
+    fn days(chosen: &[&BackupExpiry]) -> Vec<String> {
         chosen.iter().map(|fate| fate.backup.metadata.name["nightly-202611".len()..][..2].to_owned()).collect()
     }
 

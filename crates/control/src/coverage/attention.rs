@@ -4,8 +4,8 @@ use super::failures::because;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
 use crate::next_backups::{NextBackup, NextBackups};
 use crate::passed_over::{PassedOver, Said};
+use crate::phase::backup_expiry::Lists;
 use crate::phase::facts::saves_volumes;
-use crate::phase::fate::Lists;
 use crate::phase::request::{ByBackup, claims_waited_for, way_out_of_claims};
 use crate::phase::schedule::ScheduleStanding;
 use crate::phase::shrunken::{LossOfNewest, losses_of_newest};
@@ -33,7 +33,7 @@ pub(super) fn attention(
     program: &str,
 ) -> Vec<Attention> {
     let lists = &inventory.lists;
-    let mut notes = Notes { attention: Vec::new(), program };
+    let mut notes = AttentionList { attention: Vec::new(), program };
     notes.locations(lists, now);
     notes.schedules(&coverage.schedules, lists, now);
     notes.volumes(coverage, lists);
@@ -47,12 +47,12 @@ pub(super) fn attention(
 }
 
 /// Gathers what somebody has to do something about.
-struct Notes<'a> {
+struct AttentionList<'a> {
     attention: Vec<Attention>,
     program: &'a str,
 }
 
-impl Notes<'_> {
+impl AttentionList<'_> {
     fn add(&mut self, what: String, next: String) {
         self.attention.push(Attention { what, next });
     }

@@ -1,8 +1,8 @@
 //! Failed backups and restores by their causes: a hundred failures of one cause are one problem.
 
 use super::state::{Attention, FailedEarlier};
+use crate::phase::backup_expiry::Lists;
 use crate::phase::facts::has_ended;
-use crate::phase::fate::Lists;
 use crate::phase::restore;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupPhase, ObjectMeta, Restore, RestorePhase, Time};
@@ -16,7 +16,7 @@ const TOLD_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
 const NAMED: usize = 3;
 
 /// A backup that no schedule has made, or a restore, that has ended.
-struct Ended<'a> {
+struct EndedRun<'a> {
     kind: &'static str,
     name: &'a str,
     /// The contents: namespaces, or a source. A later success with the same contents makes up for the failure.
@@ -27,7 +27,7 @@ struct Ended<'a> {
     when: Option<Timestamp>,
 }
 
-impl<'a> Ended<'a> {
+impl<'a> EndedRun<'a> {
     fn backup(backup: &'a Backup) -> Self {
         let (spec, status) = (&backup.spec, &backup.status);
         let apart = |list: &'a [String], mark| list.iter().map(String::as_str).chain(Some(mark));
@@ -88,9 +88,9 @@ fn when(start: Option<Time>, meta: &ObjectMeta) -> Option<Timestamp> {
 /// besides. The last backup of a schedule is told with the schedule. `program` is what commands begin with.
 pub(super) fn failures(lists: &Lists, now: Timestamp, program: &str) -> (Vec<Attention>, FailedEarlier) {
     let own = lists.backups.iter().filter(|backup| !lists.is_of_another_cluster(backup));
-    let backups = own.filter(|backup| backup.schedule_label().is_none() && has_ended(backup)).map(Ended::backup);
-    let restores = lists.restores.iter().filter(|one| restore::has_ended(one)).map(Ended::restore);
-    let mut ended: Vec<Ended<'_>> = backups.chain(restores).collect();
+    let backups = own.filter(|backup| backup.schedule_label().is_none() && has_ended(backup)).map(EndedRun::backup);
+    let restores = lists.restores.iter().filter(|one| restore::has_ended(one)).map(EndedRun::restore);
+    let mut ended: Vec<EndedRun<'_>> = backups.chain(restores).collect();
     ended.sort_by_key(|one| (one.kind, Reverse(one.when), one.name));
     let mut good: BTreeMap<(&str, &[&str]), Option<Timestamp>> = BTreeMap::new();
     for one in ended.iter().filter(|one| one.is_good) {
@@ -99,7 +99,7 @@ pub(super) fn failures(lists: &Lists, now: Timestamp, program: &str) -> (Vec<Att
     }
     let mut earlier = FailedEarlier::default();
     // In the order of the newest of each.
-    let (mut causes, mut known): (Vec<Vec<&Ended<'_>>>, BTreeMap<_, usize>) = (Vec::new(), BTreeMap::new());
+    let (mut causes, mut known): (Vec<Vec<&EndedRun<'_>>>, BTreeMap<_, usize>) = (Vec::new(), BTreeMap::new());
     for one in ended.iter().filter(|one| !one.is_good) {
         let is_made_up_for = good.get(&(one.kind, one.of.as_slice())).is_some_and(|good| *good > one.when);
         if is_made_up_for || one.when.is_none_or(|when| now.duration_since(when) > TOLD_FOR) {
@@ -116,9 +116,9 @@ pub(super) fn failures(lists: &Lists, now: Timestamp, program: &str) -> (Vec<Att
 }
 
 /// Failures of one cause, the newest first.
-fn told(same: &[&Ended<'_>], program: &str) -> Attention {
+fn told(same: &[&EndedRun<'_>], program: &str) -> Attention {
     let Some(newest) = same.first() else { return Attention { what: String::new(), next: String::new() } };
-    let Ended { kind, name, phase, why, .. } = newest;
+    let EndedRun { kind, name, phase, why, .. } = newest;
     let what = match same.len() {
         1 => format!("{kind} {name} is {phase}{why}"),
         count => {

@@ -1,7 +1,7 @@
 //! The input and the output of [`coverage`](super::coverage), as the JSON of `lifeboat status` has them.
 
 use crate::next_backups::NextBackups;
-use crate::phase::fate::Lists;
+use crate::phase::backup_expiry::Lists;
 use crate::phase::schedule::ScheduleStanding;
 use jiff::Timestamp;
 use lifeboat_api::{BackupPhase, BackupStorageLocationPhase, Time};
@@ -84,7 +84,7 @@ pub struct ScheduleState {
     /// Its state: whether it makes backups.
     pub state: ScheduleStanding,
     /// The newest of its backups that has ended, and how.
-    pub last_ended: Option<Ended>,
+    pub last_ended: Option<EndedBackup>,
     /// When the next run is due; a time that is over is one that no server has seen to.
     pub next_run: Option<Time>,
 }
@@ -92,7 +92,7 @@ pub struct ScheduleState {
 /// A backup that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ended {
+pub struct EndedBackup {
     /// Its name.
     pub backup: String,
     /// Its phase.
@@ -112,14 +112,14 @@ pub struct RunningState {
     /// Its phase.
     pub phase: &'static str,
     /// Its progress, where that is known.
-    pub progress: Option<Progress>,
+    pub progress: Option<ObjectProgress>,
     /// When it began.
     pub start: Option<Time>,
 }
 
 /// Progress of a backup or restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Progress {
+pub struct ObjectProgress {
     /// Objects that are done.
     pub done: i64,
     /// All objects.
@@ -133,9 +133,9 @@ pub struct NamespaceState {
     /// Its name.
     pub name: String,
     /// The newest good backup of all of it: `Completed`, without selectors or lists of types.
-    pub last_good: Option<Ended>,
+    pub last_good: Option<EndedBackup>,
     /// The newest one of these that saves what is in volumes, as far as it is not told to leave that out.
-    pub last_good_with_volumes: Option<Ended>,
+    pub last_good_with_volumes: Option<EndedBackup>,
     /// The age of that backup in seconds.
     pub age_seconds: Option<i64>,
     /// The schedules that save all of it.

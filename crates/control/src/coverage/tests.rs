@@ -52,7 +52,7 @@ fn nothing_needs_attention_where_all_is_well() {
     let found = covered(&well());
     assert_eq!(texts(&found), [""; 0]);
     let at = |text: &str| Some(Time::new(text.parse().unwrap()));
-    let ended = Ended {
+    let ended = EndedBackup {
         backup: "nightly-20261122030000".into(),
         phase: BackupPhase::Completed,
         start: at("2026-11-22T03:00:00Z"),

@@ -13,7 +13,7 @@ pub(super) const LONGEST_WAIT_YEARS: i64 = 9;
 
 /// The values of each field that match; bit `n` stands for the value `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fields {
+pub(super) struct CronFields {
     minutes: u64,
     hours: u64,
     days: u64,
@@ -26,7 +26,7 @@ pub(super) struct Fields {
 }
 
 /// A field: its values, and the names of some.
-struct Field {
+struct CronField {
     values: RangeInclusive<u64>,
     names: &'static [&'static str],
 }
@@ -38,17 +38,17 @@ struct Matching {
     has_star: bool,
 }
 
-const fn field(least: u64, most: u64, names: &'static [&'static str]) -> Field {
-    Field { values: least..=most, names }
+const fn field(least: u64, most: u64, names: &'static [&'static str]) -> CronField {
+    CronField { values: least..=most, names }
 }
 
-const MINUTE: Field = field(0, 59, &[]);
-const HOUR: Field = field(0, 23, &[]);
-const DAY: Field = field(1, 31, &[]);
-const MONTH: Field = field(1, 12, &MONTHS);
-const WEEKDAY: Field = field(0, 6, &WEEKDAYS);
+const MINUTE: CronField = field(0, 59, &[]);
+const HOUR: CronField = field(0, 23, &[]);
+const DAY: CronField = field(1, 31, &[]);
+const MONTH: CronField = field(1, 12, &MONTHS);
+const WEEKDAY: CronField = field(0, 6, &WEEKDAYS);
 
-impl Fields {
+impl CronFields {
     /// Reads five fields that blanks separate.
     pub(super) fn parse(text: &str) -> Result<Self, CronError> {
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -174,7 +174,7 @@ fn highest(bits: u64, to: i8) -> Option<i8> {
     i8::try_from(rest.ilog2()).ok()
 }
 
-impl Field {
+impl CronField {
     /// A list of ranges; an empty one matches nothing.
     fn parse(&self, text: &str) -> Result<Matching, CronError> {
         let mut all = Matching { bits: 0, has_star: false };

@@ -1,7 +1,7 @@
 //! The moments at which the clocks of a zone show times that match. Between two changes of its offset a zone's clocks go on
 //! evenly: each such stretch is searched as it is, and what lies between is decided at the change.
 
-use super::fields::{Fields, LONGEST_WAIT_YEARS, minute_after};
+use super::fields::{CronFields, LONGEST_WAIT_YEARS, minute_after};
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
@@ -12,19 +12,19 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(24 * 366 * LONGE
 /// Times that match, by the clocks of a zone.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Zoned {
-    pub(super) fields: Fields,
+    pub(super) fields: CronFields,
     pub(super) zone: TimeZone,
 }
 
 /// A change of the offset.
 #[derive(Clone, Copy)]
-struct Change {
+struct OffsetChange {
     at: Timestamp,
     before: Offset,
     after: Offset,
 }
 
-impl Change {
+impl OffsetChange {
     /// The time that the clocks would show without the change, and the time that they show instead.
     fn times(self) -> (DateTime, DateTime) {
         (self.before.to_datetime(self.at), self.after.to_datetime(self.at))
@@ -79,29 +79,29 @@ impl Zoned {
 
     /// The first time that counts after a change. A time that the clocks show twice counted before the change, unless
     /// the schedule takes hours as they pass.
-    fn begin(&self, change: Change) -> DateTime {
+    fn begin(&self, change: OffsetChange) -> DateTime {
         let (old, new) = change.times();
         if self.fields.is_hourly { new } else { new.max(old) }
     }
 
     /// Returns true if a time matches that the clocks leave out at this change.
-    fn is_due_at(&self, change: Change) -> bool {
+    fn is_due_at(&self, change: OffsetChange) -> bool {
         let (old, new) = change.times();
         !self.fields.is_hourly && self.fields.first(old, new).is_some()
     }
 
     /// The first change after a moment at which this was the offset.
-    fn change_after(&self, at: Timestamp, before: Offset) -> Option<Change> {
+    fn change_after(&self, at: Timestamp, before: Offset) -> Option<OffsetChange> {
         let next = self.zone.following(at).find(|next| next.offset() != before)?;
-        Some(Change { at: next.timestamp(), before, after: next.offset() })
+        Some(OffsetChange { at: next.timestamp(), before, after: next.offset() })
     }
 
     /// The last change up to a moment.
-    fn change_up_to(&self, at: Timestamp) -> Option<Change> {
+    fn change_up_to(&self, at: Timestamp) -> Option<OffsetChange> {
         let until = at.checked_add(SignedDuration::from_nanos(1)).ok()?;
         let changes = self.zone.preceding(until).map_while(|last| {
             let before = last.timestamp().checked_sub(SignedDuration::from_nanos(1)).ok()?;
-            Some(Change { at: last.timestamp(), before: self.zone.to_offset(before), after: last.offset() })
+            Some(OffsetChange { at: last.timestamp(), before: self.zone.to_offset(before), after: last.offset() })
         });
         // Some change only the name of the zone.
         { changes }.find(|change| change.before != change.after)

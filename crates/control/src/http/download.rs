@@ -3,7 +3,7 @@
 //!
 //! A client has such a URL from a `DownloadRequest`, which the API server lets only permitted users make.
 
-use super::answer::{Answer, text};
+use super::response::{HttpResponse, text};
 use crate::buckets::{Buckets, Purpose};
 use crate::options::Providers;
 use futures::StreamExt;
@@ -101,7 +101,7 @@ impl Debug for Downloads {
 }
 
 impl Downloads {
-    pub(crate) async fn answer(&self, url: &Uri) -> Answer {
+    pub(crate) async fn answer(&self, url: &Uri) -> HttpResponse {
         let mut answer = match self.signer.check(url, (self.clock)()) {
             Ok((location, key)) => match self.file(location, key).await {
                 Ok(answer) => answer,
@@ -113,7 +113,7 @@ impl Downloads {
         answer
     }
 
-    async fn file(&self, location: &str, key: &str) -> Result<Answer, (StatusCode, String)> {
+    async fn file(&self, location: &str, key: &str) -> Result<HttpResponse, (StatusCode, String)> {
         let found = self.client.get::<BackupStorageLocation>(location).await;
         let found = found.map_err(|e| (StatusCode::BAD_GATEWAY, e.to_string()))?;
         let missing = || (StatusCode::NOT_FOUND, format!("there is no storage location {location}"));

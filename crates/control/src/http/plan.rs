@@ -1,7 +1,7 @@
 //! Plans of restores for users: made with the user's own rights in the cluster, and with what only the server has, the credentials
 //! of storage locations and its settings. A plan is never a resource.
 
-use super::answer::{Answer, text};
+use super::response::{HttpResponse, text};
 use crate::buckets::{Buckets, Purpose};
 use crate::extensions::Extensions;
 use crate::options::Providers;
@@ -61,7 +61,7 @@ impl Debug for Plans {
 }
 
 /// The reason for which there is no plan: a status, and a text for people.
-type Refusal = (StatusCode, String);
+type PlanRefusal = (StatusCode, String);
 
 impl Plans {
     /// By the settings of a server, in the namespace of the client.
@@ -80,7 +80,7 @@ impl Plans {
 
     /// The plan of the Restore in the body: a line of JSON for each object, and a last one with `end` or `error`. Without that line
     /// it is not whole. Values of Secrets are hidden.
-    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Answer
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> HttpResponse
     where
         B: Body,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -103,7 +103,7 @@ impl Plans {
         }
     }
 
-    async fn begin<B>(&self, request: Request<B>) -> Result<BoxStream<'static, Value>, Refusal>
+    async fn begin<B>(&self, request: Request<B>) -> Result<BoxStream<'static, Value>, PlanRefusal>
     where
         B: Body,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -131,7 +131,7 @@ impl Plans {
     }
 
     /// The environment of the preview of a restore.
-    async fn env(&self, restore: &Restore, user: Cluster) -> Result<Env, Refusal> {
+    async fn env(&self, restore: &Restore, user: Cluster) -> Result<Env, PlanRefusal> {
         let store = self.store(&restore.spec.backup_name).await?;
         let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
         let operation = Operation::new(Arc::clone(&self.clock), &subject, self.scratch.clone());
@@ -141,7 +141,7 @@ impl Plans {
     }
 
     /// Where the backup lies, by the server's rights.
-    async fn store(&self, backup: &str) -> Result<Store, Refusal> {
+    async fn store(&self, backup: &str) -> Result<Store, PlanRefusal> {
         let failed = |why: String| (StatusCode::BAD_GATEWAY, why);
         if backup.is_empty() {
             return Err((StatusCode::BAD_REQUEST, "spec.backupName is missing: a plan is of one backup".to_owned()));
@@ -169,7 +169,7 @@ fn bearer<B>(request: &Request<B>) -> Option<String> {
 }
 
 /// Refuses a plan to a user who may not create Restores in this namespace.
-async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), Refusal> {
+async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), PlanRefusal> {
     let reviews = ApiResource::new("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {
         "resourceAttributes": {"namespace": namespace, "verb": "create", "group": GROUP, "resource": "restores"}}});

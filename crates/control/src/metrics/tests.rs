@@ -1,5 +1,5 @@
 use super::*;
-use crate::coverage::{Ended, NamespaceState};
+use crate::coverage::{EndedBackup, NamespaceState};
 use crate::phase::taken_over::note_taken_over;
 use crate::world::World;
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ fn of_each_namespace_there_is_the_time_of_its_last_good_backup() {
     let metrics = Metrics::new().unwrap();
     let state = |name: &str, start: Option<i64>| NamespaceState {
         name: name.into(),
-        last_good: start.map(|second| Ended {
+        last_good: start.map(|second| EndedBackup {
             backup: "b".into(),
             phase: BackupPhase::Completed,
             start: Some(Time::new(Timestamp::from_second(second).unwrap())),

@@ -20,7 +20,7 @@ pub(crate) enum Move {
 
 /// The state of the work on an object, which the object itself does not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum QueueState {
     /// It has its turn, or is worked on.
     Good,
     /// It is about to leave the queue.
@@ -42,7 +42,7 @@ pub(crate) enum Blocked {
 
 /// A backup that has no turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NoTurn {
+pub(crate) struct NotAdmitted {
     pub(crate) backup: NamespacedName,
     /// In the queue; none when it has left that.
     pub(crate) position: Option<usize>,
@@ -51,13 +51,13 @@ pub(crate) struct NoTurn {
 
 /// The result of a look at the queue.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Turns {
+pub(crate) struct Admissions {
     /// The next changes, and of which backup.
     pub(crate) moves: Vec<(NamespacedName, Move)>,
     /// Late ones that have left the queue already and may be tried again.
     pub(crate) again: BTreeSet<NamespacedName>,
     /// Backups without a turn; empty unless the caller asks for them.
-    pub(crate) waits: Vec<NoTurn>,
+    pub(crate) waits: Vec<NotAdmitted>,
 }
 
 /// Whose turn it is. The whole state is in the backups and in how they stand, so nothing that was missed or lost can wedge
@@ -66,8 +66,8 @@ pub(crate) fn turns<'a>(
     backups: impl Iterator<Item = &'a Backup>,
     most: usize,
     explain: bool,
-    standing: impl Fn(&Backup) -> Standing,
-) -> Turns {
+    standing: impl Fn(&Backup) -> QueueState,
+) -> Admissions {
     let (mut waiting, mut new, mut running, mut late) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     // Whether one may come back to its place.
     let mut is_open = false;
@@ -77,16 +77,16 @@ pub(crate) fn turns<'a>(
             None | Some(BackupPhase::New | BackupPhase::Queued) if backup.spec.cancel => {}
             None | Some(BackupPhase::New) => new.push(backup),
             Some(BackupPhase::Queued) => match standing(backup) {
-                Standing::Starts => {
+                QueueState::Starts => {
                     is_open = true;
                     running.push(backup);
                 }
                 standing => waiting.push((backup, standing)),
             },
             Some(BackupPhase::ReadyToStart | BackupPhase::InProgress) => match standing(backup) {
-                Standing::Good | Standing::Starts => running.push(backup),
-                Standing::Late(failures) => late.push((failures, backup)),
-                Standing::Out => {}
+                QueueState::Good | QueueState::Starts => running.push(backup),
+                QueueState::Late(failures) => late.push((failures, backup)),
+                QueueState::Out => {}
             },
             _ => {}
         }
@@ -96,13 +96,13 @@ pub(crate) fn turns<'a>(
     });
     new.sort_by_key(|b| (b.metadata.creation_timestamp, &b.metadata.namespace, &b.metadata.name));
     let mut slots = Slots::new(most.max(1), running);
-    let mut out = Turns::default();
+    let mut out = Admissions::default();
     let mut started = BTreeSet::new();
     // Each with the backup that holds one of its namespaces; only for a caller that asks for reasons.
     let mut blocked = Vec::new();
     for (backup, standing) in &waiting {
         match standing {
-            Standing::Good => match slots.take(backup) {
+            QueueState::Good => match slots.take(backup) {
                 Ok(()) => drop(started.insert(backup.key())),
                 Err(holder) => {
                     blocked.extend(explain.then_some((backup.key(), holder)));
@@ -110,8 +110,8 @@ pub(crate) fn turns<'a>(
                     slots.held.add(backup);
                 }
             },
-            Standing::Late(failures) => late.push((*failures, backup)),
-            Standing::Starts | Standing::Out => {}
+            QueueState::Late(failures) => late.push((*failures, backup)),
+            QueueState::Starts | QueueState::Out => {}
         }
     }
     // A backup that has failed less often is tried first, so that each has its turn.
@@ -150,7 +150,7 @@ pub(crate) fn turns<'a>(
         let by: Arc<[NamespacedName]> = slots.taken.iter().map(|backup| backup.key()).collect();
         let order = waiting.iter().map(|(b, _)| b.key()).filter(|key| !started.contains(key));
         let positions: BTreeMap<NamespacedName, usize> = order.zip(1..).collect();
-        out.waits.extend(blocked.into_iter().map(|(backup, holder)| NoTurn {
+        out.waits.extend(blocked.into_iter().map(|(backup, holder)| NotAdmitted {
             position: positions.get(&backup).copied(),
             backup,
             why: match holder {
@@ -443,13 +443,13 @@ mod tests {
     }
 
     /// By its name.
-    fn standing(backup: &Backup) -> Standing {
+    fn standing(backup: &Backup) -> QueueState {
         match backup.metadata.name.as_str() {
-            "starts" => Standing::Starts,
-            "late1" => Standing::Late(3),
-            "late2" => Standing::Late(4),
-            name if name.starts_with("out") => Standing::Out,
-            _ => Standing::Good,
+            "starts" => QueueState::Starts,
+            "late1" => QueueState::Late(3),
+            "late2" => QueueState::Late(4),
+            name if name.starts_with("out") => QueueState::Out,
+            _ => QueueState::Good,
         }
     }
 
@@ -477,7 +477,7 @@ mod tests {
             let mut backups: Vec<Backup> =
                 (0..5).map(|n| backup(&n.to_string(), phases[(seed >> n) % 4], (seed % 7) as i64, &["*"])).collect();
             for _ in 0..40 {
-                for (key, to) in turns(backups.iter(), 1, false, |_| Standing::Good).moves {
+                for (key, to) in turns(backups.iter(), 1, false, |_| QueueState::Good).moves {
                     let Some(one) = backups.iter_mut().find(|b| b.key() == key) else { continue };
                     match to {
                         Move::Queue(position) | Move::Renumber(position) => {

@@ -15,7 +15,7 @@ use std::fmt;
 
 /// The facts about a backup that the rules need.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct RetentionCandidate {
     /// Its name.
     pub(crate) name: String,
     /// The time it stands for: of the run that it was made for, or else when it began.
@@ -62,7 +62,7 @@ impl fmt::Display for Rule {
 /// As with restic's `forget --keep-*`: each rule counts the hours, days and so on in which there is a good backup, from the newest
 /// one back, so that a time without backups uses nothing up. Only good backups count and are kept, and the newest good one always is.
 /// Hours, days and weeks are those of `zone`. Rules without a number keep nothing.
-pub(crate) fn kept(rules: &Retention, zone: &TimeZone, candidates: &[Candidate]) -> Vec<Vec<Rule>> {
+pub(crate) fn kept(rules: &Retention, zone: &TimeZone, candidates: &[RetentionCandidate]) -> Vec<Vec<Rule>> {
     let mut newest_first: Vec<usize> = (0..candidates.len()).filter(|at| candidates[*at].is_good).collect();
     // Of two that stand for one time, one always goes before the other.
     newest_first.sort_by_key(|at| Reverse((candidates[*at].stands_for, &candidates[*at].name)));

@@ -17,7 +17,7 @@ pub(crate) enum Step {
     /// Change it to this: it says something that is not so any more, or not yet.
     Note(Box<Schedule>),
     /// Make the backup of a run.
-    Run(Run),
+    Run(ScheduledRun),
     /// A run is due since this time, and a backup before it has not ended.
     Postpone {
         /// The backup.
@@ -28,7 +28,7 @@ pub(crate) enum Step {
 
 /// A run that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct ScheduledRun {
     /// When it is due: the newest time up to now.
     pub(crate) due: Timestamp,
     /// The first time at which one was due since the last run; those between are left out.
@@ -107,7 +107,7 @@ pub(crate) fn step(schedule: &Schedule, runs: &impl Runs, defaults: Defaults<'_>
     let since = next.unwrap_or(due);
     Decision::Do(match runs.unfinished() {
         Some(behind) => Step::Postpone { behind, since },
-        None => Step::Run(Run { due, since, now }),
+        None => Step::Run(ScheduledRun { due, since, now }),
     })
 }
 
@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn run(due: &str, since: &str, now: &str) -> Decision<Step> {
-        Decision::Do(Step::Run(Run { due: at(due), since: at(since), now: at(now) }))
+        Decision::Do(Step::Run(ScheduledRun { due: at(due), since: at(since), now: at(now) }))
     }
 
     fn wait(until: &str) -> Decision<Step> {

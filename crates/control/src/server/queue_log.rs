@@ -1,15 +1,15 @@
 //! Log lines about the queue of backups: what a backup waits for when it enters, and how long it has waited when it
 //! leaves.
 
-use super::step::{Step, Work};
+use super::step::{KeyedStep, ServerStep};
 use crate::phase::queue::{Move, conflicts};
 use crate::world::World;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Time;
 
 /// Tells of a backup that comes into the queue or leaves it.
-pub(super) fn tell(work: &Work, world: &World, now: Timestamp) {
-    let Step::Queue(backup, to) = &work.step else { return };
+pub(super) fn tell(work: &KeyedStep, world: &World, now: Timestamp) {
+    let ServerStep::Queue(backup, to) = &work.step else { return };
     let name = &backup.metadata.name;
     match to {
         Move::Queue(position) => {

@@ -4,9 +4,9 @@
 //! reaches it.
 
 use super::backup::engine_env;
-use super::{Context, Finished, SnapshotLocations, Unfinished};
+use super::{Context, SnapshotLocations, StepError, StepResult};
 use crate::phase::writable::spares_until;
-use crate::world::{Left, Meta};
+use crate::world::{Leftover, Meta};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, Restore};
 use lifeboat_archive::restore_claim::RestoreClaim;
@@ -36,8 +36,8 @@ pub(crate) async fn is_left(context: &Context, store: &Store, location: &BackupS
     }
 }
 
-async fn found_left(context: &Context, store: &Store, name: &str) -> Result<bool, Unfinished> {
-    let unfinished = |e: StoreError| Unfinished::Because(e.to_string());
+async fn found_left(context: &Context, store: &Store, name: &str) -> Result<bool, StepError> {
+    let unfinished = |e: StoreError| StepError::Because(e.to_string());
     let Some(claim) = store.claim_of(name).await.map_err(unfinished)? else { return Ok(false) };
     let namespace = &context.options.namespace;
     if claim.namespace != *namespace {
@@ -101,7 +101,7 @@ pub(super) async fn sweep_restores(context: &Context, store: &Store, location: &
 }
 
 /// Removes the snapshots, and then the files; what fails is tried again after the next sync. No backup of this name may begin meanwhile.
-pub(crate) async fn sweep(context: &Context, left: Left) -> Finished {
+pub(crate) async fn sweep(context: &Context, left: Leftover) -> StepResult {
     let (backup, location) = (&left.name, &left.location.metadata.name);
     match removed(context, &left).await {
         Ok(true) => {
@@ -115,10 +115,10 @@ pub(crate) async fn sweep(context: &Context, left: Left) -> Finished {
     Ok(Vec::new())
 }
 
-async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
-    let Left { location, name } = left;
-    let unfinished = |e: StoreError| Unfinished::Because(e.to_string());
-    let store = context.visited_store(location).await.map_err(Unfinished::Because)?;
+async fn removed(context: &Context, left: &Leftover) -> Result<bool, StepError> {
+    let Leftover { location, name } = left;
+    let unfinished = |e: StoreError| StepError::Because(e.to_string());
+    let store = context.visited_store(location).await.map_err(StepError::Because)?;
     // A record or a Backup may have come since the folder was found.
     if has_record(&store, name).await.map_err(unfinished)? || !found_left(context, &store, name).await? {
         return Ok(false);
@@ -128,8 +128,8 @@ async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
         let backup = gone(location, name, claim.backup_uid);
         let cancel = context.env.cancel.child_token();
         let env = Box::pin(engine_env(context, &backup, store.clone(), SnapshotLocations::All, cancel)).await;
-        if !Box::pin(remove_snapshots(&backup, &env.map_err(Unfinished::Because)?)).await {
-            return Err(Unfinished::Because("snapshots of it may be left".to_owned()));
+        if !Box::pin(remove_snapshots(&backup, &env.map_err(StepError::Because)?)).await {
+            return Err(StepError::Because("snapshots of it may be left".to_owned()));
         }
     }
     store.sweep(name).await.map_err(unfinished)?;

@@ -2,12 +2,12 @@
 
 use super::backup::is_record_of;
 use super::bucket_id::{empty_though, may_be_unmounted};
-use super::{Context, Effect, Finished, Unfinished, sweep};
+use super::{Context, Effect, StepError, StepResult, sweep};
 use crate::event::{emit, warning};
-use crate::passed_over::{Names as PassedNames, PassedOver};
+use crate::passed_over::{NotedNames as PassedNames, PassedOver};
 use crate::phase::hold::agree_alone;
 use crate::phase::taken_over::{note_source_cluster, note_taken_over, was_taken_over};
-use crate::world::{Kind, Left, World};
+use crate::world::{Leftover, MirroredKind, World};
 use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
@@ -25,22 +25,22 @@ const AT_ONCE: usize = 8;
 
 /// Names of all Backups of a namespace, and of those that are gone while a task is still at work on them. All syncs that begin at one time
 /// share them: there may be many of both.
-pub(crate) type Names = Arc<BTreeSet<String>>;
+pub(crate) type BackupNames = Arc<BTreeSet<String>>;
 
 /// The names beside this location; `busy` are backups that tasks work on. Nothing of another namespace counts.
 pub(crate) fn names<'a>(
     world: &World,
     location: &BackupStorageLocation,
     busy: impl Iterator<Item = &'a NamespacedName>,
-) -> Names {
+) -> BackupNames {
     let busy = busy.filter(|backup| backup.namespace == location.metadata.namespace).map(|backup| backup.name.clone());
     Arc::new(world.backups.beside(location).map(|backup| backup.metadata.name.clone()).chain(busy).collect())
 }
 
 /// The facts from the cluster that a sync needs.
 #[derive(Debug)]
-pub(crate) struct Known {
-    names: Names,
+pub(crate) struct SyncFacts {
+    names: BackupNames,
     /// Backups of the location whose files should be there, by name.
     stored: BTreeMap<String, ObjectIdentity>,
     /// Other backups of the location: those that run, or have failed, may have a folder too.
@@ -49,9 +49,9 @@ pub(crate) struct Known {
     schedules: BTreeMap<String, String>,
 }
 
-impl Known {
+impl SyncFacts {
     /// With the names beside the location.
-    pub(crate) fn of(world: &World, location: &BackupStorageLocation, names: Names) -> Self {
+    pub(crate) fn of(world: &World, location: &BackupStorageLocation, names: BackupNames) -> Self {
         let label = label_value(&location.metadata.name);
         let stored = |b: &&Backup| is_stored_in(b, &label);
         let unstored = |b: &&Backup| is_in(b, &label) && !is_stored_in(b, &label);
@@ -99,7 +99,7 @@ fn is_in(backup: &Backup, label: &str) -> bool {
 }
 
 /// Syncs a location, and notes that.
-pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, known: Known) -> Finished {
+pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, known: SyncFacts) -> StepResult {
     let mut effects = sync_backups(context, &location, &known).await?;
     let mut after = location.clone();
     after.status.last_synced_time = Some(Time::new(context.env.now()));
@@ -124,15 +124,15 @@ pub(super) async fn tell_of_passed_over(context: &Context, before: &BackupStorag
 
 /// Makes a Backup of each backup in the bucket that the cluster does not know, and removes Backups whose files are gone.
 /// Reads the files of new ones only.
-pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLocation, known: &Known) -> Finished {
-    let store = context.visited_store(location).await.map_err(Unfinished::Because)?;
-    let failed = |e: StoreError| Unfinished::Because(e.to_string());
+pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLocation, known: &SyncFacts) -> StepResult {
+    let store = context.visited_store(location).await.map_err(StepError::Because)?;
+    let failed = |e: StoreError| StepError::Because(e.to_string());
     let folders: BTreeSet<String> = store.folders().await.map_err(failed)?.into_iter().collect();
     if folders.is_empty() && !known.stored.is_empty() && context.env.providers.is_directory(location) {
-        let bucket = context.visited_bucket(location).await.map_err(Unfinished::Because)?;
-        if may_be_unmounted(location, &*bucket).await.map_err(Unfinished::Because)? {
+        let bucket = context.visited_bucket(location).await.map_err(StepError::Because)?;
+        if may_be_unmounted(location, &*bucket).await.map_err(StepError::Because)? {
             let names: Vec<String> = known.stored.keys().cloned().collect();
-            return Err(Unfinished::Because(empty_though(&bucket.describe(), &names)));
+            return Err(StepError::Because(empty_though(&bucket.describe(), &names)));
         }
     }
     let mut effects = Vec::new();
@@ -155,7 +155,7 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
             Err(StoreError::NoBackup { .. }) => match context.client.delete_exactly::<Backup>(gone).await {
                 Ok(_) => {
                     tracing::info!(backup = name, "removed a Backup whose files are gone");
-                    effects.push(Effect::Gone(Kind::Backup, gone.clone()));
+                    effects.push(Effect::Gone(MirroredKind::Backup, gone.clone()));
                 }
                 Err(e) => {
                     tracing::warn!(backup = name, error = %e, "a Backup whose files are gone could not be removed");
@@ -174,7 +174,7 @@ struct Finder<'a> {
     context: &'a Context,
     store: &'a Store,
     location: &'a BackupStorageLocation,
-    known: &'a Known,
+    known: &'a SyncFacts,
     /// The UID of this cluster; empty when it cannot be read.
     cluster: &'a str,
     found: &'a Mutex<NotTaken>,
@@ -202,7 +202,7 @@ impl Finder<'_> {
             Err(StoreError::NoBackup { .. }) => {
                 let left = sweep::is_left(context, store, location, name).await;
                 return left
-                    .then(|| Effect::Left(Box::new(Left { location: location.clone(), name: name.to_owned() })));
+                    .then(|| Effect::Left(Box::new(Leftover { location: location.clone(), name: name.to_owned() })));
             }
             Err(e) => {
                 tracing::warn!(backup = name, error = %e, "a backup in the bucket cannot be read and is left out");

@@ -6,7 +6,7 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocationPhase, Time};
-use lifeboat_control::{Coverage, FailedEarlier, NamespaceState, Progress, coverage};
+use lifeboat_control::{Coverage, FailedEarlier, NamespaceState, ObjectProgress, coverage};
 use lifeboat_object::counted;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -65,8 +65,9 @@ impl Status {
         let columns = ["SCHEDULE", "STATUS", "LAST BACKUP", "PHASE", "STARTED", "NEXT RUN"];
         table(out, &columns, schedules.collect())?;
         let running = coverage.running.iter().map(|one| {
-            let progress =
-                one.progress.map_or_else(String::new, |Progress { done, total }| format!("{done} of {total} objects"));
+            let progress = one
+                .progress
+                .map_or_else(String::new, |ObjectProgress { done, total }| format!("{done} of {total} objects"));
             vec![format!("{} {}", one.kind.to_lowercase(), one.name), one.phase.to_owned(), ago(one.start), progress]
         });
         table(out, &["RUNNING", "PHASE", "STARTED", "PROGRESS"], running.collect())?;

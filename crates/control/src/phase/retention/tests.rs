@@ -8,8 +8,8 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-fn candidate(of: &str) -> Candidate {
-    Candidate { name: of.to_owned(), stands_for: format!("{of}:00Z").parse().unwrap(), is_good: true }
+fn candidate(of: &str) -> RetentionCandidate {
+    RetentionCandidate { name: of.to_owned(), stands_for: format!("{of}:00Z").parse().unwrap(), is_good: true }
 }
 
 fn rules(change: impl FnOnce(&mut Retention)) -> Retention {
@@ -19,9 +19,9 @@ fn rules(change: impl FnOnce(&mut Retention)) -> Retention {
 }
 
 /// The kept backups, a line each, such as `2026-11-22T03:00 last good, daily 1`.
-fn lines(rules: &Retention, zone: &str, candidates: &[Candidate]) -> Vec<String> {
+fn lines(rules: &Retention, zone: &str, candidates: &[RetentionCandidate]) -> Vec<String> {
     let all = kept(rules, &TimeZone::get(zone).unwrap(), candidates);
-    let line = |(candidate, rules): (&Candidate, Vec<Rule>)| {
+    let line = |(candidate, rules): (&RetentionCandidate, Vec<Rule>)| {
         let rules: Vec<String> = rules.iter().map(Rule::to_string).collect();
         format!("{} {}", candidate.name, rules.join(", "))
     };
@@ -30,7 +30,7 @@ fn lines(rules: &Retention, zone: &str, candidates: &[Candidate]) -> Vec<String>
 
 #[test]
 fn each_rule_counts_the_times_that_have_a_good_backup() {
-    let all: Vec<Candidate> = [
+    let all: Vec<RetentionCandidate> = [
         "2024-12-31T03:00",
         "2025-12-29T03:00",
         "2026-10-31T03:00",
@@ -85,7 +85,8 @@ fn each_rule_counts_the_times_that_have_a_good_backup() {
 
 #[test]
 fn only_good_backups_count() {
-    let mut all: Vec<Candidate> = ["2026-11-20T03:00", "2026-11-21T03:00", "2026-11-22T03:00"].map(candidate).into();
+    let mut all: Vec<RetentionCandidate> =
+        ["2026-11-20T03:00", "2026-11-21T03:00", "2026-11-22T03:00"].map(candidate).into();
     all[2].is_good = false;
     let daily = rules(|r| r.keep_daily = Some(2));
     assert_eq!(lines(&daily, "UTC", &all), ["2026-11-20T03:00 daily 2", "2026-11-21T03:00 last good, daily 1"]);
@@ -118,12 +119,12 @@ fn days_and_hours_are_those_of_the_zone() {
 
 /// The same by other means: a backup is kept by a rule when it is the newest good one of its time, and fewer than so many
 /// times with good backups are newer. Which time that is, is a text.
-pub(crate) fn naive(rules: &Retention, zone: &TimeZone, candidates: &[Candidate]) -> Vec<bool> {
+pub(crate) fn naive(rules: &Retention, zone: &TimeZone, candidates: &[RetentionCandidate]) -> Vec<bool> {
     let numbers = rules.numbers().map(|(_, number)| number.unwrap_or(0));
-    let all: Vec<(&Candidate, [String; 6])> = candidates.iter().map(|one| (one, texts(one, zone))).collect();
-    let is_kept = |(one, own): &(&Candidate, [String; 6])| {
+    let all: Vec<(&RetentionCandidate, [String; 6])> = candidates.iter().map(|one| (one, texts(one, zone))).collect();
+    let is_kept = |(one, own): &(&RetentionCandidate, [String; 6])| {
         let is_newer =
-            |other: &Candidate| other.is_good && (other.stands_for, &other.name) > (one.stands_for, &one.name);
+            |other: &RetentionCandidate| other.is_good && (other.stands_for, &other.name) > (one.stands_for, &one.name);
         let newer: Vec<&[String; 6]> =
             all.iter().filter(|(other, _)| is_newer(other)).map(|(_, texts)| texts).collect();
         let by_rule = |rule: usize| {
@@ -136,7 +137,7 @@ pub(crate) fn naive(rules: &Retention, zone: &TimeZone, candidates: &[Candidate]
 }
 
 /// Which hour, day and so on a backup is of, in the order of the rules; of the newest each is one of its own.
-fn texts(candidate: &Candidate, zone: &TimeZone) -> [String; 6] {
+fn texts(candidate: &RetentionCandidate, zone: &TimeZone) -> [String; 6] {
     let shown = candidate.stands_for.to_zoned(zone.clone());
     let form = |form: &str| shown.strftime(form).to_string();
     let back = shown.date().weekday().since(Weekday::Monday);
@@ -160,11 +161,11 @@ fn any_rules() -> impl Strategy<Value = Retention> {
 }
 
 /// Times that are close together, or far apart, around changes of the clocks among others.
-fn any_candidates() -> impl Strategy<Value = Vec<Candidate>> {
+fn any_candidates() -> impl Strategy<Value = Vec<RetentionCandidate>> {
     let begin: Timestamp = "2026-03-28T20:00:00Z".parse().unwrap();
     let minutes = prop_oneof![0i64..600, 0i64..20_000, 0i64..2_000_000];
     vec((minutes, prop::bool::weighted(0.8)), 0..40).prop_map(move |all| {
-        let made = |(at, (minutes, is_good)): (usize, (i64, bool))| Candidate {
+        let made = |(at, (minutes, is_good)): (usize, (i64, bool))| RetentionCandidate {
             name: format!("b{at}"),
             stands_for: begin + SignedDuration::from_mins(minutes),
             is_good,
@@ -192,7 +193,7 @@ proptest! {
     #[test]
     fn what_goes_changes_nothing_for_the_rest(rules in any_rules(), candidates in any_candidates()) {
         let before = kept(&rules, &TimeZone::UTC, &candidates);
-        let (rest, expected): (Vec<Candidate>, Vec<Vec<Rule>>) =
+        let (rest, expected): (Vec<RetentionCandidate>, Vec<Vec<Rule>>) =
             candidates.into_iter().zip(before).filter(|(_, rules)| !rules.is_empty()).unzip();
         prop_assert_eq!(kept(&rules, &TimeZone::UTC, &rest), expected);
     }

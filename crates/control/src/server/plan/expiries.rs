@@ -3,7 +3,7 @@
 mod concerns;
 mod keepers;
 
-use super::{Key, Planner, Reason, Step};
+use super::{Key, Planner, Reason, ServerStep};
 use crate::options::Controller;
 use crate::phase::expiry::{self, Around, Becomes, Obstacle, is_to_be_recorded};
 use crate::phase::writable::spares_until;
@@ -83,7 +83,7 @@ impl Planner<'_> {
         }
         let Some(step) = self.due(decision, || key.object()) else { return };
         if self.may_begin(&key) {
-            self.add(key, Step::Expire(Box::new(backup.clone()), known.map(Box::new), step));
+            self.add(key, ServerStep::Expire(Box::new(backup.clone()), known.map(Box::new), step));
         }
     }
 

@@ -1,13 +1,13 @@
 //! Backups and restores: whose turn it is, and what each needs.
 
-use super::{Key, Planner, Reason, SETTLED, Step, Subject};
+use super::{Key, Planner, Reason, SETTLED, ServerStep, Subject};
 use crate::member::location_in;
 use crate::options::Controller;
 use crate::phase::location::NoLocation;
-use crate::phase::queue::{Blocked, Move, NoTurn, Standing, Turns, turns};
+use crate::phase::queue::{Admissions, Blocked, Move, NotAdmitted, QueueState, turns};
 use crate::phase::{self, Decision};
-use crate::work::backup::Target;
-use crate::work::restore::{Origin, Source};
+use crate::work::backup::BackupTarget;
+use crate::work::restore::{Origin, RestoreSource};
 use crate::world::Meta;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, RestorePhase};
@@ -44,7 +44,7 @@ impl Planner<'_> {
             if self.may_begin(&key)
                 && let Some(backup) = world.backups.get(&name).cloned()
             {
-                self.add(key, Step::Queue(Box::new(backup), to));
+                self.add(key, ServerStep::Queue(Box::new(backup), to));
             }
         }
         for backup in world.backups.iter().filter(|b| b.metadata.deletion_timestamp.is_none()) {
@@ -60,7 +60,7 @@ impl Planner<'_> {
             let name = backup.key();
             let waits_for_place = self.has(Controller::BackupQueue)
                 && backup_runs(&step)
-                && self.backup_stands(backup) != Standing::Good
+                && self.backup_stands(backup) != QueueState::Good
                 && !turns.again.contains(&name);
             let key = match step {
                 S::Cancel | S::CancelOperations => Key::CancelBackup(name),
@@ -85,12 +85,12 @@ impl Planner<'_> {
                 continue;
             }
             let target = self.target(backup);
-            self.add(key, Step::Backup(Box::new(backup.clone()), Box::new(target), step));
+            self.add(key, ServerStep::Backup(Box::new(backup.clone()), Box::new(target), step));
         }
     }
 
     /// The backups whose turn it is, when there is a queue. In a plan that explains, notes what the others wait for.
-    fn turns(&mut self) -> Turns {
+    fn turns(&mut self) -> Admissions {
         let world = self.view.world;
         let is_queued = |backup: &&Backup| {
             let is_left = backup.spec.cancel || backup.metadata.deletion_timestamp.is_some();
@@ -105,11 +105,11 @@ impl Planner<'_> {
                     self.note(|_| (subject, Reason::Disabled(Controller::BackupQueue)));
                 }
             }
-            return Turns::default();
+            return Admissions::default();
         }
         let most = self.view.options.concurrent_backups;
         let mut turns = turns(world.backups.iter(), most, self.waits.is_some(), |backup| self.backup_stands(backup));
-        for NoTurn { backup, position, why } in std::mem::take(&mut turns.waits) {
+        for NotAdmitted { backup, position, why } in std::mem::take(&mut turns.waits) {
             let why = match position {
                 Some(position) => Reason::Queued { position, why },
                 None => Reason::NoSlot(why),
@@ -118,7 +118,7 @@ impl Planner<'_> {
         }
         if self.waits.is_some() {
             for backup in world.backups.iter().filter(is_queued) {
-                if self.backup_stands(backup) == Standing::Out {
+                if self.backup_stands(backup) == QueueState::Out {
                     self.note_missing_turn(backup);
                 }
             }
@@ -145,21 +145,21 @@ impl Planner<'_> {
     }
 
     /// The state in the queue of a backup that waits or is to run.
-    fn backup_stands(&self, backup: &Backup) -> Standing {
+    fn backup_stands(&self, backup: &Backup) -> QueueState {
         let name = backup.key();
         let is_queued = backup.status.phase == Some(BackupPhase::Queued);
         match self.runs(&Subject::Backup(name.clone())) {
-            Some(Key::Start(_)) => return Standing::Starts,
+            Some(Key::Start(_)) => return QueueState::Starts,
             // It is being deleted, or its place cannot be noted.
             Some(Key::Deletion { .. }) if is_queued || self.is_late(&Key::Backup(name.clone())) => {
-                return Standing::Out;
+                return QueueState::Out;
             }
-            Some(key @ Key::Queue(_)) if self.is_late(key) => return Standing::Out,
-            Some(_) => return Standing::Good,
+            Some(key @ Key::Queue(_)) if self.is_late(key) => return QueueState::Out,
+            Some(_) => return QueueState::Good,
             None => {}
         }
         if is_queued && self.location_of(backup).is_ok_and(|location| self.is_unvalidated(location)) {
-            return Standing::Out;
+            return QueueState::Out;
         }
         self.stands(&match is_queued {
             true => Key::Start(name),
@@ -168,11 +168,11 @@ impl Planner<'_> {
         })
     }
 
-    fn stands(&self, key: &Key) -> Standing {
+    fn stands(&self, key: &Key) -> QueueState {
         match self.failure(key) {
-            Some(failure) if failure.is_late() && failure.until > self.view.now.1 => Standing::Out,
-            Some(failure) if failure.is_late() => Standing::Late(failure.count),
-            _ => Standing::Good,
+            Some(failure) if failure.is_late() && failure.until > self.view.now.1 => QueueState::Out,
+            Some(failure) if failure.is_late() => QueueState::Late(failure.count),
+            _ => QueueState::Good,
         }
     }
 
@@ -187,7 +187,7 @@ impl Planner<'_> {
     }
 
     /// Where a backup goes (api-and-controllers.md 5.2).
-    fn target(&self, backup: &Backup) -> Target {
+    fn target(&self, backup: &Backup) -> BackupTarget {
         let is_named = !backup.spec.storage_location.is_empty();
         let (what, missing) =
             if is_named { ("the default", "was not found") } else { ("the server default", "does not exist") };
@@ -218,7 +218,7 @@ impl Planner<'_> {
         // A late restore comes after the others, and of late ones that which has failed less often first, so that each has
         // its turn.
         due.sort_by_key(|(standing, restore, _)| {
-            let failures = if let Standing::Late(failures) = standing { *failures } else { 0 };
+            let failures = if let QueueState::Late(failures) = standing { *failures } else { 0 };
             (failures, restore.metadata.creation_timestamp, &restore.metadata.namespace, &restore.metadata.name)
         });
         for (standing, restore, step) in due {
@@ -240,7 +240,7 @@ impl Planner<'_> {
                 continue;
             }
             // One that is in progress has its place already, unless it is late.
-            if step == S::Run || step.runs() && standing != Standing::Good {
+            if step == S::Run || step.runs() && standing != QueueState::Good {
                 if holders.len() >= places {
                     without_place.extend(self.waits.is_some().then(|| key.object()));
                     continue;
@@ -248,7 +248,10 @@ impl Planner<'_> {
                 holders.push(restore);
             }
             let origin = if step.runs() { Origin::of(restore, world) } else { Err(Vec::new()) };
-            self.add(key, Step::Restore(Box::new(restore.clone()), Box::new(Source { origin, place }), step));
+            self.add(
+                key,
+                ServerStep::Restore(Box::new(restore.clone()), Box::new(RestoreSource { origin, place }), step),
+            );
         }
         if !without_place.is_empty() {
             let by: Arc<[NamespacedName]> = holders.iter().map(|restore| restore.key()).collect();
@@ -259,9 +262,9 @@ impl Planner<'_> {
     }
 
     /// The state of the work on a restore whose next step this is.
-    fn restore_stands(&self, restore: &Restore, step: &phase::restore::Step) -> Standing {
+    fn restore_stands(&self, restore: &Restore, step: &phase::restore::Step) -> QueueState {
         if self.runs(&Subject::Restore(restore.key())).is_some() {
-            return Standing::Good;
+            return QueueState::Good;
         }
         self.stands(&restore_key(restore, step))
     }
@@ -270,7 +273,7 @@ impl Planner<'_> {
     fn has_restore_place(&self, restore: &Restore) -> bool {
         match restore.status.phase {
             Some(RestorePhase::InProgress) => match phase::restore::step(restore, self.view.options.fail_in_progress) {
-                Decision::Do(step) => self.restore_stands(restore, &step) == Standing::Good,
+                Decision::Do(step) => self.restore_stands(restore, &step) == QueueState::Good,
                 _ => false,
             },
             None | Some(RestorePhase::New) => {

@@ -4,10 +4,10 @@ use super::{backup as pending_backup, restore as pending_restore};
 use crate::options::{LocationAccess, Providers, ServerClock};
 use crate::phase::pending::ANNOTATION_UNREACHABLE;
 use crate::stub::{Given, context, sandbox};
-use crate::work::backup::Target;
+use crate::work::backup::BackupTarget;
 use crate::work::restore::Origin;
-use crate::work::{Context, SnapshotLocations, Unfinished, backup, restore};
-use crate::world::{Stored, World};
+use crate::work::{Context, SnapshotLocations, StepError, backup, restore};
+use crate::world::{MirroredObject, World};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_action::{
@@ -154,7 +154,7 @@ impl Ground {
         self.context.client.get("r").await.unwrap().unwrap()
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> BackupTarget {
         Ok(self.location.clone())
     }
 
@@ -172,8 +172,8 @@ impl Ground {
         }
         Box::pin(pending_backup::end(&self.context, self.backup().await, self.target())).await.unwrap();
         let mut world = World::default();
-        world.put(Stored::from(self.backup().await));
-        world.put(Stored::from(self.location.clone()));
+        world.put(MirroredObject::from(self.backup().await));
+        world.put(MirroredObject::from(self.location.clone()));
         let origin = Origin::of(&self.restore().await, &world);
         Box::pin(restore::run(&self.context, self.restore().await, origin, CancellationToken::new())).await.unwrap();
     }
@@ -188,7 +188,7 @@ async fn a_backup_waits_for_its_operations_and_ends_after_them() {
     assert_eq!((status.backup_item_operations_attempted, status.completion_timestamp), (1, None));
 
     let looked = pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await;
-    assert!(matches!(looked, Err(Unfinished::NotYet(_))), "{looked:?}");
+    assert!(matches!(looked, Err(StepError::NotYet(_))), "{looked:?}");
     assert_eq!(ground.backup().await, pending);
     pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await.unwrap();
     let finalizing = ground.backup().await;
@@ -322,7 +322,7 @@ async fn a_restore_waits_for_its_operations_and_ends_after_them() {
     assert_eq!((pending.status.restore_item_operations_attempted, pending.status.completion_timestamp), (1, None));
 
     let looked = pending_restore::look_after(&ground.context, ground.restore().await, place().await).await;
-    assert!(matches!(looked, Err(Unfinished::NotYet(_))), "{looked:?}");
+    assert!(matches!(looked, Err(StepError::NotYet(_))), "{looked:?}");
     pending_restore::look_after(&ground.context, ground.restore().await, place().await).await.unwrap();
     assert_eq!(ground.restore().await.status.phase, Some(RestorePhase::Finalizing));
     Box::pin(pending_restore::end(&ground.context, ground.restore().await, place().await)).await.unwrap();

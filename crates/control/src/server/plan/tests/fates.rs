@@ -1,19 +1,19 @@
 //! Compares the steps for backups whose time is over, or that something keeps, with the fates that people are told.
 
 use super::Play;
+use crate::phase::backup_expiry::{Lists, fates};
 use crate::phase::expiry::{Becomes, Step as E};
-use crate::phase::fate::{Lists, fates};
 use crate::phase::location::location_name;
 use crate::server::key::Subject;
-use crate::server::plan::Plan;
-use crate::server::step::Step;
+use crate::server::plan::ServerPlan;
+use crate::server::step::ServerStep;
 use crate::server::wait::Reason;
 use crate::world::Meta;
 use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 
 impl Play {
-    pub(super) fn check_fates(&self, plan: &Plan) {
+    pub(super) fn check_fates(&self, plan: &ServerPlan) {
         let (world, now) = (&self.world, self.now().0);
         let mut lists = Lists {
             cluster: world.cluster.clone(),
@@ -29,17 +29,18 @@ impl Play {
             let name = location_name(backup, beside, self.options.default_location.as_deref()).map(str::to_owned);
             backup.spec.storage_location = name.unwrap_or_default();
         }
-        let steps: BTreeMap<Subject, &Step> = plan.work.iter().map(|work| (work.key.object(), &work.step)).collect();
+        let steps: BTreeMap<Subject, &ServerStep> =
+            plan.work.iter().map(|work| (work.key.object(), &work.step)).collect();
         let waits: BTreeMap<&Subject, &Reason> = plan.waits.iter().map(|wait| (&wait.subject, &wait.why)).collect();
         for fate in fates(&lists, &TimeZone::UTC, now) {
             let subject = Subject::Backup(fate.backup.key());
             let (step, why) = (steps.get(&subject), waits.get(&subject).copied());
             let agrees = match step {
-                Some(Step::Expire(_, _, E::Delete)) => matches!(fate.becomes, Becomes::Goes(at) if at <= now),
-                Some(Step::Expire(_, _, E::Prolong { by, .. })) => {
+                Some(ServerStep::Expire(_, _, E::Delete)) => matches!(fate.becomes, Becomes::Goes(at) if at <= now),
+                Some(ServerStep::Expire(_, _, E::Prolong { by, .. })) => {
                     (&fate.becomes, &fate.keepers) == (&Becomes::Kept, by)
                 }
-                Some(Step::Expire(_, _, E::LabelFailure(obstacle))) => {
+                Some(ServerStep::Expire(_, _, E::LabelFailure(obstacle))) => {
                     fate.becomes == Becomes::Blocked(obstacle.clone())
                 }
                 _ => true,

@@ -3,7 +3,7 @@
 use super::{Object, Play};
 use crate::phase::queue::Blocked;
 use crate::server::key::{Key, Subject};
-use crate::server::plan::Plan;
+use crate::server::plan::ServerPlan;
 use crate::server::wait::Reason;
 use crate::stub::named;
 use lifeboat_client::NamespacedName;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Play {
     /// Asserts that each object that is not over has a reason, and that no chain of reasons leads to itself or to
     /// nothing.
-    pub(super) fn check_reasons(&self, plan: &Plan) {
+    pub(super) fn check_reasons(&self, plan: &ServerPlan) {
         let waits: BTreeMap<Subject, &Reason> = plan.waits.iter().map(|w| (w.subject.clone(), &w.why)).collect();
         assert_eq!(waits.len(), plan.waits.len(), "two reasons of one object");
         let keys: Vec<&Key> =

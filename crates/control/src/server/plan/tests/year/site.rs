@@ -3,10 +3,10 @@
 use super::super::years::Dice;
 use super::super::*;
 use super::promise::{Actor, Group, Numbers, Promise, Saved};
+use crate::phase::backup_expiry::{BackupExpiry, Lists, fates};
 use crate::phase::expiry::Step as E;
-use crate::phase::fate::{Fate, Lists, fates};
-use crate::phase::kept::rules_of;
-use crate::phase::schedule::{Run, Step as S, run_name};
+use crate::phase::kept_backups::rules_of;
+use crate::phase::schedule::{ScheduledRun, Step as S, run_name};
 use crate::phase::taken_over::{is_of_another_cluster, note_source_cluster, note_taken_over};
 use crate::phase::writable::note_writable;
 use crate::phase::{CLOCK_SKEW, hold, kept_by};
@@ -138,7 +138,8 @@ impl Site {
             ..Lists::default()
         };
         let found = fates(&lists, &TimeZone::UTC, clock).into_iter().find(|fate| fate.backup.metadata.name == name);
-        let told = |f: Fate| format!("{:?} {:?} {:?} {:?}", f.becomes, f.keepers, f.backup.metadata, f.backup.status);
+        let told =
+            |f: BackupExpiry| format!("{:?} {:?} {:?} {:?}", f.becomes, f.keepers, f.backup.metadata, f.backup.status);
         format!("{:?} looks at {}: {}", self.actor, self.looks, found.map(told).unwrap_or_default())
     }
 
@@ -154,7 +155,7 @@ impl Site {
         let is_changed = !ruled.iter().all(|(group, numbers)| shared.promise.has_recorded(group, *numbers));
         ruled.into_iter().for_each(|(group, numbers)| shared.promise.stands(group, numbers));
         loop {
-            let view = View {
+            let view = PlanInput {
                 world: &self.world,
                 options: &self.options,
                 memory: &self.memory,
@@ -171,12 +172,12 @@ impl Site {
                 self.looks = wake.max(busy);
                 break self.tell(shared);
             }
-            for Work { key, step } in plan.work {
-                let work = Work { key, step };
+            for KeyedStep { key, step } in plan.work {
+                let work = KeyedStep { key, step };
                 self.memory.begins(&work, moment);
                 match self.perform(work.step, shared) {
                     End::Done => self.memory.succeeded(&work.key, &[], moment),
-                    End::Failed(why) => self.memory.failed(work.key, &Unfinished::Because(why.to_owned()), moment),
+                    End::Failed(why) => self.memory.failed(work.key, &StepError::Because(why.to_owned()), moment),
                     // Half of new rules may be written down, of which the model knows nothing.
                     End::Killed if is_changed => {}
                     End::Killed => return self.forgets(now + shared.dice.up_to(SignedDuration::from_hours(20))),
@@ -200,10 +201,10 @@ impl Site {
         }
     }
 
-    fn perform(&mut self, step: Step, shared: &mut Shared) -> End {
+    fn perform(&mut self, step: ServerStep, shared: &mut Shared) -> End {
         match step {
-            Step::Validate(location, known) => self.validates(location, known.is_some(), shared),
-            Step::Sync(mut location, _) => {
+            ServerStep::Validate(location, known) => self.validates(location, known.is_some(), shared),
+            ServerStep::Sync(mut location, _) => {
                 if self.out_of_reach > shared.now {
                     return End::Failed("the bucket is away");
                 }
@@ -212,8 +213,8 @@ impl Site {
                 self.world.locations.put(location);
                 End::Done
             }
-            Step::Schedule(schedule, step) => self.schedules(*schedule, step, shared),
-            Step::Expire(backup, location, step) => {
+            ServerStep::Schedule(schedule, step) => self.schedules(*schedule, step, shared),
+            ServerStep::Expire(backup, location, step) => {
                 let end = self.expires(*backup, step, shared);
                 assert!(location.is_some());
                 end
@@ -277,7 +278,7 @@ impl Site {
         End::Done
     }
 
-    fn make(&mut self, schedule: &Schedule, run: Run, shared: &mut Shared) {
+    fn make(&mut self, schedule: &Schedule, run: ScheduledRun, shared: &mut Shared) {
         let (name, clock) = (run_name(&schedule.metadata.name, run.due), self.clock(shared.now));
         if self.world.backups.is_there(&named(&name)) || shared.bucket.contains_key(&name) {
             return;

@@ -59,19 +59,19 @@ fn members(backups: &[Backup]) -> Vec<Member<'_>> {
 }
 
 /// The reason that keeps each of these backups, in their order; empty for one that nothing keeps.
-fn said(standing: Standing<'_>, backups: &[Backup]) -> Vec<String> {
-    let kept = Kept::of(standing, &TimeZone::UTC, &members(backups));
+fn said(standing: ScheduleLookup<'_>, backups: &[Backup]) -> Vec<String> {
+    let kept = KeptBackups::of(standing, &TimeZone::UTC, &members(backups));
     backups.iter().map(|backup| kept.keeper(backup).map(|keeper| keeper.to_string()).unwrap_or_default()).collect()
 }
 
 /// The days of those that something keeps.
-fn days(standing: Standing<'_>, backups: &[Backup]) -> Vec<String> {
+fn days(standing: ScheduleLookup<'_>, backups: &[Backup]) -> Vec<String> {
     let said = said(standing, backups);
     let kept = backups.iter().zip(said).filter(|(_, keeper)| !keeper.is_empty());
     kept.map(|(backup, _)| backup.metadata.name["nightly-202611".len()..][..2].to_owned()).collect()
 }
 
-const GONE: Standing<'static> = Standing::Gone { label: "nightly" };
+const GONE: ScheduleLookup<'static> = ScheduleLookup::Gone { label: "nightly" };
 
 /// By the run that they were made for, in the zone of the schedule: that is the day before in UTC.
 #[test]
@@ -91,7 +91,7 @@ fn a_schedule_keeps_what_its_rules_say() {
         schedule.spec.schedule = "CRON_TZ=Europe/Berlin 30 0 * * *".into();
         let mut members = members(&all);
         members[3].deletion_is_asked = true;
-        let kept = Kept::of(Standing::Here(&schedule), &TimeZone::UTC, &members);
+        let kept = KeptBackups::of(ScheduleLookup::Here(&schedule), &TimeZone::UTC, &members);
         let said = |backup| kept.keeper(backup).map(|keeper| keeper.to_string()).unwrap_or_default();
         all.iter().map(said).collect::<Vec<_>>()
     };
@@ -111,7 +111,7 @@ fn what_rules_have_kept_stays_when_the_schedule_or_its_rules_are_gone() {
     const RULES: &str = r#"{"keepDaily":2}"#;
     let all = [on(19), on(20), noted(on(21), RULES)];
     let (with, without) = (nightly(Some(RULES)), nightly(None));
-    assert_eq!(days(Standing::Here(&with), &all), ["20", "21"]);
+    assert_eq!(days(ScheduleLookup::Here(&with), &all), ["20", "21"]);
     let expected = |standing: &str| {
         let told = |rules: &str| {
             format!("kept by the rules {standing}: {rules} (`expiry --release --schedule nightly` lets it go)")
@@ -119,7 +119,7 @@ fn what_rules_have_kept_stays_when_the_schedule_or_its_rules_are_gone() {
         vec![String::new(), told("daily 2"), told("last good, daily 1")]
     };
     assert_eq!(said(GONE, &all), expected("of schedule nightly, which is not here any more"));
-    assert_eq!(said(Standing::Here(&without), &all), expected("that schedule nightly had"));
+    assert_eq!(said(ScheduleLookup::Here(&without), &all), expected("that schedule nightly had"));
 }
 
 /// Backups that were made after the rules were removed take no place of those that the rules kept; but the newest good
@@ -128,7 +128,7 @@ fn what_rules_have_kept_stays_when_the_schedule_or_its_rules_are_gone() {
 fn nothing_new_is_kept_by_rules_that_are_gone_but_the_newest() {
     let without = nightly(None);
     let all = [on(19), noted(on(20), r#"{"keepDaily":2}"#), on(21), on(22)];
-    assert_eq!(days(Standing::Here(&without), &all), ["19", "20", "22"]);
+    assert_eq!(days(ScheduleLookup::Here(&without), &all), ["19", "20", "22"]);
 }
 
 #[test]
@@ -149,11 +149,11 @@ fn a_backup_that_was_released_is_kept_by_no_rules_and_takes_no_place() {
     let with = nightly(Some(RULES));
     let all = [on(19), noted(on(20), RULES), released(noted(on(21), RULES)), released(on(22))];
     assert_eq!(days(GONE, &all), ["19", "20"]);
-    assert_eq!(days(Standing::Here(&with), &all), ["19", "20"]);
+    assert_eq!(days(ScheduleLookup::Here(&with), &all), ["19", "20"]);
     let all = all.map(released);
     assert_eq!(days(GONE, &all), Vec::<String>::new(), "then time alone decides");
     let wrong = nightly(Some("7"));
-    assert_eq!(days(Standing::Here(&wrong), &all), Vec::<String>::new());
+    assert_eq!(days(ScheduleLookup::Here(&wrong), &all), Vec::<String>::new());
 }
 
 /// Two clusters with a schedule of the same name share a bucket; a third one is not there any more, and was of Velero.
@@ -188,7 +188,7 @@ fn each_cluster_has_its_own_places_and_its_own_rules() {
         String::new(),
         by("last good, last 1"),
     ];
-    assert_eq!(said(Standing::Here(&here), &all), expected);
+    assert_eq!(said(ScheduleLookup::Here(&here), &all), expected);
     assert_eq!(days(GONE, &all), ["21", "22"]);
 }
 
@@ -203,9 +203,13 @@ fn empty_backups_push_out_no_real_one() {
     let by = |rules: &str| format!("kept by schedule nightly: {rules}");
     // They are counted by themselves.
     let expected = [by("last 2"), by("last good, last 1"), String::new(), by("last 2"), by("last 1")];
-    assert_eq!(said(Standing::Here(&schedule), &all), expected);
+    assert_eq!(said(ScheduleLookup::Here(&schedule), &all), expected);
     schedule.metadata.annotations.insert(well_known::ANNOTATION_SHRINK_THRESHOLD.into(), "0".into());
-    assert_eq!(days(Standing::Here(&schedule), &all), ["21", "22"], "the user says that they are as they should be");
+    assert_eq!(
+        days(ScheduleLookup::Here(&schedule), &all),
+        ["21", "22"],
+        "the user says that they are as they should be"
+    );
 }
 
 #[test]
@@ -214,7 +218,7 @@ fn what_lies_where_nobody_can_read_it_takes_no_place() {
     let all = [on(19), on(20), on(21)];
     let mut members = members(&all);
     members[2].is_readable = false;
-    let kept = Kept::of(Standing::Here(&schedule), &TimeZone::UTC, &members);
+    let kept = KeptBackups::of(ScheduleLookup::Here(&schedule), &TimeZone::UTC, &members);
     let names: Vec<&str> = kept.keepers.keys().map(String::as_str).collect();
     assert_eq!(names, ["nightly-20261119030000", "nightly-20261120030000"]);
 }
@@ -234,7 +238,7 @@ fn the_rules_are_written_beside_what_they_keep() {
     let schedule = nightly(Some(RULES));
     let all = [on(18), on(19), on(20), of_cluster(Some("that"), on(21))];
     let told = |backups: &[Backup]| {
-        let kept = Kept::of(Standing::Here(&schedule), &TimeZone::UTC, &members(backups));
+        let kept = KeptBackups::of(ScheduleLookup::Here(&schedule), &TimeZone::UTC, &members(backups));
         let told = |backup: &Backup| kept.note(backup).map(|note| (note.clone(), kept.is_newest(backup)));
         backups.iter().map(told).collect::<Vec<_>>()
     };
@@ -253,7 +257,11 @@ fn the_rules_are_written_beside_what_they_keep() {
 fn a_hold_keeps_and_then_the_rules_until_the_deletion_has_begun() {
     let now = at("22T00:00:00");
     let mut one = backup("nightly-20261121233000", BackupPhase::Completed);
-    let kept = Kept::of(Standing::Here(&nightly(Some("{}"))), &TimeZone::UTC, &members(std::slice::from_ref(&one)));
+    let kept = KeptBackups::of(
+        ScheduleLookup::Here(&nightly(Some("{}"))),
+        &TimeZone::UTC,
+        &members(std::slice::from_ref(&one)),
+    );
     let rules = "kept by schedule nightly: last good";
     assert_eq!(describe(&keepers(&one, Some(&kept), now)), rules);
     assert_eq!(describe(&keepers(&one, None, now)), "");

@@ -4,24 +4,24 @@
 use crate::phase::location::location_name;
 use crate::server::key::Key;
 use crate::work::deletion::backup_named;
-use crate::world::{Kind, Meta, World};
+use crate::world::{Meta, MirroredKind, World};
 use lifeboat_client::NamespacedName;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
 /// The number of tasks of each kind, by location.
-pub(super) struct Places<'a> {
+pub(super) struct ConcurrencyLimits<'a> {
     world: &'a World,
     /// The location that the server's flag names.
     default_location: Option<&'a str>,
-    counts: HashMap<Place, Count>,
+    counts: HashMap<LimitKey, Count>,
     in_all: HashMap<Discriminant<Key>, usize>,
 }
 
 /// Where there is room for so much work: of a kind, for a location, which has no name for work that speaks to no bucket and where it is
 /// not known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct LimitKey {
     kind: Discriminant<Key>,
     location: NamespacedName,
 }
@@ -33,7 +33,7 @@ struct Count {
     rest: usize,
 }
 
-impl<'a> Places<'a> {
+impl<'a> ConcurrencyLimits<'a> {
     pub(super) fn new(world: &'a World, default_location: Option<&'a str>) -> Self {
         Self { world, default_location, counts: HashMap::new(), in_all: HashMap::new() }
     }
@@ -72,8 +72,8 @@ impl<'a> Places<'a> {
         self.counts.get(&self.place(key)).copied().unwrap_or_default()
     }
 
-    fn place(&self, key: &Key) -> Place {
-        Place { kind: discriminant(key), location: self.location(key).unwrap_or_default() }
+    fn place(&self, key: &Key) -> LimitKey {
+        LimitKey { kind: discriminant(key), location: self.location(key).unwrap_or_default() }
     }
 
     /// The location whose bucket a task speaks to.
@@ -93,7 +93,7 @@ impl<'a> Places<'a> {
             Key::Restore(key) | Key::Upkeep(key) | Key::CancelRestore(key) | Key::CleanUp(key) => {
                 world.restores.get(key).and_then(|restore| of_backup(&key.beside(&restore.spec.backup_name)))
             }
-            Key::Unreadable(Kind::Restore, key) => {
+            Key::Unreadable(MirroredKind::Restore, key) => {
                 let restore = world.restores.get_unreadable(key)?;
                 of_backup(&key.beside(restore.names("backupName")))
             }
@@ -112,13 +112,13 @@ impl<'a> Places<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Memory, Step, View, Work, plan};
+    use super::super::{KeyedStep, Memory, PlanInput, ServerStep, plan};
     use super::*;
     use crate::phase::restore::FINALIZER;
     use crate::phase::writable::note_writable;
     use crate::stub::{named, options};
-    use crate::work::Unfinished;
-    use crate::world::Left;
+    use crate::work::StepError;
+    use crate::world::Leftover;
     use jiff::Timestamp;
     use lifeboat_api::{
         Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, DeleteBackupRequest, Restore, Time,
@@ -161,7 +161,7 @@ mod tests {
             restore.metadata.deletion_timestamp = Some(Time::new(NOW));
             restore.spec.backup_name = completed;
             world.restores.put(restore);
-            world.left.push(Left { location: location.clone(), name: format!("{name}-left-{n}") });
+            world.left.push(Leftover { location: location.clone(), name: format!("{name}-left-{n}") });
             let mut expired = world.backups.get(&named(&expired)).unwrap().clone();
             expired.status.expiration = Some(Time::new(NOW));
             world.backups.put(expired);
@@ -172,7 +172,7 @@ mod tests {
     /// The steps that begin beside the running ones, except for those that need no bucket.
     fn begun(world: &World, running: &[Key]) -> Vec<Key> {
         let (options, memory) = (options(1), Memory::default());
-        let view = View { world, options: &options, memory: &memory, now: (NOW, Instant::now()), explain: false };
+        let view = PlanInput { world, options: &options, memory: &memory, now: (NOW, Instant::now()), explain: false };
         plan(view, running.iter()).work.into_iter().map(|work| work.key).collect()
     }
 
@@ -232,8 +232,8 @@ mod tests {
         }
         let (options, memory) = (options(1), Memory::default());
         let now = (Timestamp::from_second(120).unwrap(), Instant::now());
-        let view = View { world: &world, options: &options, memory: &memory, now, explain: false };
-        let known = |work: Work| if let Step::Validate(_, known) = work.step { known } else { None };
+        let view = PlanInput { world: &world, options: &options, memory: &memory, now, explain: false };
+        let known = |work: KeyedStep| if let ServerStep::Validate(_, known) = work.step { known } else { None };
         let known: Vec<_> = plan(view, std::iter::empty()).work.into_iter().filter_map(known).collect();
         let [one, other] = &known[..] else { panic!("{known:?}") };
         assert!(one.shares_names_with(other));
@@ -271,7 +271,7 @@ mod tests {
             world.locations.put(location);
             let (options, memory) = (options(1), Memory::default());
             let minute = jiff::SignedDuration::from_mins(1);
-            let view = View {
+            let view = PlanInput {
                 world: &world,
                 options: &options,
                 memory: &memory,
@@ -282,7 +282,7 @@ mod tests {
             let is_synced: Vec<Option<bool>> = steps
                 .iter()
                 .map(|work| match &work.step {
-                    Step::Validate(_, known) => Some(known.is_some()),
+                    ServerStep::Validate(_, known) => Some(known.is_some()),
                     _ => None,
                 })
                 .collect();
@@ -298,12 +298,12 @@ mod tests {
         location.status.last_synced_time = Some(Time::new(NOW));
         world.locations.put(location);
         let (options, begun, mut memory) = (options(1), Instant::now(), Memory::default());
-        memory.failed(Key::Sync(named("main")), &Unfinished::Because("no".into()), begun);
+        memory.failed(Key::Sync(named("main")), &StepError::Because("no".into()), begun);
         let minute = jiff::SignedDuration::from_mins(1);
         let view =
-            View { world: &world, options: &options, memory: &memory, now: (NOW + minute, begun), explain: false };
+            PlanInput { world: &world, options: &options, memory: &memory, now: (NOW + minute, begun), explain: false };
         let steps = plan(view, std::iter::empty()).work;
-        assert!(matches!(&steps[..], [Work { step: Step::Validate(_, None), .. }]), "{steps:?}");
+        assert!(matches!(&steps[..], [KeyedStep { step: ServerStep::Validate(_, None), .. }]), "{steps:?}");
     }
 
     #[test]
@@ -315,12 +315,12 @@ mod tests {
         location.spec.validation_frequency = Some(lifeboat_api::Duration::from_secs(1));
         world.locations.put(location);
         let (options, begun, mut memory) = (options(1), Instant::now(), Memory::default());
-        memory.failed(Key::Sync(named("main")), &Unfinished::Because("no".into()), begun);
+        memory.failed(Key::Sync(named("main")), &StepError::Because("no".into()), begun);
         let spec = world.locations.get(&named("main")).unwrap().spec.clone();
         memory.validated.insert(named("main"), (spec.clone(), begun));
         let hour = jiff::SignedDuration::from_hours(1);
         let begins = |memory: &Memory, running: &[Key], now: Instant| {
-            let view = View { world: &world, options: &options, memory, now: (NOW + hour, now), explain: false };
+            let view = PlanInput { world: &world, options: &options, memory, now: (NOW + hour, now), explain: false };
             plan(view, running.iter()).work.into_iter().map(|work| work.key).collect::<Vec<_>>()
         };
         let (validation, sync) = (Key::Validation(named("main")), Key::Sync(named("main")));
@@ -336,7 +336,7 @@ mod tests {
         let spec = world.locations.get(&named("main")).unwrap().spec.clone();
         memory.validated.insert(named("main"), (spec, begun));
         for _ in 0..4 {
-            memory.failed(Key::Sync(named("main")), &Unfinished::Because("no".into()), begun);
+            memory.failed(Key::Sync(named("main")), &StepError::Because("no".into()), begun);
         }
         let running: Vec<Key> = (0..Key::MOST_IN_ALL).map(|n| Key::Sync(named(&format!("hangs-{n}")))).collect();
         assert_eq!(begins(&memory, &running, begun + Duration::from_secs(3600)), [validation], "no place for the sync");
@@ -359,7 +359,8 @@ mod tests {
         }
         let hanging = Key::Sync(named("hangs"));
         let begun = |world: &World, after: Duration| {
-            let view = View { world, options: &options, memory: &memory, now: (NOW, base + after), explain: false };
+            let view =
+                PlanInput { world, options: &options, memory: &memory, now: (NOW, base + after), explain: false };
             let plan = plan(view, std::iter::once(&hanging));
             (plan.work.into_iter().map(|work| work.key).collect::<Vec<_>>(), plan.retry)
         };

@@ -1,7 +1,7 @@
 //! Volume work that a Velero server has left with the node agents, and for whose end no server waits
 //! (api-and-controllers.md 4.2).
 
-use super::{Context, Unfinished};
+use super::{Context, StepError};
 use lifeboat_api::{
     Backup, DataDownload, DataPathPhase, DataUpload, PodVolumeBackup, PodVolumeRestore, Restore, well_known,
 };
@@ -44,20 +44,20 @@ macro_rules! data_path {
 data_path!(DataUpload: "Dataupload is", DataDownload: "Datadownload is", PodVolumeBackup: "PVB is", PodVolumeRestore: "PVR is");
 
 /// Stops what the node agents do for a backup that has failed.
-pub(crate) async fn stop_backup(context: &Context, backup: &Backup) -> Result<(), Unfinished> {
+pub(crate) async fn stop_backup(context: &Context, backup: &Backup) -> Result<(), StepError> {
     let selector = format!("{}={}", well_known::LABEL_BACKUP_UID, backup.metadata.uid);
     stop::<DataUpload>(context, &selector).await?;
     stop::<PodVolumeBackup>(context, &selector).await
 }
 
 /// Stops what the node agents do for a restore that has failed.
-pub(crate) async fn stop_restore(context: &Context, restore: &Restore) -> Result<(), Unfinished> {
+pub(crate) async fn stop_restore(context: &Context, restore: &Restore) -> Result<(), StepError> {
     let selector = format!("{}={}", well_known::LABEL_RESTORE_UID, restore.metadata.uid);
     stop::<DataDownload>(context, &selector).await?;
     stop::<PodVolumeRestore>(context, &selector).await
 }
 
-async fn stop<T: DataPath>(context: &Context, selector: &str) -> Result<(), Unfinished> {
+async fn stop<T: DataPath>(context: &Context, selector: &str) -> Result<(), StepError> {
     let all = match context.client.list::<T>(selector).await {
         Ok(all) => all,
         // Without the definition there are none.

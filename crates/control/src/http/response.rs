@@ -7,10 +7,10 @@ use http_body_util::{BodyExt, Full};
 use lifeboat_bucket::BucketError;
 use std::convert::Infallible;
 
-pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BucketError>>;
+pub(crate) type HttpResponse = Response<UnsyncBoxBody<Bytes, BucketError>>;
 
 /// An answer of plain text.
-pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> HttpResponse {
     let body = Full::new(body.into()).map_err(|never: Infallible| match never {}).boxed_unsync();
     let mut answer = Response::new(body);
     *answer.status_mut() = status;

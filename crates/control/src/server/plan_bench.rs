@@ -2,9 +2,9 @@
 
 use super::explain::{Explanation, explained};
 use super::memory::Memory;
-use super::plan::{View, plan};
+use super::plan::{PlanInput, plan};
 use crate::options::Options;
-use crate::world::{Change, Kind, World};
+use crate::world::{MirrorChange, MirroredKind, World};
 use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_reconcile::MirrorEvent;
@@ -14,20 +14,20 @@ use tokio::time::Instant;
 /// All resources of a namespace, as a server that has just begun to lead sees them.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Look {
+pub struct PlanBench {
     world: World,
     options: Options,
     now: Timestamp,
 }
 
-impl Look {
+impl PlanBench {
     /// At these objects, by kind; those of other kinds are left out.
     #[must_use]
     pub fn new(options: Options, mut objects: BTreeMap<&str, Vec<Bytes>>, now: Timestamp) -> Self {
         let mut world = World::default();
-        for kind in Kind::ALL {
+        for kind in MirroredKind::ALL {
             let all = objects.remove(kind.word()).unwrap_or_default();
-            world.see(Change { kind: *kind, what: MirrorEvent::All(all) });
+            world.see(MirrorChange { kind: *kind, what: MirrorEvent::All(all) });
         }
         Self { world, options, now }
     }
@@ -42,7 +42,7 @@ impl Look {
     #[must_use]
     pub fn plan(&self) -> usize {
         let (memory, now) = (Memory::default(), (self.now, Instant::now()));
-        let view = View { world: &self.world, options: &self.options, memory: &memory, now, explain: false };
+        let view = PlanInput { world: &self.world, options: &self.options, memory: &memory, now, explain: false };
         plan(view, std::iter::empty()).work.len()
     }
 

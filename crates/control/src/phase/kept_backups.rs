@@ -10,7 +10,7 @@ use super::hold::Hold;
 use super::keep::{Absence, Keeper};
 use super::kept_by::is_released;
 use super::member::Member;
-use super::retention::{Candidate, Rule, kept};
+use super::retention::{RetentionCandidate, Rule, kept};
 use super::shrunken::losses;
 use super::taken_over::source_cluster;
 use crate::cron::zone_of;
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The reasons that keep a backup at this time: its hold, then the rules, as `kept` has them. A backup whose deletion
 /// has begun is kept by nothing.
-pub(crate) fn keepers(backup: &Backup, kept: Option<&Kept>, now: Timestamp) -> Vec<Keeper> {
+pub(crate) fn keepers(backup: &Backup, kept: Option<&KeptBackups>, now: Timestamp) -> Vec<Keeper> {
     if deletion_has_begun(backup) {
         return Vec::new();
     }
@@ -33,7 +33,7 @@ pub(crate) fn keepers(backup: &Backup, kept: Option<&Kept>, now: Timestamp) -> V
 
 /// A schedule, as its backups name it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Standing<'s> {
+pub(crate) enum ScheduleLookup<'s> {
     /// It is here.
     Here(&'s Schedule),
     /// It is here, has rules, and cannot be read.
@@ -42,7 +42,7 @@ pub(crate) enum Standing<'s> {
     Gone { label: &'s str },
 }
 
-impl<'s> Standing<'s> {
+impl<'s> ScheduleLookup<'s> {
     fn name(self) -> &'s str {
         match self {
             Self::Here(schedule) => &schedule.metadata.name,
@@ -69,13 +69,13 @@ impl<'s> Standing<'s> {
 }
 
 /// A member, and what its object says of rules, which is read once at most.
-struct Read<'b> {
+struct MemberRules<'b> {
     backup: &'b Backup,
     is_good: bool,
     said: OnceCell<Option<Result<KeptBy, String>>>,
 }
 
-impl<'b> Read<'b> {
+impl<'b> MemberRules<'b> {
     fn of(member: &Member<'b>) -> Self {
         Self { backup: member.backup, is_good: member.is_good(), said: OnceCell::new() }
     }
@@ -129,13 +129,14 @@ impl Rules {
 
     /// Which of these they keep. Backups that have lost their objects are counted by themselves: they take no place of the others, and
     /// none of them is the last good one.
-    fn keep<'b>(&self, members: impl Iterator<Item = &'b Read<'b>>) -> Vec<(String, Vec<Rule>)> {
-        let mut good: Vec<&Read<'_>> = members.filter(|member| member.is_good).collect();
+    fn keep<'b>(&self, members: impl Iterator<Item = &'b MemberRules<'b>>) -> Vec<(String, Vec<Rule>)> {
+        let mut good: Vec<&MemberRules<'_>> = members.filter(|member| member.is_good).collect();
         good.sort_by_cached_key(|member| place(&self.schedule, member));
         let lost = losses(good.iter().map(|member| member.backup), self.shrink_threshold);
         let (shrunken, full): (Vec<_>, Vec<_>) = good.into_iter().partition(|member| lost.contains_key(member.name()));
-        let of = |members: &[&Read<'_>]| {
-            let candidates: Vec<Candidate> = members.iter().map(|member| candidate(&self.schedule, member)).collect();
+        let of = |members: &[&MemberRules<'_>]| {
+            let candidates: Vec<RetentionCandidate> =
+                members.iter().map(|member| candidate(&self.schedule, member)).collect();
             let by_rules = kept(&self.retention, &self.zone, &candidates);
             candidates.into_iter().map(|candidate| candidate.name).zip(by_rules).collect::<Vec<_>>()
         };
@@ -147,25 +148,25 @@ impl Rules {
     }
 }
 
-fn candidate(schedule: &str, member: &Read<'_>) -> Candidate {
+fn candidate(schedule: &str, member: &MemberRules<'_>) -> RetentionCandidate {
     let (stands_for, name) = place(schedule, member);
-    Candidate { name: name.to_owned(), stands_for, is_good: member.is_good }
+    RetentionCandidate { name: name.to_owned(), stands_for, is_good: member.is_good }
 }
 
 /// The place of a backup among those of its schedule.
-fn place<'b>(schedule: &str, member: &Read<'b>) -> (Timestamp, &'b str) {
+fn place<'b>(schedule: &str, member: &MemberRules<'b>) -> (Timestamp, &'b str) {
     (stands_for(schedule, member.backup).unwrap_or(Timestamp::MIN), member.name())
 }
 
 /// The cluster that has made a backup.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Source<'b> {
+enum OriginCluster<'b> {
     This,
     /// Another one, with its UID when it is known.
     Other(Option<&'b str>),
 }
 
-impl<'b> Source<'b> {
+impl<'b> OriginCluster<'b> {
     fn of(member: &Member<'b>) -> Self {
         if member.is_own { Self::This } else { Self::Other(source_cluster(member.backup)) }
     }
@@ -173,7 +174,7 @@ impl<'b> Source<'b> {
 
 /// The backups of one schedule that something keeps, and the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeptBackups {
     /// By the names of the backups.
     keepers: BTreeMap<String, Keeper>,
     /// The annotation for the backups that the schedule keeps, when it exists here.
@@ -184,38 +185,39 @@ pub(crate) struct Kept {
     newest: Option<String>,
 }
 
-impl Kept {
+impl KeptBackups {
     /// Decides which of these backups are kept, and why. They are all backups that name the schedule. `zone` is that of
     /// schedules that name none.
-    pub(crate) fn of(standing: Standing<'_>, zone: &TimeZone, members: &[Member<'_>]) -> Self {
+    pub(crate) fn of(standing: ScheduleLookup<'_>, zone: &TimeZone, members: &[Member<'_>]) -> Self {
         let rules = standing.rules(zone);
         let note = rules.as_ref().and_then(|rules| rules.as_ref().ok()).map(Rules::note);
         let mut kept = Self { keepers: BTreeMap::new(), note, own: BTreeSet::new(), newest: None };
-        let mut groups: BTreeMap<Source<'_>, Vec<Read<'_>>> = BTreeMap::new();
+        let mut groups: BTreeMap<OriginCluster<'_>, Vec<MemberRules<'_>>> = BTreeMap::new();
         for member in members.iter().filter(|member| !is_released(&member.backup.metadata)) {
-            groups.entry(Source::of(member)).or_default().push(Read::of(member));
+            groups.entry(OriginCluster::of(member)).or_default().push(MemberRules::of(member));
         }
         for (source, group) in groups {
-            let record = if source == Source::This && rules.is_some() { None } else { newest_record(standing, &group) };
+            let record =
+                if source == OriginCluster::This && rules.is_some() { None } else { newest_record(standing, &group) };
             match (record, &rules) {
                 (Some((newest, record)), _) => kept.as_recorded(standing, (newest, record, source), zone, &group),
                 (None, Some(Ok(rules))) => kept.by_schedule(rules, source, &group),
                 (None, Some(Err(why))) => kept.as_wrong(standing.name(), why, &group),
                 (None, None) => {}
             }
-            if source != Source::This || rules.is_none() {
+            if source != OriginCluster::This || rules.is_none() {
                 kept.as_unreadable(standing.name(), &group);
             }
         }
         kept
     }
 
-    fn by_schedule(&mut self, rules: &Rules, source: Source<'_>, group: &[Read<'_>]) {
+    fn by_schedule(&mut self, rules: &Rules, source: OriginCluster<'_>, group: &[MemberRules<'_>]) {
         for (name, by) in rules.keep(group.iter()) {
-            if source == Source::This && by.contains(&Rule::LastGood) {
+            if source == OriginCluster::This && by.contains(&Rule::LastGood) {
                 self.newest = Some(name.clone());
             }
-            if source == Source::This {
+            if source == OriginCluster::This {
                 self.own.insert(name.clone());
             }
             self.keepers.insert(name, Keeper::Rules { schedule: rules.schedule.clone(), rules: by });
@@ -226,15 +228,15 @@ impl Kept {
     /// one of all stays too.
     fn as_recorded(
         &mut self,
-        standing: Standing<'_>,
-        (newest, record, source): (&Read<'_>, &KeptBy, Source<'_>),
+        standing: ScheduleLookup<'_>,
+        (newest, record, source): (&MemberRules<'_>, &KeptBy, OriginCluster<'_>),
         zone: &TimeZone,
-        group: &[Read<'_>],
+        group: &[MemberRules<'_>],
     ) {
         let absence = match (source, standing) {
-            (Source::Other(cluster), _) => Absence::OfCluster(cluster.unwrap_or(&record.cluster).to_owned()),
-            (Source::This, Standing::Gone { .. }) => Absence::Gone,
-            (Source::This, _) => Absence::NoRules,
+            (OriginCluster::Other(cluster), _) => Absence::OfCluster(cluster.unwrap_or(&record.cluster).to_owned()),
+            (OriginCluster::This, ScheduleLookup::Gone { .. }) => Absence::Gone,
+            (OriginCluster::This, _) => Absence::NoRules,
         };
         let Some(rules) = Rules::of(record, zone) else { return };
         let schedule = rules.schedule.clone();
@@ -252,7 +254,7 @@ impl Kept {
     }
 
     /// Rules that cannot be followed keep all good backups.
-    fn as_wrong(&mut self, schedule: &str, why: &str, group: &[Read<'_>]) {
+    fn as_wrong(&mut self, schedule: &str, why: &str, group: &[MemberRules<'_>]) {
         for member in group.iter().filter(|member| member.is_good) {
             let keeper = Keeper::WrongRules { schedule: schedule.to_owned(), why: why.to_owned() };
             self.keepers.insert(member.name().to_owned(), keeper);
@@ -260,7 +262,7 @@ impl Kept {
     }
 
     /// A good backup whose own record cannot be followed stays, until somebody mends or releases it.
-    fn as_unreadable(&mut self, schedule: &str, group: &[Read<'_>]) {
+    fn as_unreadable(&mut self, schedule: &str, group: &[MemberRules<'_>]) {
         for member in group.iter().filter(|member| member.is_good) {
             if let Some(Err(why)) = member.said() {
                 let keeper = || Keeper::WrongRules { schedule: schedule.to_owned(), why: why.clone() };
@@ -290,8 +292,11 @@ impl Kept {
 
 /// The newest backup with a record of rules, and the newest of these records. Good backups go before others, because
 /// they are the first to be noted when rules change.
-fn newest_record<'g, 'b>(standing: Standing<'_>, group: &'g [Read<'b>]) -> Option<(&'g Read<'b>, &'g KeptBy)> {
-    let of = |member: &'g Read<'b>| Some((member, member.record().filter(|record| record.rules.is_some())?));
+fn newest_record<'g, 'b>(
+    standing: ScheduleLookup<'_>,
+    group: &'g [MemberRules<'b>],
+) -> Option<(&'g MemberRules<'b>, &'g KeptBy)> {
+    let of = |member: &'g MemberRules<'b>| Some((member, member.record().filter(|record| record.rules.is_some())?));
     let records =
         || group.iter().filter_map(of).map(|(member, record)| (member, record, place(standing.name(), member)));
     let (newest, ..) = records().max_by_key(|(member, _, place)| (member.is_good, *place))?;
@@ -301,7 +306,7 @@ fn newest_record<'g, 'b>(standing: Standing<'_>, group: &'g [Read<'b>]) -> Optio
 
 /// The rules of a schedule, to be written beside its backups; `None` for one without rules that can be followed.
 pub(crate) fn rules_of(schedule: &Schedule, zone: &TimeZone) -> Option<KeptBy> {
-    Some(Standing::Here(schedule).rules(zone)?.ok()?.note())
+    Some(ScheduleLookup::Here(schedule).rules(zone)?.ok()?.note())
 }
 
 /// The text that the annotation of each backup contains, as servers write it, which says the rules of a schedule; `None` for one without

@@ -4,7 +4,7 @@
 use super::expiry::{Around, Becomes, Obstacle, becomes};
 use super::facts::stands_for;
 use super::keep::Keeper;
-use super::kept::{Kept, Standing, keepers};
+use super::kept_backups::{KeptBackups, ScheduleLookup, keepers};
 use super::kept_by::schedule_label;
 use super::location::{NoLocation, is_readable, location_of};
 use super::member::Member;
@@ -64,7 +64,7 @@ impl Lists {
 
 /// A backup with its fate and the reasons for it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fate {
+pub struct BackupExpiry {
     /// The backup.
     pub backup: Backup,
     /// The name of its schedule, when that is there.
@@ -83,7 +83,7 @@ pub struct Fate {
     pub waits_for: Option<String>,
 }
 
-impl Fate {
+impl BackupExpiry {
     /// Tells whether rules keep the backup, here or in the cluster that has made it.
     #[must_use]
     pub fn is_kept_by_rules(&self) -> bool {
@@ -96,7 +96,7 @@ impl Fate {
 
 /// Says of each backup, in the order of `lists.backups`, when it goes or what keeps it. `zone` is that of schedules that name none.
 #[must_use]
-pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
+pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<BackupExpiry> {
     let requests: ByBackup<'_> = lists.requests.iter().collect();
     let sightings = Sightings::of(&lists.backups, &lists.cluster);
     let labels: BTreeMap<String, &Schedule> =
@@ -106,12 +106,12 @@ pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
         let Some(label) = schedule_label(backup) else { continue };
         by_schedule.entry(label).or_default().push(lists.member(backup, requests.of(backup)));
     }
-    let kept: BTreeMap<Cow<'_, str>, Kept> = by_schedule
+    let kept: BTreeMap<Cow<'_, str>, KeptBackups> = by_schedule
         .into_iter()
         .map(|(label, members)| {
-            let gone = Standing::Gone { label: &label };
-            let standing = labels.get(&*label).map_or(gone, |schedule| Standing::Here(schedule));
-            let kept = Kept::of(standing, zone, &members);
+            let gone = ScheduleLookup::Gone { label: &label };
+            let standing = labels.get(&*label).map_or(gone, |schedule| ScheduleLookup::Here(schedule));
+            let kept = KeptBackups::of(standing, zone, &members);
             (label, kept)
         })
         .collect();
@@ -134,7 +134,7 @@ pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
             note: None,
         };
         let name = label.and_then(|label| labels.get(label)).map(|schedule| schedule.metadata.name.clone());
-        Fate {
+        BackupExpiry {
             stands_for: stands_for(name.as_deref().or(label).unwrap_or_default(), backup),
             schedule: name,
             is_own: !lists.is_of_another_cluster(backup),
