@@ -1,11 +1,11 @@
 //! `lifeboat diff`: compares two backups, or a backup with the cluster.
 
+use crate::backup_source::{self, Opened, until_interrupted};
 use crate::difference::{difference_documents, difference_lines};
 use crate::errors;
-use crate::exit_code::{Answer, answered};
+use crate::exit_code::{CheckOutcome, answered};
 use crate::flags::{self, List};
 use crate::globals::Globals;
-use crate::opened::{self, Opened, until_interrupted};
 use crate::output::Output;
 use crate::resource::download::FromServerArgs;
 use crate::scratch::ScratchArgs;
@@ -65,7 +65,7 @@ pub(crate) struct DiffArgs {
 }
 
 /// The outcome of a comparison.
-struct Outcome {
+struct DiffOutcome {
     counts: DiffCounts,
     /// True when some types could not be compared; each was reported.
     is_incomplete: bool,
@@ -82,15 +82,15 @@ impl DiffArgs {
         };
         let outcome =
             until_interrupted(comparing, "interrupted before all was compared: what is told is not all").await;
-        let answer = |Outcome { counts, is_incomplete }| match counts.added + counts.removed + counts.changed {
-            _ if is_incomplete => Answer::Unknown,
-            0 => Answer::Yes,
-            _ => Answer::No,
+        let answer = |DiffOutcome { counts, is_incomplete }| match counts.added + counts.removed + counts.changed {
+            _ if is_incomplete => CheckOutcome::Unknown,
+            0 => CheckOutcome::Yes,
+            _ => CheckOutcome::No,
         };
         Ok(answered(outcome.map(answer)))
     }
 
-    async fn compare_backups(&self, after: &str, globals: &Globals) -> Result<Outcome> {
+    async fn compare_backups(&self, after: &str, globals: &Globals) -> Result<DiffOutcome> {
         let folder = self.scratch.folder()?;
         let before = self.open(&self.before, globals, folder.path()).await?.store;
         let after_store = self.open(after, globals, folder.path()).await?.store;
@@ -108,10 +108,10 @@ impl DiffArgs {
             }
         }
         printer.end(diff.counts())?;
-        Ok(Outcome { counts: diff.counts(), is_incomplete: false })
+        Ok(DiffOutcome { counts: diff.counts(), is_incomplete: false })
     }
 
-    async fn compare_with_cluster(&self, globals: &Globals) -> Result<Outcome> {
+    async fn compare_with_cluster(&self, globals: &Globals) -> Result<DiffOutcome> {
         let folder = self.scratch.folder()?;
         let Opened { store, record, what } = self.open(&self.before, globals, folder.path()).await?;
         let cluster = globals.connect().await?;
@@ -142,11 +142,11 @@ impl DiffArgs {
         }
         let is_incomplete = !printer.not_compared.is_empty();
         printer.end(diff.counts())?;
-        Ok(Outcome { counts: diff.counts(), is_incomplete })
+        Ok(DiffOutcome { counts: diff.counts(), is_incomplete })
     }
 
     async fn open(&self, name: &str, globals: &Globals, folder: &Path) -> Result<Opened> {
-        opened::backup(name, (self.bucket.as_deref(), &self.server), globals, folder).await
+        backup_source::backup(name, (self.bucket.as_deref(), &self.server), globals, folder).await
     }
 
     /// Returns the scope that is asked for; a type that neither side knows is refused.

@@ -1,13 +1,13 @@
 //! `lifeboat history`: changes of one object over the backups of a bucket.
 
+use crate::backup_source::{self, until_interrupted};
 use crate::bucket_url::{self, Purpose};
 use crate::difference::{difference_documents, difference_lines};
 use crate::errors;
-use crate::exit_code::{Answer, answered};
+use crate::exit_code::{CheckOutcome, answered};
 use crate::globals::Globals;
 use crate::object_name::{ObjectArgs, check_namespace};
 use crate::object_type::meant;
-use crate::opened::{self, until_interrupted};
 use crate::output::{Output, print_resource};
 use crate::scratch::ScratchArgs;
 use anyhow::{Context, Result, bail};
@@ -51,9 +51,10 @@ impl HistoryArgs {
         Ok(answered(Box::pin(shown).await))
     }
 
-    async fn show(&self, globals: &Globals) -> Result<Answer> {
+    async fn show(&self, globals: &Globals) -> Result<CheckOutcome> {
         let folder = self.scratch.folder()?;
-        let options = HistoryOptions { open: opened::options(folder.path()), cache: globals.program.archives.clone() };
+        let options =
+            HistoryOptions { open: backup_source::options(folder.path()), cache: globals.program.archives.clone() };
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let backups =
             store.usable_backups().await.with_context(|| format!("list the backups in {}", store.describe()))?;
@@ -72,9 +73,9 @@ impl HistoryArgs {
             errors::report(&anyhow::anyhow!("no backup in {} that could be read has {key}", store.describe()));
         }
         Ok(match (history.is_incomplete(), history.has_object()) {
-            (true, _) => Answer::Unknown,
-            (false, true) => Answer::Yes,
-            (false, false) => Answer::No,
+            (true, _) => CheckOutcome::Unknown,
+            (false, true) => CheckOutcome::Yes,
+            (false, false) => CheckOutcome::No,
         })
     }
 

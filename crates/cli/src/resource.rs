@@ -27,7 +27,7 @@ pub(crate) mod table;
 pub(crate) mod trust;
 pub(crate) mod verbs;
 
-use crate::confirm::{Place, asked, nobody_to_ask, question, refuse_without_terminal};
+use crate::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
 use crate::flags::{self, List, Optional};
 use crate::globals::Globals;
 use crate::output::print_resource;
@@ -331,7 +331,9 @@ async fn chosen<T: Shown>(
     args.which.is_one_way()?;
     let flag = if args.which.all { "--all" } else { "--selector" };
     let is_named = !args.which.names.is_empty();
-    refuse_without_terminal(args.confirm || is_named, || nobody_to_ask("deleted", flag, Place::of(client)))?;
+    refuse_without_terminal(args.confirm || is_named, || {
+        nobody_to_ask("deleted", flag, ConfirmationTarget::of(client))
+    })?;
     let (found, errors) = of_which::<T>(&args.which, client).await?;
     if found.is_empty() {
         return Ok(Some((found, errors)));
@@ -340,7 +342,7 @@ async fn chosen<T: Shown>(
         writeln!(std::io::stderr(), "{consequence}")?;
     }
     let names: Vec<&str> = found.iter().map(|one| one.meta().name.as_str()).collect();
-    let is_wanted = asked(&question("Delete", T::KIND, &names, Place::of(client)), args.confirm)?;
+    let is_wanted = asked(&question("Delete", T::KIND, &names, ConfirmationTarget::of(client)), args.confirm)?;
     Ok(is_wanted.then_some((found, errors)))
 }
 

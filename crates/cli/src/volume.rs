@@ -2,8 +2,8 @@
 
 use crate::clock::clock;
 use crate::exit_code::PARTIALLY_FAILED;
-use crate::from_here::document::document;
 use crate::globals::Globals;
+use crate::local_operation::document::document;
 use crate::output::{Output, print_resource};
 use crate::preview::{volume_name, volume_value};
 use crate::progress::watched;

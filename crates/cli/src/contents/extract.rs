@@ -1,8 +1,8 @@
 //! `contents NAME extract FOLDER`: writes each object of a backup to a file of its own.
 
-use super::objects::{Objects, types_of};
+use super::objects::{ObjectPages, types_of};
+use crate::backup_source::Opened;
 use crate::flags::{self, List};
-use crate::opened::Opened;
 use crate::yaml;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -52,7 +52,7 @@ impl ExtractArgs {
                 names => names.iter().collect::<BTreeSet<_>>().into_iter().map(|name| Some(name.clone())).collect(),
             };
             for namespace in namespaces {
-                let mut objects = Objects::of(&opened.store, resource.clone(), namespace, None)?;
+                let mut objects = ObjectPages::of(&opened.store, resource.clone(), namespace, None)?;
                 loop {
                     let page = objects.next(self.show_secrets).await?;
                     if page.is_empty() {

@@ -4,12 +4,12 @@ use crate::bucket_url::{self, Purpose};
 use crate::clock::clock;
 use crate::errors;
 use crate::flags::{self, Optional};
-use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
-use crate::from_here::document::document;
-use crate::from_here::operation_key::{OperationKey, identity};
-use crate::from_here::specification::Specification;
-use crate::from_here::state::{Content, OldState, Resumed, State};
 use crate::globals::Globals;
+use crate::local_operation::document::document;
+use crate::local_operation::operation_key::{OperationKey, identity};
+use crate::local_operation::restore_run::{Carried, RestoreRun, Until, carry_out};
+use crate::local_operation::specification::Specification;
+use crate::local_operation::state::{OldState, OperationState, OperationStateFile, Resumed};
 use crate::output::Output;
 use crate::preview::{PlanFiles, Show, Validate, print_restore};
 use crate::spec::{RestoreSpecArgs, file, no_flags};
@@ -116,11 +116,11 @@ impl RestoreArgs {
         // By the cluster's clock, so that it compares with the creation times of objects.
         let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
         let settings = self.settings(globals)?;
-        let new = Content::new(now);
+        let new = OperationState::new(now);
         let specification = self.specification(&self.restore(globals, &new, &backup)?, &settings, &store).await?;
-        let state = self.state(&cluster, &store, Content { specification, ..new }).await?;
+        let state = self.state(&cluster, &store, OperationState { specification, ..new }).await?;
         let request = Request { restore: self.restore(globals, &state.content, &backup)?, settings };
-        let run = Run { state, until: Until::Ended, output: self.output };
+        let run = RestoreRun { state, until: Until::Ended, output: self.output };
         match carry_out(&request, self.env(globals, cluster, store), run).await? {
             Carried::Done(code) => Ok(code),
             // Its files in the bucket stay: the error says where the plan is.
@@ -186,10 +186,10 @@ impl RestoreArgs {
     ///
     /// # Errors
     /// The earlier run was one that does something else.
-    async fn state(&self, cluster: &Cluster, store: &Store, new: Content) -> anyhow::Result<State> {
+    async fn state(&self, cluster: &Cluster, store: &Store, new: OperationState) -> anyhow::Result<OperationStateFile> {
         let cluster = identity(cluster).await?;
         let key = OperationKey { kind: "restore", bucket: store.describe(), cluster, name: self.name.clone() };
-        let state = State::open(&key, new.clone())?;
+        let state = OperationStateFile::open(&key, new.clone())?;
         if let Some(old) = OldState::find(&key) {
             let path = old.remove();
             errors::warn(Some(&format!(
@@ -221,7 +221,7 @@ impl RestoreArgs {
         backup: &str,
     ) -> anyhow::Result<ExitCode> {
         let request = Request {
-            restore: self.restore(globals, &Content::new(clock()()), backup)?,
+            restore: self.restore(globals, &OperationState::new(clock()()), backup)?,
             settings: self.settings(globals)?,
         };
         let env = self.env(globals, cluster, store);
@@ -235,7 +235,7 @@ impl RestoreArgs {
         Env { cluster, store, actions: Actions::default(), operation: Operation::new(clock(), &subject, scratch) }
     }
 
-    fn restore(&self, globals: &Globals, content: &Content, backup: &str) -> anyhow::Result<Restore> {
+    fn restore(&self, globals: &Globals, content: &OperationState, backup: &str) -> anyhow::Result<Restore> {
         let mut restore = Restore::default();
         restore.metadata.name.clone_from(&self.name);
         restore.metadata.namespace.clone_from(&globals.namespace);

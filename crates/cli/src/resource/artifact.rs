@@ -1,7 +1,7 @@
 //! Files of backups and restores, by a DownloadRequest: the server signs a URL, and the file comes from there.
 
-use super::fetch::{Answer, FetchError, Fetcher, is_local};
-use super::trust::{Found, Trust, TrustArgs};
+use super::fetch::{DownloadBody, FetchError, Fetcher, is_local};
+use super::trust::{DownloadTrust, Trust, TrustArgs};
 use crate::globals::Globals;
 use anyhow::Result;
 use lifeboat_api::{DownloadRequest, DownloadRequestPhase, DownloadTargetKind};
@@ -76,7 +76,7 @@ impl Downloads {
         patience: Duration,
     ) -> Result<(Self, Option<String>)> {
         let file = globals.program.cacert(args.cacert.as_deref());
-        let Found { trust, warning } = Trust::find(args, file.as_deref(), client, backup).await?;
+        let DownloadTrust { trust, warning } = Trust::find(args, file.as_deref(), client, backup).await?;
         let fetcher = Fetcher::new(trust, globals.program.user_agent(), patience);
         Ok((Self { client: client.clone(), fetcher, patience }, warning))
     }
@@ -120,7 +120,11 @@ pub(crate) async fn stream(
     Ok(true)
 }
 
-async fn open(downloads: &Downloads, kind: DownloadTargetKind, name: &str) -> Result<Option<Answer>, ArtifactError> {
+async fn open(
+    downloads: &Downloads,
+    kind: DownloadTargetKind,
+    name: &str,
+) -> Result<Option<DownloadBody>, ArtifactError> {
     let url = signed_url(downloads, kind, name, false).await?;
     if is_ours(&url) {
         return Ok(from_server(downloads, &url).await?);
@@ -139,7 +143,7 @@ async fn open(downloads: &Downloads, kind: DownloadTargetKind, name: &str) -> Re
 }
 
 /// A file from the server's own port: on this machine, or forwarded by the API server from the pod that leads.
-async fn from_server(downloads: &Downloads, url: &str) -> Result<Option<Answer>, FetchError> {
+async fn from_server(downloads: &Downloads, url: &str) -> Result<Option<DownloadBody>, FetchError> {
     let here = match downloads.fetcher.get_marked(url, HEADER_DOWNLOAD).await {
         Err(FetchError::Unreachable { why, .. }) => why,
         answered => return answered,

@@ -27,11 +27,11 @@ pub(crate) struct ExpiryArgs {
     #[command(flatten)]
     release: RulesReleaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
 }
 
 #[derive(Debug, Args)]
-struct Form {
+struct FormatArgs {
     /// Form of the output
     #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Format>::new()), default_value = "", value_name = "FORM")]
     output: Optional<Format>,
@@ -51,7 +51,7 @@ pub(crate) struct RetentionArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
 }
 
 impl ExpiryArgs {
@@ -146,7 +146,7 @@ fn phase(fate: &BackupExpiry) -> &'static str {
     fate.backup.status.phase.map_or("New", BackupPhase::as_str)
 }
 
-impl Form {
+impl FormatArgs {
     fn print(&self, fates: &[BackupExpiry], now: Timestamp) -> Result<ExitCode> {
         if let Some(output) = self.output.and_then(Format::machine) {
             let all: Vec<Value> = fates.iter().map(|fate| value(fate, now)).collect();

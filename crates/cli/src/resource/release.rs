@@ -4,7 +4,7 @@
 use super::change::change;
 use super::hold::unrecorded;
 use super::{missing, said, together};
-use crate::confirm::{Place, asked, nobody_to_ask, question, refuse_without_terminal};
+use crate::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
@@ -68,7 +68,7 @@ impl RulesReleaseArgs {
         }
         let is_answered = self.confirm || self.dry_run;
         refuse_without_terminal(is_answered || self.schedule.is_empty(), || {
-            nobody_to_ask("released", "--schedule", Place::of(client))
+            nobody_to_ask("released", "--schedule", ConfirmationTarget::of(client))
         })?;
         let all = fates(lists, &TimeZone::UTC, now);
         let chosen = self.chosen(&all, &lists.cluster)?;
@@ -78,7 +78,7 @@ impl RulesReleaseArgs {
         }
         show(&after_release(lists, &chosen, now))?;
         let names: Vec<&str> = chosen.iter().map(|fate| fate.backup.metadata.name.as_str()).collect();
-        let question = question("Release", Backup::KIND, &names, Place::of(client));
+        let question = question("Release", Backup::KIND, &names, ConfirmationTarget::of(client));
         if self.dry_run || !asked(&question, self.confirm)? {
             return Ok(ExitCode::SUCCESS);
         }

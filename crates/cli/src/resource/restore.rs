@@ -45,7 +45,7 @@ pub(crate) enum RestoreCommand {
 
 /// Contents of the restore to create.
 #[derive(Debug, Args)]
-struct Wanted {
+struct RestoreContentArgs {
     /// The backup to restore
     #[arg(long, default_value = "", value_name = "NAME")]
     from_backup: String,
@@ -68,7 +68,7 @@ pub(crate) struct CreateArgs {
     /// Its name; made of the backup's and the time when left out
     name: Option<String>,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: RestoreContentArgs,
     /// Only say what would be created, updated, left and skipped, and where objects differ; nothing is written. Asks the
     /// cluster and the storage location from here, by your own rights, and knows no settings of the server, unless --by-server lets
     /// the server do it
@@ -90,7 +90,7 @@ pub(crate) struct CreateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: RestoreContentArgs,
     #[command(flatten)]
     preview: PreviewArgs,
     /// Also list the objects that would be created or are unchanged
@@ -105,7 +105,7 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: RestoreContentArgs,
     #[command(flatten)]
     preview: PreviewArgs,
     /// Form of the output: text when left out
@@ -128,7 +128,7 @@ impl RestoreCommand {
     }
 }
 
-impl Wanted {
+impl RestoreContentArgs {
     /// The restore as it would be created, once there is something to restore from.
     async fn restore(&self, client: &Client) -> Result<Restore> {
         if !self.source_cluster.is_empty() && self.from_schedule.is_empty() {
@@ -220,7 +220,12 @@ impl DiffArgs {
 }
 
 /// Prints what a restore without a name of its own would do.
-async fn plan(wanted: &Wanted, globals: &Globals, show: preview::Show, args: &PreviewArgs) -> Result<ExitCode> {
+async fn plan(
+    wanted: &RestoreContentArgs,
+    globals: &Globals,
+    show: preview::Show,
+    args: &PreviewArgs,
+) -> Result<ExitCode> {
     let client = client(globals).await?;
     let mut restore = wanted.restore(&client).await?;
     restore.metadata.name = format!("{}-plan", wanted.source());

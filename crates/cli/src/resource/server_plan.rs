@@ -68,7 +68,7 @@ pub(super) async fn print_plan(
         send(stream.with_context(|| format!("connect to {address}"))?, request, &mut connections).await?
     };
     let mut printer = RestorePrinter::new(show, files, &restore.spec)?;
-    let mut lines = Lines { body: answer, waiting: BytesMut::new() };
+    let mut lines = JsonLines { body: answer, waiting: BytesMut::new() };
     while let Some(line) = lines.next().await? {
         if let Some(why) = line["error"].as_str() {
             bail!("the server could not make the plan: {why}");
@@ -109,12 +109,12 @@ async fn send(
 }
 
 /// Lines of JSON as they come.
-struct Lines {
+struct JsonLines {
     body: Incoming,
     waiting: BytesMut,
 }
 
-impl Lines {
+impl JsonLines {
     /// The next line; `None` when the server closes the connection.
     async fn next(&mut self) -> Result<Option<Value>> {
         loop {

@@ -2,8 +2,8 @@
 
 use super::selection::Selection;
 use crate::clock::clock;
-use crate::from_here::state::Content;
 use crate::globals::Globals;
+use crate::local_operation::state::OperationState;
 use crate::progress::watched;
 use anyhow::{Result, bail};
 use lifeboat_action::Actions;
@@ -43,7 +43,7 @@ pub(super) struct Job<'a> {
 }
 
 /// The plan of an undelete.
-pub(super) struct Plan {
+pub(super) struct UndeletePlan {
     /// The objects of the selection, and the namespaces that are made for them.
     pub(super) items: Vec<PreviewItem>,
     pub(super) end: PreviewEnd,
@@ -74,9 +74,9 @@ pub(super) enum Outlook {
 
 impl Job<'_> {
     /// Plans the restore of an object and the objects that it owned, and of the objects that these need.
-    pub(super) async fn plan(&self, asked: &ObjectKey, owned: BTreeSet<ObjectKey>) -> Result<Plan> {
+    pub(super) async fn plan(&self, asked: &ObjectKey, owned: BTreeSet<ObjectKey>) -> Result<UndeletePlan> {
         let mut selection = Selection::of(owned.into_iter().chain([asked.clone()]).collect());
-        let content = Content::new(clock()());
+        let content = OperationState::new(clock()());
         let mut previewed = self.preview(&selection, &content).await?;
         // What they need comes along in any case. It is chosen too, so that what becomes of its data is told.
         if selection.add(previewed.items.iter().flat_map(|item| &item.needs)) {
@@ -86,10 +86,10 @@ impl Job<'_> {
         items.retain(|item| is_told(item, &selection));
         // That all other objects of the backup are left out goes without saying.
         end.left_out.clear();
-        Ok(Plan { items, end, selection, asked: asked.clone(), digest })
+        Ok(UndeletePlan { items, end, selection, asked: asked.clone(), digest })
     }
 
-    async fn preview(&self, selection: &Selection, content: &Content) -> Result<Previewed> {
+    async fn preview(&self, selection: &Selection, content: &OperationState) -> Result<Previewed> {
         let request = self.request(selection, content)?;
         let env = self.env(&request.restore.metadata.name);
         let (sender, mut coming) = mpsc::channel(WAITING);
@@ -113,14 +113,14 @@ impl Job<'_> {
     }
 
     /// The restore that carries a plan out, and does nothing else.
-    pub(super) fn request_of(&self, plan: &Plan, content: &Content) -> Result<Request> {
+    pub(super) fn request_of(&self, plan: &UndeletePlan, content: &OperationState) -> Result<Request> {
         let mut request = self.request(&plan.selection, content)?;
         request.restore.spec.plan_digest.clone_from(&plan.digest);
         Ok(request)
     }
 
     /// The restore of these objects alone.
-    fn request(&self, selection: &Selection, content: &Content) -> Result<Request> {
+    fn request(&self, selection: &Selection, content: &OperationState) -> Result<Request> {
         let mut restore = Restore::default();
         let own: String = content.uid.chars().take(8).collect();
         restore.metadata.name = format!("undelete-{}-{own}", content.started.strftime("%Y%m%d%H%M%S"));
@@ -168,7 +168,7 @@ fn is_told(item: &PreviewItem, selection: &Selection) -> bool {
         || selection.comes_along(&item.key)
 }
 
-impl Plan {
+impl UndeletePlan {
     pub(super) fn outlook(&self) -> Outlook {
         // What the object owned may be such as never comes back: jobs that have ended.
         let is_settled = |item: &&PreviewItem| match item.planned {
@@ -248,8 +248,14 @@ mod tests {
             let items =
                 items.map(|(name, planned)| PreviewItem::of(key("configmaps", name), planned.clone())).collect();
             let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
-            Plan { items, end, selection: Selection::of(wanted), asked: key("configmaps", "0"), digest: String::new() }
-                .outlook()
+            UndeletePlan {
+                items,
+                end,
+                selection: Selection::of(wanted),
+                asked: key("configmaps", "0"),
+                digest: String::new(),
+            }
+            .outlook()
         };
         assert_eq!(outlook(&[Planned::Create, Planned::Unchanged]), Outlook::Writes);
         assert_eq!(outlook(&[Planned::Update(Vec::new())]), Outlook::Writes);
@@ -280,7 +286,7 @@ mod tests {
         ];
         let items = items.into_iter().map(|(key, planned)| PreviewItem::of(key, planned)).collect();
         let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
-        let plan = Plan { items, end, selection, asked: claim("owned"), digest: String::new() };
+        let plan = UndeletePlan { items, end, selection, asked: claim("owned"), digest: String::new() };
         let changed = [&claim("updated"), &claim("recreated")];
         assert_eq!(plan.changed_along(&ExistingResourcePolicy::Update), changed);
         assert!(plan.changed_along(&ExistingResourcePolicy::None).is_empty());
@@ -294,7 +300,7 @@ mod tests {
             let mut results = Results::default();
             errors.iter().for_each(|why| results.errors.add(&ResultScope::Velero, *why));
             let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results };
-            Plan {
+            UndeletePlan {
                 items: items.collect(),
                 end,
                 selection: Selection::of(wanted),

@@ -1,9 +1,9 @@
 //! Follows the objects that the status shows: by watches, by lists where watches are forbidden, and by requests to the
 //! server.
 
-use super::known::{Change, Known, News, Read, TakeIn};
 use super::looked::{Asking, WITHOUT_CLAIMS, WITHOUT_NAMESPACES};
 use super::rhythm::pause;
+use super::state::{News, ObjectParser, ObjectsChange, TakeIn, WatchedState};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Restore, Schedule};
 use lifeboat_client::{Client, Object, api_resource};
 use lifeboat_cluster::metadata_of;
@@ -26,7 +26,7 @@ const REFUSED: Duration = Duration::from_secs(30);
 const ASK: Duration = Duration::from_secs(30);
 
 /// Begins to follow all that is shown of the cluster; nothing of it is known yet.
-pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sender<News>) -> Known {
+pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sender<News>) -> WatchedState {
     let mut following = Following { client, tasks, news, unknown: BTreeMap::new() };
     following.own::<Backup>(|known, change| change.apply(&mut known.inventory.lists.backups, |one| &one.metadata.name));
     following
@@ -40,10 +40,10 @@ pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sende
     following
         .own::<Restore>(|known, change| change.apply(&mut known.inventory.lists.restores, |one| &one.metadata.name));
     let namespaces = ApiResource::namespaces();
-    following.metadata(namespaces, WITHOUT_NAMESPACES, Known::see_namespaces);
-    following.metadata(ApiResource::persistent_volume_claims(), WITHOUT_CLAIMS, Known::see_claims);
+    following.metadata(namespaces, WITHOUT_NAMESPACES, WatchedState::see_namespaces);
+    following.metadata(ApiResource::persistent_volume_claims(), WITHOUT_CLAIMS, WatchedState::see_claims);
     let unknown = following.unknown;
-    Known::new(client.namespace.clone(), unknown)
+    WatchedState::new(client.namespace.clone(), unknown)
 }
 
 /// Begins to follow types.
@@ -56,37 +56,42 @@ struct Following<'a> {
 
 impl Following<'_> {
     /// Follows a type of ours in the namespace of the server.
-    fn own<T: Object>(&mut self, take: fn(&mut Known, Change<T>)) {
+    fn own<T: Object>(&mut self, take: fn(&mut WatchedState, ObjectsChange<T>)) {
         let (resource, namespace) = (api_resource::<T>(), Some(self.client.namespace.clone()));
         let cluster = self.client.cluster.clone();
         let mirrored = Mirrored { cluster, resource, namespace, metadata_only: false };
-        self.follow(Followed { mirrored, without: None, read: |body| serde_json::from_slice(body), take });
+        self.follow(FollowedType { mirrored, without: None, read: |body| serde_json::from_slice(body), take });
     }
 
     /// Follows the metadata of all objects of a type; `without` names the part of the status that is missing without
     /// them.
-    fn metadata(&mut self, resource: ApiResource, without: &'static str, take: fn(&mut Known, Change<ObjectMeta>)) {
+    fn metadata(
+        &mut self,
+        resource: ApiResource,
+        without: &'static str,
+        take: fn(&mut WatchedState, ObjectsChange<ObjectMeta>),
+    ) {
         let (cluster, resource) = (self.client.cluster.clone(), Arc::new(resource));
         let mirrored = Mirrored { cluster, resource, namespace: None, metadata_only: true };
-        self.follow(Followed { mirrored, without: Some(without), read: metadata_of, take });
+        self.follow(FollowedType { mirrored, without: Some(without), read: metadata_of, take });
     }
 
-    fn follow<T: Send + 'static>(&mut self, followed: Followed<T>) {
+    fn follow<T: Send + 'static>(&mut self, followed: FollowedType<T>) {
         self.unknown.insert(followed.kind(), None);
         self.tasks.spawn(followed.follow(self.news.clone()));
     }
 }
 
 /// A type that is followed.
-struct Followed<T> {
+struct FollowedType<T> {
     mirrored: Mirrored,
     /// Explains the part of the status that is missing without its objects; `None` when they are needed for everything.
     without: Option<&'static str>,
-    read: Read<T>,
-    take: fn(&mut Known, Change<T>),
+    read: ObjectParser<T>,
+    take: fn(&mut WatchedState, ObjectsChange<T>),
 }
 
-impl<T: Send + 'static> Followed<T> {
+impl<T: Send + 'static> FollowedType<T> {
     fn kind(&self) -> String {
         self.mirrored.resource.resource.clone()
     }
@@ -117,7 +122,7 @@ impl<T: Send + 'static> Followed<T> {
                     mirror = self.mirrored.clone().start();
                     continue;
                 }
-                Err(Lost::List(e)) if e.is_forbidden() && self.without.is_some() => Ok(Change::Forbidden),
+                Err(Lost::List(e)) if e.is_forbidden() && self.without.is_some() => Ok(ObjectsChange::Forbidden),
                 Err(Lost::List(e)) => {
                     has_failed = true;
                     Err(chain(&e))
@@ -128,12 +133,12 @@ impl<T: Send + 'static> Followed<T> {
                         MirrorEvent::All(_) => has_failed = false,
                         MirrorEvent::Applied(_) | MirrorEvent::Deleted(_) => watches_lost = 0,
                     }
-                    let change = Change::of(&seen, self.read);
+                    let change = ObjectsChange::of(&seen, self.read);
                     change.map_err(|e| format!("one of the {} cannot be read: {e}", self.kind()))
                 }
             };
             let again = match &told {
-                Ok(Change::Forbidden) => Some(REFUSED),
+                Ok(ObjectsChange::Forbidden) => Some(REFUSED),
                 Err(_) => Some(pause(BROKEN, listing)),
                 Ok(_) => None,
             };
@@ -147,10 +152,10 @@ impl<T: Send + 'static> Followed<T> {
         }
     }
 
-    fn news(&self, told: Result<Change<T>, String>) -> News {
+    fn news(&self, told: Result<ObjectsChange<T>, String>) -> News {
         let take = self.take;
         let told = match told {
-            Ok(change) => Ok(Box::new(move |known: &mut Known| take(known, change)) as TakeIn),
+            Ok(change) => Ok(Box::new(move |known: &mut WatchedState| take(known, change)) as TakeIn),
             Err(why) => Err(self.without.map_or_else(|| why.clone(), |without| format!("{without}: {why}"))),
         };
         News::Objects(self.kind(), told)

@@ -74,7 +74,7 @@ fn unless_forbidden<T>(listed: Result<T, ClusterError>, without: &'static str) -
 }
 
 /// The data of the status.
-pub(super) struct View<'a> {
+pub(super) struct StatusInput<'a> {
     pub(super) inventory: &'a Inventory,
     /// The version of the server, or why it is not known.
     pub(super) server: &'a Result<String, String>,

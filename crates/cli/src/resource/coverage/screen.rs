@@ -1,6 +1,6 @@
 //! Prints the status.
 
-use super::looked::View;
+use super::looked::StatusInput;
 use crate::resource::table::{Labels, print, time, until};
 use anyhow::Result;
 use jiff::tz::TimeZone;
@@ -16,7 +16,7 @@ use std::io::Write;
 const SHOWN: usize = 10;
 
 /// All that is shown.
-pub(super) struct Status {
+pub(super) struct StatusScreen {
     /// The version of the server, or why it is not known.
     pub(super) server: Result<String, String>,
     pub(super) coverage: Coverage,
@@ -24,8 +24,8 @@ pub(super) struct Status {
     namespace: String,
 }
 
-impl Status {
-    pub(super) fn of(view: View<'_>, namespace: &str, program: &str) -> Self {
+impl StatusScreen {
+    pub(super) fn of(view: StatusInput<'_>, namespace: &str, program: &str) -> Self {
         let now = Timestamp::now();
         let coverage = coverage(view.inventory, &TimeZone::UTC, now, program);
         Self { server: view.server.clone(), coverage, now, namespace: namespace.to_owned() }

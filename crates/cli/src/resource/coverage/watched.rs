@@ -1,7 +1,7 @@
 //! State behind `lifeboat status --watch`, kept up to date by watches.
 
 use super::follow::{ask, begin};
-use super::looked::{Asking, View};
+use super::looked::{Asking, StatusInput};
 use super::rhythm::Rhythm;
 use anyhow::{Context, Result, bail};
 use lifeboat_client::Client;
@@ -22,7 +22,7 @@ const WAITING: usize = 64;
 pub(super) async fn watch(
     client: &Client,
     asking: Asking,
-    mut show: impl FnMut(Result<View<'_>, String>) -> Result<()>,
+    mut show: impl FnMut(Result<StatusInput<'_>, String>) -> Result<()>,
 ) -> Result<()> {
     let (sender, mut news) = mpsc::channel(WAITING);
     let mut tasks = JoinSet::new();

@@ -1,6 +1,6 @@
 //! `lifeboat backup describe` as text (cli-and-install.md 2.2).
 
-use super::facts::{Files, Piece};
+use super::facts::{FetchedFile, OperationFiles};
 use super::page::{Page, Style, Tone};
 use super::results::{self, Counts};
 use super::spec;
@@ -14,7 +14,7 @@ use lifeboat_control::Hold;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BackupFacts {
     pub(super) backup: Backup,
-    pub(super) files: Files,
+    pub(super) files: OperationFiles,
     pub(super) volumes: BackupVolumes,
     /// Requests to delete it.
     pub(super) deletions: Vec<DeleteBackupRequest>,
@@ -89,13 +89,13 @@ fn messages(page: &mut Page<'_>, facts: &BackupFacts) {
         return;
     }
     match &facts.files.results {
-        Piece::There(found) => results::results(page, found, warnings, errors),
-        Piece::Missing => {
+        FetchedFile::There(found) => results::results(page, found, warnings, errors),
+        FetchedFile::Missing => {
             page.field("Errors", errors);
             page.field("Warnings", warnings);
         }
-        Piece::Ungotten(why) => results::failed_results(page, "getting", why),
-        Piece::Unreadable(why) => results::failed_results(page, "decoding", why),
+        FetchedFile::Ungotten(why) => results::failed_results(page, "getting", why),
+        FetchedFile::Unreadable(why) => results::failed_results(page, "decoding", why),
     }
 }
 

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 /// The state of one operation: a file below `$XDG_STATE_HOME/lifeboat`, removed when the operation has ended. Held by
 /// one process at a time.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct OperationStateFile {
     path: PathBuf,
-    pub(crate) content: Content,
+    pub(crate) content: OperationState,
     /// True when there is no earlier operation that was begun and has not ended.
     pub(crate) is_new: bool,
     _lock: File,
@@ -22,7 +22,7 @@ pub(crate) struct State {
 
 /// Contents of the state file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Content {
+pub(crate) struct OperationState {
     /// UID of the Backup or Restore.
     pub(crate) uid: String,
     /// When it was first begun.
@@ -46,7 +46,7 @@ pub(crate) struct OfBackup {
     pub(crate) uid: String,
 }
 
-impl Content {
+impl OperationState {
     /// Of an operation that begins now.
     pub(crate) fn new(now: jiff::Timestamp) -> Self {
         Self {
@@ -68,17 +68,17 @@ impl Content {
 #[derive(Debug)]
 pub(crate) enum Resumed {
     /// It goes on, or begins.
-    Same(State),
+    Same(OperationStateFile),
     /// It was to do something else, and has done a part of that: where the two differ.
     Differs(Vec<String>),
 }
 
-impl State {
+impl OperationStateFile {
     /// The state of the operation of this key; this new one when there is none. It is on disk when this returns.
     ///
     /// # Errors
     /// When the folder or file cannot be used, or the same operation is under way in another process.
-    pub(crate) fn open(key: &OperationKey, new: Content) -> Result<Self> {
+    pub(crate) fn open(key: &OperationKey, new: OperationState) -> Result<Self> {
         Self::open_in(&folder_of(key.kind), key, new)
     }
 
@@ -86,11 +86,11 @@ impl State {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(crate) fn kept(key: &OperationKey) -> Result<Option<Content>> {
+    pub(crate) fn kept(key: &OperationKey) -> Result<Option<OperationState>> {
         content(&key.path_in(&folder_of(key.kind)))
     }
 
-    fn open_in(folder: &Path, key: &OperationKey, new: Content) -> Result<Self> {
+    fn open_in(folder: &Path, key: &OperationKey, new: OperationState) -> Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -113,7 +113,7 @@ impl State {
     ///
     /// # Errors
     /// When the state cannot be written.
-    pub(crate) fn resume(self, new: Content) -> Result<Resumed> {
+    pub(crate) fn resume(self, new: OperationState) -> Result<Resumed> {
         let differences = self.content.specification.differences(&new.specification);
         match differences.is_empty() {
             true => Ok(Resumed::Same(self)),
@@ -126,7 +126,7 @@ impl State {
     ///
     /// # Errors
     /// When the notes cannot be removed or the file cannot be written.
-    pub(crate) fn renewed(mut self, new: Content) -> Result<Self> {
+    pub(crate) fn renewed(mut self, new: OperationState) -> Result<Self> {
         self.records().remove()?;
         (self.content, self.is_new) = (new, true);
         self.write(false)?;
@@ -137,7 +137,7 @@ impl State {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(crate) fn with(mut self, content: Content) -> Result<Self> {
+    pub(crate) fn with(mut self, content: OperationState) -> Result<Self> {
         self.content = content;
         self.write(false)?;
         Ok(self)
@@ -180,7 +180,7 @@ impl State {
 }
 
 /// Reads a state file. It is replaced as a whole; unknown contents must not be thrown away.
-fn content(path: &Path) -> Result<Option<Content>> {
+fn content(path: &Path) -> Result<Option<OperationState>> {
     let reading = || format!("read {}", path.display());
     let Some(bytes) = read(path).with_context(reading)? else { return Ok(None) };
     serde_json::from_slice(&bytes).map(Some).with_context(reading)
@@ -215,7 +215,7 @@ impl OldState {
     }
 
     /// Returns its contents; `None` when it cannot be read.
-    pub(crate) fn content(&self) -> Option<Content> {
+    pub(crate) fn content(&self) -> Option<OperationState> {
         content(&self.path).ok().flatten()
     }
 
@@ -254,13 +254,13 @@ mod tests {
     }
 
     /// The state of the restore `back` for a cluster, of a backup with this UID.
-    fn of_backup(folder: &Path, cluster: &str, backup_uid: &str) -> (State, Content) {
+    fn of_backup(folder: &Path, cluster: &str, backup_uid: &str) -> (OperationStateFile, OperationState) {
         let specification = Specification::default().with("backup UID", backup_uid);
-        let new = Content::of(jiff::Timestamp::now(), specification);
-        (State::open_in(folder, &key("/a", cluster, "back"), new.clone()).unwrap(), new)
+        let new = OperationState::of(jiff::Timestamp::now(), specification);
+        (OperationStateFile::open_in(folder, &key("/a", cluster, "back"), new.clone()).unwrap(), new)
     }
 
-    async fn write_something(state: &State) {
+    async fn write_something(state: &OperationStateFile) {
         let note = Some(Bytes::from_static(b"half"));
         state.records().write(BTreeMap::from([("checkpoint".to_owned(), note)])).await.unwrap();
     }
@@ -303,7 +303,7 @@ mod tests {
         assert!(OldState::find_in(folder.path(), &key).is_none());
         let path = key.old_path_in(folder.path());
         std::fs::write(&path, r#"{"uid":"u","started":"2026-01-01T00:00:00Z"}"#).unwrap();
-        write_something(&State { path: path.clone(), ..of_backup(folder.path(), "d", "u").0 }).await;
+        write_something(&OperationStateFile { path: path.clone(), ..of_backup(folder.path(), "d", "u").0 }).await;
         let old = OldState::find_in(folder.path(), &key).unwrap();
         assert_eq!(old.content().unwrap().uid, "u");
         let (state, _) = of_backup(folder.path(), "c", "u");
@@ -318,8 +318,8 @@ mod tests {
     fn the_same_command_finds_its_state_until_it_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let open = |bucket: &str| {
-            let new = Content::new(jiff::Timestamp::now());
-            State::open_in(&folder.path().join("backup"), &key(bucket, "c", "nightly"), new).unwrap()
+            let new = OperationState::new(jiff::Timestamp::now());
+            OperationStateFile::open_in(&folder.path().join("backup"), &key(bucket, "c", "nightly"), new).unwrap()
         };
         let first = open("/a").content;
         assert_eq!(open("/a").content, first);
@@ -331,7 +331,13 @@ mod tests {
     #[test]
     fn one_process_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || State::open_in(folder.path(), &key("/a", "c", "nightly"), Content::new(jiff::Timestamp::now()));
+        let open = || {
+            OperationStateFile::open_in(
+                folder.path(),
+                &key("/a", "c", "nightly"),
+                OperationState::new(jiff::Timestamp::now()),
+            )
+        };
         let held = open().unwrap();
         let refused = open().unwrap_err().to_string();
         assert!(refused.starts_with("the same command is already running on this machine"), "{refused}");
@@ -342,8 +348,14 @@ mod tests {
     #[tokio::test]
     async fn notes_stay_until_the_end() {
         let folder = tempfile::tempdir().unwrap();
-        let open =
-            || State::open_in(folder.path(), &key("/a", "c", "back"), Content::new(jiff::Timestamp::now())).unwrap();
+        let open = || {
+            OperationStateFile::open_in(
+                folder.path(),
+                &key("/a", "c", "back"),
+                OperationState::new(jiff::Timestamp::now()),
+            )
+            .unwrap()
+        };
         let state = open();
         assert!(state.is_new);
         assert_eq!(state.records().read("checkpoint").await, Ok(None));

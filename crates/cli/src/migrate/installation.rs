@@ -1,7 +1,7 @@
 //! Inventory of an installation of Velero.
 
 use super::differences::Concerns;
-use super::workload::{Server, Workload};
+use super::workload::{VeleroServer, Workload};
 use anyhow::{Context, Result};
 use lifeboat_api::well_known::{
     ANNOTATION_BACKUP_HOOK_COMMAND, ANNOTATION_BACKUP_POST_HOOK_COMMAND, ANNOTATION_BACKUP_PRE_HOOK_COMMAND,
@@ -23,9 +23,9 @@ use std::sync::Arc;
 
 /// The resources and programs of an installation.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct VeleroInstallation {
     pub(super) namespace: String,
-    pub(super) server: Option<Server>,
+    pub(super) server: Option<VeleroServer>,
     /// The DaemonSets of node agents.
     pub(super) node_agents: Vec<Workload>,
     pub(super) locations: Vec<BackupStorageLocation>,
@@ -62,14 +62,14 @@ pub(super) struct Pods {
     pub(super) with_volumes_by_files: BTreeSet<(String, String)>,
 }
 
-impl Found {
+impl VeleroInstallation {
     /// Reads all of it, and changes nothing. Types that the cluster does not serve are as if there were none.
     pub(super) async fn read(client: &Client) -> Result<Self> {
         let mut found = Self { namespace: client.namespace.clone(), ..Self::default() };
         let deployment = server_deployment(&client.cluster, &client.namespace).await;
         let deployment =
             deployment.with_context(|| format!("look at the deployments of namespace {}", client.namespace))?;
-        found.server = deployment.as_ref().map(Server::of);
+        found.server = deployment.as_ref().map(VeleroServer::of);
         found.node_agents = node_agents(client).await?;
         found.locations = list(client).await?;
         found.snapshot_locations = list(client).await?;

@@ -1,8 +1,8 @@
 //! State of an undelete that was cut off, or has ended with errors, so that the same command goes on with it.
 
-use super::told::{cut_off, going_on, gone, newer};
-use crate::from_here::operation_key::OperationKey;
-use crate::from_here::state::{Content, OfBackup, State};
+use super::report::{cut_off, going_on, gone, newer};
+use crate::local_operation::operation_key::OperationKey;
+use crate::local_operation::state::{OfBackup, OperationState, OperationStateFile};
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, ExistingResourcePolicy};
@@ -20,9 +20,9 @@ const GOES_ON_FOR: SignedDuration = SignedDuration::from_hours(24);
 
 /// Where the state of an undelete lies, and the one that is kept there.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct ResumeState {
     key: OperationKey,
-    content: Option<Content>,
+    content: Option<OperationState>,
 }
 
 /// Options of an undelete: it resumes only an earlier one that had the same options.
@@ -34,13 +34,13 @@ pub(super) struct Manner<'a> {
     pub(super) allow_recreate: &'a [String],
 }
 
-impl Kept {
+impl ResumeState {
     /// Looks for the state of an undelete.
     ///
     /// # Errors
     /// When there is one that cannot be read.
     pub(super) fn find(key: OperationKey, now: Timestamp) -> Result<Self> {
-        let content = State::kept(&key).context(
+        let content = OperationStateFile::kept(&key).context(
             "what is remembered of this undelete is no more of use: remove the file that is named here to begin anew",
         )?;
         let content = content.filter(|content| goes_on(content, now));
@@ -65,11 +65,11 @@ impl Kept {
     /// The state of an undelete from this backup, which goes on with what is kept of one from the same.
     ///
     /// # Errors
-    /// As [`State::open`].
-    pub(super) fn open(&self, backup: &Backup, now: Timestamp) -> Result<State> {
+    /// As [`OperationStateFile::open`].
+    pub(super) fn open(&self, backup: &Backup, now: Timestamp) -> Result<OperationStateFile> {
         let begin = || {
-            let content = Content { backup: Some(of(backup)), ..Content::new(now) };
-            State::open(&self.key, content)
+            let content = OperationState { backup: Some(of(backup)), ..OperationState::new(now) };
+            OperationStateFile::open(&self.key, content)
         };
         let state = begin()?;
         if self.is_of(backup) || state.is_new {
@@ -109,7 +109,7 @@ fn of(backup: &Backup) -> OfBackup {
     OfBackup { name: backup.metadata.name.clone(), uid: backup.metadata.uid.clone() }
 }
 
-fn goes_on(content: &Content, now: Timestamp) -> bool {
+fn goes_on(content: &OperationState, now: Timestamp) -> bool {
     content.backup.is_some() && now.duration_since(content.started) < GOES_ON_FOR
 }
 
@@ -165,10 +165,10 @@ mod tests {
     fn the_same_command_goes_on_for_a_day() {
         let began: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let backup = Some(OfBackup { name: "b".to_owned(), uid: "u".to_owned() });
-        let content = Content { backup, ..Content::new(began) };
+        let content = OperationState { backup, ..OperationState::new(began) };
         let after = |seconds: i64| goes_on(&content, began + SignedDuration::from_secs(seconds));
         assert_eq!((after(0), after(86_399), after(86_400)), (true, true, false));
-        assert!(!goes_on(&Content::new(began), began));
+        assert!(!goes_on(&OperationState::new(began), began));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Runs a restore on this machine to its end, and reports the outcome.
 
 use super::pending::end_restore;
-use super::state::State;
+use super::state::OperationStateFile;
 use crate::exit_code::PARTIALLY_FAILED;
 use crate::output::{Output, print_resource};
 use crate::progress::watched;
@@ -23,9 +23,9 @@ pub(crate) enum Until {
 }
 
 /// The way in which a restore is run on this machine.
-pub(crate) struct Run {
+pub(crate) struct RestoreRun {
     /// The state of the operation; its name, UID and time are those of the restore.
-    pub(crate) state: State,
+    pub(crate) state: OperationStateFile,
     pub(crate) until: Until,
     /// Format in which the restore is printed.
     pub(crate) output: Option<Output>,
@@ -47,8 +47,8 @@ pub(crate) enum Carried {
 ///
 /// # Errors
 /// Returns the error that kept it from beginning or ending.
-pub(crate) async fn carry_out(request: &Request, mut env: Env, run: Run) -> anyhow::Result<Carried> {
-    let Run { state, until, output } = run;
+pub(crate) async fn carry_out(request: &Request, mut env: Env, run: RestoreRun) -> anyhow::Result<Carried> {
+    let RestoreRun { state, until, output } = run;
     env.operation.records = Arc::new(state.records());
     let operation = lifeboat_restore::run(request, &env);
     let mut outcome = match watched("restore", &env.operation.progress, &env.operation.cancel, operation).await {

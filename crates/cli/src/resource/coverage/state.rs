@@ -1,6 +1,6 @@
 //! Current state of the cluster while the status is watched, and updates of it. Pure.
 
-use super::looked::View;
+use super::looked::StatusInput;
 use lifeboat_api::ObjectMeta;
 use lifeboat_control::{Inventory, namespace_to_protect};
 use lifeboat_reconcile::MirrorEvent;
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The current state of the cluster.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct WatchedState {
     /// The namespace of the server.
     own: String,
     pub(super) inventory: Inventory,
@@ -20,7 +20,7 @@ pub(super) struct Known {
 }
 
 /// Takes in what has changed.
-pub(super) type TakeIn = Box<dyn FnOnce(&mut Known) + Send>;
+pub(super) type TakeIn = Box<dyn FnOnce(&mut WatchedState) + Send>;
 
 /// An update of the state.
 pub(super) enum News {
@@ -30,7 +30,7 @@ pub(super) enum News {
     Server(Result<String, String>),
 }
 
-impl Known {
+impl WatchedState {
     /// Before anything was read. `own` is the namespace of the server, `unknown` are the types that are being read.
     pub(super) fn new(own: String, unknown: BTreeMap<String, Option<String>>) -> Self {
         Self { own, unknown, ..Self::default() }
@@ -48,7 +48,7 @@ impl Known {
     }
 
     /// Returns the view to show; `None` while the first lists are still being read.
-    pub(super) fn shown(&mut self) -> Option<Result<View<'_>, String>> {
+    pub(super) fn shown(&mut self) -> Option<Result<StatusInput<'_>, String>> {
         if let Some(why) = self.unknown.values().flatten().next() {
             return Some(Err(why.clone()));
         }
@@ -57,45 +57,45 @@ impl Known {
             let of = |claims: &BTreeMap<_, BTreeSet<String>>| claims.get(&one.facts.name).map_or(0, BTreeSet::len);
             one.claims = self.claims.as_ref().map(|claims| of(claims) as u64);
         }
-        Some(Ok(View { inventory: &self.inventory, server }))
+        Some(Ok(StatusInput { inventory: &self.inventory, server }))
     }
 
-    pub(super) fn see_namespaces(&mut self, change: Change<ObjectMeta>) {
-        if let Change::Forbidden = change {
+    pub(super) fn see_namespaces(&mut self, change: ObjectsChange<ObjectMeta>) {
+        if let ObjectsChange::Forbidden = change {
             self.inventory.namespaces = None;
             return;
         }
         let namespaces = self.inventory.namespaces.get_or_insert_default();
         match change {
-            Change::Forbidden => {}
-            Change::All(all) => {
+            ObjectsChange::Forbidden => {}
+            ObjectsChange::All(all) => {
                 *namespaces = all.into_iter().filter_map(|one| namespace_to_protect(one, &self.own)).collect();
             }
-            Change::Is(one) => {
+            ObjectsChange::Is(one) => {
                 namespaces.retain(|known| known.facts.name != one.name);
                 namespaces.extend(namespace_to_protect(one, &self.own));
             }
-            Change::Gone(one) => namespaces.retain(|known| known.facts.name != one.name),
+            ObjectsChange::Gone(one) => namespaces.retain(|known| known.facts.name != one.name),
         }
     }
 
-    pub(super) fn see_claims(&mut self, change: Change<ObjectMeta>) {
+    pub(super) fn see_claims(&mut self, change: ObjectsChange<ObjectMeta>) {
         let add = |claims: &mut BTreeMap<String, BTreeSet<String>>, one: ObjectMeta| {
             claims.entry(one.namespace).or_default().insert(one.name);
         };
-        if let Change::Forbidden = change {
+        if let ObjectsChange::Forbidden = change {
             self.claims = None;
             return;
         }
         let known = self.claims.get_or_insert_default();
         match change {
-            Change::Forbidden => {}
-            Change::All(all) => {
+            ObjectsChange::Forbidden => {}
+            ObjectsChange::All(all) => {
                 known.clear();
                 all.into_iter().for_each(|one| add(known, one));
             }
-            Change::Is(one) => add(known, one),
-            Change::Gone(one) => {
+            ObjectsChange::Is(one) => add(known, one),
+            ObjectsChange::Gone(one) => {
                 if let Some(claims) = known.get_mut(&one.namespace) {
                     claims.remove(&one.name);
                 }
@@ -105,7 +105,7 @@ impl Known {
 }
 
 /// A change of the objects of a type.
-pub(super) enum Change<T> {
+pub(super) enum ObjectsChange<T> {
     /// All that there are.
     All(Vec<T>),
     /// An object that is new, or has changed.
@@ -117,10 +117,10 @@ pub(super) enum Change<T> {
 }
 
 /// Reads an object out of its JSON.
-pub(super) type Read<T> = fn(&[u8]) -> serde_json::Result<T>;
+pub(super) type ObjectParser<T> = fn(&[u8]) -> serde_json::Result<T>;
 
-impl<T> Change<T> {
-    pub(super) fn of(seen: &MirrorEvent, read: Read<T>) -> serde_json::Result<Self> {
+impl<T> ObjectsChange<T> {
+    pub(super) fn of(seen: &MirrorEvent, read: ObjectParser<T>) -> serde_json::Result<Self> {
         match seen {
             MirrorEvent::All(bodies) => bodies.iter().map(|body| read(body)).collect::<Result<_, _>>().map(Self::All),
             MirrorEvent::Applied(body) => read(body).map(Self::Is),
@@ -161,12 +161,12 @@ mod tests {
         let mut all = Vec::new();
         let mut seen = Vec::new();
         for change in [
-            Change::All(vec!["c1", "a1", "c1"]),
-            Change::Is("b1"),
-            Change::Is("c2"),
-            Change::Gone("a1"),
-            Change::Gone("d1"),
-            Change::All(vec!["e1"]),
+            ObjectsChange::All(vec!["c1", "a1", "c1"]),
+            ObjectsChange::Is("b1"),
+            ObjectsChange::Is("c2"),
+            ObjectsChange::Gone("a1"),
+            ObjectsChange::Gone("d1"),
+            ObjectsChange::All(vec!["e1"]),
         ] {
             change.apply(&mut all, |one| &one[..1]);
             seen.push(all.join(" "));
@@ -180,11 +180,11 @@ mod tests {
 
     #[test]
     fn nothing_is_shown_until_all_is_known_and_what_cannot_be_read_is_told() {
-        let mut known = Known { own: "velero".to_owned(), ..Known::default() };
+        let mut known = WatchedState { own: "velero".to_owned(), ..WatchedState::default() };
         known.unknown = [("namespaces".to_owned(), None), ("persistentvolumeclaims".to_owned(), None)].into();
-        let objects = |kind: &str, change: fn(&mut Known)| News::Objects(kind.to_owned(), Ok(Box::new(change)));
-        let shown = |known: &mut Known| {
-            let claims = |view: View<'_>| {
+        let objects = |kind: &str, change: fn(&mut WatchedState)| News::Objects(kind.to_owned(), Ok(Box::new(change)));
+        let shown = |known: &mut WatchedState| {
+            let claims = |view: StatusInput<'_>| {
                 let all = view.inventory.namespaces.iter().flatten();
                 all.map(|one| format!("{} {:?}", one.facts.name, one.claims)).collect::<Vec<_>>().join(", ")
             };
@@ -192,25 +192,27 @@ mod tests {
         };
         known.take(News::Server(Ok("v1".to_owned())));
         known.take(objects("namespaces", |known| {
-            known.see_namespaces(Change::All(["velero", "shop", "web"].map(|name| object("", name)).into()));
+            known.see_namespaces(ObjectsChange::All(["velero", "shop", "web"].map(|name| object("", name)).into()));
         }));
         assert_eq!(shown(&mut known), None);
         known.take(objects("persistentvolumeclaims", |known| {
-            known.see_claims(Change::All(
+            known.see_claims(ObjectsChange::All(
                 [("shop", "a"), ("shop", "b"), ("web", "a")].map(|(n, c)| object(n, c)).into(),
             ));
         }));
         assert_eq!(shown(&mut known).as_deref(), Some("shop Some(2), web Some(1)"));
-        known.take(objects("persistentvolumeclaims", |known| known.see_claims(Change::Gone(object("shop", "b")))));
-        known.take(objects("namespaces", |known| known.see_namespaces(Change::Gone(object("", "web")))));
+        known.take(objects("persistentvolumeclaims", |known| {
+            known.see_claims(ObjectsChange::Gone(object("shop", "b")))
+        }));
+        known.take(objects("namespaces", |known| known.see_namespaces(ObjectsChange::Gone(object("", "web")))));
         assert_eq!(shown(&mut known).as_deref(), Some("shop Some(1)"));
         known.take(News::Objects("namespaces".to_owned(), Err("no route".to_owned())));
         assert_eq!(shown(&mut known).as_deref(), Some("no route"));
-        known.take(objects("namespaces", |known| known.see_namespaces(Change::Is(object("", "new")))));
+        known.take(objects("namespaces", |known| known.see_namespaces(ObjectsChange::Is(object("", "new")))));
         assert_eq!(shown(&mut known).as_deref(), Some("shop Some(1), new Some(0)"));
-        known.take(objects("persistentvolumeclaims", |known| known.see_claims(Change::Forbidden)));
+        known.take(objects("persistentvolumeclaims", |known| known.see_claims(ObjectsChange::Forbidden)));
         assert_eq!(shown(&mut known).as_deref(), Some("shop None, new None"));
-        known.take(objects("namespaces", |known| known.see_namespaces(Change::Forbidden)));
+        known.take(objects("namespaces", |known| known.see_namespaces(ObjectsChange::Forbidden)));
         assert!(known.inventory.namespaces.is_none());
         assert_eq!(shown(&mut known).as_deref(), Some(""));
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The object that a user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct RequestedObject {
     /// The type, as kubectl takes it.
     word: String,
     name: String,
@@ -36,7 +36,7 @@ pub(super) enum Held {
     NoType,
 }
 
-impl Wanted {
+impl RequestedObject {
     /// Reads what the user names. `given` is the namespace that the user names, `otherwise` the one that counts when there is none.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Wanted {
 }
 
 /// As it was asked for, with the namespace in which it would be.
-impl std::fmt::Display for Wanted {
+impl std::fmt::Display for RequestedObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{} (in the namespace {}, if it is in one)", self.word, self.name, self.namespace())
     }
@@ -140,8 +140,8 @@ impl std::fmt::Display for Wanted {
 mod tests {
     use super::*;
 
-    fn wanted(given: Option<&str>) -> Wanted {
-        Wanted {
+    fn wanted(given: Option<&str>) -> RequestedObject {
+        RequestedObject {
             word: "cm".to_owned(),
             name: "a".to_owned(),
             given: given.map(str::to_owned),
@@ -161,8 +161,9 @@ mod tests {
         let maps =
             ApiResource { short_names: vec!["cm".to_owned()], ..ApiResource::new("", "v1", "configmaps", "ConfigMap") };
         let catalog = Catalog::new(vec![Arc::new(maps)], vec![]);
-        let identity =
-            |word: &str| Wanted { word: word.to_owned(), ..wanted(Some("shop")) }.served_by(&catalog).identity();
+        let identity = |word: &str| {
+            RequestedObject { word: word.to_owned(), ..wanted(Some("shop")) }.served_by(&catalog).identity()
+        };
         assert_eq!(["cm", "configmap", "ConfigMaps"].map(identity), ["configmaps/shop/a"; 3].map(str::to_owned));
         assert_eq!(identity("kettle"), "kettle/a (in the namespace shop, if it is in one)");
     }

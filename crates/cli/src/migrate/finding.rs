@@ -5,7 +5,7 @@ use serde::Serialize;
 /// The effect of the switch on it, the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Verdict {
+pub(super) enum SwitchEffect {
     /// It would fail: something is to be done first.
     Mend,
     /// This version of Lifeboat does not have it yet.
@@ -16,7 +16,7 @@ pub(super) enum Verdict {
     Works,
 }
 
-impl Verdict {
+impl SwitchEffect {
     pub(super) fn heading(self) -> &'static str {
         match self {
             Self::Mend => "To mend before the switch",
@@ -30,7 +30,7 @@ impl Verdict {
 /// A part of an installation, and the effect of the switch on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    pub(super) verdict: Verdict,
+    pub(super) verdict: SwitchEffect,
     /// Its name, such as `schedule nightly`.
     pub(super) subject: String,
     pub(super) what: String,
@@ -40,7 +40,7 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(verdict: Verdict, subject: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(super) fn new(verdict: SwitchEffect, subject: impl Into<String>, what: impl Into<String>) -> Self {
         Self { verdict, subject: subject.into(), what: what.into(), next: None }
     }
 
