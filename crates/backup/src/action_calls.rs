@@ -24,7 +24,7 @@ pub(crate) async fn run_actions(
 
 /// The instructions to the engine in the annotations of an object that an action gave back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct ActionInstructions {
     /// Leave the object out.
     pub(crate) skip: bool,
     /// The additional items must be in the backup.
@@ -42,14 +42,16 @@ pub(crate) fn may_speak(body: &[u8]) -> bool {
 }
 
 /// Reads the instructions to the engine in an object that an action gave back, and takes them out: they are not saved.
-pub(crate) fn listen(object: &mut Value) -> Said {
+pub(crate) fn listen(object: &mut Value) -> ActionInstructions {
     let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
-    let Some(annotations) = annotations else { return Said { skip: false, must_include: false, is_changed: false } };
+    let Some(annotations) = annotations else {
+        return ActionInstructions { skip: false, must_include: false, is_changed: false };
+    };
     let skip = annotations.contains_key(ANNOTATION_SKIP_FROM_BACKUP);
     // compat: any other value than "true" says nothing, and stays.
     let must_include = annotations.get(ANNOTATION_BACKUP_MUST_INCLUDE).is_some_and(|value| value == "true");
     let is_changed = must_include && annotations.remove(ANNOTATION_BACKUP_MUST_INCLUDE).is_some();
-    Said { skip, must_include, is_changed }
+    ActionInstructions { skip, must_include, is_changed }
 }
 
 #[cfg(test)]
@@ -59,7 +61,7 @@ mod tests {
 
     #[test]
     fn annotations_of_an_answer_speak_to_the_engine() {
-        let said = |skip, must_include| Said { skip, must_include, is_changed: must_include };
+        let said = |skip, must_include| ActionInstructions { skip, must_include, is_changed: must_include };
         let must = "backup.velero.io/must-include-additional-items";
         for (before, expected, after) in [
             (json!({}), said(false, false), json!({})),

@@ -5,14 +5,14 @@ use crate::block::{Blocks, Relations, blocks};
 use crate::entry::Entries;
 use crate::entry_sender::EntrySender;
 use crate::gather::gather;
-use crate::index::{Facts, Index};
+use crate::index::{Index, RelationFacts};
 use crate::item_states::ItemStates;
 use crate::ordered_resources::ordered_key;
-use crate::save::{Acted, SaveContext, Turn, Worker};
+use crate::save::{ActionLaneResult, SaveContext, SavePass, Worker};
 use crate::save_report::SaveReport;
 use crate::scope::Scope;
-use crate::snapshots::Due;
-use crate::spool::Raw;
+use crate::snapshots::DueSnapshots;
+use crate::spool::RawPage;
 use crate::stage_error::{ActionRefusal, StageError};
 use crate::volume_decisions::decide;
 use lifeboat_store::{Broken, StreamReceiver, StreamSender};
@@ -28,9 +28,9 @@ pub(crate) const ACTING: &str = "running the actions of objects";
 /// Takes in all lists, fetches what belongs to their objects, makes blocks of them, and saves these, some at once.
 pub(crate) async fn run_action_lane(
     mut shelves: ActionLaneIntake,
-    lists: StreamReceiver<Raw>,
+    lists: StreamReceiver<RawPage>,
     sender: &StreamSender<Entries>,
-) -> Result<Acted, StageError> {
+) -> Result<ActionLaneResult, StageError> {
     shelves.take_lists(lists).await?;
     gather(&mut shelves).await?;
     let verdicts = Arc::new(decide(&mut shelves).await?);
@@ -39,8 +39,9 @@ pub(crate) async fn run_action_lane(
     let blocks = blocks(&relations, &ordered(&scope, &index));
     let (workers, actions) = (scope.workers, scope.lane.backup_item(Arc::new(bindings), Arc::clone(&verdicts)));
     let fates = ItemStates::new(index.len());
-    let desk = Arc::new(SaveContext { scope, env, tally, actions, index, shelf, fates, verdicts, turn: Turn::First });
-    let due = Due::new(&desk);
+    let desk =
+        Arc::new(SaveContext { scope, env, tally, actions, index, shelf, fates, verdicts, turn: SavePass::First });
+    let due = DueSnapshots::new(&desk);
     let takes_snapshots = !due.is_empty();
     let next = AtomicUsize::new(blocks.unlisted().start);
     let (queue, out) = (Arc::new(Queue { blocks, due, next }), EntrySender::one(sender, ACTING));
@@ -74,13 +75,13 @@ pub(crate) async fn run_action_lane(
         false => acting.await?,
     };
     out.end().await?;
-    Ok(Acted { desk, deeds })
+    Ok(ActionLaneResult { desk, deeds })
 }
 
 /// The blocks that wait for a worker.
 struct Queue {
     blocks: Blocks,
-    due: Due,
+    due: DueSnapshots,
     next: AtomicUsize,
 }
 
@@ -144,7 +145,9 @@ async fn unless_cancelled(
 
 fn may_have_hooks(block: &[u32], index: &Index) -> bool {
     let may = |number: &u32| {
-        index.record(*number).is_some_and(|record| matches!(record.facts, Facts::Pod { may_have_hooks: true, .. }))
+        index
+            .record(*number)
+            .is_some_and(|record| matches!(record.facts, RelationFacts::Pod { may_have_hooks: true, .. }))
     };
     block.iter().any(may)
 }

@@ -4,11 +4,11 @@
 use crate::actions::service_account::{Binding, Bindings, Digest};
 use crate::body_store::BodyStore;
 use crate::env::Env;
-use crate::index::{Body, Facts, Index, Outside, Record};
+use crate::index::{Body, Index, NotIndexed, Record, RelationFacts};
 use crate::parse;
 use crate::save_report::SaveReport;
 use crate::scope::Scope;
-use crate::spool::Raw;
+use crate::spool::RawPage;
 use crate::stage_error::StageError;
 use crate::tally::Tally;
 use lifeboat_object::{Item, ResultScope};
@@ -46,8 +46,8 @@ impl ActionLaneIntake {
     }
 
     /// Takes in all lists, until their end is said.
-    pub(crate) async fn take_lists(&mut self, mut lists: StreamReceiver<Raw>) -> Result<(), StageError> {
-        while let Some(Raw { resource, bodies }) = lists.next().await? {
+    pub(crate) async fn take_lists(&mut self, mut lists: StreamReceiver<RawPage>) -> Result<(), StageError> {
+        while let Some(RawPage { resource, bodies }) = lists.next().await? {
             if self.env.operation.cancel.is_cancelled() {
                 return Err(StageError::Over);
             }
@@ -74,7 +74,7 @@ impl ActionLaneIntake {
         for item in items {
             if let Err(reason) = self.scope.includes(&item, false) {
                 *self.deeds.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
-                self.index.note(item.digest(), Outside::LeftOut);
+                self.index.note(item.digest(), NotIndexed::LeftOut);
                 self.tally.settled(1);
             } else if self.index.number(&item.digest()).is_some() {
                 // A list that was interrupted may bring one twice.
@@ -106,7 +106,7 @@ impl ActionLaneIntake {
                 binding.into_iter().for_each(|binding| self.bindings.add(binding));
             }
             let label = &self.scope.backup.spec.volume_group_snapshot_label_key;
-            let facts = Facts::of(&item, label, &self.scope.hooks);
+            let facts = RelationFacts::of(&item, label, &self.scope.hooks);
             let body = place.map_or_else(|| Body::Cluster(Box::new(item.key())), Body::Shelf);
             self.index.add(Record { digest, resource: item.resource, body, facts });
         }

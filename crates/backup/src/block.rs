@@ -4,7 +4,7 @@
 //! Work that comes before any object of a block is saved, and after all of them, happens once for the block.
 
 use crate::actions::service_account::{Bindings, Digest};
-use crate::index::{Facts, Index, Record};
+use crate::index::{Index, Record, RelationFacts};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -97,13 +97,13 @@ impl<'a> BlockBuilder<'a> {
         let (mut mounts, mut groups) = (HashMap::<u32, Vec<u32>>::new(), HashMap::<Digest, Vec<u32>>::new());
         for (number, record) in (0..).zip(relations.index.records()) {
             match &record.facts {
-                Facts::Pod { is_running: true, claims, .. } => {
+                RelationFacts::Pod { is_running: true, claims, .. } => {
                     for claim in claims.iter().filter_map(|claim| relations.index.number(claim)) {
                         mounts.entry(claim).or_default().push(number);
                     }
                 }
-                Facts::Claim { group: Some(group), .. } => groups.entry(*group).or_default().push(number),
-                Facts::Pod { .. } | Facts::Claim { .. } | Facts::Other => {}
+                RelationFacts::Claim { group: Some(group), .. } => groups.entry(*group).or_default().push(number),
+                RelationFacts::Pod { .. } | RelationFacts::Claim { .. } | RelationFacts::Other => {}
             }
         }
         let used = vec![false; relations.index.len()];
@@ -129,15 +129,17 @@ impl<'a> BlockBuilder<'a> {
         let Relations { index, bindings, named } = self.relations;
         let Some(record) = index.record(number) else { return Vec::new() };
         let mut out: Vec<u32> = match &record.facts {
-            Facts::Pod { claims, .. } => claims.iter().filter_map(|claim| index.number(claim)).collect(),
-            Facts::Claim { volume: Some(volume), group } => {
+            RelationFacts::Pod { claims, .. } => claims.iter().filter_map(|claim| index.number(claim)).collect(),
+            RelationFacts::Claim { volume: Some(volume), group } => {
                 let mut out: Vec<u32> = index.number(volume).into_iter().collect();
                 out.extend(self.mounts.remove(&number).unwrap_or_default());
                 out.extend(group.and_then(|group| self.groups.remove(&group)).unwrap_or_default());
                 out
             }
-            Facts::Claim { volume: None, .. } => Vec::new(),
-            Facts::Other => bindings.of(&record.digest).iter().filter_map(|key| index.number(&key.digest())).collect(),
+            RelationFacts::Claim { volume: None, .. } => Vec::new(),
+            RelationFacts::Other => {
+                bindings.of(&record.digest).iter().filter_map(|key| index.number(&key.digest())).collect()
+            }
         };
         let named = named.get(&number).map(Vec::as_slice).unwrap_or_default();
         out.extend(named.iter().filter_map(|digest| index.number(digest)));
@@ -180,7 +182,7 @@ mod tests {
             let item = Item::parse(resource, object.to_string().into()).unwrap();
             index.add(Record {
                 digest: item.digest(),
-                facts: Facts::of(&item, "g", &BackupHooks::default()),
+                facts: RelationFacts::of(&item, "g", &BackupHooks::default()),
                 resource: item.resource,
                 body: Body::Shelf(BodyLocation::Memory(item.body)),
             });

@@ -2,7 +2,7 @@
 
 use crate::env::Env;
 use crate::plan::{ListPlan, PlannedList, PlannedPlace};
-use crate::spool::{Batch, Intake, LEAST, LISTING, Raw, spool};
+use crate::spool::{Batch, Intake, LEAST, LISTING, RawPage, spool};
 use crate::stage_error::StageError;
 use crate::tally::Tally;
 use bytes::Bytes;
@@ -16,11 +16,11 @@ use tokio::task::JoinSet;
 const LISTS: usize = 4;
 
 /// The objects that the lists bring.
-pub(crate) struct Collected {
+pub(crate) struct CollectedLists {
     /// Objects that no action looks at.
     pub(crate) batches: StreamReceiver<Batch>,
     /// Objects that actions look at, as they arrived.
-    pub(crate) looked_at: StreamReceiver<Raw>,
+    pub(crate) looked_at: StreamReceiver<RawPage>,
     /// Bytes of memory for those while they wait for their turn.
     pub(crate) room: usize,
 }
@@ -36,7 +36,7 @@ pub(crate) fn collect(
     env: &Env,
     tally: &Arc<Tally>,
     tasks: &mut JoinSet<()>,
-) -> Collected {
+) -> CollectedLists {
     // A quarter of what reading can spare.
     let room = memory_budget.saturating_sub(LEAST) / 4;
     let (intake, spool, batches) = spool(memory_budget - room, env, tally);
@@ -46,7 +46,7 @@ pub(crate) fn collect(
     let (trace, listing) =
         (env.operation.trace.clone(), list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
     tasks.spawn(async move { trace.within("collect", listing).await });
-    Collected { batches, looked_at, room }
+    CollectedLists { batches, looked_at, room }
 }
 
 /// Says the ends only after all lists of a stream came to theirs. The types that actions look at come first.
@@ -84,7 +84,7 @@ async fn list_all(lists: Vec<PlannedList>, ways: LaneRoutes, env: Env, tally: Ar
 /// The ways that objects can take.
 struct LaneRoutes {
     intake: Intake,
-    shelf: StreamSender<Raw>,
+    shelf: StreamSender<RawPage>,
 }
 
 /// The way that the objects of one list take.
@@ -92,14 +92,14 @@ enum LaneRoute {
     /// The fast lane.
     Spool(Box<Intake>),
     /// The shelf, for objects that wait for their turn.
-    Shelf(StreamSender<Raw>),
+    Shelf(StreamSender<RawPage>),
 }
 
 impl LaneRoute {
     async fn take(&self, resource: &Arc<ApiResource>, bodies: Vec<Bytes>) -> Result<(), ReceiverGone> {
         match self {
             Self::Spool(intake) => intake.take(resource, bodies).await,
-            Self::Shelf(shelf) => shelf.send(Raw { resource: Arc::clone(resource), bodies }).await,
+            Self::Shelf(shelf) => shelf.send(RawPage { resource: Arc::clone(resource), bodies }).await,
         }
     }
 

@@ -2,7 +2,7 @@
 //! 1, and 5.2).
 
 use crate::env::Env;
-use crate::lane::Scoped;
+use crate::lane::ScopedAction;
 use crate::look_after::open_options;
 use crate::repository_snapshots::keep_repository_snapshots;
 use crate::snapshots::{remove_before, remove_csi, remove_native};
@@ -43,9 +43,9 @@ const MOST_TOLD: usize = 200;
 /// and the last one says how many more there are.
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
     keep_repository_snapshots(backup, uid, env).await.map_err(|e| vec![e])?;
-    let mut failed = Failed::default();
+    let mut failed = DeletionFailures::default();
     let unproven = Unproven::default();
-    let mut calling = Calling { backup, uid, unproven: &unproven, failed: &mut failed, env };
+    let mut calling = ActionCall { backup, uid, unproven: &unproven, failed: &mut failed, env };
     if let Err(e) = Box::pin(calling.call_actions()).await {
         failed.add(e);
     }
@@ -103,16 +103,16 @@ async fn note_unproven(backup: &Backup, uid: &str, all: Vec<UnprovenSnapshot>, e
 }
 
 /// A call of all actions.
-struct Calling<'a> {
+struct ActionCall<'a> {
     backup: &'a Backup,
     /// The UID of the backup in its files.
     uid: &'a str,
     unproven: &'a Unproven,
-    failed: &'a mut Failed,
+    failed: &'a mut DeletionFailures,
     env: &'a Env,
 }
 
-impl Calling<'_> {
+impl ActionCall<'_> {
     async fn call_actions(&mut self) -> Result<(), String> {
         let Self { backup, uid, unproven, env, .. } = *self;
         let name = &backup.metadata.name;
@@ -134,7 +134,7 @@ impl Calling<'_> {
         let mut actions = Vec::new();
         for action in own.iter().chain(&env.actions.delete_item) {
             let named = (action.name(), action.applies_to());
-            actions.push(Scoped::new(action, named, &types).map_err(|e| e.to_string())?);
+            actions.push(ScopedAction::new(action, named, &types).map_err(|e| e.to_string())?);
         }
         let is_covered =
             |row: &Row| row.preferred && actions.iter().any(|action| action.covers(&row.resource, row.namespace()));
@@ -260,12 +260,12 @@ impl DeleteActionCalls<'_> {
 
 /// Messages about what was not removed, up to a bound.
 #[derive(Default)]
-struct Failed {
+struct DeletionFailures {
     told: Vec<String>,
     more: usize,
 }
 
-impl Failed {
+impl DeletionFailures {
     fn add(&mut self, error: String) {
         if self.told.len() < MOST_TOLD { self.told.push(error) } else { self.more += 1 }
     }

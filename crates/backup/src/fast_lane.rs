@@ -18,7 +18,7 @@ pub(crate) type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
 
 /// Namespaces and types of which something is in the backup.
 #[derive(Debug, Default)]
-pub(crate) struct Used {
+pub(crate) struct SavedScopes {
     /// Namespaces that hold an object.
     pub(crate) namespaces: HashSet<String>,
     /// Types of objects.
@@ -27,7 +27,7 @@ pub(crate) struct Used {
     last_type: Option<Arc<ApiResource>>,
 }
 
-impl Used {
+impl SavedScopes {
     pub(crate) fn note(&mut self, item: &Item) {
         if let Some(namespace) = &item.head.namespace
             && !self.namespaces.contains(namespace)
@@ -54,7 +54,7 @@ pub(crate) struct FastLane {
     /// Objects that went through, by digest: a list that was interrupted may bring one twice.
     seen: HashSet<[u8; 16]>,
     pub(crate) left_out: LeftOut,
-    pub(crate) used: Used,
+    pub(crate) used: SavedScopes,
 }
 
 impl FastLane {

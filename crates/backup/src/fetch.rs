@@ -18,7 +18,7 @@ const ONE_BY_ONE: usize = 32;
 const AT_ONCE: usize = 8;
 
 /// The caller that asks for objects, and takes them as they arrive.
-pub(crate) trait Taker: Send {
+pub(crate) trait ItemReceiver: Send {
     /// Takes one.
     fn take(&mut self, item: Item) -> impl Future<Output = Result<(), StageError>> + Send;
 
@@ -34,7 +34,7 @@ pub(crate) async fn named(
     wanted: impl IntoIterator<Item = ObjectKey>,
     scope: &Scope,
     env: &Env,
-    taker: &mut impl Taker,
+    taker: &mut impl ItemReceiver,
 ) -> Result<(), StageError> {
     let mut places: BTreeMap<(GroupResource, Option<String>), BTreeSet<String>> = BTreeMap::new();
     for key in wanted {
@@ -67,7 +67,7 @@ pub(crate) async fn pick(
     namespace: Option<&str>,
     mut wanted: impl FnMut(&Item) -> bool,
     env: &Env,
-    taker: &mut impl Taker,
+    taker: &mut impl ItemReceiver,
 ) -> Result<bool, StageError> {
     let request = ListRequest {
         resource: Arc::clone(resource),
@@ -101,7 +101,7 @@ async fn get_all(
     resource: &Arc<ApiResource>,
     keys: impl Iterator<Item = ObjectKey>,
     env: &Env,
-    taker: &mut impl Taker,
+    taker: &mut impl ItemReceiver,
 ) -> Result<(), StageError> {
     let reads = keys.map(|key| async move { (get(resource, &key, env).await, key) });
     // In their order, so that what is told and what is saved does not depend on which answer comes first.

@@ -47,7 +47,7 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
     if !operations.is_empty() {
         env.operation.journal.info("Finalizing the backup", &[("operations", &operations.len().to_string())]);
         operations.iter().for_each(|operation| tell_failed(operation, env));
-        let before = Before::read(&name, env).await?;
+        let before = StoredFiles::read(&name, env).await?;
         let wanted = to_be_saved_again(operations.iter().filter(|operation| !before.knows_the_end_of(operation)));
         let saved = if is_cancelled && !wanted.is_empty() {
             let objects =
@@ -123,14 +123,14 @@ struct Changes {
 }
 
 /// The files as they are stored. An earlier run that was cut off may have stored them before.
-struct Before {
+struct StoredFiles {
     resources: ResourceList,
     volumes: Option<Vec<BackupVolumeInfo>>,
     results: Results,
     log: Content,
 }
 
-impl Before {
+impl StoredFiles {
     async fn read(name: &str, env: &Env) -> Result<Self, StoreError> {
         let log = env.store.backup_file_content(name, BackupFile::Logs, &env.operation.scratch).await?;
         Ok(Self {

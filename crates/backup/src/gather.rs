@@ -5,8 +5,8 @@ use crate::action_lane_intake::ActionLaneIntake;
 use crate::actions::pod::PodView;
 use crate::actions::pv::{ClaimView, volume_key};
 use crate::actions::service_account::{Binding, Digest};
-use crate::fetch::{Taker, failed, named, pick, tell_absent};
-use crate::index::{Facts, Outside, group_digest};
+use crate::fetch::{ItemReceiver, failed, named, pick, tell_absent};
+use crate::index::{NotIndexed, RelationFacts, group_digest};
 use crate::item_block_actions::ask_item_block_actions;
 use crate::save_report::AdditionalItem;
 use crate::stage_error::StageError;
@@ -20,7 +20,7 @@ const ROUNDS: usize = 16;
 /// Objects whose answers of plugins are in memory together.
 const TOGETHER: usize = 1000;
 
-impl Taker for ActionLaneIntake {
+impl ItemReceiver for ActionLaneIntake {
     async fn take(&mut self, item: Item) -> Result<(), StageError> {
         self.tally.came(1);
         self.env.operation.progress.found(1);
@@ -29,11 +29,11 @@ impl Taker for ActionLaneIntake {
     }
 
     fn absent(&mut self, key: ObjectKey) {
-        self.index.note(key.digest(), Outside::Absent);
+        self.index.note(key.digest(), NotIndexed::Absent);
     }
 
     fn unread(&mut self, key: ObjectKey) {
-        self.index.note(key.digest(), Outside::Unread);
+        self.index.note(key.digest(), NotIndexed::Unread);
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn gather(shelves: &mut ActionLaneIntake) -> Result<(), StageEr
         let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
         named(missing, &scope, &env, shelves).await?;
         for (key, parent) in asked {
-            if shelves.index.outside(&key.digest()) == Some(Outside::Absent) {
+            if shelves.index.outside(&key.digest()) == Some(NotIndexed::Absent) {
                 tell_absent(&key, &parent, &env);
             }
         }
@@ -130,7 +130,7 @@ async fn neighbours(new: Range<usize>, shelves: &mut ActionLaneIntake) -> Result
     let (mut claims, mut groups, mut namespaces) = (HashSet::new(), HashSet::new(), BTreeMap::new());
     for number in new {
         let Some(record) = shelves.index.records().get(number) else { continue };
-        let Facts::Claim { volume: Some(_), group } = record.facts else { continue };
+        let RelationFacts::Claim { volume: Some(_), group } = record.facts else { continue };
         claims.insert(record.digest);
         groups.extend(group);
         if let Some(item) = shelves.read(number).await
@@ -175,9 +175,11 @@ async fn missing(new: Range<usize>, shelves: &ActionLaneIntake) -> Result<BTreeS
     for number in new {
         let Some(record) = shelves.index.records().get(number) else { continue };
         let lacks = match &record.facts {
-            Facts::Pod { claims, .. } => collects_claims && claims.iter().any(|claim| !shelves.index.knows(claim)),
-            Facts::Claim { volume: Some(volume), .. } => has_volumes && !shelves.index.knows(volume),
-            Facts::Claim { .. } | Facts::Other => false,
+            RelationFacts::Pod { claims, .. } => {
+                collects_claims && claims.iter().any(|claim| !shelves.index.knows(claim))
+            }
+            RelationFacts::Claim { volume: Some(volume), .. } => has_volumes && !shelves.index.knows(volume),
+            RelationFacts::Claim { .. } | RelationFacts::Other => false,
         };
         if !lacks {
             continue;
@@ -187,7 +189,7 @@ async fn missing(new: Range<usize>, shelves: &ActionLaneIntake) -> Result<BTreeS
         }
         let Some(item) = shelves.read(number).await else { continue };
         let keys = match &record.facts {
-            Facts::Pod { .. } => {
+            RelationFacts::Pod { .. } => {
                 let pod = view::<PodView>(&item.body).unwrap_or_default();
                 pod.needs(item.head.namespace.as_deref().unwrap_or_default())
             }

@@ -15,7 +15,7 @@ pub(crate) struct Record {
     pub(crate) digest: Digest,
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) body: Body,
-    pub(crate) facts: Facts,
+    pub(crate) facts: RelationFacts,
 }
 
 /// The place where the body of an object is kept.
@@ -29,7 +29,7 @@ pub(crate) enum Body {
 
 /// The objects that an object belongs to, as far as Velero's own rules go (backup.md 1.11).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Facts {
+pub(crate) enum RelationFacts {
     /// A pod.
     Pod {
         is_running: bool,
@@ -49,7 +49,7 @@ pub(crate) enum Facts {
     Other,
 }
 
-impl Facts {
+impl RelationFacts {
     /// The facts of an object; nothing is known of one that cannot be read.
     pub(crate) fn of(item: &Item, group_label: &str, hooks: &BackupHooks) -> Self {
         let is_pod = match (item.resource.group.as_str(), item.resource.resource.as_str()) {
@@ -83,7 +83,7 @@ pub(crate) fn group_digest(namespace: &str, value: &str) -> Digest {
 
 /// The reason for which an object of these types is not on the shelf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outside {
+pub(crate) enum NotIndexed {
     /// The cluster has none.
     Absent,
     /// It is out of scope.
@@ -97,7 +97,7 @@ pub(crate) enum Outside {
 pub(crate) struct Index {
     records: Vec<Record>,
     numbers: HashMap<Digest, u32>,
-    outside: HashMap<Digest, Outside>,
+    outside: HashMap<Digest, NotIndexed>,
 }
 
 impl Index {
@@ -117,7 +117,7 @@ impl Index {
         self.numbers.get(digest).copied()
     }
 
-    pub(crate) fn outside(&self, digest: &Digest) -> Option<Outside> {
+    pub(crate) fn outside(&self, digest: &Digest) -> Option<NotIndexed> {
         self.outside.get(digest).copied()
     }
 
@@ -134,7 +134,7 @@ impl Index {
     }
 
     /// Notes of an object that it is not on the shelf, unless it is.
-    pub(crate) fn note(&mut self, digest: Digest, what: Outside) {
+    pub(crate) fn note(&mut self, digest: Digest, what: NotIndexed) {
         if !self.numbers.contains_key(&digest) {
             self.outside.insert(digest, what);
         }

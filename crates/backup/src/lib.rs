@@ -4,11 +4,11 @@
 //! actions have begun asynchronous operations is pending then: [`look_after_operations`] asks for their progress, and
 //! [`finalize`], the second entry point, saves again the objects that they name and ends the backup. Inside, the
 //! modules are the stages of the walk in its order: `request`, `scope` (with `lane`), `plan`, `collect` (with `spool`
-//! beneath it), `process`, `write`, `seal`; then `look_after`, `again`, `finalize`. Processing has two lanes: `pass`
-//! for objects that no action looks at; for the others `work`, with `shelve` (`index`, `shelf`), `gather` (`ask`,
-//! `fetch`), `block` and `save` (`perform`, `fates`, `deeds`) beneath it. `late` brings in objects that are known only
+//! beneath it), `process`, `write`, `seal`; then `look_after`, `post_operation_items`, `finalize`. Processing has two lanes: `fast_lane`
+//! for objects that no action looks at; for the others `action_lane`, with `action_lane_intake` (`index`, `body_store`), `gather` (`item_block_actions`,
+//! `fetch`), `block` and `save` (`action_calls`, `item_states`, `save_report`) beneath it. `related_items` brings in objects that are known only
 //! when both have ended. A stage is a function from stream to stream and owns its state; only the workers of one stage
-//! share which objects were begun (`fates`). Each stream says its end, and `tally` counts that nothing was lost between
+//! share which objects were begun (`item_states`). Each stream says its end, and `tally` counts that nothing was lost between
 //! them.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
@@ -72,7 +72,7 @@ pub use actions::{BUILT_IN_ACTIONS, BUILT_IN_BLOCK_ACTIONS};
 pub use deletion::run_delete_actions;
 pub use env::Env;
 pub use error::{BackupError, FinalizeError};
-pub use explain::{Explained, explain_volumes};
+pub use explain::{VolumeExplanation, explain_volumes};
 pub use failure::record_failure;
 pub use finalize::finalize;
 pub use hook::run_owed_hooks;

@@ -33,7 +33,7 @@ pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: 
     let name = record.metadata.name.clone();
     let mut operations = read(&name, env).await?;
     let known = Box::pin(known(&operations, &record, env)).await;
-    let asker = Asker { known: &known, record: &record, is_cancelled, env };
+    let asker = OperationInquirer { known: &known, record: &record, is_cancelled, env };
     let asked = operations.iter().map(|operation| asker.ask(operation).boxed()).collect();
     let answers = ask_all(asked, (env.operation.clock)()).await;
     let mut is_changed = false;
@@ -91,14 +91,14 @@ async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Re
 }
 
 /// Everything that is needed to ask an action about an operation.
-struct Asker<'a> {
+struct OperationInquirer<'a> {
     known: &'a Result<ActionContext, String>,
     record: &'a Backup,
     is_cancelled: bool,
     env: &'a Env,
 }
 
-impl Asker<'_> {
+impl OperationInquirer<'_> {
     /// Asks one operation; `None` when it has ended before.
     async fn ask(&self, operation: &BackupOperation) -> Option<InquiryResult> {
         if operation.status.has_ended() {

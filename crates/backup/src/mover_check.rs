@@ -1,7 +1,7 @@
 //! Looks at the volumes of a backup before it begins, and for nothing else.
 
 use crate::action_lane_intake::ActionLaneIntake;
-use crate::collect::{Collected, collect};
+use crate::collect::{CollectedLists, collect};
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::gather::gather;
@@ -50,7 +50,7 @@ pub(crate) async fn survey(scope: &Arc<Scope>, env: &Env) -> Result<Verdicts, Ba
             && matches!(resource.resource.as_str(), "pods" | "persistentvolumeclaims" | "persistentvolumes")
     });
     let (plan, tally, mut tasks) = (ListPlan { lists, excluded: Vec::new() }, Arc::default(), JoinSet::new());
-    let Collected { batches, looked_at, room } = collect(&plan, LEAST, env, &tally, &mut tasks);
+    let CollectedLists { batches, looked_at, room } = collect(&plan, LEAST, env, &tally, &mut tasks);
     let mut shelves = ActionLaneIntake::new(room, Arc::clone(scope), env, tally);
     let decided = async {
         shelves.take_lists(looked_at).await?;

@@ -5,7 +5,7 @@ use crate::env::Env;
 use crate::error::BackupError;
 use crate::lane::Lane;
 use crate::plan::{ListPlan, Versions, plan};
-use crate::process::{Processed, process};
+use crate::process::{ProcessingStages, process};
 use crate::request::{Settings, ValidationErrors};
 use crate::scope::{Scope, read_namespaces};
 use crate::side_effects::SideEffects;
@@ -33,7 +33,7 @@ pub(crate) struct ObjectsRequest<'a> {
 /// The objects of a backup on their way.
 pub(crate) struct ObjectPipeline {
     pub(crate) plan: ListPlan,
-    pub(crate) processed: Processed,
+    pub(crate) processed: ProcessingStages,
     /// Namespaces whose label keeps them out.
     pub(crate) kept_out: Vec<String>,
     pub(crate) tally: Arc<Tally>,

@@ -2,7 +2,7 @@
 
 use lifeboat_object::Item;
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::{Decided, Method, MethodReason, Verdict, Verdicts};
+use lifeboat_volume::{DecidedVolume, Method, MethodReason, Verdict, Verdicts};
 
 /// Actions of plugins that do something with the volumes of claims, by their names.
 const OF_VOLUMES: [&str; 2] = ["velero.io/csi-pvc-backupper", "velero.io/vsphere-pvc-backupper"];
@@ -18,7 +18,10 @@ pub(crate) fn is_excluded_by_policy(action: &str, item: &Item, verdicts: &Verdic
     let claim = ClaimKey { namespace, name: item.head.name.clone() };
     matches!(
         verdicts.of_claim(&claim),
-        Some(Decided { verdict: Verdict { way: Method::Skip, why: MethodReason::Policy { action: "skip", .. } }, .. })
+        Some(DecidedVolume {
+            verdict: Verdict { way: Method::Skip, why: MethodReason::Policy { action: "skip", .. } },
+            ..
+        })
     )
 }
 

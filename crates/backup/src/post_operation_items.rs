@@ -6,11 +6,11 @@ use crate::entry::{Entries, Entry, FAILED};
 use crate::entry_sender::EntrySender;
 use crate::env::Env;
 use crate::error::{BackupError, FinalizeError};
-use crate::fetch::{Taker, named, tell_absent};
+use crate::fetch::{ItemReceiver, named, tell_absent};
 use crate::index::Index;
 use crate::item_states::ItemStates;
 use crate::lane::Lane;
-use crate::save::{SaveContext, Turn, Worker};
+use crate::save::{SaveContext, SavePass, Worker};
 use crate::save_report::AdditionalItem;
 use crate::scope::Scope;
 use crate::snapshots::csi_snapshots_of;
@@ -65,7 +65,7 @@ pub(crate) async fn save_again(
         shelf: BodyStore::new(0, &env.operation.scratch),
         fates: ItemStates::new(0),
         verdicts: Arc::default(),
-        turn: Turn::AfterOperations,
+        turn: SavePass::AfterOperations,
     };
     let (sender, entries) = stream(WAITING, SAVING_AGAIN);
     let worker = Worker::new(Arc::new(desk), EntrySender::one(&sender, SAVING_AGAIN));
@@ -167,7 +167,7 @@ impl Again {
     }
 }
 
-impl Taker for Again {
+impl ItemReceiver for Again {
     async fn take(&mut self, item: Item) -> Result<(), StageError> {
         self.worker.found(item, true).await?;
         // What is saved counts, also when the time is over before the next one is.

@@ -5,12 +5,12 @@ use crate::error::BackupError;
 use crate::load::policies;
 use crate::objects::{ObjectPipeline, ObjectsRequest, objects};
 use crate::plan::Excluded;
-use crate::process::Processed;
+use crate::process::ProcessingStages;
 use crate::request::{Request, prepare};
 use crate::volumes::refusal;
 use lifeboat_action::Actions;
 use lifeboat_object::{GroupResource, ResultScope, Results};
-use lifeboat_volume::Decided;
+use lifeboat_volume::DecidedVolume;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
@@ -45,7 +45,7 @@ pub struct PreviewedVolume {
 }
 
 impl PreviewedVolume {
-    pub(crate) fn of(decided: &Decided) -> Self {
+    pub(crate) fn of(decided: &DecidedVolume) -> Self {
         let verdict = &decided.verdict;
         let needs_mover = verdict.way.needs_mover().then(|| {
             "let a policy ask for a CSI snapshot that stays in its storage: this version of Lifeboat has no mover of volume data"
@@ -96,7 +96,7 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
     let policies = policies(&backup, &request.settings, &env).await?;
     let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
     let ObjectPipeline { plan, processed, tally, .. } = objects(wanted, None, &env, &mut tasks).await?;
-    let Processed { mut entries, learned, .. } = processed;
+    let ProcessingStages { mut entries, learned, .. } = processed;
     let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();
     loop {
         let batch = match entries.next().await {

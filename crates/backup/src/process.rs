@@ -6,14 +6,14 @@
 
 use crate::action_lane::{ACTING, run_action_lane};
 use crate::action_lane_intake::ActionLaneIntake;
-use crate::collect::Collected;
+use crate::collect::CollectedLists;
 use crate::entry::Entries;
 use crate::entry_sender::EntrySender;
 use crate::env::Env;
 use crate::fast_lane::{FastLane, LeftOut};
 use crate::ordered_resources::ordered_key;
 use crate::related_items::{FETCHING, RelatedItems};
-use crate::save::{Acted, SaveContext, Worker};
+use crate::save::{ActionLaneResult, SaveContext, Worker};
 use crate::save_report::SaveReport;
 use crate::scope::Scope;
 use crate::stage_error::{ActionRefusal, StageError, say_end};
@@ -35,17 +35,17 @@ const WAITING: usize = 8;
 const PASSING: &str = "processing objects";
 
 /// The stages between the lists and the archive, running.
-pub(crate) struct Processed {
+pub(crate) struct ProcessingStages {
     pub(crate) entries: StreamReceiver<Entries>,
     /// Gives the facts about the objects when their stream ends.
-    pub(crate) learned: oneshot::Receiver<Learned>,
+    pub(crate) learned: oneshot::Receiver<ProcessedFacts>,
     /// Gives the error of an action that ends the operation.
     pub(crate) refusal: oneshot::Receiver<ActionRefusal>,
 }
 
 /// Facts that are known when all objects went through.
 #[derive(Debug)]
-pub(crate) struct Learned {
+pub(crate) struct ProcessedFacts {
     pub(crate) volumes: Volumes,
     /// The number of objects of each type that were found and left out, by reason.
     pub(crate) left_out: LeftOut,
@@ -57,14 +57,14 @@ pub(crate) struct Learned {
 
 /// Starts the stages as tasks of the operation.
 pub(crate) fn process(
-    collected: Collected,
+    collected: CollectedLists,
     scope: Arc<Scope>,
     env: &Env,
     tally: &Arc<Tally>,
     tasks: &mut JoinSet<()>,
-) -> Processed {
+) -> ProcessingStages {
     let (sender, entries) = stream(WAITING, PASSING);
-    let Collected { batches, looked_at, room } = collected;
+    let CollectedLists { batches, looked_at, room } = collected;
     let pass = FastLane::new(Arc::clone(&scope), env.operation.clone(), Arc::clone(tally));
     let shelves = ActionLaneIntake::new(room, scope, env, Arc::clone(tally));
 
@@ -99,21 +99,21 @@ pub(crate) fn process(
         };
         let _ = say_end(result, sender);
     });
-    Processed { entries, learned, refusal }
+    ProcessingStages { entries, learned, refusal }
 }
 
 /// Waits for both lanes, and brings in the objects that are known only then.
 async fn bring_together(
     passed: oneshot::Receiver<Result<FastLane, StageError>>,
-    acted: oneshot::Receiver<Result<Acted, StageError>>,
+    acted: oneshot::Receiver<Result<ActionLaneResult, StageError>>,
     sender: &StreamSender<Entries>,
-) -> Result<Learned, StageError> {
+) -> Result<ProcessedFacts, StageError> {
     let (pass, acted) = tokio::try_join!(end_of(passed, PASSING), end_of(acted, ACTING))?;
     let out = EntrySender::one(sender, FETCHING);
     let mut late = RelatedItems::new(pass, Worker::taking_over(acted, out));
     late.run().await?;
     let RelatedItems { pass, worker, .. } = late;
-    let Acted { desk, mut deeds } = worker.end().await?;
+    let ActionLaneResult { desk, mut deeds } = worker.end().await?;
     tell_missing(&pass, &desk);
     deeds.add_left_out(pass.left_out);
     deeds.operations.sort_by(|a, b| order(a).cmp(&order(b)));
@@ -125,7 +125,7 @@ async fn bring_together(
     drop(desk);
     csi.iter().for_each(CsiSnapshots::tell_unkept_groups);
     let volumes = Volumes::new(Arc::unwrap_or_clone(verdicts), volumes, (csi.as_ref(), native.as_ref()));
-    Ok(Learned { volumes, left_out, operations, hooks })
+    Ok(ProcessedFacts { volumes, left_out, operations, hooks })
 }
 
 fn order(operation: &BackupOperation) -> (Option<Time>, ObjectKey, &str) {
@@ -157,15 +157,15 @@ mod tests {
     use super::*;
     use crate::env::test_env;
     use crate::scope::test_scope;
-    use crate::spool::{Batch, Raw};
+    use crate::spool::{Batch, RawPage};
     use lifeboat_action::Actions;
     use lifeboat_object::{ApiResource, Item, ResultScope, Results};
     use std::task::Poll;
 
-    fn collected() -> (Collected, StreamSender<Batch>, StreamSender<Raw>) {
+    fn collected() -> (CollectedLists, StreamSender<Batch>, StreamSender<RawPage>) {
         let (fast, batches) = stream(4, "listing objects");
         let (lane, looked_at) = stream(4, "listing objects");
-        (Collected { batches, looked_at, room: 0 }, fast, lane)
+        (CollectedLists { batches, looked_at, room: 0 }, fast, lane)
     }
 
     #[tokio::test]
@@ -240,7 +240,8 @@ mod tests {
         }
     }
 
-    type Lanes = (oneshot::Receiver<Result<FastLane, StageError>>, oneshot::Receiver<Result<Acted, StageError>>);
+    type Lanes =
+        (oneshot::Receiver<Result<FastLane, StageError>>, oneshot::Receiver<Result<ActionLaneResult, StageError>>);
 
     async fn lanes_at_their_end(env: &Env, sender: &StreamSender<Entries>) -> (Lanes, Arc<Tally>) {
         let (scope, tally) = (test_scope(Vec::new(), &Actions::default()), Arc::new(Tally::default()));
@@ -274,7 +275,9 @@ mod tests {
             );
             let resource = Arc::new(resource.clone());
             if resource.resource == "pods" {
-                lane.send(Raw { resource: Arc::clone(&resource), bodies: vec![body.clone().into()] }).await.unwrap();
+                lane.send(RawPage { resource: Arc::clone(&resource), bodies: vec![body.clone().into()] })
+                    .await
+                    .unwrap();
             } else {
                 let items = vec![Item::parse(Arc::clone(&resource), body.clone().into()).unwrap()];
                 let budget = Arc::clone(&budget).acquire_owned().await.unwrap();

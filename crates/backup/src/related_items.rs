@@ -3,7 +3,7 @@
 
 use crate::env::Env;
 use crate::fast_lane::FastLane;
-use crate::fetch::{Taker, named, pick, tell_absent};
+use crate::fetch::{ItemReceiver, named, pick, tell_absent};
 use crate::save::Worker;
 use crate::save_report::AdditionalItem;
 use crate::scope::Scope;
@@ -29,7 +29,7 @@ pub(crate) struct RelatedItems {
     asked: BTreeMap<ObjectKey, AdditionalItem>,
 }
 
-impl Taker for RelatedItems {
+impl ItemReceiver for RelatedItems {
     async fn take(&mut self, item: Item) -> Result<(), StageError> {
         self.tally.came(1);
         self.env.operation.progress.found(1);

@@ -7,7 +7,7 @@ use crate::hook::Commands;
 use crate::load::policies;
 use crate::mover_check::check_movers;
 use crate::objects::{ObjectPipeline, ObjectsRequest, objects};
-use crate::process::{Learned, Processed};
+use crate::process::{ProcessedFacts, ProcessingStages};
 use crate::request::{Request, Settings, prepare};
 use crate::seal::{Native, UnrecordedBackup, Unsealed, seal};
 use crate::side_effects::SideEffects;
@@ -224,7 +224,7 @@ async fn make(
     }
     native_snapshots(&backup, attempt, env).into_iter().for_each(|native| hands.hold_native(native));
     let objects = objects(wanted, Some(hands), env, tasks).await?;
-    let Walked { written, mut learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
+    let ObjectsResult { written, mut learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
     if attempt > 1 {
         // Of pods that this attempt did not come to.
         hands.commands.pay(false).await;
@@ -297,9 +297,9 @@ pub(crate) async fn claim(backup: &Backup, settings: &Settings, env: &Env) -> Re
 }
 
 /// The result of the walk over the objects.
-struct Walked {
+struct ObjectsResult {
     written: Written,
-    learned: Learned,
+    learned: ProcessedFacts,
     kept_out: Vec<String>,
 }
 
@@ -308,9 +308,9 @@ async fn walk(
     objects: ObjectPipeline,
     writer: &BackupWriter,
     env: &Env,
-) -> Result<Walked, BackupError> {
+) -> Result<ObjectsResult, BackupError> {
     let ObjectPipeline { processed, kept_out, tally, .. } = objects;
-    let Processed { entries, learned, refusal } = processed;
+    let ProcessingStages { entries, learned, refusal } = processed;
     let archive = Archive { level: request.settings.compression, writer, tally: &tally, env };
     let written = env.operation.trace.stage("write", Box::pin(archive.put(entries, refusal))).await?;
     tally.balance()?;
@@ -320,7 +320,7 @@ async fn walk(
             [("resource", resource.to_string()), ("count", count.to_string()), ("reason", (*reason).to_owned())];
         env.operation.journal.info("Left out objects", &fields.each_ref().map(|(key, value)| (*key, value.as_str())));
     }
-    Ok(Walked { written, learned, kept_out })
+    Ok(ObjectsResult { written, learned, kept_out })
 }
 
 /// Everything that is needed to store an archive.

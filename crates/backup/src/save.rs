@@ -8,10 +8,10 @@ use crate::entry::{Entry, FAILED, tell_too_deep, whole};
 use crate::entry_sender::EntrySender;
 use crate::env::Env;
 use crate::fetch::{failed, get, tell_absent};
-use crate::hook::Quiesced;
-use crate::index::{Body, Facts, Index, Outside, Record};
+use crate::hook::QuiescedPod;
+use crate::index::{Body, Index, NotIndexed, Record, RelationFacts};
 use crate::item_states::{ItemId, ItemState, ItemStates};
-use crate::lane::Scoped;
+use crate::lane::ScopedAction;
 use crate::limits::tell_too_large;
 use crate::policy_exclusions::is_excluded_by_policy;
 use crate::save_report::{AdditionalItem, SaveReport};
@@ -39,18 +39,18 @@ pub(crate) struct SaveContext {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,
     pub(crate) tally: Arc<Tally>,
-    pub(crate) actions: Vec<Scoped<dyn BackupItemAction>>,
+    pub(crate) actions: Vec<ScopedAction<dyn BackupItemAction>>,
     pub(crate) index: Index,
     pub(crate) shelf: BodyStore,
     pub(crate) fates: ItemStates,
     /// Decisions about volumes; empty when objects are saved again.
     pub(crate) verdicts: Arc<Verdicts>,
-    pub(crate) turn: Turn,
+    pub(crate) turn: SavePass,
 }
 
 /// Tells the first saving of objects from saving them again after operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum SavePass {
     /// The backup is being made.
     First,
     /// Operations have ended, and objects that they name are saved again. What actions name must be saved with them, and they
@@ -106,12 +106,12 @@ impl SaveContext {
     fn named_if_unchanged<'a>(
         &self,
         item: &Item,
-        actions: &[&'a Scoped<dyn BackupItemAction>],
+        actions: &[&'a ScopedAction<dyn BackupItemAction>],
     ) -> Option<Vec<(&'a str, Vec<ObjectKey>)>> {
         if may_speak(&item.body) {
             return None;
         }
-        let glance = |action: &&'a Scoped<dyn BackupItemAction>| {
+        let glance = |action: &&'a ScopedAction<dyn BackupItemAction>| {
             Some((action.action.name(), action.action.named_if_unchanged(item, &self.scope.backup)?))
         };
         actions.iter().map(glance).collect()
@@ -121,7 +121,7 @@ impl SaveContext {
     /// begins only when the hooks of its pods have run, and which has to name the snapshot.
     fn waits_for_hooks(&self, key: &ObjectKey) -> bool {
         let (Some(csi), Some(namespace)) = (&self.scope.lane.csi, &key.namespace) else { return false };
-        if self.turn != Turn::First || key.resource != GroupResource::new("", "persistentvolumeclaims") {
+        if self.turn != SavePass::First || key.resource != GroupResource::new("", "persistentvolumeclaims") {
             return false;
         }
         let claim = ClaimKey { namespace: namespace.clone(), name: key.name.clone() };
@@ -136,7 +136,7 @@ impl SaveContext {
 }
 
 /// The result of the stage.
-pub(crate) struct Acted {
+pub(crate) struct ActionLaneResult {
     pub(crate) desk: Arc<SaveContext>,
     pub(crate) deeds: SaveReport,
 }
@@ -154,7 +154,7 @@ impl Worker {
     }
 
     /// Creates a worker that goes on where the stage has ended.
-    pub(crate) fn taking_over(acted: Acted, out: EntrySender) -> Self {
+    pub(crate) fn taking_over(acted: ActionLaneResult, out: EntrySender) -> Self {
         Self { desk: acted.desk, out, deeds: acted.deeds }
     }
 
@@ -163,9 +163,9 @@ impl Worker {
     }
 
     /// Sends the remaining entries, and gives the result.
-    pub(crate) async fn end(self) -> Result<Acted, StageError> {
+    pub(crate) async fn end(self) -> Result<ActionLaneResult, StageError> {
         self.out.end().await?;
-        Ok(Acted { desk: self.desk, deeds: self.deeds })
+        Ok(ActionLaneResult { desk: self.desk, deeds: self.deeds })
     }
 
     /// Saves an object of the index, unless a worker has begun it before.
@@ -186,13 +186,14 @@ impl Worker {
 
     /// Runs the hooks that come before a block in those of its pods that are not saved yet. A pod whose hooks refuse it is
     /// settled as failed.
-    pub(crate) async fn quiesce(&mut self, block: &[u32]) -> Result<Vec<Quiesced>, StageError> {
+    pub(crate) async fn quiesce(&mut self, block: &[u32]) -> Result<Vec<QuiescedPod>, StageError> {
         let desk = Arc::clone(&self.desk);
         let (Some(commands), mut all) = (&desk.scope.commands, Vec::new()) else { return Ok(Vec::new()) };
         for number in block {
             let Some(record) = desk.index.record(*number) else { continue };
             let who = ItemId::Indexed(*number);
-            if !matches!(record.facts, Facts::Pod { may_have_hooks: true, .. }) || desk.fates.of(who).is_some() {
+            if !matches!(record.facts, RelationFacts::Pod { may_have_hooks: true, .. }) || desk.fates.of(who).is_some()
+            {
                 continue;
             }
             if desk.env.operation.cancel.is_cancelled() {
@@ -215,7 +216,7 @@ impl Worker {
     }
 
     /// Runs the hooks that come after a block.
-    pub(crate) async fn thaw(&mut self, quiesced: Vec<Quiesced>) {
+    pub(crate) async fn thaw(&mut self, quiesced: Vec<QuiescedPod>) {
         let desk = Arc::clone(&self.desk);
         let Some(commands) = &desk.scope.commands else { return };
         commands.thaw_all(quiesced, &mut self.deeds.hooks).await;
@@ -331,7 +332,7 @@ impl Worker {
             let error = format!("it is an additional item of an additional item, and so on, {DEEPEST} deep");
             return Ok(Err(format!("{error}, and has further ones")));
         }
-        let must_include = must_include || self.desk.turn == Turn::AfterOperations;
+        let must_include = must_include || self.desk.turn == SavePass::AfterOperations;
         for key in keys {
             let wish = AdditionalItem { parent: item.key(), must_include };
             if self.additional(&key, wish, depth + 1).await? == ItemState::Failed {
@@ -387,7 +388,7 @@ impl Worker {
         if answer.operation_id.is_empty() {
             return Ok(());
         }
-        if self.desk.turn == Turn::AfterOperations {
+        if self.desk.turn == SavePass::AfterOperations {
             let id = &answer.operation_id;
             return Err(format!(
                 "{action} has begun the operation {id} for an object that is saved again after one: the backup would never end"
@@ -433,9 +434,9 @@ impl Worker {
             return Box::pin(self.of_index(number, depth)).await;
         }
         let known = desk.fates.of(ItemId::Outsider(digest)).or(match desk.index.outside(&digest) {
-            Some(Outside::Absent) => Some(ItemState::Absent),
-            Some(Outside::LeftOut) => Some(ItemState::LeftOut),
-            Some(Outside::Unread) => Some(ItemState::Failed),
+            Some(NotIndexed::Absent) => Some(ItemState::Absent),
+            Some(NotIndexed::LeftOut) => Some(ItemState::LeftOut),
+            Some(NotIndexed::Unread) => Some(ItemState::Failed),
             None => None,
         });
         match known {

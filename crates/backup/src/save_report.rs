@@ -1,7 +1,7 @@
 //! Facts that are learned of the objects of the action lane while they are saved.
 
-use crate::fast_lane::{LeftOut, Used};
-use crate::volumes::VolumeDeeds;
+use crate::fast_lane::{LeftOut, SavedScopes};
+use crate::volumes::VolumeOutcomes;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_hook::HookTally;
 use lifeboat_object::ObjectKey;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 /// Facts that one worker has learned.
 #[derive(Debug, Default)]
 pub(crate) struct SaveReport {
-    pub(crate) volumes: VolumeDeeds,
+    pub(crate) volumes: VolumeOutcomes,
     pub(crate) left_out: LeftOut,
-    pub(crate) used: Used,
+    pub(crate) used: SavedScopes,
     /// Operations that actions have begun.
     pub(crate) operations: Vec<BackupOperation>,
     /// Objects that no action looks at and that belong to saved ones.

@@ -11,7 +11,7 @@ use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_hook::HookTally;
-use lifeboat_operation::{Closed, Log};
+use lifeboat_operation::{ClosedJournal, Log};
 use lifeboat_store::{BackupWriter, Content, Sealed, StoreError};
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ impl Native {
 /// A backup of which only the record is missing.
 pub(crate) struct UnrecordedBackup {
     pub(crate) backup: Backup,
-    pub(crate) closed: Closed,
+    pub(crate) closed: ClosedJournal,
     pub(crate) sealed: Sealed,
 }
 

@@ -17,7 +17,7 @@ use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
 use lifeboat_volume::native::{
     NativeBackup, NativeSnapshots, RemainingSnapshot, Removal, SnapshotNote, noted, remove_noted,
 };
-use lifeboat_volume::{Decided, Group, Method, Priority, Verdicts};
+use lifeboat_volume::{DecidedVolume, Group, Method, Priority, Verdicts};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) fn native_snapshots(backup: &Backup, attempt: u32, env: &Env) -> Opti
 }
 
 /// Claims and volumes of a backup whose snapshots are due, by numbers in the index.
-pub(crate) struct Due {
+pub(crate) struct DueSnapshots {
     csi: Option<CsiSnapshots>,
     native: Option<NativeSnapshots>,
     verdicts: Arc<Verdicts>,
@@ -60,11 +60,11 @@ pub(crate) struct Due {
     desk: Weak<SaveContext>,
 }
 
-impl Due {
+impl DueSnapshots {
     pub(crate) fn new(desk: &Arc<SaveContext>) -> Self {
         let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
         let (mut claims, mut volumes) = (HashMap::new(), HashMap::new());
-        for Decided { claim, volume, verdict, .. } in desk.verdicts.iter() {
+        for DecidedVolume { claim, volume, verdict, .. } in desk.verdicts.iter() {
             match (&verdict.way, claim, volume) {
                 (Method::CsiSnapshot { .. }, Some(claim), _) if csi.is_some() => {
                     if let Some(number) = desk.index.number(&claim.object().digest()) {
@@ -131,7 +131,7 @@ impl Due {
         Some((&decided.verdict.way, self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default()))
     }
 
-    fn volume(&self, decided: &Decided) -> Option<&PersistentVolume> {
+    fn volume(&self, decided: &DecidedVolume) -> Option<&PersistentVolume> {
         self.verdicts.volume(decided.volume.as_deref()?)
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Batch {
 }
 
 /// Bytes that arrived together.
-pub(crate) struct Raw {
+pub(crate) struct RawPage {
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) bodies: Vec<Bytes>,
 }
@@ -54,7 +54,7 @@ pub(crate) fn cost(length: usize) -> usize {
 pub(crate) struct Intake {
     out: Out,
     sender: StreamSender<Batch>,
-    overflow: StreamSender<Raw>,
+    overflow: StreamSender<RawPage>,
 }
 
 /// The budget, and everything that is needed to make a batch.
@@ -70,7 +70,7 @@ struct Out {
 /// The part that keeps objects on disk: [`Spool::run`] is a task of the operation.
 pub(crate) struct Spool {
     sender: StreamSender<Batch>,
-    incoming: StreamReceiver<Raw>,
+    incoming: StreamReceiver<RawPage>,
     shelf: DiskQueue,
 }
 
@@ -106,7 +106,7 @@ impl Intake {
 
     /// Takes objects of one list, quickly: into memory, or to disk.
     pub(crate) async fn take(&self, resource: &Arc<ApiResource>, bodies: Vec<Bytes>) -> Result<(), ReceiverGone> {
-        let raw = Raw { resource: Arc::clone(resource), bodies };
+        let raw = RawPage { resource: Arc::clone(resource), bodies };
         let budget = Arc::clone(&self.out.budget).try_acquire_many_owned(self.out.share(&raw));
         match (budget, self.sender.try_reserve()) {
             (Ok(budget), Some(slot)) => {
@@ -121,12 +121,12 @@ impl Intake {
 impl Out {
     /// The share of the budget that objects take, a quarter of the budget at most. So the next ones always find room while a
     /// segment is open: what stands in a segment of 1 MiB costs less than 3 MiB, and the smallest budget is 4 MiB.
-    fn share(&self, raw: &Raw) -> u32 {
+    fn share(&self, raw: &RawPage) -> u32 {
         let size = raw.bodies.iter().map(|body| cost(body.len())).sum::<usize>().clamp(1, self.most);
         u32::try_from(size).unwrap_or(u32::MAX)
     }
 
-    fn parse(&self, raw: Raw, budget: OwnedSemaphorePermit) -> Batch {
+    fn parse(&self, raw: RawPage, budget: OwnedSemaphorePermit) -> Batch {
         let came = raw.bodies.len();
         let items = crate::parse::items(&raw.resource, raw.bodies, &self.env.operation.journal);
         self.tally.settled(came - items.len());
@@ -155,7 +155,7 @@ impl Spool {
 impl DiskQueue {
     async fn hand_on(
         mut self,
-        mut incoming: StreamReceiver<Raw>,
+        mut incoming: StreamReceiver<RawPage>,
         sender: &StreamSender<Batch>,
     ) -> Result<(), StageError> {
         let mut open = true;
@@ -185,7 +185,7 @@ impl DiskQueue {
     }
 
     /// Puts objects on disk. When that fails they wait for memory, and so do the readers of the cluster.
-    async fn keep(&mut self, raw: Raw, sender: &StreamSender<Batch>) -> Result<(), ReceiverGone> {
+    async fn keep(&mut self, raw: RawPage, sender: &StreamSender<Batch>) -> Result<(), ReceiverGone> {
         let share = self.out.share(&raw);
         let Err((e, raw)) = self.disk.push(raw, share).await else { return Ok(()) };
         if !std::mem::replace(&mut self.disk.broken, true) {
@@ -200,7 +200,7 @@ impl DiskQueue {
     async fn fetch(&mut self, budget: OwnedSemaphorePermit) -> Option<Batch> {
         let stored = self.disk.queue.pop_front()?;
         match self.disk.read(&stored).await {
-            Ok(bodies) => Some(self.out.parse(Raw { resource: stored.resource, bodies }, budget)),
+            Ok(bodies) => Some(self.out.parse(RawPage { resource: stored.resource, bodies }, budget)),
             Err(e) => {
                 let (count, resource) = (stored.lengths.len(), stored.resource.group_resource());
                 self.out.tally.settled(count);
@@ -235,7 +235,7 @@ impl Disk {
     }
 
     /// Gives the objects back when they cannot be written.
-    async fn push(&mut self, raw: Raw, share: u32) -> Result<(), (io::Error, Raw)> {
+    async fn push(&mut self, raw: RawPage, share: u32) -> Result<(), (io::Error, RawPage)> {
         if self.queue.is_empty()
             && let Err(e) = self.scratch.empty()
         {
@@ -268,10 +268,10 @@ mod tests {
         Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"))
     }
 
-    fn raw(name: &str, size: usize) -> Raw {
+    fn raw(name: &str, size: usize) -> RawPage {
         let body =
             format!(r#"{{"metadata":{{"name":"{name}","namespace":"n"}},"data":{{"x":"{}"}}}}"#, "x".repeat(size));
-        Raw { resource: resource(), bodies: vec![body.clone().into(), body.into()] }
+        RawPage { resource: resource(), bodies: vec![body.clone().into(), body.into()] }
     }
 
     #[tokio::test]
@@ -303,7 +303,7 @@ mod tests {
     async fn a_spool_that_died_is_no_end_of_the_objects() {
         let env = crate::env::test_env().await;
         let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
-        let Raw { resource, bodies } = raw("a", 10);
+        let RawPage { resource, bodies } = raw("a", 10);
         intake.take(&resource, bodies).await.unwrap();
         intake.end();
         // Never run: what it holds for others is lost.
@@ -329,7 +329,7 @@ mod tests {
         let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
         // More than the smallest budget holds.
         for _ in 0..3 {
-            let Raw { resource, bodies } = raw("a", 1 << 20);
+            let RawPage { resource, bodies } = raw("a", 1 << 20);
             intake.take(&resource, bodies).await.unwrap();
         }
         intake.end();

@@ -2,7 +2,7 @@
 
 use crate::action_lane_intake::ActionLaneIntake;
 use crate::env::Env;
-use crate::fetch::{Taker, pick};
+use crate::fetch::{ItemReceiver, pick};
 use crate::stage_error::StageError;
 use bytes::Bytes;
 use lifeboat_cluster::ListRequest;
@@ -114,7 +114,7 @@ pub(crate) async fn survey_pods_outside(shelves: &mut ActionLaneIntake) -> Resul
         return Ok(());
     }
     let namespaces: HashSet<String> = shelves.survey.namespaces().into_iter().map(str::to_owned).collect();
-    let mut outside = Outside(&mut shelves.survey);
+    let mut outside = PodsOutside(&mut shelves.survey);
     // A list of each is more than one of the cluster when there are many.
     if namespaces.len() > MANY {
         let is_there = |item: &Item| item.head.namespace.as_ref().is_some_and(|name| namespaces.contains(name));
@@ -129,9 +129,9 @@ pub(crate) async fn survey_pods_outside(shelves: &mut ActionLaneIntake) -> Resul
 /// Namespaces of which each is listed alone.
 const MANY: usize = 20;
 
-struct Outside<'a>(&'a mut VolumeInventory);
+struct PodsOutside<'a>(&'a mut VolumeInventory);
 
-impl Taker for Outside<'_> {
+impl ItemReceiver for PodsOutside<'_> {
     async fn take(&mut self, item: Item) -> Result<(), StageError> {
         self.0.take(&item);
         Ok(())

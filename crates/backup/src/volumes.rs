@@ -8,12 +8,12 @@ use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{Item, ResultScope, Severity, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_select::ResourcePolicies;
-use lifeboat_volume::csi::{self, CsiSnapshots, HeldSnapshots, Taken};
+use lifeboat_volume::csi::{self, CsiSnapshots, HeldSnapshots, TakenSnapshot};
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
-    Decided, Flags, MethodReason, Report, Reports, Rules, Saved, Verdicts, VolumeInventory, records, unprotected,
-    unprotected_warning,
+    DecidedVolume, Flags, MethodReason, Report, Reports, Rules, SavedObjects, Verdicts, VolumeInventory, records,
+    unprotected, unprotected_warning,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,16 +38,16 @@ fn concerns_volumes(item: &Item) -> bool {
 
 /// Outcomes for volumes while objects were saved.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct VolumeDeeds {
-    saved: Saved,
+pub(crate) struct VolumeOutcomes {
+    saved: SavedObjects,
     /// Claims and volumes that came after the decisions.
     late: VolumeInventory,
     snapshots: HeldSnapshots,
 }
 
 /// The reason for which nobody could restore from a snapshot that was taken: an object of it is not in the backup.
-fn lacks(held: &HeldSnapshots, taken: &Taken) -> Option<String> {
-    let Taken { namespace, name, content, .. } = taken;
+fn lacks(held: &HeldSnapshots, taken: &TakenSnapshot) -> Option<String> {
+    let TakenSnapshot { namespace, name, content, .. } = taken;
     let is_there = held.snapshots.contains(&(namespace.clone(), name.clone()));
     let missing = match (is_there, held.contents.contains(&content.name)) {
         (true, true) => return None,
@@ -57,7 +57,7 @@ fn lacks(held: &HeldSnapshots, taken: &Taken) -> Option<String> {
     Some(format!("its snapshot was taken, but {missing} is not in the backup: was it deleted meanwhile?"))
 }
 
-impl VolumeDeeds {
+impl VolumeOutcomes {
     /// Notes an object that is saved.
     pub(crate) fn note(&mut self, item: &Item, verdicts: &Verdicts) {
         if item.resource.group == csi::SNAPSHOT_API {
@@ -107,7 +107,7 @@ const NOT_SAVED: &str = "the data of the claim is not saved";
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     verdicts: Verdicts,
-    saved: Saved,
+    saved: SavedObjects,
     reports: Reports,
     /// Namespaces and names of the VolumeSnapshots that were taken, and of their groups.
     snapshots: BTreeSet<(String, String)>,
@@ -118,10 +118,10 @@ pub(crate) struct Volumes {
 impl Volumes {
     pub(crate) fn new(
         mut verdicts: Verdicts,
-        deeds: VolumeDeeds,
+        deeds: VolumeOutcomes,
         (csi, native): (Option<&CsiSnapshots>, Option<&NativeSnapshots>),
     ) -> Self {
-        let VolumeDeeds { saved, late, snapshots } = deeds;
+        let VolumeOutcomes { saved, late, snapshots } = deeds;
         verdicts.came_late(late);
         let mut reports = Reports {
             of_claims: csi.map(CsiSnapshots::reports).unwrap_or_default(),
@@ -186,7 +186,7 @@ impl Volumes {
     }
 
     /// The decisions about the volumes in scope.
-    pub(crate) fn decided(&self) -> impl Iterator<Item = &Decided> {
+    pub(crate) fn decided(&self) -> impl Iterator<Item = &DecidedVolume> {
         self.verdicts.iter().filter(|decided| self.saved.has(decided))
     }
 
@@ -266,7 +266,7 @@ pub(crate) fn ask_for_movers(policies: &ResourcePolicies) -> bool {
 /// The reason for which a backup may not begin: volumes whose data this version cannot move, though the backup, a
 /// policy or a default of the server asks for it. A mover that only a pod's annotation asks for is an error of that
 /// volume instead.
-pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a Decided>) -> Option<String> {
+pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>) -> Option<String> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for decided in decided {
         let verdict = &decided.verdict;

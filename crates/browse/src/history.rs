@@ -4,9 +4,9 @@
 //! before. An archive without index has to be read as a whole; the results are kept for the next time.
 
 use crate::change::field_differences;
-use crate::history_scope::{HistoryScope, Lack};
+use crate::history_scope::{HistoryScope, NotInBackup};
 use crate::object_state::{ObjectState, Summary, uid};
-use crate::timeline::{Happening, HistoryEvent, Observation, Timeline};
+use crate::timeline::{HistoryEvent, HistoryEventKind, Observation, Timeline};
 use crate::value::object_value;
 use lifeboat_api::Backup;
 use lifeboat_archive::index::Row;
@@ -56,13 +56,17 @@ impl History {
     /// Returns true if some backup could not be read.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
-        self.events.iter().any(|event| matches!(event.happening, Happening::Unreadable(_) | Happening::NotCompared(_)))
+        self.events
+            .iter()
+            .any(|event| matches!(event.happening, HistoryEventKind::Unreadable(_) | HistoryEventKind::NotCompared(_)))
     }
 
     /// Returns true if some backup has the object.
     #[must_use]
     pub fn has_object(&self) -> bool {
-        self.events.iter().any(|event| matches!(event.happening, Happening::Present | Happening::Appeared))
+        self.events
+            .iter()
+            .any(|event| matches!(event.happening, HistoryEventKind::Present | HistoryEventKind::Appeared))
     }
 }
 
@@ -193,8 +197,8 @@ impl HistoryReader<'_> {
             self.newest = Some(newest);
         }
         match self.scope.lack(record, seen.as_ref()) {
-            Lack::NotInScope(why) => Observation::NotInScope(why),
-            Lack::Lacks(doubt) => {
+            NotInBackup::NotInScope(why) => Observation::NotInScope(why),
+            NotInBackup::Lacks(doubt) => {
                 let doubts: Vec<String> = doubt.into_iter().chain(unknown).collect();
                 Observation::Lacks((!doubts.is_empty()).then(|| doubts.join("; ")))
             }

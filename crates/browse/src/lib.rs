@@ -42,4 +42,4 @@ pub use live_cluster::LiveCluster;
 pub use live_error::LiveError;
 pub use owned::owned_by;
 pub use store::BackupStore;
-pub use timeline::{Happening, HistoryEvent};
+pub use timeline::{HistoryEvent, HistoryEventKind};

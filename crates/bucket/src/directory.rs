@@ -3,7 +3,7 @@
 mod folder;
 mod walk;
 
-use crate::gate::{Died, Gate};
+use crate::gate::{Gate, GateThreadDied};
 use crate::key::{TEMPORARY, components, is_temporary};
 use crate::page::page_of;
 use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
@@ -89,7 +89,7 @@ impl Directory {
         let inner = Arc::clone(&self.inner);
         match self.gate.run(move || work(&inner)).await {
             Ok(result) => result.map_err(|e| self.inner.error(operation, key, e)),
-            Err(Died) => Err(self.inner.fail(ErrorKind::Other, operation, key, &Died.to_string())),
+            Err(GateThreadDied) => Err(self.inner.fail(ErrorKind::Other, operation, key, &GateThreadDied.to_string())),
         }
     }
 

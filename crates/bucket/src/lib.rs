@@ -32,7 +32,7 @@ pub use attempts::{Attempts, PATIENCE, retry};
 pub use deadline::{Deadlined, Deadlines};
 pub use directory::Directory;
 pub use error::{BucketError, ErrorKind};
-pub use gate::{Died, Gate, Gates};
+pub use gate::{Gate, GateThreadDied, Gates};
 pub use limited::{Limited, Limits};
 pub use marker::{BucketNotes, MARKER, Marked, put_marker, read_marker};
 pub use measured::{Measured, MeasuredCall, Meter};

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A backup that is open for reading.
-pub(crate) struct Opened {
+pub(crate) struct OpenBackup {
     pub(crate) store: BackupStore,
     pub(crate) record: Backup,
     /// The backup for people: its name and when it was made.
@@ -45,7 +45,7 @@ pub(crate) async fn backup(
     (bucket, server): (Option<&str>, &FromServerArgs),
     globals: &Globals,
     folder: &Path,
-) -> Result<Opened> {
+) -> Result<OpenBackup> {
     match bucket {
         Some(url) => in_bucket(url, name, globals, folder).await,
         None => through_server(name, server, globals, folder).await,
@@ -56,7 +56,7 @@ pub(crate) async fn backup(
 ///
 /// # Errors
 /// When there is no such backup, or it cannot be read.
-pub(crate) async fn in_bucket(url: &str, name: &str, globals: &Globals, folder: &Path) -> Result<Opened> {
+pub(crate) async fn in_bucket(url: &str, name: &str, globals: &Globals, folder: &Path) -> Result<OpenBackup> {
     let store = bucket_url::open(url, Purpose::Read, globals.patience()).await?;
     open(&store, name, folder).await
 }
@@ -70,7 +70,7 @@ pub(crate) async fn through_server(
     args: &FromServerArgs,
     globals: &Globals,
     folder: &Path,
-) -> Result<Opened> {
+) -> Result<OpenBackup> {
     let download = args.archive_of(name, globals).await?;
     open(&copied(&download, folder).await?, name, folder).await
 }
@@ -127,7 +127,7 @@ pub(crate) async fn copy_volume_files(download: &ArchiveDownload, folder: &Path)
 ///
 /// # Errors
 /// When there is no such backup, or it cannot be read.
-pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<Opened> {
+pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<OpenBackup> {
     let record = store.backup(name).await?;
     Box::pin(opened(record, store.open_archive(name, &options(folder)))).await
 }
@@ -147,15 +147,15 @@ pub(crate) async fn rows_of(store: &Store, record: &Backup, globals: &Globals, f
 ///
 /// # Errors
 /// When it cannot be read.
-pub(crate) async fn open_rows(store: &Store, record: Backup, rows: ArchiveRows, folder: &Path) -> Result<Opened> {
+pub(crate) async fn open_rows(store: &Store, record: Backup, rows: ArchiveRows, folder: &Path) -> Result<OpenBackup> {
     Box::pin(opened(record, rows.open(store, &options(folder)))).await
 }
 
-async fn opened(record: Backup, archive: impl Future<Output = Result<Archive, StoreError>>) -> Result<Opened> {
+async fn opened(record: Backup, archive: impl Future<Output = Result<Archive, StoreError>>) -> Result<OpenBackup> {
     let what = described(&record);
     let opened = async { BackupStore::open(archive.await?, &what).await };
     let store = opened.await.with_context(|| format!("open the archive of {what}"))?;
-    Ok(Opened { store, record, what })
+    Ok(OpenBackup { store, record, what })
 }
 
 fn described(record: &Backup) -> String {

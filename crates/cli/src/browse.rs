@@ -1,6 +1,6 @@
 //! `lifeboat browse`: kubectl on a backup.
 
-use crate::backup_source::{self, Opened, until_interrupted};
+use crate::backup_source::{self, OpenBackup, until_interrupted};
 use crate::globals::Globals;
 use crate::resource::download::FromServerArgs;
 use crate::sandbox::{self, write_kubeconfig};
@@ -52,7 +52,7 @@ impl BrowseArgs {
         let terminate = terminated()?;
         let open = backup_source::backup(&self.name, (self.bucket.as_deref(), &self.server), globals, folder.path());
         let opened = Box::pin(until_interrupted(open, "interrupted before the backup was open")).await;
-        let Opened { store, what, .. } = opened?;
+        let OpenBackup { store, what, .. } = opened?;
         let options = SandboxOptions {
             name: self.name.clone(),
             namespace: self.object_namespace.as_deref().or(store.only_namespace()).unwrap_or("default").to_owned(),

@@ -4,7 +4,7 @@ mod extract;
 mod get;
 mod objects;
 
-use crate::backup_source::{self, Opened, until_interrupted};
+use crate::backup_source::{self, OpenBackup, until_interrupted};
 use crate::globals::Globals;
 use crate::object_namespace::ObjectNamespace;
 use crate::resource::download::FromServerArgs;
@@ -96,7 +96,7 @@ impl LocalContentsArgs {
     }
 }
 
-async fn show(command: Option<ContentsCommand>, opened: &Opened) -> Result<ExitCode> {
+async fn show(command: Option<ContentsCommand>, opened: &OpenBackup) -> Result<ExitCode> {
     match command {
         None => table(&opened.store, std::io::stdout())?,
         Some(ContentsCommand::Get(args)) => args.run(opened).await?,

@@ -1,6 +1,6 @@
 //! `lifeboat diff`: compares two backups, or a backup with the cluster.
 
-use crate::backup_source::{self, Opened, until_interrupted};
+use crate::backup_source::{self, OpenBackup, until_interrupted};
 use crate::difference::{difference_documents, difference_lines};
 use crate::errors;
 use crate::exit_code::{CheckOutcome, answered};
@@ -113,7 +113,7 @@ impl DiffArgs {
 
     async fn compare_with_cluster(&self, globals: &Globals) -> Result<DiffOutcome> {
         let folder = self.scratch.folder()?;
-        let Opened { store, record, what } = self.open(&self.before, globals, folder.path()).await?;
+        let OpenBackup { store, record, what } = self.open(&self.before, globals, folder.path()).await?;
         let cluster = globals.connect().await?;
         let doing = || format!("compare {what} with the cluster at {}", cluster.url());
         let live = LiveCluster::discover(&cluster).await.with_context(doing)?;
@@ -145,7 +145,7 @@ impl DiffArgs {
         Ok(DiffOutcome { counts: diff.counts(), is_incomplete })
     }
 
-    async fn open(&self, name: &str, globals: &Globals, folder: &Path) -> Result<Opened> {
+    async fn open(&self, name: &str, globals: &Globals, folder: &Path) -> Result<OpenBackup> {
         backup_source::backup(name, (self.bucket.as_deref(), &self.server), globals, folder).await
     }
 

@@ -13,7 +13,7 @@ pub(crate) use variables::Variables;
 /// Exporter of spans, if there is one.
 pub(crate) struct Traces {
     #[cfg(feature = "otlp")]
-    sending: Option<sending::Sending>,
+    sending: Option<sending::CollectorExporter>,
 }
 
 impl Traces {
@@ -36,7 +36,7 @@ impl Traces {
     }
 
     fn to(target: Option<SpanCollector>, is_server: bool) -> Result<Self, String> {
-        let sending = target.map(|target| sending::Sending::to(target, is_server)).transpose()?;
+        let sending = target.map(|target| sending::CollectorExporter::to(target, is_server)).transpose()?;
         Ok(Self { sending })
     }
 
@@ -45,7 +45,7 @@ impl Traces {
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        self.sending.as_ref().map(sending::Sending::layer)
+        self.sending.as_ref().map(sending::CollectorExporter::layer)
     }
 
     /// Sends the remaining spans, for a moment at the most, and reports the number of lost ones. It may block the

@@ -18,7 +18,7 @@ use crate::errors;
 use crate::exit_code::INTERRUPTED;
 use crate::globals::Globals;
 use crate::local_operation::operation_key::{OperationKey, identity};
-use crate::local_operation::restore_run::{Carried, RestoreRun, Until, carry_out};
+use crate::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, carry_out};
 use crate::local_operation::state::OperationStateFile;
 use crate::object_name::ObjectArgs;
 use crate::output::{Output, print_resource};
@@ -37,8 +37,8 @@ use lifeboat_object::{GroupResource, ObjectKey};
 use next::Next;
 use report::named_with_time;
 use requested_object::RequestedObject;
-use resume_state::{Manner, ResumeState};
-use shown::Shown;
+use resume_state::{ResumeState, UndeleteOptions};
+use shown::ShownPlan;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::ExitCode;
@@ -203,10 +203,10 @@ impl UndeleteArgs {
     async fn carry_out(&self, job: &Job<'_>, plan: &UndeletePlan, state: OperationStateFile) -> Result<ExitCode> {
         let request = job.request_of(plan, &state.content)?;
         let restore = &request.restore.metadata.name;
-        let run = RestoreRun { state, until: Until::Completed, output: self.output };
+        let run = RestoreRun { state, until: ResumeRule::Completed, output: self.output };
         match Box::pin(carry_out(&request, job.env(restore), run)).await? {
-            Carried::Done(code) => Ok(code),
-            Carried::Refused { was_new, .. } => {
+            RunOutcome::Done(code) => Ok(code),
+            RunOutcome::Refused { was_new, .. } => {
                 // It has stored what it would do now, and nobody asks for that.
                 if was_new && let Err(e) = job.delete_files(&request).await {
                     errors::warn(Some(&format!("warning: the files of the restore {restore} stay: {e:#}")));
@@ -219,8 +219,8 @@ impl UndeleteArgs {
         }
     }
 
-    fn manner(&self) -> Manner<'_> {
-        Manner {
+    fn manner(&self) -> UndeleteOptions<'_> {
+        UndeleteOptions {
             policy: &self.existing_resource_policy,
             with_owned: self.with_owned,
             with_owners: self.restore_owner_references,
@@ -283,7 +283,7 @@ impl UndeleteArgs {
 
     fn print(&self, found: &FoundObject, plan: &UndeletePlan, colours: bool) -> Result<()> {
         print_results(&plan.end.results);
-        let shown = Shown {
+        let shown = ShownPlan {
             backup: &found.backup.metadata.name,
             what: &found.what,
             plan,

@@ -10,7 +10,7 @@ pub use state::{
     ObjectProgress, RunningState, ScheduleState,
 };
 
-use crate::phase::backup_expiry::Lists;
+use crate::phase::backup_expiry::ExpiryInput;
 use crate::phase::facts::{self, is_good, is_running, newest_ended, own_newest_first, saves_volumes};
 use crate::phase::request::ByBackup;
 use crate::phase::restore::has_ended;
@@ -68,7 +68,7 @@ fn ended(backup: &Backup) -> Option<EndedBackup> {
     Some(EndedBackup { backup, phase: status.phase?, start: status.start_timestamp })
 }
 
-fn running(lists: &Lists) -> Vec<RunningState> {
+fn running(lists: &ExpiryInput) -> Vec<RunningState> {
     let backups = lists.backups.iter().filter(|backup| is_running(backup) || facts::waits(backup));
     let backups = backups.map(|backup| RunningState {
         kind: "Backup",

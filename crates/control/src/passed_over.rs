@@ -53,7 +53,7 @@ impl NotedNames {
 
 /// A sentence about backups that were passed over, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct PassedOverMessage {
     pub(crate) what: String,
     pub(crate) next: String,
 }
@@ -77,10 +77,10 @@ impl PassedOver {
     }
 
     /// All that is to be said of it; `program` is what commands begin with.
-    pub(crate) fn said(&self, program: &str) -> Vec<Said> {
+    pub(crate) fn said(&self, program: &str) -> Vec<PassedOverMessage> {
         let restore = format!("`{program} local restore NAME --bucket URL --from-backup BACKUP`");
         let of = |names: &NotedNames, what: &str, next: String| {
-            (!names.is_empty()).then(|| Said {
+            (!names.is_empty()).then(|| PassedOverMessage {
                 what: format!("{} in the bucket {what}: {}", counted(names.count, "backup"), names.listed()),
                 next,
             })
@@ -112,8 +112,11 @@ impl PassedOver {
 
     /// The same as one text, for the message of a location and its events.
     pub(crate) fn text(&self) -> Option<String> {
-        let said: Vec<String> =
-            self.said("lifeboat").into_iter().map(|Said { what, next }| format!("{what}; {next}")).collect();
+        let said: Vec<String> = self
+            .said("lifeboat")
+            .into_iter()
+            .map(|PassedOverMessage { what, next }| format!("{what}; {next}"))
+            .collect();
         (!said.is_empty()).then(|| said.join(". "))
     }
 }

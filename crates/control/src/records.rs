@@ -215,7 +215,7 @@ impl RecordMap {
         }
         let only_these = after.keys().all(|key| together.contains_key(key));
         let written = self.bound(self.request_write(together)).await;
-        if written == Ok(Written::Anew) && !only_these {
+        if written == Ok(WrittenTo::Anew) && !only_these {
             tracing::warn!(
                 name = self.name(),
                 owner = self.owner.metadata.name,
@@ -223,12 +223,12 @@ impl RecordMap {
             );
         }
         // After a failure, and after others have changed the ConfigMap, it is not known what that holds.
-        let is_known = written == Ok(Written::Into) || (written == Ok(Written::Anew) && only_these);
+        let is_known = written == Ok(WrittenTo::Into) || (written == Ok(WrittenTo::Anew) && only_these);
         *lengths = is_known.then_some(after);
         answer_all(taken, &written.map(drop).map_err(RecordsError::Unavailable));
     }
 
-    async fn request_write(&self, notes: NoteChanges) -> Result<Written, String> {
+    async fn request_write(&self, notes: NoteChanges) -> Result<WrittenTo, String> {
         let (resource, namespace, name) = (config_maps(), Some(self.namespace.as_str()), self.name());
         let data: Value =
             notes.iter().map(|(key, note)| (key.clone(), json!(note.as_ref().map(|n| STANDARD.encode(n))))).collect();
@@ -251,22 +251,22 @@ impl RecordMap {
         // After the loss of the lease the notes belong to the next leader, which may be further.
         self.leadership.check().map_err(|lost| lost.to_string())?;
         match self.cluster.patch(&resource, namespace, &name, MergePatch::of(patch)).await {
-            Ok(_) => return Ok(Written::Into),
+            Ok(_) => return Ok(WrittenTo::Into),
             // There is nothing to remove, and its owner may be gone for long.
-            Err(e) if e.is_not_found() && is_removal => return Ok(Written::Anew),
+            Err(e) if e.is_not_found() && is_removal => return Ok(WrittenTo::Anew),
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e.to_string()),
         }
         self.leadership.check().map_err(|lost| lost.to_string())?;
         let body = Bytes::from(map.to_string());
         let created = self.cluster.create(&resource, namespace, &name, WriteBody::of(body)).await;
-        created.map(|_| Written::Anew).map_err(|e| e.to_string())
+        created.map(|_| WrittenTo::Anew).map_err(|e| e.to_string())
     }
 }
 
 /// Where notes were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Written {
+enum WrittenTo {
     /// Into the ConfigMap that was there.
     Into,
     /// Into a new one: there was none.

@@ -16,7 +16,7 @@ use crate::buckets::Buckets;
 use crate::census::{Census, look_again_and_again};
 use crate::coverage::{good_newest_first, namespaces};
 use crate::event::{emit, event, of_loss};
-use crate::guard::{Own, wait_for_velero_to_end};
+use crate::guard::{OwnPodMarks, wait_for_velero_to_end};
 use crate::health::Health;
 use crate::http::download::{Downloads, Signer};
 use crate::http::plan::Plans;
@@ -36,7 +36,7 @@ use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_client::Client;
 use lifeboat_client::SERVER_LEASE;
-use lifeboat_reconcile::{Candidate, Died, Leadership, LeaseTimes, LostLease, Mirrored, Tasks};
+use lifeboat_reconcile::{Candidate, Leadership, LeaseTimes, LostLease, MirroredType, TaskPanic, Tasks};
 use memory::Memory;
 use perform::perform;
 use plan::{PlanInput, is_wanted, plan};
@@ -132,7 +132,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         times,
         now: Arc::clone(&env.clock.0),
     };
-    let own = Own { pod: env.pod.as_ref(), identity: &options.identity };
+    let own = OwnPodMarks { pod: env.pod.as_ref(), identity: &options.identity };
     health.waits(VELERO_RUNS);
     if !wait_for_velero_to_end(&env.cluster, &options.namespace, own, &env.cancel).await {
         return Ok(());
@@ -258,7 +258,7 @@ impl Server {
         for kind in MirroredKind::ALL {
             let client = &context.client;
             let (cluster, namespace) = (client.cluster.clone(), Some(client.namespace.clone()));
-            let mirrored = Mirrored { cluster, resource: kind.resource(), namespace, metadata_only: false };
+            let mirrored = MirroredType { cluster, resource: kind.resource(), namespace, metadata_only: false };
             mirrors.spawn(mirrored.mirror(|what| MirrorChange { kind: *kind, what }, sender.clone()));
         }
         let (found, census) = watch::channel(None);
@@ -411,7 +411,7 @@ impl Server {
         }
     }
 
-    fn ended(&mut self, key: Key, finished: Result<StepResult, Died>) {
+    fn ended(&mut self, key: Key, finished: Result<StepResult, TaskPanic>) {
         match finished.unwrap_or_else(|died| Err(StepError::Because(died.to_string()))) {
             Ok(effects) => {
                 self.memory.succeeded(&key, &effects, Instant::now());

@@ -90,10 +90,10 @@ impl Providers for OneBucket {
 
 /// Gives each operation these actions.
 #[derive(Debug)]
-pub(crate) struct Given(pub(crate) Actions);
+pub(crate) struct FixedActions(pub(crate) Actions);
 
 #[async_trait]
-impl Extensions for Given {
+impl Extensions for FixedActions {
     async fn actions(&self, _: &Journal) -> Result<Actions, String> {
         Ok(self.0.clone())
     }

@@ -6,7 +6,7 @@ use crate::error::InstallError;
 use crate::objects::{is_custom, is_restricting};
 use crate::read::PAUSE;
 use crate::single::{self, address, found};
-use crate::step::{ApplyOutcome, InstallStep, Tell};
+use crate::step::{ApplyOutcome, InstallStep, StepReporter};
 use crate::wait::DEFINITIONS_LIMIT;
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub async fn send(
     cluster: &Cluster,
     objects: &[Value],
     apply: bool,
-    tell: &mut Tell<'_>,
+    tell: &mut StepReporter<'_>,
 ) -> Result<Vec<DifferingObject>, InstallError> {
     let mut left = Vec::new();
     let restricted = objects.iter().any(is_restricting);

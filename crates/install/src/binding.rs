@@ -2,7 +2,7 @@
 
 use crate::error::InstallError;
 use crate::single::{address, apply};
-use crate::step::{InstallStep, Tell};
+use crate::step::{InstallStep, StepReporter};
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ pub async fn replace_bindings(
     cluster: &Cluster,
     bindings: &[&Value],
     objects: &[Value],
-    tell: &mut Tell<'_>,
+    tell: &mut StepReporter<'_>,
 ) -> Result<(), InstallError> {
     for wanted in bindings {
         let (resource, namespace, name) = address(wanted)?;

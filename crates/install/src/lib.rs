@@ -59,6 +59,6 @@ pub use plugins::{PluginChange, PluginChangeError, change_plugins, is_installed,
 pub use references::{ReferenceError, check_references};
 pub use removal::Removal;
 pub use snapshot_classes::unused_snapshot_classes;
-pub use step::{ApplyOutcome, InstallStep, Tell};
+pub use step::{ApplyOutcome, InstallStep, StepReporter};
 pub use wait::{wait_until_established, wait_until_ready};
 pub use workload::PLUGINS_TARGET;

@@ -7,7 +7,7 @@ use crate::gone::until_gone;
 use crate::kinds::{custom, definitions, deployments};
 use crate::names::DEPLOYMENT;
 use crate::read::{PAUSE, get, list, name};
-use crate::step::{InstallStep, Tell};
+use crate::step::{InstallStep, StepReporter};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, FINALIZER_RESTORE};
@@ -29,7 +29,7 @@ pub(crate) async fn release(
     cluster: &Cluster,
     namespace: &str,
     clock: &Clock<'_>,
-    tell: &mut Tell<'_>,
+    tell: &mut StepReporter<'_>,
 ) -> Result<(), RemovalError> {
     let kinds = held_kinds(cluster).await?;
     for (resource, _) in &kinds {

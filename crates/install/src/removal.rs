@@ -13,7 +13,7 @@ use crate::names::{DEPLOYMENT, cluster_name, component_selector, is_component};
 use crate::read::{get, list, name};
 use crate::release::{is_held, release};
 use crate::state::{InstalledNamespace, NamespaceCondition, is_ending, state, warning};
-use crate::step::{InstallStep, Tell};
+use crate::step::{InstallStep, StepReporter};
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -68,7 +68,7 @@ impl<'a> Removal<'a> {
     ///
     /// # Errors
     /// [`RemovalError`] at the first thing that cannot be deleted or does not go.
-    pub async fn run(&self, clock: &Clock<'_>, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
+    pub async fn run(&self, clock: &Clock<'_>, tell: &mut StepReporter<'_>) -> Result<(), RemovalError> {
         let (cluster, namespace) = (self.cluster, self.namespace);
         if self.state == NamespaceCondition::Gone {
             tell(InstallStep::NamespaceGone(namespace)).map_err(RemovalError::Tell)?;
@@ -85,7 +85,7 @@ impl<'a> Removal<'a> {
         self.delete_definitions(tell).await
     }
 
-    async fn delete_namespace(&self, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
+    async fn delete_namespace(&self, tell: &mut StepReporter<'_>) -> Result<(), RemovalError> {
         // One that is being deleted already may refuse to be deleted again.
         if self.state != NamespaceCondition::Ending {
             self.cluster.delete(&ApiResource::namespaces(), None, self.namespace).await?;
@@ -95,7 +95,7 @@ impl<'a> Removal<'a> {
     }
 
     /// Deletes the definitions, unless another installation still uses them: its objects would go with them.
-    async fn delete_definitions(&self, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
+    async fn delete_definitions(&self, tell: &mut StepReporter<'_>) -> Result<(), RemovalError> {
         let others = elsewhere(self.cluster, self.namespace).await?;
         if !others.is_empty() {
             return tell(InstallStep::DefinitionsStay(&others)).map_err(RemovalError::Tell);

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 
 /// Is told each step. Its failure stops the work at that step, as when the reader of a pipe has gone.
-pub type Tell<'a> = dyn FnMut(InstallStep<'_>) -> io::Result<()> + Send + 'a;
+pub type StepReporter<'a> = dyn FnMut(InstallStep<'_>) -> io::Result<()> + Send + 'a;
 
 /// A step of an installation or a removal. Its text is what the user is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The log of one operation: one call adds the typed result, the line of the uploaded log and the tracing event.
 
-use crate::log::{self, Log, LogWriter, Room};
+use crate::log::{self, LineSpace, Log, LogWriter};
 use crate::{Clock, Trace};
 use jiff::Timestamp;
 use lifeboat_object::{ObjectKey, ResultScope, Results, Severity};
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Journal {
 
 /// The contents of a journal that is closed.
 #[derive(Debug)]
-pub struct Closed {
+pub struct ClosedJournal {
     /// The gzip-compressed log.
     pub log: Log,
     /// Warnings and errors per object.
@@ -220,7 +220,7 @@ impl Journal {
 
     /// Everything up to now as whole files. What is logged later is in those of the next call, behind the same.
     #[must_use]
-    pub fn close(&self) -> Closed {
+    pub fn close(&self) -> ClosedJournal {
         let mut inner = self.lock();
         if let Some(text) = inner.log.lacks() {
             inner.log.append(&self.format("warning", &text, &[]));
@@ -237,12 +237,12 @@ impl Journal {
             }
         }
         let (warnings, errors) = (inner.warnings.all, inner.errors.all);
-        Closed { log, results, warnings, errors }
+        ClosedJournal { log, results, warnings, errors }
     }
 
     fn line(&self, level: &str, message: &str, fields: &[(&str, &str)]) {
         let line = self.format(level, message, fields);
-        let room = if level == "info" { Room::Most } else { Room::All };
+        let room = if level == "info" { LineSpace::Most } else { LineSpace::All };
         self.lock().log.add(&line, room);
     }
 

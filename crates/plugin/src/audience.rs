@@ -34,7 +34,7 @@ struct Listener {
 
 /// The place of one operation in an audience, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct AudienceSeat {
     audience: Arc<Audience>,
     number: u64,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Seat {
 /// A call that is in the process, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Calling {
-    seat: Arc<Seat>,
+    seat: Arc<AudienceSeat>,
 }
 
 impl Audience {
@@ -58,12 +58,12 @@ impl Audience {
     }
 
     /// A place for an operation.
-    pub(crate) fn seat(self: &Arc<Self>, journal: &Journal) -> Seat {
+    pub(crate) fn seat(self: &Arc<Self>, journal: &Journal) -> AudienceSeat {
         let mut listeners = self.lock();
         let number = listeners.next;
         listeners.next += 1;
         listeners.all.insert(number, Listener { journal: journal.clone(), calls: 0 });
-        Seat { audience: Arc::clone(self), number }
+        AudienceSeat { audience: Arc::clone(self), number }
     }
 
     /// Lets a line be heard.
@@ -120,7 +120,7 @@ impl Audience {
     }
 }
 
-impl Seat {
+impl AudienceSeat {
     /// Notes that a call of this operation goes into the process.
     pub(crate) fn calling(self: &Arc<Self>) -> Calling {
         self.count(|calls| calls + 1);
@@ -140,7 +140,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for AudienceSeat {
     fn drop(&mut self) {
         self.audience.lock().all.remove(&self.number);
     }

@@ -1,13 +1,13 @@
 //! Makes calls of plugins: with a deadline, and with the consequences of a failure.
 
-use crate::audience::{Calling, Seat};
+use crate::audience::{AudienceSeat, Calling};
 use crate::client;
 use crate::connection::Connection;
 use crate::error::PluginError;
 use crate::failure::{self, CallFailure, Cause};
-use crate::first::First;
+use crate::first::FirstCall;
 use crate::identity::PluginName;
-use crate::processes::Used;
+use crate::processes::ProcessUse;
 use crate::stderr::{Level, StderrLine};
 use lifeboat_action::ActionScope;
 use lifeboat_operation::Journal;
@@ -25,10 +25,10 @@ const ENDING: Duration = Duration::from_secs(3);
 
 /// Makes calls in a process, and uses it until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Caller {
-    used: Used,
+pub(crate) struct PluginCaller {
+    used: ProcessUse,
     /// The place of its operation among the listeners; log lines go there.
-    seat: Option<Arc<Seat>>,
+    seat: Option<Arc<AudienceSeat>>,
 }
 
 /// The way into a process for one call, until it is dropped: then everything that the plugin has logged for it was read.
@@ -46,9 +46,9 @@ impl Drop for CallGuard {
     }
 }
 
-impl Caller {
+impl PluginCaller {
     /// A caller for an operation with this journal, or for none.
-    pub(crate) fn new(used: Used, journal: Option<&Journal>) -> Self {
+    pub(crate) fn new(used: ProcessUse, journal: Option<&Journal>) -> Self {
         let seat = journal.map(|journal| Arc::new(used.audience().seat(journal)));
         Self { used, seat }
     }
@@ -60,7 +60,7 @@ impl Caller {
     /// # Errors
     /// When the process cannot be started, or a first call fails.
     pub(crate) async fn begin(&self) -> Result<Vec<ActionScope>, PluginError> {
-        let _calling = self.seat.as_ref().map(Seat::calling);
+        let _calling = self.seat.as_ref().map(AudienceSeat::calling);
         let running = self.used.begin().await?;
         if let Some(answers) = running.answers {
             return Ok(answers);
@@ -80,7 +80,7 @@ impl Caller {
 
     async fn first_calls(&self, connection: &Connection) -> Result<Vec<ActionScope>, PluginError> {
         let firsts = &self.used.work().firsts;
-        let _alone = match firsts.iter().any(First::changes_state) {
+        let _alone = match firsts.iter().any(FirstCall::changes_state) {
             false => None,
             true => match Arc::clone(&connection.gate).try_write_owned() {
                 Ok(alone) => Some(alone),
@@ -109,7 +109,7 @@ impl Caller {
             false => CallFailure::no_process(e.error.to_string()),
         })?;
         let open = Arc::clone(&connection.gate).read_owned().await;
-        let calling = self.seat.as_ref().map(Seat::calling);
+        let calling = self.seat.as_ref().map(AudienceSeat::calling);
         Ok(CallGuard { connection, _open: open, _calling: calling })
     }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// A call that comes first. Plugins make what a name stands for at its first call, and two first calls at the same time end a
 /// process that was written in Go.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum First {
+pub(crate) enum FirstCall {
     /// Asks for the scope of an action.
     AppliesTo(PluginKind, PluginName),
     /// The configuration of a store or a snapshotter.
@@ -22,7 +22,7 @@ pub(crate) enum First {
 }
 
 /// Without the configuration, which may hold secrets.
-impl Debug for First {
+impl Debug for FirstCall {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::AppliesTo(kind, name) => write!(f, "AppliesTo {kind} {name}"),
@@ -31,7 +31,7 @@ impl Debug for First {
     }
 }
 
-impl First {
+impl FirstCall {
     /// Makes the call. What an action applies to is empty for all others.
     ///
     /// # Errors

@@ -2,12 +2,12 @@
 
 use crate::audience::Audience;
 use crate::backup_item::RemoteBackupItemAction;
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::client;
 use crate::delete_item::RemoteDeleteItemAction;
 use crate::error::{DiscoveryError, PluginError};
 use crate::failure::CallFailure;
-use crate::first::First;
+use crate::first::FirstCall;
 use crate::identity::{PluginIdentity, PluginKind, PluginName};
 use crate::item_block::RemoteItemBlockAction;
 use crate::keeper::{ProcessSpec, Settings};
@@ -145,10 +145,11 @@ impl PluginHost {
         name: &PluginName,
         config: BTreeMap<String, String>,
         journal: Option<&Journal>,
-    ) -> Result<Option<Caller>, PluginError> {
+    ) -> Result<Option<PluginCaller>, PluginError> {
         let Some(program) = self.registry.program_of(kind, name) else { return Ok(None) };
-        let firsts = vec![First::Init(kind, name.clone(), config)];
-        let caller = Caller::new(self.processes.using(ProcessSpec { program: program.to_owned(), firsts })?, journal);
+        let firsts = vec![FirstCall::Init(kind, name.clone(), config)];
+        let caller =
+            PluginCaller::new(self.processes.using(ProcessSpec { program: program.to_owned(), firsts })?, journal);
         caller.begin().await?;
         Ok(Some(caller))
     }
@@ -160,10 +161,10 @@ impl PluginHost {
         journal: &Journal,
         out: &mut Actions,
     ) -> Result<(), PluginError> {
-        let first = |action: &&PluginIdentity| First::AppliesTo(action.kind, action.name.clone());
+        let first = |action: &&PluginIdentity| FirstCall::AppliesTo(action.kind, action.name.clone());
         let firsts = program.actions.iter().map(first).collect();
         let used = self.processes.using(ProcessSpec { program: program.program.to_owned(), firsts })?;
-        let caller = Arc::new(Caller::new(used, Some(journal)));
+        let caller = Arc::new(PluginCaller::new(used, Some(journal)));
         let scopes = caller.begin().await?;
         for (action, scope) in program.actions.iter().zip(scopes) {
             add(action, Arc::clone(&caller), scope, out);
@@ -173,7 +174,7 @@ impl PluginHost {
 }
 
 /// Adds an action.
-fn add(action: &PluginIdentity, caller: Arc<Caller>, scope: ActionScope, out: &mut Actions) {
+fn add(action: &PluginIdentity, caller: Arc<PluginCaller>, scope: ActionScope, out: &mut Actions) {
     let name = action.name.clone();
     match action.kind {
         PluginKind::BackupItemAction | PluginKind::BackupItemActionV2 => {

@@ -3,7 +3,7 @@
 use crate::audience::Audience;
 use crate::connection::Connection;
 use crate::error::PluginError;
-use crate::first::First;
+use crate::first::FirstCall;
 use crate::launch::Launch;
 use crate::process::Process;
 use crate::stderr::{Level, StderrLine};
@@ -37,7 +37,7 @@ pub(crate) struct ProcessSpec {
     /// The program.
     pub(crate) program: PathBuf,
     /// The calls that each new process gets, in this order, before it counts as running.
-    pub(crate) firsts: Vec<First>,
+    pub(crate) firsts: Vec<FirstCall>,
 }
 
 /// A running process.

@@ -6,7 +6,7 @@ mod remote_bucket;
 mod upload;
 mod whole;
 
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::client;
 use crate::failure::{CallFailure, Cause};
 use crate::identity::PluginName;
@@ -37,7 +37,7 @@ pub(crate) struct RemoteObjectStore {
 
 impl RemoteObjectStore {
     /// The bucket of this name at a plugin.
-    pub(crate) fn new(caller: Caller, name: PluginName, bucket: &str) -> Self {
+    pub(crate) fn new(caller: PluginCaller, name: PluginName, bucket: &str) -> Self {
         Self { at: RemoteBucket { caller: Arc::new(caller), name, bucket: bucket.trim_matches('/').to_owned() } }
     }
 

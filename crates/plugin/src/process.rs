@@ -1,7 +1,7 @@
 //! The process of a program (plugin-protocol.md 1.6, 1.9, 2.7).
 
 use crate::audience::Audience;
-use crate::connection::{Connection, KILLED, Life, exited};
+use crate::connection::{Connection, KILLED, ProcessLife, exited};
 use crate::error::PluginError;
 use crate::handshake::{self, Address};
 use crate::launch::{self, Launch};
@@ -57,7 +57,7 @@ impl Process {
         let logs = LogPipe::new(stderr, Arc::clone(audience)).map_err(|e| fail(launch::why(&e)))?;
         let logs = Arc::new(logs);
         let (first, line) = oneshot::channel();
-        let (life, life_seen) = watch::channel(Life::Runs);
+        let (life, life_seen) = watch::channel(ProcessLife::Runs);
         let (kill, socket) = (CancellationToken::new(), Arc::new(Socket::default()));
         let mut tasks = JoinSet::new();
         let watched = Watched {
@@ -121,7 +121,7 @@ impl Process {
 }
 
 /// Kills a process that has not started, and says how it has ended: by itself, when it has.
-async fn end(kill: &CancellationToken, mut life: watch::Receiver<Life>) -> String {
+async fn end(kill: &CancellationToken, mut life: watch::Receiver<ProcessLife>) -> String {
     // A program that ends has closed its output a moment before.
     if let Ok(status) = timeout(ITS_OWN_END, exited(&mut life)).await {
         return status;
@@ -142,7 +142,7 @@ struct Watched {
 
 impl Watched {
     /// Reads the output of the process and waits for its end, which is said when it is gone and its output was read.
-    async fn run(self, first: oneshot::Sender<Vec<u8>>, kill: CancellationToken, life: watch::Sender<Life>) {
+    async fn run(self, first: oneshot::Sender<Vec<u8>>, kill: CancellationToken, life: watch::Sender<ProcessLife>) {
         let Self { mut child, stdout, logs, audience, socket } = self;
         let id = child.id().unwrap_or_default().to_string();
         let status = {
@@ -159,7 +159,7 @@ impl Watched {
             });
             tokio::select! {
                 status = &mut waiting => {
-                    life.send_replace(Life::Ends);
+                    life.send_replace(ProcessLife::Ends);
                     let _ = timeout(LAST_WORDS, reading).await;
                     status
                 }
@@ -176,7 +176,7 @@ impl Watched {
             false => StderrLine::new(Level::Error, "plugin process exited").with("error", &*status),
         };
         audience.hear(line.with("plugin", audience.command()).with("id", id));
-        life.send_replace(Life::Ended(status));
+        life.send_replace(ProcessLife::Ended(status));
     }
 }
 

@@ -38,7 +38,7 @@ struct ProcessHandle {
 
 /// The use of a process, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Used {
+pub(crate) struct ProcessUse {
     kept: Arc<ProcessHandle>,
     work: ProcessSpec,
     processes: Arc<Processes>,
@@ -64,7 +64,7 @@ impl Processes {
     ///
     /// # Errors
     /// When all have been ended.
-    pub(crate) fn using(self: &Arc<Self>, work: ProcessSpec) -> Result<Used, PluginError> {
+    pub(crate) fn using(self: &Arc<Self>, work: ProcessSpec) -> Result<ProcessUse, PluginError> {
         if self.closing.is_cancelled() {
             return Err(over(&work).error);
         }
@@ -72,7 +72,7 @@ impl Processes {
         let mut all = lock(&self.kept);
         let kept = Arc::clone(all.entry(work.clone()).or_insert_with(|| Arc::new(self.keep(&work))));
         kept.users.send_modify(|users| *users += 1);
-        Ok(Used { kept, work, processes: Arc::clone(self) })
+        Ok(ProcessUse { kept, work, processes: Arc::clone(self) })
     }
 
     /// Begins to keep a process.
@@ -115,7 +115,7 @@ impl Processes {
     }
 }
 
-impl Used {
+impl ProcessUse {
     /// The settings with which the process is run.
     pub(crate) fn settings(&self) -> &Settings {
         self.processes.settings()
@@ -159,7 +159,7 @@ impl Used {
     }
 }
 
-impl Drop for Used {
+impl Drop for ProcessUse {
     fn drop(&mut self) {
         self.kept.users.send_modify(|users| *users = users.saturating_sub(1));
     }

@@ -1,6 +1,6 @@
 //! Volume snapshotters of plugins (plugin-protocol.md 3.4, 4.6).
 
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::client;
 use crate::failure::CallFailure;
 use crate::identity::PluginName;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A volume snapshotter in a process of its own, which has its configuration.
 pub(crate) struct RemoteVolumeSnapshotter {
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) caller: Arc<PluginCaller>,
     pub(crate) name: PluginName,
 }
 

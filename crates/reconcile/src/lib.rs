@@ -1,6 +1,6 @@
 //! The loop of a controller process, for any kinds.
 //!
-//! [`Mirrored`] follows the objects of a type, [`Tasks`] runs at most one piece of work for each subject, [`StepBackoff`] says
+//! [`MirroredType`] follows the objects of a type, [`Tasks`] runs at most one piece of work for each subject, [`StepBackoff`] says
 //! when a step that failed is tried again, and [`Candidate`] agrees with other processes on a leader. None of them knows
 //! what the work does.
 
@@ -13,5 +13,5 @@ mod tasks;
 
 pub use backoff::StepBackoff;
 pub use lead::{Candidate, Leadership, LeaseTimes, LostLease};
-pub use mirror::{Lost, Mirror, MirrorEvent, Mirrored};
-pub use tasks::{Died, RunningTask, TaskKey, Tasks};
+pub use mirror::{Mirror, MirrorEvent, MirrorFailure, MirroredType};
+pub use tasks::{RunningTask, TaskKey, TaskPanic, Tasks};

@@ -27,9 +27,9 @@ pub struct RunningTask<K> {
 /// A task that ended by a panic.
 #[derive(Debug, thiserror::Error)]
 #[error("its task died: {0}")]
-pub struct Died(JoinError);
+pub struct TaskPanic(JoinError);
 
-/// The tasks of a process, at most one for each subject. A task that panics ends as [`Died`], and frees its subject.
+/// The tasks of a process, at most one for each subject. A task that panics ends as [`TaskPanic`], and frees its subject.
 #[derive(Debug)]
 pub struct Tasks<K: TaskKey, T> {
     set: JoinSet<(K, T)>,
@@ -59,7 +59,7 @@ impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
 
     /// Waits for the next task that ends, and gives its key and its result; `None` when no task runs. Dropping the future loses
     /// nothing.
-    pub async fn next(&mut self) -> Option<(K, Result<T, Died>)> {
+    pub async fn next(&mut self) -> Option<(K, Result<T, TaskPanic>)> {
         loop {
             let done = self.set.join_next_with_id().await?;
             if let Some(ended) = self.ended(done) {
@@ -69,7 +69,7 @@ impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
     }
 
     /// Gives a task that has ended already; `None` when all still run.
-    pub fn next_now(&mut self) -> Option<(K, Result<T, Died>)> {
+    pub fn next_now(&mut self) -> Option<(K, Result<T, TaskPanic>)> {
         loop {
             let done = self.set.try_join_next_with_id()?;
             if let Some(ended) = self.ended(done) {
@@ -84,13 +84,13 @@ impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
     }
 
     /// Takes a task that has ended out of those that run. Each task has a key, so there is one.
-    fn ended(&mut self, done: Result<(Id, (K, T)), JoinError>) -> Option<(K, Result<T, Died>)> {
+    fn ended(&mut self, done: Result<(Id, (K, T)), JoinError>) -> Option<(K, Result<T, TaskPanic>)> {
         let (key, result) = match done {
             Ok((id, (key, result))) => {
                 self.keys.remove(&id);
                 (key, Ok(result))
             }
-            Err(e) => (self.keys.remove(&e.id())?, Err(Died(e))),
+            Err(e) => (self.keys.remove(&e.id())?, Err(TaskPanic(e))),
         };
         self.running.remove(&key.subject());
         Some((key, result))

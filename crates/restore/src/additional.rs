@@ -1,6 +1,6 @@
 //! Restores the additional items of an action, before the object that needs them (restore.md 2.11).
 
-use crate::apply::{Need, Unprepared};
+use crate::apply::{Need, PrepareError};
 use crate::attempt::Attempt;
 use crate::claimed_rows::ClaimedRows;
 use crate::env::Env;
@@ -123,7 +123,7 @@ impl Additional {
                 self.messages.error(&parent, &why);
                 Ok(())
             }
-            Readiness::Fatal(why) => Err(Refused::Unprepared(Unprepared::Fatal(Box::new(why)))),
+            Readiness::Fatal(why) => Err(Refused::Unprepared(PrepareError::Fatal(Box::new(why)))),
             Readiness::Stopped => Err(Refused::Stopped),
         }
     }

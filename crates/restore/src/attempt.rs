@@ -61,7 +61,7 @@ pub(crate) struct SourceObject {
 
 /// Which attempt at an object this is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct AttemptNumber {
     /// It is not the first.
     pub(crate) again: bool,
     /// An object of this name was found in the cluster.

@@ -35,8 +35,8 @@ impl ClaimedRows {
     }
 
     /// Takes an additional item for the caller, which says how the attempt ended; `None` when one was begun before.
-    pub(crate) fn begin_extra(&self, row: usize) -> Option<Extra<'_>> {
-        self.begin(row).then(|| Extra { begun: self, row, has_ended: false })
+    pub(crate) fn begin_extra(&self, row: usize) -> Option<AdditionalAttempt<'_>> {
+        self.begin(row).then(|| AdditionalAttempt { begun: self, row, has_ended: false })
     }
 
     /// Takes the outcomes of attempts at additional items since the last call.
@@ -52,13 +52,13 @@ impl ClaimedRows {
 
 /// An attempt at an additional item. When its task is stopped before the end, the item is noted as cut off.
 #[derive(Debug)]
-pub(crate) struct Extra<'a> {
+pub(crate) struct AdditionalAttempt<'a> {
     begun: &'a ClaimedRows,
     row: usize,
     has_ended: bool,
 }
 
-impl Extra<'_> {
+impl AdditionalAttempt<'_> {
     /// Keeps how the attempt ended, for [`ClaimedRows::take_extra`].
     pub(crate) fn ended(mut self, attempt: Attempt) {
         lock(&self.begun.0).ended.push((self.row, attempt));
@@ -66,7 +66,7 @@ impl Extra<'_> {
     }
 }
 
-impl Drop for Extra<'_> {
+impl Drop for AdditionalAttempt<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             lock(&self.begun.0).cut_off.push(self.row);

@@ -7,7 +7,7 @@ use crate::owned_claims::OwnedClaims;
 use crate::plan_guard::PlanGuard;
 use crate::planned::{Planned, PreviewItem};
 use crate::read::namespaces_in;
-use crate::recreate::{Dependents, Doomed, Undeleted, advice};
+use crate::recreate::{Dependents, NotDeleted, ObjectToDelete, advice};
 use crate::scope::RestoreScope;
 use lifeboat_api::Backup;
 use lifeboat_cluster::{ClusterError, ListRequest};
@@ -42,7 +42,7 @@ pub(crate) struct ClusterOnly<'a> {
 
 /// A namespace of the cluster and those of the backup that become it; none for objects of the cluster as a whole.
 #[derive(Clone, Copy)]
-struct Spot<'a> {
+struct MappedNamespace<'a> {
     sources: &'a [&'a str],
     target: Option<&'a str>,
 }
@@ -103,9 +103,11 @@ impl<'a> ClusterOnly<'a> {
             if !VERBS.iter().all(|verb| api.can(verb)) || self.backup.collects(api).is_err() {
                 continue;
             }
-            let places: Vec<Spot<'_>> = match api.namespaced {
-                true => targets.iter().map(|(target, sources)| Spot { sources, target: Some(target) }).collect(),
-                false => vec![Spot { sources: &[], target: None }],
+            let places: Vec<MappedNamespace<'_>> = match api.namespaced {
+                true => {
+                    targets.iter().map(|(target, sources)| MappedNamespace { sources, target: Some(target) }).collect()
+                }
+                false => vec![MappedNamespace { sources: &[], target: None }],
             };
             for place in places {
                 if self.env.operation.cancel.is_cancelled() {
@@ -141,7 +143,12 @@ impl<'a> ClusterOnly<'a> {
         }
     }
 
-    async fn list(&self, api: &Arc<ApiResource>, place: Spot<'_>, found: &mut ListResults) -> Result<(), ClusterError> {
+    async fn list(
+        &self,
+        api: &Arc<ApiResource>,
+        place: MappedNamespace<'_>,
+        found: &mut ListResults,
+    ) -> Result<(), ClusterError> {
         let request = ListRequest {
             resource: Arc::clone(api),
             namespace: place.target.map(str::to_owned),
@@ -181,7 +188,7 @@ impl<'a> ClusterOnly<'a> {
 
     /// Returns true if the backup would have the object, had it been there, and the restore would take it then, from
     /// each namespace from which it takes anything.
-    fn is_in_scope(&self, key: &ObjectKey, place: Spot<'_>, head: &Head) -> bool {
+    fn is_in_scope(&self, key: &ObjectKey, place: MappedNamespace<'_>, head: &Head) -> bool {
         if place.target.is_none() {
             return self.takes(key, None, head);
         }
@@ -280,7 +287,7 @@ pub(crate) async fn remove(
         if let Some(why) = OwnedClaims::look(&[namespace], &mapping.catalog, env).await.refusal(key, &head.uid) {
             return Err(why);
         }
-        let doomed = Doomed {
+        let doomed = ObjectToDelete {
             restore: &mapping.restore.metadata.name,
             key,
             resource: api,
@@ -291,8 +298,8 @@ pub(crate) async fn remove(
         let place = match doomed.delete(Dependents::Go, env).await {
             Ok(place) => place,
             // It is looked at again.
-            Err(Undeleted::Changed) => continue,
-            Err(Undeleted::Unknown { place, why }) => {
+            Err(NotDeleted::Changed) => continue,
+            Err(NotDeleted::Unknown { place, why }) => {
                 return Err(format!("no answer says whether it was ({}); {}", why.failure, advice(&place)));
             }
             Err(why) => return Err(why.told()),
@@ -311,7 +318,7 @@ mod tests {
     use crate::preparation::PreparedRestore;
     use crate::preview::preview;
     use crate::request::prepare_preview;
-    use crate::stub::{Ground, Scripted, object};
+    use crate::stub::{RestoreFixture, Scripted, object};
     use lifeboat_action::RestoreItemOutput;
     use lifeboat_api::ExistingResourcePolicy;
     use serde_json::json;
@@ -408,7 +415,7 @@ mod tests {
         };
         let job = |name: &str| object("batch/v1", "Job", name, &json!({}));
         let uid_of = |name: &str| format!("uid-of--apis-batch-v1-namespaces-shop-jobs-{name}");
-        let mut ground = Ground::new(&[job("j")], &action).await;
+        let mut ground = RestoreFixture::new(&[job("j")], &action).await;
         ground.put(job("owner"));
         ground.put(job("idle"));
         ground.put(owned("Pod", "p", ("batch/v1", "Job", &uid_of("owner"))));

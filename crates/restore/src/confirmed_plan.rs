@@ -246,7 +246,7 @@ async fn plan(request: &Request, env: &Env) -> Result<(ConfirmedPlan, PackedPlan
 mod tests {
     use super::*;
     use crate::planned::Planned;
-    use crate::stub::{Ground, Scripted, config_map, object as object_in};
+    use crate::stub::{RestoreFixture, Scripted, config_map, object as object_in};
     use bytes::Bytes;
     use lifeboat_action::RestoreItemOutput;
     use lifeboat_api::ExistingResourcePolicy;
@@ -344,16 +344,16 @@ mod tests {
         }
     }
 
-    async fn ground() -> Ground {
+    async fn ground() -> RestoreFixture {
         let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
-        let mut ground = Ground::new(&[namespace, config_map("a"), config_map("b")], &action).await;
+        let mut ground = RestoreFixture::new(&[namespace, config_map("a"), config_map("b")], &action).await;
         ground.request.restore.spec.plan_digest = format!("sha256:{}", "0".repeat(64));
         ground
     }
 
     /// The digest of the plan of this restore now.
-    async fn planned_now(ground: &Ground) -> String {
+    async fn planned_now(ground: &RestoreFixture) -> String {
         let Err(RestoreError::PlanChanged { now, .. }) = ground.run().await else { panic!("another plan") };
         now
     }
@@ -441,7 +441,7 @@ mod tests {
             ),
         ];
         let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
-        let mut ground = Ground::new(&objects, &action).await;
+        let mut ground = RestoreFixture::new(&objects, &action).await;
         let labels = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
         ground.request.restore.spec.label_selector = Some(labels);
         let (sender, mut items) = mpsc::channel(WAITING);
@@ -511,7 +511,7 @@ mod tests {
     }
 
     /// The plan that is stored, as text.
-    async fn stored(ground: &Ground) -> Option<String> {
+    async fn stored(ground: &RestoreFixture) -> Option<String> {
         let packed = ground.env.store.restore_file_bytes("r", RestoreFile::Plan).await.unwrap()?;
         Some(String::from_utf8(lifeboat_archive::gzip::unpack(&packed, LARGEST).unwrap()).unwrap())
     }

@@ -1,9 +1,9 @@
 //! Queue of the objects that are tried again, by row number: they were refused for a reason that can pass, could not be
 //! read, or are being deleted in the cluster.
 
-use crate::attempt::{Attempt, Obstacle, SourceObject, Turn};
+use crate::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
 use crate::checkpoint::Checkpoint;
-use crate::item_result::{Done, ItemResult};
+use crate::item_result::{HandledItem, ItemResult};
 use crate::level_context::LevelContext;
 use crate::levels;
 use crate::retry::can_be_read_later;
@@ -69,7 +69,7 @@ impl Deferred {
         context: &LevelContext,
         checkpoint: &mut Checkpoint,
         at_the_end: bool,
-    ) -> Vec<Done> {
+    ) -> Vec<HandledItem> {
         let pauses = ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
         let mut pauses = pauses.without_max_times().build();
         let mut pause = pauses.next().unwrap_or(LONGEST_PAUSE);
@@ -139,7 +139,8 @@ async fn again(
         let Some(row) = context.row(one.row) else { continue };
         let until = one.until.unwrap_or_else(|| Instant::now() + round.share);
         let exists = one.obstacle == Obstacle::Leaving;
-        let turn = Turn { again: true, exists, extra: one.extra, until: Some(until), last: round.next > until };
+        let turn =
+            AttemptNumber { again: true, exists, extra: one.extra, until: Some(until), last: round.next > until };
         is_last_of_any |= turn.last;
         match RestoreScope::namespace_needed(row) {
             Some(needed) if one.obstacle == Obstacle::NamespaceMissing && missing.contains(needed) => {
@@ -159,7 +160,11 @@ async fn again(
     is_last_of_any
 }
 
-async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &LevelContext, running: &mut AttemptsInFlight<'_>) {
+async fn read_again(
+    mut turns: BTreeMap<usize, AttemptNumber>,
+    context: &LevelContext,
+    running: &mut AttemptsInFlight<'_>,
+) {
     let mut reading = JoinSet::new();
     let mut contents = context.mapping.archive.read(turns.keys().copied().collect(), &mut reading);
     let failure = loop {
@@ -196,7 +201,7 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &LevelContext, ru
 }
 
 /// Ends the objects that wait, when the restore ends early.
-fn given_up(waiting: &[Waiting], context: &LevelContext) -> Vec<Done> {
+fn given_up(waiting: &[Waiting], context: &LevelContext) -> Vec<HandledItem> {
     let (count, why) = (waiting.len(), context.stop.why_nothing_is_begun());
     let message = match count {
         1 => format!("1 object that could not be restored at first was not tried again: {why}"),
@@ -207,7 +212,7 @@ fn given_up(waiting: &[Waiting], context: &LevelContext) -> Vec<Done> {
     let is_namespace = |row: &Row| row.resource.is_namespaces();
     let rows = waiting.iter().map(|one| one.row);
     let rows = rows.filter(|number| context.row(*number).is_some_and(|row| !is_namespace(row)));
-    rows.map(|row| Done { row, action: ItemResult::Failed }).collect()
+    rows.map(|row| HandledItem { row, action: ItemResult::Failed }).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Computes the object that an object of the backup is to become (restore.md 2.8 steps 6 to 13). Writes nothing, so
 //! that a preview shows exactly what the restore does.
 
-use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
+use crate::apply::{ActionSelection, Actions, Applied, Need, PrepareError};
 use crate::existence::Existence;
 use crate::identity_fields::strip;
 use crate::job_pods::{JobPods, left_to};
@@ -85,8 +85,8 @@ impl ObjectBuilder {
         &self,
         key: &ObjectKey,
         from_backup: &Value,
-        ask: Ask<'_>,
-    ) -> Result<Desired, Unprepared> {
+        ask: ActionSelection<'_>,
+    ) -> Result<Desired, PrepareError> {
         if is_mirror_pod(&key.resource, from_backup) {
             return Ok(Desired::skip("the kubelet makes this mirror pod itself"));
         }
@@ -101,7 +101,7 @@ impl ObjectBuilder {
         }
         // What ties an object to its cluster is compared without the mapping and the modifiers: they are one of the reasons why it is
         // to change.
-        let is_detached_only = matches!(ask, Ask::Detaching);
+        let is_detached_only = matches!(ask, ActionSelection::Detaching);
         if !is_detached_only {
             // Before actions are asked, which may begin something for an object that then has to wait.
             let prepared = self.modifiers.prepare(candidate(key, from_backup, from_backup), &self.schemas).await;
@@ -202,11 +202,11 @@ impl ObjectBuilder {
         key: &ObjectKey,
         from_backup: &Value,
         desired: &Value,
-    ) -> Result<bool, Unprepared> {
+    ) -> Result<bool, PrepareError> {
         if !self.may_change(key) {
             return Ok(false);
         }
-        Ok(match self.desired(key, from_backup, Ask::Detaching).await? {
+        Ok(match self.desired(key, from_backup, ActionSelection::Detaching).await? {
             Desired::Skip { .. } => false,
             Desired::Object(as_it_is) => crate::update::patch(desired, &as_it_is.item).is_some(),
         })
@@ -241,11 +241,11 @@ fn candidate<'a>(key: &'a ObjectKey, from_backup: &'a Value, object: &'a Value) 
 }
 
 /// That an object is not made, because it would be made without a rule that is for it.
-fn unmodified(key: &ObjectKey, NotKnown { why, can_pass }: NotKnown) -> Unprepared {
+fn unmodified(key: &ObjectKey, NotKnown { why, can_pass }: NotKnown) -> PrepareError {
     let why = format!(
         "error restoring {key}: it is not made without its resource modifiers, and these cannot be applied: {why}"
     );
-    if can_pass { Unprepared::ForNow(why) } else { Unprepared::Failed(why) }
+    if can_pass { PrepareError::ForNow(why) } else { PrepareError::Failed(why) }
 }
 
 /// A mirror pod is the kubelet's shadow of a static one (restore.md 2.8 step 6).

@@ -1,10 +1,10 @@
 //! Restores one level after the other, and many objects of a level at once.
 
-use crate::attempt::{SourceObject, Turn};
+use crate::attempt::{AttemptNumber, SourceObject};
 use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
 use crate::existence::{Existence, ExistingObjects, LOOK_FOR};
-use crate::item_result::{Done, ItemResult};
+use crate::item_result::{HandledItem, ItemResult};
 use crate::level_context::LevelContext;
 use crate::levels::Level;
 use crate::prefetch::PrefetchedState;
@@ -16,8 +16,8 @@ use tokio::task::JoinSet;
 
 /// Objects that a restore has handled, and the number that it did not reach.
 #[derive(Debug, Default)]
-pub(crate) struct Reached {
-    pub(crate) done: Vec<Done>,
+pub(crate) struct LevelResult {
+    pub(crate) done: Vec<HandledItem>,
     /// Objects that were not looked at, because it ended early.
     pub(crate) not_looked_at: u64,
 }
@@ -31,7 +31,7 @@ pub(crate) async fn level(
     context: &LevelContext,
     checkpoint: &mut Checkpoint,
     deferred: &mut Deferred,
-) -> Reached {
+) -> LevelResult {
     context.namespaces.next_round();
     if context.is_resumed {
         // Also of objects that are done: only the cluster tells whether this restore has made the namespace.
@@ -86,17 +86,17 @@ pub(crate) async fn level(
         let key = row.key();
         let seen = presence.look(&context.target_of(&key), StateDigest::of(&item.head));
         let exists = matches!(seen, Existence::Exists | Existence::Unchanged);
-        running.start(SourceObject { row: item.row, key, body: item.body, exists }, Turn::default()).await;
+        running.start(SourceObject { row: item.row, key, body: item.body, exists }, AttemptNumber::default()).await;
     }
     let done = running.finish().await;
     deferred.add(done.later);
     let not_looked_at = if context.stop.has_come() { take_untouched(&rows, context) } else { 0 };
-    Reached { done: done.done, not_looked_at }
+    LevelResult { done: done.done, not_looked_at }
 }
 
 /// Skips a level when the restore ends early: objects that an earlier run has restored are listed, and the others are
 /// left.
-pub(crate) async fn pass_over(level: Level, context: &LevelContext, checkpoint: &mut Checkpoint) -> Reached {
+pub(crate) async fn pass_over(level: Level, context: &LevelContext, checkpoint: &mut Checkpoint) -> LevelResult {
     let (settled, open) = split(&level.items, |one| checkpoint.done(one.row));
     let mut running = AttemptsInFlight::new(context, checkpoint);
     // Namespaces have a list of their own.
@@ -104,7 +104,7 @@ pub(crate) async fn pass_over(level: Level, context: &LevelContext, checkpoint: 
         running.settled(one, action);
     }
     let rows: Vec<usize> = open.into_iter().map(|one| one.row).collect();
-    Reached { done: running.finish().await.done, not_looked_at: take_untouched(&rows, context) }
+    LevelResult { done: running.finish().await.done, not_looked_at: take_untouched(&rows, context) }
 }
 
 /// The objects with which an earlier run has done something, and the others.

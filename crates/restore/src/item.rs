@@ -2,8 +2,8 @@
 
 use crate::additional::Additional;
 use crate::answer_cache::AnswerCache;
-use crate::apply::{Ask, Unprepared};
-use crate::attempt::{Attempt, Obstacle, SourceObject, Turn};
+use crate::apply::{ActionSelection, PrepareError};
+use crate::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
 use crate::claimed_rows::ClaimedRows;
 use crate::desired::{Desired, DesiredObject, ObjectBuilder};
 use crate::hold_back::LostClaims;
@@ -11,7 +11,7 @@ use crate::item_result::ItemResult;
 use crate::job_pods::LeftToJobs;
 use crate::messages::Messages;
 use crate::modifier::Modified;
-use crate::native::{NativeVolumeRestore, NotPrepared, Room};
+use crate::native::{NativeVolumeRestore, NotPrepared, VolumeDestination};
 use crate::operations::Operations;
 use crate::read::is_completed;
 use crate::reader::BackupReader;
@@ -49,14 +49,14 @@ pub(crate) struct Restorer {
     pub(crate) additional: Additional,
     pub(crate) natives: Arc<NativeVolumeRestore>,
     pub(crate) writer: ClusterWriter,
-    pub(crate) remembered: Remembered,
+    pub(crate) remembered: AttemptMemory,
     pub(crate) groups: Arc<SnapshotGroups>,
     pub(crate) stop: Arc<Stop>,
 }
 
 /// State of objects that is kept from one attempt to the next, and for other objects that depend on them.
 #[derive(Clone)]
-pub(crate) struct Remembered {
+pub(crate) struct AttemptMemory {
     /// Operations that actions have begun.
     pub(crate) operations: Arc<Operations>,
     /// Answers of actions about objects that are tried again.
@@ -72,7 +72,7 @@ pub(crate) struct Remembered {
 impl Restorer {
     /// Restores one object in its own turn. What goes wrong is in the journal, unless it may pass and there is a later
     /// turn.
-    pub(crate) async fn restore(&self, source: &SourceObject, turn: Turn) -> Attempt {
+    pub(crate) async fn restore(&self, source: &SourceObject, turn: AttemptNumber) -> Attempt {
         if !self.begun.begin(source.row) && !turn.again {
             return Attempt::Elsewhere;
         }
@@ -80,7 +80,7 @@ impl Restorer {
     }
 
     /// Restores one object that the caller has begun.
-    async fn attempt(&self, source: &SourceObject, turn: Turn) -> Attempt {
+    async fn attempt(&self, source: &SourceObject, turn: AttemptNumber) -> Attempt {
         let last = turn.last;
         let key = &source.key;
         let target = self.mapping.target_of(key);
@@ -130,13 +130,14 @@ impl Restorer {
         from_backup: &Value,
         other: &ObjectKey,
     ) -> Result<bool, Refused> {
-        let desired = match self.maker.desired(target, from_backup, Ask::Pure).await.map_err(Refused::Unprepared)? {
-            Desired::Object(object) => object.item,
-            Desired::Skip { reason, .. } => {
-                self.messages.left_out(target, &reason);
-                return Ok(true);
-            }
-        };
+        let desired =
+            match self.maker.desired(target, from_backup, ActionSelection::Pure).await.map_err(Refused::Unprepared)? {
+                Desired::Object(object) => object.item,
+                Desired::Skip { reason, .. } => {
+                    self.messages.left_out(target, &reason);
+                    return Ok(true);
+                }
+            };
         let in_cluster = self.writer.read(target, &desired).await?;
         let is_same = in_cluster.is_some_and(|there| update::patch(&desired, &there).is_none());
         if !is_same {
@@ -150,15 +151,15 @@ impl Restorer {
     async fn refused(&self, source: &SourceObject, target: &ObjectKey, refused: Refused, last: bool) -> Attempt {
         match refused {
             Refused::Reported => {}
-            Refused::Unprepared(Unprepared::ForNow(_)) if !last => return Attempt::Later(Obstacle::Passing),
-            Refused::Unprepared(Unprepared::Failed(why) | Unprepared::ForNow(why)) => {
+            Refused::Unprepared(PrepareError::ForNow(_)) if !last => return Attempt::Later(Obstacle::Passing),
+            Refused::Unprepared(PrepareError::Failed(why) | PrepareError::ForNow(why)) => {
                 self.messages.error(target, &why);
             }
-            Refused::Unprepared(Unprepared::Fatal(why)) => {
+            Refused::Unprepared(PrepareError::Fatal(why)) => {
                 self.stop.break_off(*why);
                 return Attempt::Later(Obstacle::Passing);
             }
-            Refused::Stopped | Refused::Unprepared(Unprepared::Stopped) => return Attempt::Later(Obstacle::Passing),
+            Refused::Stopped | Refused::Unprepared(PrepareError::Stopped) => return Attempt::Later(Obstacle::Passing),
             Refused::Crowded => return Attempt::Later(Obstacle::Crowded),
             Refused::Leaving(leaving) => match leaving.warning_after(target, self.remembered.leaving.of(source.row)) {
                 None => return Attempt::Later(Obstacle::Leaving),
@@ -211,23 +212,25 @@ impl Restorer {
         }
         let mut desired = match self.remembered.kept.take(source.row) {
             Some(desired) => desired,
-            None => match self.maker.desired(target, from_backup, Ask::All(&self.remembered.operations)).await {
-                Ok(Desired::Object(object)) => *object,
-                Ok(Desired::Skip { mut needs, reason, job }) => {
-                    self.messages.left_out(target, &reason);
-                    // One that is there runs on.
-                    if let Some(job) = job
-                        && self.writer.read(target, from_backup).await?.is_none()
-                    {
-                        self.remembered.left_to_jobs.add(target, job);
+            None => {
+                match self.maker.desired(target, from_backup, ActionSelection::All(&self.remembered.operations)).await {
+                    Ok(Desired::Object(object)) => *object,
+                    Ok(Desired::Skip { mut needs, reason, job }) => {
+                        self.messages.left_out(target, &reason);
+                        // One that is there runs on.
+                        if let Some(job) = job
+                            && self.writer.read(target, from_backup).await?.is_none()
+                        {
+                            self.remembered.left_to_jobs.add(target, job);
+                        }
+                        needs.iter_mut().for_each(|need| need.wait = None);
+                        let restore = |row, key| self.restore_row(row, key);
+                        self.additional.meet(&source.key, &mut needs, &restore).await?;
+                        return Ok(ItemResult::Skipped);
                     }
-                    needs.iter_mut().for_each(|need| need.wait = None);
-                    let restore = |row, key| self.restore_row(row, key);
-                    self.additional.meet(&source.key, &mut needs, &restore).await?;
-                    return Ok(ItemResult::Skipped);
+                    Err(e) => return Err(Refused::Unprepared(e)),
                 }
-                Err(e) => return Err(Refused::Unprepared(e)),
-            },
+            }
         };
         let written = self.write_desired(source, target, from_backup, &mut desired).await;
         if matches!(written, Ok(_) | Err(Refused::Reported)) {
@@ -349,7 +352,7 @@ impl Restorer {
             }
         };
         let room = self.natives.room(&source.key, from_backup, (&self.mapping, &self.writer.env)).await;
-        let Room::Free(name) = room.map_err(refused)? else { return Ok(None) };
+        let VolumeDestination::Free(name) = room.map_err(refused)? else { return Ok(None) };
         self.writer.may_create(key, planned)?;
         self.natives.make(&source.key, planned, &name).await.map(Some).map_err(refused)
     }
@@ -358,7 +361,9 @@ impl Restorer {
     fn restore_row(&self, row: usize, key: ObjectKey) -> BoxFuture<'_, Attempt> {
         async move {
             match self.reader.load_to_restore(row).await {
-                Ok(body) => self.attempt(&SourceObject { row, key, body, exists: false }, Turn::default()).await,
+                Ok(body) => {
+                    self.attempt(&SourceObject { row, key, body, exists: false }, AttemptNumber::default()).await
+                }
                 Err(e) if can_be_read_later(&e) => Attempt::Later(Obstacle::Passing),
                 Err(e) => self.unreadable(row, &e),
             }

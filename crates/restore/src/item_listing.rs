@@ -1,7 +1,7 @@
 //! The resource list of a restore (restore.md 1.8), written from the rows of the archive: names are not kept twice.
 
-use crate::item_result::{Done, ItemResult};
-use crate::outcome::Walked;
+use crate::item_result::{HandledItem, ItemResult};
+use crate::outcome::ObjectsOutcome;
 use lifeboat_api::RestoreSpec;
 use serde::ser::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ struct Name<'a> {
 
 impl<'a> ItemListing<'a> {
     /// Everything that a restore lists.
-    pub(crate) fn of(walked: &'a Walked, spec: &'a RestoreSpec) -> Self {
+    pub(crate) fn of(walked: &'a ObjectsOutcome, spec: &'a RestoreSpec) -> Self {
         let mut out = Self::default();
         for (name, action) in &walked.namespaces {
             out.names(("v1", "Namespace")).push(Name { namespace: None, name, action: *action });
@@ -42,7 +42,7 @@ impl<'a> ItemListing<'a> {
             // Growing would take twice the memory for a moment.
             out.names(kind).reserve_exact(count);
         }
-        for (row, Done { row: number, action }) in rows() {
+        for (row, HandledItem { row: number, action }) in rows() {
             let name = walked.renamed.get(number).map_or(&*row.name, String::as_str);
             let name = Name { namespace: row.namespace().map(target), name, action: *action };
             out.names(walked.kinds.of(row).unwrap_or_default()).push(name);

@@ -37,7 +37,7 @@ impl ItemResult {
 
 /// The outcome of the restore for one object of the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct HandledItem {
     /// Its number among the archive's rows.
     pub(crate) row: usize,
     pub(crate) action: ItemResult,

@@ -8,7 +8,7 @@ use crate::defined::Defined;
 use crate::desired::ObjectBuilder;
 use crate::env::Env;
 use crate::existence::{ExistenceLookup, ExistingObjects};
-use crate::item::{Remembered, Restorer};
+use crate::item::{AttemptMemory, Restorer};
 use crate::messages::Messages;
 use crate::namespaces::Namespaces;
 use crate::operations::Operations;
@@ -60,7 +60,7 @@ pub(crate) struct RestoreState {
     reader: Arc<BackupReader>,
     aside: Arc<WaitSlots>,
     told_missing: Arc<ReportedOnce>,
-    pub(crate) remembered: Remembered,
+    pub(crate) remembered: AttemptMemory,
     pinned: Option<Arc<ConfirmedPlan>>,
     is_resumed: bool,
     /// The cluster, with the patience that all writes have together.
@@ -100,7 +100,7 @@ impl RestoreState {
             reader: Arc::new(BackupReader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
             aside: Arc::default(),
             told_missing: Arc::default(),
-            remembered: Remembered {
+            remembered: AttemptMemory {
                 operations,
                 kept: Arc::default(),
                 lost_claims: Arc::default(),

@@ -10,7 +10,7 @@ use crate::namespace_uids::NamespaceUids;
 use crate::refused::Missing;
 use crate::retry::{can_be_read_later, can_pass};
 use crate::terminating::TerminatingObject;
-use crate::wait::{Share, Together, Waited, poll};
+use crate::wait::{WaitBudget, WaitShare, Waited, poll};
 use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_cluster::{ClusterError, MergePatch, WriteBody};
@@ -30,7 +30,7 @@ use tokio::time::Instant;
 pub(crate) struct Namespaces {
     resource: Arc<ApiResource>,
     /// The time that all waits for terminating namespaces share.
-    terminating: Together,
+    terminating: WaitBudget,
     /// Of a restore that was cut off: when it began. Namespaces that were made since then are its own.
     began: Option<Timestamp>,
     /// The plan that the restore is held to.
@@ -75,7 +75,7 @@ impl Namespaces {
         began: Option<Timestamp>,
         pinned: Option<Arc<ConfirmedPlan>>,
     ) -> Self {
-        let terminating = Together::new(timeout);
+        let terminating = WaitBudget::new(timeout);
         Self {
             resource,
             terminating,
@@ -290,10 +290,10 @@ impl EnsuredState {
 }
 
 /// Explains, for people, that a terminating namespace is still there.
-fn stays(name: &str, share: Share) -> String {
+fn stays(name: &str, share: WaitShare) -> String {
     let waited = match share {
-        Share::Some(waited) => format!("it is still there after {:.0} s", waited.as_secs_f64()),
-        Share::Nothing(all) => format!("the {} s for all such namespaces of a restore were over", all.as_secs()),
+        WaitShare::Some(waited) => format!("it is still there after {:.0} s", waited.as_secs_f64()),
+        WaitShare::Nothing(all) => format!("the {} s for all such namespaces of a restore were over", all.as_secs()),
     };
     format!("timed out waiting for terminating namespace {name} to disappear before restoring: {waited}")
 }
@@ -416,8 +416,8 @@ mod tests {
     fn who_waits_for_a_terminating_namespace_is_told_how_long_it_was() {
         let said = |share| stays("shop", share);
         let begin = "timed out waiting for terminating namespace shop to disappear before restoring:";
-        assert_eq!(said(Share::Some(Duration::from_millis(8900))), format!("{begin} it is still there after 9 s"));
-        let none = said(Share::Nothing(Duration::from_secs(600)));
+        assert_eq!(said(WaitShare::Some(Duration::from_millis(8900))), format!("{begin} it is still there after 9 s"));
+        let none = said(WaitShare::Nothing(Duration::from_secs(600)));
         assert_eq!(none, format!("{begin} the 600 s for all such namespaces of a restore were over"));
     }
 

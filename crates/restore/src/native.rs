@@ -1,6 +1,6 @@
 //! Volumes that are made anew from native snapshots, before their PersistentVolumes and these before their claims (restore.md 2.9).
 
-use crate::apply::Unprepared;
+use crate::apply::PrepareError;
 use crate::env::Env;
 use crate::identity_fields::strip;
 use crate::lock::lock;
@@ -39,7 +39,7 @@ pub(crate) struct NativeVolumeRestore {
 
 /// Where a volume is to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum VolumeDestination {
     /// It is made for a PersistentVolume of this name.
     Free(String),
     /// Its PersistentVolume is in the cluster, and stays.
@@ -115,16 +115,16 @@ impl NativeVolumeRestore {
         key: &ObjectKey,
         from_backup: &Value,
         (mapping, env): (&RestoreScope, &Env),
-    ) -> Result<Room, NotPrepared> {
+    ) -> Result<VolumeDestination, NotPrepared> {
         if let Some(made) = self.volumes.made(&key.name) {
-            return Ok(Room::Free(made.name));
+            return Ok(VolumeDestination::Free(made.name));
         }
         let Some(existing) = get(&volumes(), None, &key.name, env).await? else {
-            return Ok(Room::Free(key.name.clone()));
+            return Ok(VolumeDestination::Free(key.name.clone()));
         };
         let namespace = from_backup.pointer("/spec/claimRef/namespace").and_then(Value::as_str).unwrap_or_default();
         if mapping.namespace(namespace) != namespace {
-            return Ok(Room::Free(clone_name(&self.restore_uid, &key.name)));
+            return Ok(VolumeDestination::Free(clone_name(&self.restore_uid, &key.name)));
         }
         let leaving = |leaving| Err(NotPrepared::Refused(Refused::Leaving(leaving)));
         if let Some(gone) = TerminatingObject::of(&existing) {
@@ -144,7 +144,7 @@ impl NativeVolumeRestore {
         }
         match goes_with_claim(&existing, env).await? {
             Some(why) => leaving(TerminatingObject::soon(why)),
-            None => Ok(Room::Taken),
+            None => Ok(VolumeDestination::Taken),
         }
     }
 
@@ -162,7 +162,7 @@ impl NativeVolumeRestore {
             NotMadeVolume::Ended => NotPrepared::Refused(Refused::Stopped),
             NotMadeVolume::Fatal { snapshotter, message } => {
                 let broken = BrokenOff::Action { action: snapshotter, object: key.clone(), why: message };
-                NotPrepared::Refused(Refused::Unprepared(Unprepared::Fatal(Box::new(broken))))
+                NotPrepared::Refused(Refused::Unprepared(PrepareError::Fatal(Box::new(broken))))
             }
         };
         let MadeVolume { name, volume_id } = self.volumes.make(snapshot, name).await.map_err(refused)?;

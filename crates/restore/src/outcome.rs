@@ -1,6 +1,6 @@
 //! The outcome of a restore, and the errors with which it did not begin.
 
-use crate::item_result::{Done, ItemResult};
+use crate::item_result::{HandledItem, ItemResult};
 use crate::native::NativeVolumeRestore;
 use crate::operations::Operations;
 use crate::read::Kinds;
@@ -135,8 +135,8 @@ impl RestoreError {
 }
 
 /// The outcome for objects and volumes, of all levels or of those before the restore ended early.
-pub(crate) struct Walked {
-    pub(crate) done: Vec<Done>,
+pub(crate) struct ObjectsOutcome {
+    pub(crate) done: Vec<HandledItem>,
     /// Names in the cluster that are others than in the backup, by row.
     pub(crate) renamed: BTreeMap<usize, String>,
     /// Namespaces that were made, or could not be.
@@ -160,7 +160,7 @@ pub(crate) struct Walked {
     pub(crate) broken_off: Option<BrokenOff>,
 }
 
-impl Walked {
+impl ObjectsOutcome {
     /// Objects of the cluster that are stored as they were, because they were recreated or removed.
     pub(crate) fn originals(&self) -> usize {
         let recreated = self.done.iter().filter(|one| one.action == ItemResult::Recreated).count();

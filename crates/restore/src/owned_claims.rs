@@ -145,7 +145,7 @@ struct OwnerEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stub::{Ground, Scripted, object};
+    use crate::stub::{RestoreFixture, Scripted, object};
     use lifeboat_action::RestoreItemOutput;
     use serde_json::{Value, json};
 
@@ -161,7 +161,7 @@ mod tests {
     /// The reasons why a widget, a job, the job of another claim and an object of the cluster stay.
     async fn reasons(refused: Option<&'static str>) -> [Option<String>; 4] {
         let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
-        let ground = Ground::new(&[], &action).await;
+        let ground = RestoreFixture::new(&[], &action).await;
         let uid = |plural: &str, name: &str| {
             let root = if plural == "pods" { "api-v1" } else { "apis-batch-v1" };
             format!("uid-of--{root}-namespaces-shop-{plural}-{name}")

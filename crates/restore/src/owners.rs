@@ -4,7 +4,7 @@
 //! Nothing is noted of it: done again, it changes nothing in an object that has its owners.
 
 use crate::env::Env;
-use crate::item_result::{Done, ItemResult};
+use crate::item_result::{HandledItem, ItemResult};
 use crate::owner_references::{Merged, OwnerReference, merge, name};
 use crate::retry::can_pass;
 use crate::scope::RestoreScope;
@@ -46,7 +46,7 @@ pub(crate) struct Owners {
 }
 
 /// The outcome of an attempt at one object.
-enum Adopted {
+enum OwnerOutcome {
     /// It has its owners, except some that are missing for these reasons, for people.
     Except(Vec<String>),
     /// It is not in the cluster any more, or it goes.
@@ -64,7 +64,7 @@ impl Owners {
 
     /// Gives the objects among `with_owners`, which are rows of the archive in ascending order, their owners back, as far as the
     /// restore has written them.
-    pub(crate) async fn give_back(mut self, with_owners: &[usize], done: &[Done], is_resumed: bool) {
+    pub(crate) async fn give_back(mut self, with_owners: &[usize], done: &[HandledItem], is_resumed: bool) {
         let mut rows = Vec::new();
         for one in done.iter().filter(|one| with_owners.binary_search(&one.row).is_ok()) {
             match one.action {
@@ -123,10 +123,10 @@ impl Owners {
                 journal.warn(&place, format!("{key} was not given all owners that it had in the backup: {why}"));
             };
             match self.adopt_with_patience(&key, &item).await {
-                Ok(Adopted::NotOurs) => {}
-                Ok(Adopted::Gone) => warn("it is not there any more, or it is being deleted"),
-                Ok(Adopted::Except(why)) if why.is_empty() => {}
-                Ok(Adopted::Except(why)) => warn(&why.join("; ")),
+                Ok(OwnerOutcome::NotOurs) => {}
+                Ok(OwnerOutcome::Gone) => warn("it is not there any more, or it is being deleted"),
+                Ok(OwnerOutcome::Except(why)) if why.is_empty() => {}
+                Ok(OwnerOutcome::Except(why)) => warn(&why.join("; ")),
                 Err(why) => journal.error(&place, format!("error restoring the owners of {key}: {why}")),
             }
         }
@@ -134,11 +134,11 @@ impl Owners {
     }
 
     /// Makes attempts at one object as long as that can help; the error is for people.
-    async fn adopt_with_patience(&self, key: &ObjectKey, item: &ArchiveItem) -> Result<Adopted, String> {
+    async fn adopt_with_patience(&self, key: &ObjectKey, item: &ArchiveItem) -> Result<OwnerOutcome, String> {
         let from_backup: Value = serde_json::from_slice(&item.body).unwrap_or_default();
         let references = OwnerReference::all(&key.resource, &from_backup);
         if references.is_empty() {
-            return Ok(Adopted::Except(Vec::new()));
+            return Ok(OwnerOutcome::Except(Vec::new()));
         }
         let resource = self.mapping.served(key, &from_backup)?;
         let object = Dependent {
@@ -169,17 +169,19 @@ impl Owners {
         }
     }
 
-    async fn attempt(&self, object: &Dependent<'_>) -> Result<Adopted, ClusterError> {
+    async fn attempt(&self, object: &Dependent<'_>) -> Result<OwnerOutcome, ClusterError> {
         let Dependent { key, resource, references, is_ours } = *object;
         let namespace = key.namespace.as_deref();
-        let Some(body) = self.env.cluster.get(resource, namespace, &key.name).await? else { return Ok(Adopted::Gone) };
+        let Some(body) = self.env.cluster.get(resource, namespace, &key.name).await? else {
+            return Ok(OwnerOutcome::Gone);
+        };
         let in_cluster: Value = serde_json::from_slice(&body).unwrap_or_default();
         if TerminatingObject::of(&in_cluster).is_some() {
-            return Ok(Adopted::Gone);
+            return Ok(OwnerOutcome::Gone);
         }
         let metadata = &in_cluster["metadata"];
         if !is_ours && !self.mapping.has_labels(&in_cluster) {
-            return Ok(Adopted::NotOurs);
+            return Ok(OwnerOutcome::NotOurs);
         }
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for reference in references {
@@ -200,7 +202,7 @@ impl Owners {
             let patch = MergePatch::of(Bytes::from(patch.to_string()));
             self.env.cluster.patch(resource, namespace, &key.name, patch).await?;
         }
-        Ok(Adopted::Except(missing))
+        Ok(OwnerOutcome::Except(missing))
     }
 
     /// Returns the reference to an owner in the cluster, or the reason why there is none, for people. The owner is in

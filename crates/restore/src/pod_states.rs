@@ -29,7 +29,7 @@ pub(crate) enum PodState {
     There {
         uid: String,
         /// By container, whether it runs, and whether it is ready.
-        containers: BTreeMap<String, Up>,
+        containers: BTreeMap<String, ContainerReadiness>,
         /// True when it has ended.
         is_over: bool,
     },
@@ -39,7 +39,7 @@ pub(crate) enum PodState {
 
 /// State of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Up {
+pub(crate) struct ContainerReadiness {
     pub(crate) is_running: bool,
     pub(crate) is_ready: bool,
 }
@@ -96,7 +96,7 @@ impl PodStates {
         // Those of namespaces that were watched before.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
-            let keeper = Keeper(watched);
+            let keeper = WatchGuard(watched);
             tokio::select! {
                 () = keeper.0.keep(&namespace, &env) => {}
                 () = keeper.0.unused() => {}
@@ -131,9 +131,9 @@ impl PodStates {
 }
 
 /// Says that nothing keeps the states up to date any more, when the task that did ends or dies.
-struct Keeper(Arc<Watched>);
+struct WatchGuard(Arc<Watched>);
 
-impl Drop for Keeper {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         *lock(&self.0.pods) = Pods { is_over: true, ..Pods::default() };
     }
@@ -342,7 +342,10 @@ struct ContainerState {
 impl Pod {
     fn state(&self) -> PodState {
         let containers = self.status.container_statuses.iter().map(|container| {
-            (container.name.clone(), Up { is_running: container.state.running.is_some(), is_ready: container.ready })
+            (
+                container.name.clone(),
+                ContainerReadiness { is_running: container.state.running.is_some(), is_ready: container.ready },
+            )
         });
         PodState::There {
             uid: self.metadata.uid.clone(),

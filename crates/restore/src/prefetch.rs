@@ -2,7 +2,7 @@
 //! results count.
 
 use crate::existence::{ExistenceLookup, ExistingObjects, ListScopes};
-use crate::item_result::{Done, ItemResult};
+use crate::item_result::{HandledItem, ItemResult};
 use crate::levels::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Prefetch {
     }
 
     /// Drops the results once one of these objects may have been written.
-    pub(crate) fn forget_after(&mut self, done: &[Done]) {
+    pub(crate) fn forget_after(&mut self, done: &[HandledItem]) {
         if !self.levels.is_empty()
             && done.iter().any(|one| !matches!(one.action, ItemResult::Skipped | ItemResult::Differs))
         {
@@ -156,7 +156,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_seen_ahead_counts_until_something_is_written() {
-        let done = |action| [Done { row: 0, action }];
+        let done = |action| [HandledItem { row: 0, action }];
         for (action, counts) in [
             (ItemResult::Skipped, true),
             (ItemResult::Created, false),

@@ -22,7 +22,7 @@ use crate::same_target::SameTarget;
 use crate::scope::RestoreScope;
 use crate::snapshot_groups::recorded_groups;
 use crate::stop::Stop;
-use crate::versions::{Chosen, VersionPriorities, choose};
+use crate::versions::{ChosenRows, VersionPriorities, choose};
 use crate::volume_treatments::VolumeTreatments;
 use crate::volumes::{Recorded, VolumeFiles};
 use futures::FutureExt;
@@ -67,7 +67,7 @@ pub(crate) struct PreparedRestore {
     pub(crate) archive: Archive,
     /// Objects of the first levels that were found in the cluster while the archive was read.
     pub(crate) ahead: Prefetch,
-    chosen: Arc<Chosen>,
+    chosen: Arc<ChosenRows>,
     same_target: Arc<SameTarget>,
     lists_existing: bool,
     pub(crate) kinds: Kinds,
@@ -100,7 +100,7 @@ impl PreparedRestore {
         let catalog = env.cluster.discover().await?;
         tell_failures(&Catalog::default(), &catalog, env);
         let recorded = recorded(restore, env).await?;
-        let selecting = Selecting {
+        let selecting = SelectionInput {
             request,
             restore,
             policies: policies.as_ref(),
@@ -246,13 +246,13 @@ impl PreparedRestore {
 struct Selected {
     in_backup: BTreeSet<String>,
     filter: RestoreFilter,
-    chosen: Chosen,
+    chosen: ChosenRows,
     contents: Contents,
     ahead: Prefetch,
 }
 
 /// Input of the selection: the request, its policies, and its version priorities.
-struct Selecting<'a> {
+struct SelectionInput<'a> {
     request: &'a Request,
     restore: &'a Restore,
     policies: Option<&'a ResourcePolicies>,
@@ -262,7 +262,7 @@ struct Selecting<'a> {
     env: &'a Env,
 }
 
-impl Selecting<'_> {
+impl SelectionInput<'_> {
     async fn select(&self, archive: &Archive) -> Result<Selected, RestoreError> {
         let Self { request, restore, policies, priorities, catalog, recorded, env } = self;
         let in_backup = namespaces_in(archive);
@@ -348,7 +348,7 @@ async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> 
 }
 
 /// Collects the input of the actions for CSI snapshots.
-fn snapshots_of_backup(archive: &Archive, chosen: &Arc<Chosen>, recorded: &Recorded) -> SnapshotsOfBackup {
+fn snapshots_of_backup(archive: &Archive, chosen: &Arc<ChosenRows>, recorded: &Recorded) -> SnapshotsOfBackup {
     let (archive, chosen) = (archive.clone(), Arc::clone(chosen));
     let key_of = |claim: &ObjectKey| {
         let namespace = claim.namespace.clone().unwrap_or_default();
@@ -379,14 +379,14 @@ mod tests {
     use super::*;
     use crate::actions::BUILT_IN_ACTIONS;
     use crate::request::prepare;
-    use crate::stub::{Ground, Scripted, config_map};
+    use crate::stub::{RestoreFixture, Scripted, config_map};
     use lifeboat_action::RestoreItemOutput;
     use lifeboat_volume::csi::RESTORE_ACTIONS;
 
     #[tokio::test]
     async fn built_in_actions_come_first_then_csi_snapshots_then_given_ones() {
         let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
-        let Ground { request, env, .. } = &Ground::new(&[config_map("a")], &action).await;
+        let RestoreFixture { request, env, .. } = &RestoreFixture::new(&[config_map("a")], &action).await;
         let walk = PreparedRestore::begin(request, &prepare(request).unwrap(), env).await.unwrap();
         let names: Vec<&str> = walk.actions.iter().map(|action| action.name()).collect();
         let expected: Vec<&str> =

@@ -2,7 +2,7 @@
 
 mod dry_run;
 
-use crate::apply::{Ask, Need, Unprepared};
+use crate::apply::{ActionSelection, Need, PrepareError};
 use crate::attempt::SourceObject;
 use crate::claimed_rows::ClaimedRows;
 use crate::cluster_only::ClusterOnly;
@@ -14,7 +14,7 @@ use crate::existing::{Treatment, is_same_state, told_newer};
 use crate::item_result::ItemResult;
 use crate::levels::Level;
 use crate::modifier::Modified;
-use crate::native::{NotPrepared, Room};
+use crate::native::{NotPrepared, VolumeDestination};
 use crate::outcome::RestoreError;
 use crate::plan_guard::PlanGuard;
 use crate::planned::{Planned, PreviewItem};
@@ -312,7 +312,7 @@ impl Previewer {
 
     async fn one(&self, source: SourceObject, seen: Existence) -> PreviewItem {
         let key = self.mapping.target_of(&source.key);
-        let mut beside = Beside::default();
+        let mut beside = ItemFindings::default();
         let planned = match serde_json::from_slice::<Value>(&source.body) {
             Err(e) => Planned::Refused(format!("error decoding {}: {e}", source.key)),
             Ok(object) if is_completed(&key.resource, &object) => ended(),
@@ -337,7 +337,7 @@ impl Previewer {
             }
             _ => planned,
         };
-        let Beside { waits, unasked, modified, needs, pin, .. } = beside;
+        let ItemFindings { waits, unasked, modified, needs, pin, .. } = beside;
         let Modified { by: modifications, errors, warnings } = modified;
         PreviewItem { key, planned, waits, unasked, modifications, errors, warnings, needs, pin }
     }
@@ -358,15 +358,15 @@ impl Previewer {
         key: &ObjectKey,
         from_backup: &Value,
         (row, other): &(usize, ObjectKey),
-        beside: &mut Beside,
+        beside: &mut ItemFindings,
     ) -> Result<Planned, String> {
-        let own = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
+        let own = match self.maker.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
             Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
             Desired::Object(object) => object.item,
         };
         let body = self.reader.load(*row).await.map_err(|e| chain(&e))?;
         let there = serde_json::from_slice(&body).map_err(|e| format!("error decoding {other}: {e}"))?;
-        let there = match self.maker.desired(key, &there, Ask::Pure).await.map_err(said)? {
+        let there = match self.maker.desired(key, &there, ActionSelection::Pure).await.map_err(said)? {
             Desired::Skip { .. } => Value::Null,
             Desired::Object(object) => object.item,
         };
@@ -382,13 +382,13 @@ impl Previewer {
         key: &ObjectKey,
         from_backup: &Value,
         seen: Existence,
-        beside: &mut Beside,
+        beside: &mut ItemFindings,
     ) -> Result<Planned, String> {
         let retained = &self.maker.retained;
         if let Some(why) = retained.lost(key, from_backup, &self.mapping, &self.env).await.map_err(|e| e.to_string())? {
             return Ok(Planned::Refused(why));
         }
-        let desired = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
+        let desired = match self.maker.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
             Desired::Skip { reason, needs, .. } => {
                 beside.needs = self.coming_along(&needs);
                 return Ok(Planned::Skip(reason));
@@ -396,7 +396,13 @@ impl Previewer {
             Desired::Object(object) => *object,
         };
         let (pin, needs) = (PlanGuard::of(None, &desired.item), self.coming_along(&desired.needs));
-        *beside = Beside { unasked: desired.unasked, modified: desired.modified, needs, pin, ..Beside::default() };
+        *beside = ItemFindings {
+            unasked: desired.unasked,
+            modified: desired.modified,
+            needs,
+            pin,
+            ..ItemFindings::default()
+        };
         let volume = match retained.plan(key, &desired.item, &self.mapping, &self.env).await {
             Err(e) if e.is_denied() && !is_volume(key) => {
                 beside.modified.warnings.push(unseen_volume(key, &e));
@@ -417,7 +423,7 @@ impl Previewer {
         if self.maker.natives.has(key) {
             let room = self.maker.natives.room(key, from_backup, (&self.mapping, &self.env)).await;
             let is_made = match room {
-                Ok(Room::Free(_)) => true,
+                Ok(VolumeDestination::Free(_)) => true,
                 Err(NotPrepared::Refused(Refused::Leaving(leaving))) => {
                     beside.wait_for(&leaving);
                     true
@@ -452,7 +458,10 @@ impl Previewer {
                 return Ok(Planned::Unchanged);
             }
         }
-        Ok(self.by_policy(&Both { key, resource: &resource, from_backup, item: &item, existing: &existing }, beside))
+        Ok(self.by_policy(
+            &ComparedObject { key, resource: &resource, from_backup, item: &item, existing: &existing },
+            beside,
+        ))
     }
 
     /// The write that the API server is asked about, where it is asked.
@@ -462,8 +471,8 @@ impl Previewer {
     }
 
     /// The plan for an object that the cluster has, by the policy for it.
-    fn by_policy(&self, both: &Both<'_>, beside: &mut Beside) -> Planned {
-        let Both { key, resource, from_backup, item, existing } = *both;
+    fn by_policy(&self, both: &ComparedObject<'_>, beside: &mut ItemFindings) -> Planned {
+        let ComparedObject { key, resource, from_backup, item, existing } = *both;
         let policy = self.mapping.existing.of(&key.resource, from_backup);
         let updates = self.mapping.updates_definitions();
         let treatment = Treatment::of(policy, &key.resource, item, existing, updates);
@@ -489,7 +498,7 @@ impl Previewer {
 }
 
 /// An object of the backup, as it would be written, and the one of its name in the cluster.
-struct Both<'a> {
+struct ComparedObject<'a> {
     key: &'a ObjectKey,
     resource: &'a Arc<ApiResource>,
     from_backup: &'a Value,
@@ -506,7 +515,7 @@ struct Previewed {
 
 /// Findings about an object, beside its planned change.
 #[derive(Default)]
-struct Beside {
+struct ItemFindings {
     waits: Option<String>,
     unasked: Vec<String>,
     modified: Modified,
@@ -515,7 +524,7 @@ struct Beside {
     write: Option<DryRun>,
 }
 
-impl Beside {
+impl ItemFindings {
     /// The object is made when the one in the cluster is gone.
     fn wait_for(&mut self, leaving: &TerminatingObject) {
         self.waits = Some(leaving.waits());
@@ -526,11 +535,11 @@ impl Beside {
 }
 
 /// The reason why an object could not be made, for people.
-fn said(why: Unprepared) -> String {
+fn said(why: PrepareError) -> String {
     match why {
-        Unprepared::Failed(why) | Unprepared::ForNow(why) => why,
-        Unprepared::Fatal(why) => format!("the restore would break off here: {why}"),
-        Unprepared::Stopped => "the dry run was cancelled".to_owned(),
+        PrepareError::Failed(why) | PrepareError::ForNow(why) => why,
+        PrepareError::Fatal(why) => format!("the restore would break off here: {why}"),
+        PrepareError::Stopped => "the dry run was cancelled".to_owned(),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::env::Env;
 use crate::files::FileUploads;
 use crate::item_listing::ItemListing;
 use crate::item_result::ItemResult;
-use crate::outcome::{Outcome, Walked};
+use crate::outcome::{ObjectsOutcome, Outcome};
 use crate::stop::BrokenOff;
 use crate::volume_patches;
 use crate::volume_treatments::FromNative;
@@ -14,7 +14,7 @@ use lifeboat_api::{Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
 use lifeboat_object::{GroupResource, ObjectKey, ResultScope, chain};
-use lifeboat_operation::{Closed, Log};
+use lifeboat_operation::{ClosedJournal, Log};
 use lifeboat_store::{Content, StoreError};
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 /// none, and says so as of any that could not be stored.
 pub(crate) async fn record(
     mut restore: Restore,
-    mut walked: Walked,
+    mut walked: ObjectsOutcome,
     withheld: Option<String>,
     env: &Env,
 ) -> Result<Outcome, StoreError> {
@@ -78,7 +78,7 @@ pub(crate) async fn record(
     if let Some(why) = files.unstored.first() {
         env.operation.journal.error(&ResultScope::Velero, why.as_str());
     }
-    let Closed { results, warnings, errors, .. } = env.operation.journal.close();
+    let ClosedJournal { results, warnings, errors, .. } = env.operation.journal.close();
     let status = &mut restore.status;
     count(status, warnings, errors);
     let items = i64::try_from(items).unwrap_or(i64::MAX);
@@ -146,7 +146,7 @@ fn broke_off(backup: &str, why: &BrokenOff, not_looked_at: u64) -> String {
 }
 
 /// Returns the outcome for each volume and each claim of the backup.
-fn volumes_and_claims(walked: &Walked) -> HashMap<ObjectKey, ItemResult> {
+fn volumes_and_claims(walked: &ObjectsOutcome) -> HashMap<ObjectKey, ItemResult> {
     let types = ["persistentvolumes", "persistentvolumeclaims"].map(|name| GroupResource::new("", name));
     let rows = walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));
     rows.filter(|(row, _)| types.contains(&row.resource)).map(|(row, action)| (row.key(), action)).collect()

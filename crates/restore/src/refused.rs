@@ -1,6 +1,6 @@
 //! Reasons why an object was not written.
 
-use crate::apply::Unprepared;
+use crate::apply::PrepareError;
 use crate::terminating::TerminatingObject;
 use lifeboat_cluster::ClusterError;
 
@@ -9,7 +9,7 @@ pub(crate) enum Refused {
     /// The journal has it.
     Reported,
     /// Actions did not make it; the journal does not have that yet.
-    Unprepared(Unprepared),
+    Unprepared(PrepareError),
     /// The API server refused it; the journal does not have that yet.
     Because(Box<ClusterError>),
     /// Its namespace is not there; the journal does not have that yet.

@@ -93,7 +93,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wait::{Together, Waited, poll};
+    use crate::wait::{WaitBudget, Waited, poll};
     use std::time::Duration;
     use tokio::time::{Instant, sleep};
     use tokio_util::sync::CancellationToken;
@@ -101,7 +101,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn terminating_namespaces_are_waited_for_side_by_side() {
         let names: Vec<String> = (0..160).map(|n| n.to_string()).collect();
-        let (cancel, together) = (&CancellationToken::new(), &Together::new(Duration::from_secs(600)));
+        let (cancel, together) = (&CancellationToken::new(), &WaitBudget::new(Duration::from_secs(600)));
         let goes_after = |name: &str| Duration::from_secs(if name == "159" { 599 } else { 3600 });
         let began = Instant::now();
         let ensure = |name| async move {

@@ -11,8 +11,8 @@ use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, first_names};
 use lifeboat_volume::{
-    Allowed, BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumeRefusal,
-    plan_retained,
+    BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
+    VolumeRefusal, plan_retained,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +91,7 @@ impl RetainedVolumes {
             None => None,
         };
         let here = VolumeHere::of(existing.as_ref(), user.as_ref());
-        let allowed = Allowed {
+        let allowed = VolumePermissions {
             rebinds_released: mapping.restore.metadata.says_true(ANNOTATION_REBIND_RELEASED),
             reuses_volumes: mapping.restore.metadata.says_true(ANNOTATION_REUSE_VOLUMES),
         };

@@ -7,13 +7,13 @@ use crate::cluster_only;
 use crate::confirmed_plan::ConfirmedPlan;
 use crate::deferred::Deferred;
 use crate::env::Env;
-use crate::execute::{Reached, level, pass_over};
+use crate::execute::{LevelResult, level, pass_over};
 use crate::group_stubs;
-use crate::item_result::{Done, ItemResult};
+use crate::item_result::{HandledItem, ItemResult};
 use crate::level_context::{LevelContext, RestoreState};
 use crate::made_anew::look_again;
 use crate::operations::Operations;
-use crate::outcome::{Outcome, RestoreError, Walked};
+use crate::outcome::{ObjectsOutcome, Outcome, RestoreError};
 use crate::owners::Owners;
 use crate::preparation::PreparedRestore;
 use crate::record::record;
@@ -131,7 +131,7 @@ async fn walk(
     restore: &Restore,
     pinned: Option<Arc<ConfirmedPlan>>,
     env: &Env,
-) -> Result<Walked, RestoreError> {
+) -> Result<ObjectsOutcome, RestoreError> {
     let mut walk = tokio::select! {
         begun = env.operation.trace.stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
@@ -185,10 +185,10 @@ async fn walk(
         // Another run comes back to the pods.
         _ => lasting.commands.break_off().await,
     };
-    let Reached { done, not_looked_at } = reached?;
+    let LevelResult { done, not_looked_at } = reached?;
     let PreparedRestore { archive, kinds, volumes, natives, .. } = walk;
     let (renamed, has_stubs) = (lasting.renamed.take(), lasting.groups.has_any());
-    Ok(Walked {
+    Ok(ObjectsOutcome {
         done,
         renamed,
         namespaces,
@@ -209,7 +209,7 @@ async fn walk(
 /// carried out completely: an object to be removed may be the replacement of one that could not be restored.
 async fn remove_extras(
     pinned: &ConfirmedPlan,
-    (reached, namespaces): (&Reached, &[(String, ItemResult)]),
+    (reached, namespaces): (&LevelResult, &[(String, ItemResult)]),
     mapping: &RestoreScope,
     env: &Env,
 ) -> Vec<((String, String), ObjectKey, ItemResult)> {
@@ -259,10 +259,10 @@ async fn levels(
     lasting: &RestoreState,
     checkpoint: &mut Checkpoint,
     env: &Env,
-) -> Result<Reached, RestoreError> {
+) -> Result<LevelResult, RestoreError> {
     let mut current = LevelContext::new(lasting, walk)?;
     let mut deferred = Deferred::default();
-    let Reached { mut done, mut not_looked_at } = Reached::default();
+    let LevelResult { mut done, mut not_looked_at } = LevelResult::default();
     for one in std::mem::take(&mut walk.levels) {
         if walk.stop.has_come() {
             let passed = pass_over(one, &current, checkpoint).await;
@@ -289,14 +289,14 @@ async fn levels(
         }
     }
     done.extend(deferred.drain(&current, checkpoint, true).await);
-    Ok(Reached { done, not_looked_at })
+    Ok(LevelResult { done, not_looked_at })
 }
 
 /// Objects that an earlier run has restored because others need them, and that no turn of their own leads to.
-fn done_before(archive: &Archive, begun: &ClaimedRows, checkpoint: &Checkpoint) -> Vec<Done> {
+fn done_before(archive: &Archive, begun: &ClaimedRows, checkpoint: &Checkpoint) -> Vec<HandledItem> {
     // Namespaces have a list of their own.
     let rows = archive.rows().enumerate().filter(|(_, row)| !row.resource.is_namespaces());
-    let done = rows.filter_map(|(row, _)| Some(Done { row, action: checkpoint.done(row)? }));
+    let done = rows.filter_map(|(row, _)| Some(HandledItem { row, action: checkpoint.done(row)? }));
     done.filter(|one| begun.begin(one.row)).collect()
 }
 

@@ -1,8 +1,8 @@
 //! Attempts in flight: as many at once as the cluster's pace allows.
 
-use crate::attempt::{Attempt, Obstacle, SourceObject, Turn};
+use crate::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
 use crate::checkpoint::Checkpoint;
-use crate::item_result::{Done, ItemResult};
+use crate::item_result::{HandledItem, ItemResult};
 use crate::level_context::LevelContext;
 use crate::read::Facts;
 use lifeboat_object::ResultScope;
@@ -39,7 +39,7 @@ pub(crate) struct Waiting {
 /// Outcomes of attempts.
 #[derive(Default)]
 pub(crate) struct AttemptOutcomes {
-    pub(crate) done: Vec<Done>,
+    pub(crate) done: Vec<HandledItem>,
     pub(crate) later: Vec<Waiting>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct AttemptsInFlight<'a> {
     room: usize,
     tasks: JoinSet<Attempt>,
     /// The objects that the tasks are about.
-    flying: HashMap<Id, (usize, Turn)>,
+    flying: HashMap<Id, (usize, AttemptNumber)>,
     /// When they are given up, after the restore was cancelled.
     grace: Option<Instant>,
     ended: AttemptOutcomes,
@@ -79,14 +79,14 @@ impl<'a> AttemptsInFlight<'a> {
     /// written. What had ended when it was saved is not listed.
     pub(crate) fn settled(&mut self, one: Facts, action: ItemResult) {
         if self.context.begun.begin(one.row) && !one.ended {
-            self.ended.done.push(Done { row: one.row, action });
+            self.ended.done.push(HandledItem { row: one.row, action });
         }
         self.checkpoint.mark(one.row, action);
         self.context.env.operation.progress.finished(1);
     }
 
     /// Starts an attempt as soon as the pace allows it.
-    pub(crate) async fn start(&mut self, source: SourceObject, turn: Turn) {
+    pub(crate) async fn start(&mut self, source: SourceObject, turn: AttemptNumber) {
         while self.is_full() && self.take_next().await {}
         self.save().await;
         let (restorer, row) = (Arc::clone(&self.context.restorer), source.row);
@@ -165,7 +165,7 @@ impl<'a> AttemptsInFlight<'a> {
         let attempt = attempt.unwrap_or_else(|died| {
             for row in self.context.begun.take_cut_off() {
                 let attempt = self.context.restorer.died(row, &died);
-                self.take(row, Turn { extra: true, ..Turn::default() }, attempt);
+                self.take(row, AttemptNumber { extra: true, ..AttemptNumber::default() }, attempt);
             }
             self.context.restorer.died(row, &died)
         });
@@ -174,19 +174,19 @@ impl<'a> AttemptsInFlight<'a> {
 
     fn take_extra(&mut self) {
         for (row, attempt) in self.context.begun.take_extra() {
-            self.take(row, Turn { extra: true, ..Turn::default() }, attempt);
+            self.take(row, AttemptNumber { extra: true, ..AttemptNumber::default() }, attempt);
         }
     }
 
     /// Takes the outcome of an attempt.
-    pub(crate) fn take(&mut self, row: usize, turn: Turn, attempt: Attempt) {
+    pub(crate) fn take(&mut self, row: usize, turn: AttemptNumber, attempt: Attempt) {
         match attempt {
             Attempt::Done { action, listed, settled } => {
                 if settled {
                     self.checkpoint.mark(row, action);
                 }
                 if listed {
-                    self.ended.done.push(Done { row, action });
+                    self.ended.done.push(HandledItem { row, action });
                 }
             }
             Attempt::Elsewhere => {}

@@ -5,7 +5,7 @@ use crate::env::Env;
 use crate::existence::ExistenceLookup;
 use crate::existing_policies::ExistingPolicies;
 use crate::same_target::SameTarget;
-use crate::versions::Chosen;
+use crate::versions::ChosenRows;
 use lifeboat_api::well_known::{
     ANNOTATION_RELABEL, ANNOTATION_RESTORE_STATUS, ANNOTATION_UPDATE_DEFINITIONS, LABEL_BACKUP_NAME, LABEL_RESTORE_NAME,
 };
@@ -31,7 +31,7 @@ pub(crate) struct RestoreScope {
     /// Init containers and commands for pods.
     pub(crate) hooks: Arc<RestoreHooks>,
     /// The rows of all objects, each in one version.
-    pub(crate) chosen: Arc<Chosen>,
+    pub(crate) chosen: Arc<ChosenRows>,
     /// Objects whose place in the cluster another one of the backup has.
     pub(crate) same_target: Arc<SameTarget>,
     /// Set when the objects that are in the cluster already are listed before a level is written.

@@ -42,7 +42,7 @@ pub(crate) fn object(api_version: &str, kind: &str, name: &str, rest: &Value) ->
     object
 }
 
-type Executed = Result<RestoreItemOutput, ActionError>;
+type ScriptedOutput = Result<RestoreItemOutput, ActionError>;
 type ProgressResult = Result<OperationProgress, ActionError>;
 /// Progress of an operation, by its name and the number of earlier calls.
 type ProgressScript = Box<dyn Fn(&str, usize) -> ProgressResult + Send + Sync>;
@@ -51,7 +51,7 @@ type ProgressScript = Box<dyn Fn(&str, usize) -> ProgressResult + Send + Sync>;
 pub(crate) struct Scripted {
     scope: ActionScope,
     is_pure: bool,
-    execute: Box<dyn Fn(Value, usize) -> Executed + Send + Sync>,
+    execute: Box<dyn Fn(Value, usize) -> ScriptedOutput + Send + Sync>,
     ready: Vec<Result<bool, ActionError>>,
     ready_after: Option<&'static str>,
     /// Names of the objects it was asked about.
@@ -66,7 +66,7 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     /// It is given the object, and how often it was asked about that before.
-    pub(crate) fn new(execute: impl Fn(Value, usize) -> Executed + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(execute: impl Fn(Value, usize) -> ScriptedOutput + Send + Sync + 'static) -> Self {
         Self {
             scope: ActionScope::resources(&["configmaps"]),
             is_pure: false,
@@ -106,7 +106,7 @@ impl Scripted {
     }
 
     /// The same one, that does this.
-    pub(crate) fn executing(self, execute: impl Fn(Value, usize) -> Executed + Send + Sync + 'static) -> Self {
+    pub(crate) fn executing(self, execute: impl Fn(Value, usize) -> ScriptedOutput + Send + Sync + 'static) -> Self {
         Self { execute: Box::new(execute), ..self }
     }
 
@@ -138,7 +138,7 @@ impl RestoreItemAction for Scripted {
         self.scope.clone()
     }
 
-    async fn execute(&self, input: RestoreItemInput<'_>) -> Executed {
+    async fn execute(&self, input: RestoreItemInput<'_>) -> ScriptedOutput {
         let name = input.item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let before = self.asked().iter().filter(|asked| **asked == name).count();
         self.asked.lock().unwrap().push(name);
@@ -177,14 +177,14 @@ impl RestoreItemAction for Scripted {
 }
 
 /// A restore of a backup of some objects, to a cluster that has nothing.
-pub(crate) struct Ground {
+pub(crate) struct RestoreFixture {
     pub(crate) env: Env,
     pub(crate) request: Request,
     api: Arc<Api>,
     _tasks: JoinSet<()>,
 }
 
-impl Ground {
+impl RestoreFixture {
     pub(crate) async fn new(objects: &[Value], action: &Arc<Scripted>) -> Self {
         Self::with_files(objects, &[], action).await
     }

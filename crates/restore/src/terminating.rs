@@ -2,7 +2,7 @@
 //! them anew.
 
 use crate::lock::lock;
-use crate::wait::{Share, Together};
+use crate::wait::{WaitBudget, WaitShare};
 use lifeboat_object::ObjectKey;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -20,13 +20,13 @@ pub(crate) enum TerminationWait {
     /// There is time left.
     GoesOn,
     /// It is over, after this.
-    Over(Share),
+    Over(WaitShare),
 }
 
 /// The waits for objects that are being deleted: all of a restore have one deadline, which the first of them sets.
 #[derive(Debug)]
 pub(crate) struct TerminationWaits {
-    time: Together,
+    time: WaitBudget,
     /// Since when each object, by row, is waited for.
     since: Mutex<HashMap<usize, Instant>>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct TerminationWaits {
 impl TerminationWaits {
     /// So long together.
     pub(crate) fn new(time: Duration) -> Self {
-        Self { time: Together::new(time), since: Mutex::default() }
+        Self { time: WaitBudget::new(time), since: Mutex::default() }
     }
 
     /// Returns the state of the wait for an object of the backup; the first call begins the wait.
@@ -81,10 +81,10 @@ impl TerminatingObject {
     pub(crate) fn warning_after(&self, key: &ObjectKey, wait: TerminationWait) -> Option<String> {
         let waited = match wait {
             TerminationWait::GoesOn => return None,
-            TerminationWait::Over(Share::Some(waited)) => {
+            TerminationWait::Over(WaitShare::Some(waited)) => {
                 format!("was still there after {:.0} s", waited.as_secs_f64())
             }
-            TerminationWait::Over(Share::Nothing(all)) => format!(
+            TerminationWait::Over(WaitShare::Nothing(all)) => format!(
                 "was not waited for, because the {} s for all such objects of a restore were over",
                 all.as_secs()
             ),
@@ -135,8 +135,8 @@ mod tests {
                  and {waited}; when it is gone, run the restore again"
             ))
         };
-        let in_vain = TerminationWait::Over(Share::Some(Duration::from_secs(9)));
-        let too_late = TerminationWait::Over(Share::Nothing(Duration::from_secs(600)));
+        let in_vain = TerminationWait::Over(WaitShare::Some(Duration::from_secs(9)));
+        let too_late = TerminationWait::Over(WaitShare::Nothing(Duration::from_secs(600)));
         let still = "was still there after 9 s";
         assert_eq!(said(json!(null), in_vain), expected("", still));
         assert_eq!(said(json!(["e.com/a"]), in_vain), expected(", held by the finalizer e.com/a", still));
@@ -166,7 +166,8 @@ mod tests {
         tokio::time::advance(Duration::from_secs(60)).await;
         let ended = [1, 2, 3].map(|row| waits.of(row));
         let [ten, three] = [10, 3].map(Duration::from_secs);
-        let expected = [Share::Some(ten), Share::Some(three), Share::Nothing(ten)].map(TerminationWait::Over);
+        let expected =
+            [WaitShare::Some(ten), WaitShare::Some(three), WaitShare::Nothing(ten)].map(TerminationWait::Over);
         assert_eq!(ended, expected);
         assert_eq!(waits.of(3), expected[2], "however often it is asked");
     }

@@ -27,7 +27,7 @@ const FEW: usize = 8;
 const AT_ONCE: usize = 16;
 
 /// A claim that the restore has made, in its target namespace, with the facts about its volume in the backup.
-struct Due {
+struct DueClaim {
     namespace: String,
     name: String,
     volume: String,
@@ -77,7 +77,7 @@ pub(crate) async fn look(restore: &Restore, patience: Duration, env: &Env) -> Re
     }
     let waited = waited(restore, env).await;
     let is_over = restore.spec.cancel || waited >= patience;
-    let looker = Looker { env, types: VolumeTypes::new() };
+    let looker = ClaimChecker { env, types: VolumeTypes::new() };
     let mut came = looker.claims(restore, &due, waited).await;
     let has_any = |came: &[ClaimProgress]| came.iter().any(|one| matches!(one, ClaimProgress::Waits(_)));
     // A volume is looked at once: not before all claims have theirs.
@@ -101,7 +101,7 @@ fn over(patience: Duration) -> String {
 }
 
 /// The claims to look after.
-async fn due(restore: &Restore, infos: &[RestoreVolumeInfo], env: &Env) -> Result<Vec<Due>, StoreError> {
+async fn due(restore: &Restore, infos: &[RestoreVolumeInfo], env: &Env) -> Result<Vec<DueClaim>, StoreError> {
     if !infos.iter().any(waits) {
         return Ok(Vec::new());
     }
@@ -116,7 +116,7 @@ async fn due(restore: &Restore, infos: &[RestoreVolumeInfo], env: &Env) -> Resul
         .collect();
     let due = infos.iter().filter(|info| waits(info)).map(|info| {
         let before = before.get(&(info.pvc_namespace.clone(), info.pvc_name.clone()));
-        Due {
+        DueClaim {
             namespace: info.pvc_namespace.clone(),
             name: info.pvc_name.clone(),
             volume: before.map(|before| before.pv_name.clone()).unwrap_or_default(),
@@ -165,14 +165,14 @@ impl VolumeTypes {
     }
 }
 
-struct Looker<'a> {
+struct ClaimChecker<'a> {
     env: &'a Env,
     types: VolumeTypes,
 }
 
-impl Looker<'_> {
+impl ClaimChecker<'_> {
     /// Returns the progress of each claim.
-    async fn claims(&self, restore: &Restore, due: &[Due], waited: Duration) -> Vec<ClaimProgress> {
+    async fn claims(&self, restore: &Restore, due: &[DueClaim], waited: Duration) -> Vec<ClaimProgress> {
         let claims = match self.list(restore, due).await {
             Ok(claims) => claims,
             Err(e) => {
@@ -212,7 +212,11 @@ impl Looker<'_> {
     }
 
     /// The claims of the restore in these namespaces.
-    async fn list(&self, restore: &Restore, due: &[Due]) -> Result<HashMap<(String, String), Value>, ClusterError> {
+    async fn list(
+        &self,
+        restore: &Restore,
+        due: &[DueClaim],
+    ) -> Result<HashMap<(String, String), Value>, ClusterError> {
         let namespaces: BTreeSet<&str> = due.iter().map(|one| one.namespace.as_str()).collect();
         let places = match namespaces.len() {
             0..=FEW => namespaces.into_iter().map(|namespace| Some(namespace.to_owned())).collect(),
@@ -237,7 +241,7 @@ impl Looker<'_> {
     }
 
     /// Brings the volumes of bound claims in line.
-    async fn volumes(&self, due: &[Due], came: Vec<ClaimProgress>) -> Vec<ClaimProgress> {
+    async fn volumes(&self, due: &[DueClaim], came: Vec<ClaimProgress>) -> Vec<ClaimProgress> {
         let mut works: Vec<BoxFuture<'_, ClaimProgress>> = Vec::with_capacity(due.len());
         for (due, came) in due.iter().zip(came) {
             works.push(match came {
@@ -248,7 +252,7 @@ impl Looker<'_> {
         futures::stream::iter(works).buffered(AT_ONCE).collect().await
     }
 
-    async fn volume(&self, due: &Due, name: String) -> ClaimProgress {
+    async fn volume(&self, due: &DueClaim, name: String) -> ClaimProgress {
         let (cluster, volumes) = (&self.env.cluster, &self.types.volumes);
         let refused = |e: &ClusterError| match e.can_pass() {
             true => ClaimProgress::Waits(e.to_string()),
@@ -273,7 +277,7 @@ impl Looker<'_> {
 
     /// Writes the progress of the claims into the journal. `over` is the reason why claims that still wait are not
     /// waited for.
-    async fn tell(&self, due: &[Due], came: &[ClaimProgress], over: &str) {
+    async fn tell(&self, due: &[DueClaim], came: &[ClaimProgress], over: &str) {
         let mut late = Vec::new();
         for (due, came) in due.iter().zip(came) {
             let why = match came {
@@ -300,7 +304,7 @@ impl Looker<'_> {
     }
 
     /// Describes, for people, the state of the VolumeSnapshot from which a claim is made.
-    async fn of_snapshot(&self, due: &Due) -> String {
+    async fn of_snapshot(&self, due: &DueClaim) -> String {
         let read = |body: bytes::Bytes| serde_json::from_slice::<Value>(&body).ok();
         let namespace = Some(due.namespace.as_str());
         let claim = self.env.cluster.get(&self.types.claims, namespace, &due.name).await.ok().flatten().and_then(read);
@@ -324,7 +328,7 @@ impl Looker<'_> {
 }
 
 /// Puts the names of the volumes into the volume information.
-fn name_volumes(infos: &mut [RestoreVolumeInfo], due: &[Due], came: &[ClaimProgress]) {
+fn name_volumes(infos: &mut [RestoreVolumeInfo], due: &[DueClaim], came: &[ClaimProgress]) {
     for ((info, due), came) in infos.iter_mut().filter(|info| waits(info)).zip(due).zip(came) {
         debug_assert_eq!((&info.pvc_namespace, &info.pvc_name), (&due.namespace, &due.name));
         match came {

@@ -12,7 +12,7 @@ use crate::item_result::ItemResult;
 use crate::managed_fields::FieldManagers;
 use crate::messages::Messages;
 use crate::pod_commands::PodCommands;
-use crate::recreate::{Replacement, Undeleted, advice, refusal};
+use crate::recreate::{NotDeleted, Replacement, advice, refusal};
 use crate::refused::{self, Refused};
 use crate::renamed::Renamed;
 use crate::retry::can_pass;
@@ -377,14 +377,14 @@ impl ClusterWriter {
         }
         let place = match replacement.remove(self.timeout, &self.env).await {
             Ok(place) => place,
-            Err(Undeleted::Leaving(leaving)) => return Err(Refused::Leaving(leaving)),
-            Err(Undeleted::Refused(e)) if can_pass(&e) => return Err(Refused::Because(Box::new(e))),
+            Err(NotDeleted::Leaving(leaving)) => return Err(Refused::Leaving(leaving)),
+            Err(NotDeleted::Refused(e)) if can_pass(&e) => return Err(Refused::Because(Box::new(e))),
             Err(why) => {
                 let told = format!("could not recreate {key}: {}", why.told());
                 match why {
                     // It is read again, and decided about as it is then.
-                    Undeleted::Changed => return Err(Refused::Unequal { told, is_error: true }),
-                    Undeleted::Unknown { .. } => {
+                    NotDeleted::Changed => return Err(Refused::Unequal { told, is_error: true }),
+                    NotDeleted::Unknown { .. } => {
                         // The attempt that follows may end with a message that says nothing about this.
                         self.messages.warning(key, &format!("{told}; it is looked at again"));
                         return Err(Refused::Unequal { told, is_error: true });

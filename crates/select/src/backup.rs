@@ -4,7 +4,7 @@ use crate::glob::Globs;
 use crate::includes::IncludesExcludes;
 use crate::kept_out::is_kept_out;
 use crate::namespace::{NamespaceFacts, NamespaceFilter};
-use crate::policy::{Asked, FilterPolicies, ResourcePolicies};
+use crate::policy::{AskedType, FilterPolicies, ResourcePolicies};
 use crate::selector::{Selector, SelectorError, matches_any};
 use crate::types::{Resolver, SNAPSHOT_CONTENTS, SNAPSHOTS, unscoped_lists};
 use lifeboat_api::BackupSpec;
@@ -197,7 +197,7 @@ impl BackupFilter {
             some => some.iter().map(Selector::to_query).collect(),
         };
         let id = resource.group_resource();
-        let asked = Asked::of(resource, &id);
+        let asked = AskedType::of(resource, &id);
         let of_policy = match place {
             _ if !resource.namespaced => self.policies.of_cluster(asked).map(Some),
             Some(namespace) => self.policies.of_namespace(namespace, asked),
@@ -226,7 +226,7 @@ impl BackupFilter {
             self.policies.has_namespaced()
         } else {
             let id = resource.group_resource();
-            self.policies.of_cluster(Asked::of(resource, &id)).is_some()
+            self.policies.of_cluster(AskedType::of(resource, &id)).is_some()
         };
         self.selectors.is_empty() && !has_policy && self.collects(resource).is_ok()
     }
@@ -246,7 +246,7 @@ impl BackupFilter {
     pub fn includes_listed(&self, object: ObjectFacts<'_>) -> Result<(), &'static str> {
         let Some(namespace) = object.namespace.filter(|_| self.policies.has_namespaced()) else { return Ok(()) };
         let id = object.resource.group_resource();
-        match self.policies.of_namespace(namespace, Asked::of(object.resource, &id)) {
+        match self.policies.of_namespace(namespace, AskedType::of(object.resource, &id)) {
             Some(None) => Err("the filter policy of its namespace leaves its type out"),
             Some(Some(filter)) if !filter.selects(object.labels) => {
                 Err("its labels do not match the filter policy of its namespace")
@@ -290,7 +290,7 @@ impl BackupFilter {
             return true;
         }
         let id = resource.group_resource();
-        let asked = Asked::of(resource, &id);
+        let asked = AskedType::of(resource, &id);
         let filter = match namespace.filter(|n| !n.is_empty()) {
             // A type that the policy leaves out passes, so that what actions ask for comes along.
             Some(namespace) => self.policies.of_namespace(namespace, asked).flatten(),

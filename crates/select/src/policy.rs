@@ -9,7 +9,7 @@ mod volume;
 pub use document::label_selector;
 pub use volume::{SnapshotBy, VolumeAction, VolumeFacts, VolumeRule, volume_type};
 
-pub(crate) use resolved::{Asked, FilterPolicies};
+pub(crate) use resolved::{AskedType, FilterPolicies};
 
 use crate::includes::overlap_of;
 use crate::rules_text::RulesText;

@@ -57,7 +57,7 @@ pub struct ArchiveItem {
 /// Objects as they are read: as many as were asked for, or an error. Dropping it stops the reading.
 #[derive(Debug)]
 pub struct Contents {
-    members: StreamReceiver<Unpacked>,
+    members: StreamReceiver<UnpackedMember>,
     /// The rest of the member that came last.
     items: std::vec::IntoIter<ArchiveItem>,
     /// The archive's key.
@@ -67,7 +67,7 @@ pub struct Contents {
 }
 
 /// The objects of a member, or why there are none.
-type Unpacked = Result<Vec<ArchiveItem>, StoreError>;
+type UnpackedMember = Result<Vec<ArchiveItem>, StoreError>;
 
 impl Contents {
     /// The next object; `None` when all have come. Dropping the future loses nothing.
@@ -261,7 +261,7 @@ impl Archive {
         Contents { members, items: Vec::new().into_iter(), key, asked, got: 0 }
     }
 
-    async fn send_all(&self, rows: &[usize], sender: &StreamSender<Unpacked>) -> Result<(), StoreError> {
+    async fn send_all(&self, rows: &[usize], sender: &StreamSender<UnpackedMember>) -> Result<(), StoreError> {
         let mut unpacking = VecDeque::new();
         let mut from = 0;
         while from < rows.len() {
@@ -337,7 +337,7 @@ impl Archive {
         tokio::task::spawn_blocking(move || archive.unpack_blocking(&gzip, member, &rows))
     }
 
-    fn unpack_blocking(&self, gzip: &[u8], member: MemberRange, rows: &[usize]) -> Unpacked {
+    fn unpack_blocking(&self, gzip: &[u8], member: MemberRange, rows: &[usize]) -> UnpackedMember {
         let index = |source| StoreError::Index { key: self.key.clone(), source };
         let tar = unpack_whole(gzip, member.tar_length)
             .map_err(|e| index(IndexError::Mismatch(format!("byte {}: {e}", member.offset))))?;
@@ -356,10 +356,13 @@ impl Archive {
 const NOWHERE: MemberRange = MemberRange { offset: 0, length: 0, tar_length: 0 };
 
 /// The objects of a member that is being decompressed.
-type Unpacking = JoinHandle<Unpacked>;
+type Unpacking = JoinHandle<UnpackedMember>;
 
 /// Waits for the first member and passes it on; false when the receiver is gone.
-async fn send_first(unpacking: &mut VecDeque<Unpacking>, sender: &StreamSender<Unpacked>) -> Result<bool, StoreError> {
+async fn send_first(
+    unpacking: &mut VecDeque<Unpacking>,
+    sender: &StreamSender<UnpackedMember>,
+) -> Result<bool, StoreError> {
     let Some(first) = unpacking.pop_front() else { return Ok(true) };
     let items = first.await.map_err(|_| StoreError::Worker("decompressing the archive"))??;
     Ok(sender.send(Ok(items)).await.is_ok())
@@ -388,7 +391,7 @@ mod tests {
         ArchiveItem { row: 0, head: Head::default(), body: Bytes::new() }
     }
 
-    fn contents(asked: usize) -> (StreamSender<Unpacked>, Contents) {
+    fn contents(asked: usize) -> (StreamSender<UnpackedMember>, Contents) {
         let (sender, members) = stream(4, "reading the archive");
         (sender, Contents { members, items: Vec::new().into_iter(), key: "k".into(), asked, got: 0 })
     }

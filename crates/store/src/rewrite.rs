@@ -48,7 +48,7 @@ pub struct NewObject {
 }
 
 /// The new archive, in scratch space.
-struct Built {
+struct NewArchive {
     archive: Content,
     summary: TarballSummary,
     index: Vec<u8>,
@@ -161,7 +161,7 @@ impl Store {
 }
 
 /// Makes the new archive: members without any of the objects are copied, the others packed anew.
-async fn build(archive: &Archive, objects: &[NewObject], mtime: u64, scratch: &Path) -> Result<Built, StoreError> {
+async fn build(archive: &Archive, objects: &[NewObject], mtime: u64, scratch: &Path) -> Result<NewArchive, StoreError> {
     let replaced: HashSet<([u8; 16], &str)> =
         objects.iter().map(|object| (object.key.digest(), object.version.as_str())).collect();
     let is_replaced =
@@ -265,11 +265,11 @@ impl RewrittenArchive {
         Ok(segment)
     }
 
-    fn end(mut self, counts: BTreeMap<String, u64>, before: u64) -> Result<Built, StoreError> {
+    fn end(mut self, counts: BTreeMap<String, u64>, before: u64) -> Result<NewArchive, StoreError> {
         let (last, summary, index) = std::mem::take(&mut self.assembler).finish_unlike(before);
         self.write(&last)?;
         self.file.flush().map_err(|source| StoreError::Scratch { place: self.place.clone(), source })?;
         let archive = Content::of_file(self.file.into_file(), summary.size);
-        Ok(Built { archive, summary, index, counts })
+        Ok(NewArchive { archive, summary, index, counts })
     }
 }

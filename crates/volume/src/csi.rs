@@ -57,7 +57,7 @@ pub use held::HeldSnapshots;
 pub use members::{is_group_of_backup, is_snapshot_of_backup};
 pub use names::{BACKUP_ACTIONS, DELETE_ACTIONS, RESTORE_ACTIONS, restored_name};
 pub use objects::{GROUP_SNAPSHOT_API, GroupTypes, SNAPSHOT_API, SnapshotTypes};
-pub use outcomes::{Taken, TakenGroup};
+pub use outcomes::{TakenGroup, TakenSnapshot};
 pub use recorded::recorded_contents;
 pub use release::release_all;
 pub use restore::{SnapshotsOfBackup, restore_actions, snapshot_of_claim, without_restored_names};

@@ -21,7 +21,7 @@ pub struct VolumeInventory {
 
 /// A volume about which was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct DecidedVolume {
     /// Its claim.
     pub claim: Option<ClaimKey>,
     /// The name of its PersistentVolume.
@@ -32,7 +32,7 @@ pub struct Decided {
     pub verdict: Verdict,
 }
 
-impl Decided {
+impl DecidedVolume {
     /// Its name for people: its claim, else its volume, else its pod and its name there.
     #[must_use]
     pub fn name(&self) -> String {
@@ -50,7 +50,7 @@ impl Decided {
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
     survey: VolumeInventory,
-    all: Vec<Decided>,
+    all: Vec<DecidedVolume>,
     of_claims: HashMap<ClaimKey, usize>,
     of_volumes: HashMap<String, usize>,
     /// Namespaces and names of the pods that have volumes without a claim about which was decided.
@@ -134,7 +134,7 @@ impl VolumeInventory {
             if let Some(volume) = &claim.volume {
                 of_volumes.insert(volume.clone(), all.len());
             }
-            all.push(Decided { claim: Some(key.clone()), volume: claim.volume.clone(), of_pod: None, verdict });
+            all.push(DecidedVolume { claim: Some(key.clone()), volume: claim.volume.clone(), of_pod: None, verdict });
         }
         for (name, volume) in &self.volumes {
             if of_volumes.contains_key(name) {
@@ -143,7 +143,7 @@ impl VolumeInventory {
             let mounts = volume.claim.as_ref().map(mounts).unwrap_or_default();
             let verdict = decide(Volume::Unclaimed { volume, mounts }, rules);
             of_volumes.insert(name.clone(), all.len());
-            all.push(Decided { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
+            all.push(DecidedVolume { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
         }
         let mut pods = BTreeSet::new();
         for pod in &self.pods {
@@ -152,7 +152,7 @@ impl VolumeInventory {
                 if verdict.why != MethodReason::NotAskedFor {
                     let of_pod = Some((pod.namespace.clone(), pod.name.clone(), volume.name.clone()));
                     pods.insert((pod.namespace.clone(), pod.name.clone()));
-                    all.push(Decided { claim: None, volume: None, of_pod, verdict });
+                    all.push(DecidedVolume { claim: None, volume: None, of_pod, verdict });
                 }
             }
         }
@@ -178,19 +178,19 @@ fn mounts(pods: &[Pod]) -> Mounts<'_> {
 
 impl Verdicts {
     /// All volumes about which was decided.
-    pub fn iter(&self) -> impl Iterator<Item = &Decided> {
+    pub fn iter(&self) -> impl Iterator<Item = &DecidedVolume> {
         self.all.iter()
     }
 
     /// The decision about the volume of a claim.
     #[must_use]
-    pub fn of_claim(&self, claim: &ClaimKey) -> Option<&Decided> {
+    pub fn of_claim(&self, claim: &ClaimKey) -> Option<&DecidedVolume> {
         self.all.get(*self.of_claims.get(claim)?)
     }
 
     /// The decision about a PersistentVolume.
     #[must_use]
-    pub fn of_volume(&self, name: &str) -> Option<&Decided> {
+    pub fn of_volume(&self, name: &str) -> Option<&DecidedVolume> {
         self.all.get(*self.of_volumes.get(name)?)
     }
 
@@ -301,13 +301,13 @@ impl Verdicts {
             }
             let (volume, verdict) = (claim.volume.clone(), Verdict { way: Method::Skip, why });
             self.survey.claims.insert(key.clone(), claim);
-            self.all.push(Decided { claim: Some(key), volume, of_pod: None, verdict });
+            self.all.push(DecidedVolume { claim: Some(key), volume, of_pod: None, verdict });
         }
         for (name, volume) in late.volumes {
             if !self.of_volumes.contains_key(&name) {
                 self.of_volumes.insert(name.clone(), self.all.len());
                 let verdict = Verdict { way: Method::Skip, why: MethodReason::CameLate };
-                self.all.push(Decided { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
+                self.all.push(DecidedVolume { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
             }
             self.survey.volumes.entry(name).or_insert(volume);
         }

@@ -26,11 +26,11 @@ mod verdict;
 pub use class::{ClassChoice, ClassTrouble, SnapshotClass, SnapshotClasses};
 pub use decide::{Rules, Volume, decide};
 pub use group::{GroupClass, GroupRules};
-pub use inventory::{Decided, GroupNote, Verdicts, VolumeInventory};
+pub use inventory::{DecidedVolume, GroupNote, Verdicts, VolumeInventory};
 pub use priority::Priority;
-pub use record::{Report, Reports, Saved, is_to_be_protected, records, unprotected, unprotected_warning};
+pub use record::{Report, Reports, SavedObjects, is_to_be_protected, records, unprotected, unprotected_warning};
 pub use restore_plan::{
-    Allowed, BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumeRefusal,
-    plan_retained,
+    BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
+    VolumeRefusal, plan_retained,
 };
 pub use verdict::{Blocker, Flags, Group, GroupTrouble, Method, MethodReason, Verdict};

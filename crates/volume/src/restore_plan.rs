@@ -69,7 +69,7 @@ impl BackupOrigin {
 
 /// The permissions that the user of a restore gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowed {
+pub struct VolumePermissions {
     /// A volume that its claim has released is bound to that claim again.
     pub rebinds_released: bool,
     /// Volumes of another cluster are used by this one too.
@@ -166,7 +166,7 @@ pub struct RetainedFacts<'a> {
     /// The cluster that the backup is of.
     pub origin: &'a BackupOrigin,
     /// The permissions of the user.
-    pub allowed: Allowed,
+    pub allowed: VolumePermissions,
 }
 
 /// Decides how a retained volume comes back. A volume that anybody else may be using is never taken.

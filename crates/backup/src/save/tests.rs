@@ -1,7 +1,7 @@
 //! The exchange between engine and actions, from the lists to the entries of the archive.
 
 use super::fixture::{
-    Answered, Case, WalkResult, case, failed, key, list, name, not_found, object, read, scripted, status,
+    ScriptedOutput, WalkCase, WalkResult, case, failed, key, list, name, not_found, object, read, scripted, status,
 };
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, ItemBlockAction};
@@ -222,7 +222,7 @@ async fn additional_items_come_before_their_object_which_fails_with_them() {
         ),
     ];
     for (what, objects, answers, expected) in table {
-        let (mut seen, _) = Case { answers, ..case(vec![names_others()]) }.walk(&objects).await;
+        let (mut seen, _) = WalkCase { answers, ..case(vec![names_others()]) }.walk(&objects).await;
         if what == "one is of a type that no action looks at" {
             // The lanes do not wait for each other.
             seen.saved.sort();
@@ -263,7 +263,8 @@ async fn what_an_action_must_have_is_saved_whatever_the_filters_say() {
     };
     let label = || json!({"velero.io/exclude-from-backup": "true"});
     let answers = vec![read("Part", "p", label()), read("Plain", "o", label())];
-    let (seen, bodies) = Case { answers, ..case(vec![action()]) }.walk(&[("things/x", json!({"other": "1"}))]).await;
+    let (seen, bodies) =
+        WalkCase { answers, ..case(vec![action()]) }.walk(&[("things/x", json!({"other": "1"}))]).await;
     assert_eq!(seen, WalkResult { saved: list(&["parts/p", "things/x", "plains/o"]), ..WalkResult::default() });
     let saved: Value = serde_json::from_str(&bodies["things/x"]).unwrap();
     assert_eq!(saved["metadata"]["annotations"], json!({"other": "1"}), "what was said to the engine is not saved");
@@ -273,7 +274,7 @@ async fn what_an_action_must_have_is_saved_whatever_the_filters_say() {
         (200, json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": metadata}).to_string())
     };
     let answers = vec![deleting("Part", "p"), deleting("Plain", "o")];
-    let (seen, _) = Case { answers, ..case(vec![action()]) }.walk(&[("things/x", json!({}))]).await;
+    let (seen, _) = WalkCase { answers, ..case(vec![action()]) }.walk(&[("things/x", json!({}))]).await;
     let left_out = list(&["1 parts.example.com: it is being deleted", "1 plains.example.com: it is being deleted"]);
     let warnings = list(&[
         "2 objects were being deleted when the backup looked at them, and are not in it: parts.example.com/a/p, \
@@ -327,7 +328,7 @@ impl BackupItemAction for Patient {
         ActionScope::resources(&["things.example.com"])
     }
 
-    async fn execute(&self, input: BackupItemInput<'_>) -> Answered {
+    async fn execute(&self, input: BackupItemInput<'_>) -> ScriptedOutput {
         if name(&input.item) == "x" {
             self.others.notified().await;
         } else {
@@ -347,7 +348,7 @@ async fn an_object_that_waits_for_its_action_holds_up_no_other() {
     let ids: Vec<String> = (0..50).map(|n| format!("things/t{n}")).collect();
     let mut objects = vec![("things/x", json!({}))];
     objects.extend(ids.iter().map(|id| (id.as_str(), json!({}))));
-    let (mut seen, _) = Case { workers: 2, ..case(vec![patient]) }.walk(&objects).await;
+    let (mut seen, _) = WalkCase { workers: 2, ..case(vec![patient]) }.walk(&objects).await;
     let mut expected: Vec<String> = objects.iter().map(|(id, _)| (*id).to_owned()).collect();
     expected.sort();
     seen.saved.sort();
@@ -367,7 +368,7 @@ impl BackupItemAction for Silent {
         ActionScope::resources(&["things.example.com"])
     }
 
-    async fn execute(&self, _: BackupItemInput<'_>) -> Answered {
+    async fn execute(&self, _: BackupItemInput<'_>) -> ScriptedOutput {
         self.0.cancel();
         std::future::pending().await
     }
@@ -378,7 +379,7 @@ async fn a_cancel_ends_the_wait_for_an_action() {
     let cancel = CancellationToken::new();
     let silent: Arc<dyn BackupItemAction> = Arc::new(Silent(cancel.clone()));
     let objects = ["things/x", "things/y"].map(|id| (id, json!({})));
-    let (seen, _) = Case { cancel, ..case(vec![silent]) }.walk(&objects).await;
+    let (seen, _) = WalkCase { cancel, ..case(vec![silent]) }.walk(&objects).await;
     assert_eq!(seen, WalkResult { refusal: Some("no action".to_owned()), ..WalkResult::default() });
 }
 
@@ -428,14 +429,15 @@ async fn what_memory_has_no_room_for_waits_on_disk_or_is_read_again() {
     let objects = ["things/x", "things/y", "things/z"].map(|id| (id, json!({})));
     let size = object("x", json!({})).to_string().len();
     let unchanged = || scripted(&["things.example.com"], |object, _| Ok(BackupItemOutput::unchanged(object)));
-    let (seen, on_disk) = Case { room: size, ..case(vec![unchanged()]) }.walk(&objects).await;
+    let (seen, on_disk) = WalkCase { room: size, ..case(vec![unchanged()]) }.walk(&objects).await;
     assert_eq!(seen, WalkResult { saved: list(&["things/x", "things/y", "things/z"]), ..WalkResult::default() });
     let (_, in_memory) = case(vec![unchanged()]).walk(&objects).await;
     assert_eq!(on_disk, in_memory);
 
     let answers = vec![read("Thing", "y", json!({})), status(404)];
-    let (mut seen, _) =
-        Case { room: size, scratch: "/nonexistent".into(), answers, ..case(vec![unchanged()]) }.walk(&objects).await;
+    let (mut seen, _) = WalkCase { room: size, scratch: "/nonexistent".into(), answers, ..case(vec![unchanged()]) }
+        .walk(&objects)
+        .await;
     let waits = "objects cannot wait in /nonexistent, so some are read again when their turn comes: ";
     assert_eq!(seen.warnings.iter().filter(|text| text.starts_with(waits)).count(), 1, "{seen:?}");
     seen.warnings.clear();

@@ -1,7 +1,7 @@
 //! `contents NAME extract FOLDER`: writes each object of a backup to a file of its own.
 
 use super::objects::{ObjectPages, types_of};
-use crate::backup_source::Opened;
+use crate::backup_source::OpenBackup;
 use crate::flags::{self, List};
 use crate::yaml;
 use anyhow::{Context, Result, bail};
@@ -41,7 +41,7 @@ pub(crate) struct ExtractArgs {
 }
 
 impl ExtractArgs {
-    pub(super) async fn run(self, opened: &Opened) -> Result<()> {
+    pub(super) async fn run(self, opened: &OpenBackup) -> Result<()> {
         let resources = self.resources(opened)?;
         prepare(&self.folder)?;
         let (mut written, mut left_out) = (0_usize, Vec::new());
@@ -80,7 +80,7 @@ impl ExtractArgs {
         Ok(())
     }
 
-    fn resources(&self, opened: &Opened) -> Result<BTreeSet<GroupResource>> {
+    fn resources(&self, opened: &OpenBackup) -> Result<BTreeSet<GroupResource>> {
         if self.include_resources.0.is_empty() {
             return Ok(opened.store.contents().into_iter().map(|of_type| of_type.resource).collect());
         }

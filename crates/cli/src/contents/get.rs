@@ -1,7 +1,7 @@
 //! `contents NAME get TYPE[/NAME]`: prints objects of a backup.
 
 use super::objects::{ObjectPages, types_of};
-use crate::backup_source::Opened;
+use crate::backup_source::OpenBackup;
 use crate::object_name::{check_namespace, type_and_name};
 use crate::object_type::one_of;
 use crate::yaml;
@@ -42,7 +42,7 @@ enum ObjectFormat {
 }
 
 impl GetArgs {
-    pub(super) async fn run(self, opened: &Opened) -> Result<()> {
+    pub(super) async fn run(self, opened: &OpenBackup) -> Result<()> {
         let (word, name) = type_and_name(&self.what, self.name.as_deref())?;
         let mut out = BufWriter::new(std::io::stdout());
         let mut printed = 0;

@@ -7,11 +7,11 @@ use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::local_operation::document::document;
 use crate::local_operation::operation_key::{OperationKey, identity};
-use crate::local_operation::restore_run::{Carried, RestoreRun, Until, carry_out};
+use crate::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, carry_out};
 use crate::local_operation::specification::Specification;
-use crate::local_operation::state::{OldState, OperationState, OperationStateFile, Resumed};
+use crate::local_operation::state::{OldState, OperationState, OperationStateFile, ResumedOperation};
 use crate::output::Output;
-use crate::preview::{PlanFiles, Show, Validate, print_restore};
+use crate::preview::{PlanFiles, ShownParts, Validate, print_restore};
 use crate::spec::{RestoreSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;
@@ -120,11 +120,11 @@ impl RestoreArgs {
         let specification = self.specification(&self.restore(globals, &new, &backup)?, &settings, &store).await?;
         let state = self.state(&cluster, &store, OperationState { specification, ..new }).await?;
         let request = Request { restore: self.restore(globals, &state.content, &backup)?, settings };
-        let run = RestoreRun { state, until: Until::Ended, output: self.output };
+        let run = RestoreRun { state, until: ResumeRule::Ended, output: self.output };
         match carry_out(&request, self.env(globals, cluster, store), run).await? {
-            Carried::Done(code) => Ok(code),
+            RunOutcome::Done(code) => Ok(code),
             // Its files in the bucket stay: the error says where the plan is.
-            Carried::Refused { why, .. } => Err(why.into()),
+            RunOutcome::Refused { why, .. } => Err(why.into()),
         }
     }
 
@@ -203,8 +203,8 @@ impl RestoreArgs {
             return state.renewed(new);
         }
         match state.resume(new)? {
-            Resumed::Same(state) => Ok(state),
-            Resumed::Differs(differences) => anyhow::bail!(
+            ResumedOperation::Same(state) => Ok(state),
+            ResumedOperation::Differs(differences) => anyhow::bail!(
                 "an earlier run of the restore {:?} into this cluster was cut off, and did something else: {}. The same command as then \
                  goes on with it; --begin-anew forgets it, so that this one begins anew; under another name this one is a restore of its own",
                 self.name,
@@ -225,7 +225,12 @@ impl RestoreArgs {
             settings: self.settings(globals)?,
         };
         let env = self.env(globals, cluster, store);
-        let show = Show { output: self.output, secrets: self.show_secrets, details: self.details, ..Show::of(globals) };
+        let show = ShownParts {
+            output: self.output,
+            secrets: self.show_secrets,
+            details: self.details,
+            ..ShownParts::of(globals)
+        };
         Box::pin(print_restore(&request, &env, show, &self.plan_files)).await
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// When the same command begins anew instead of going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum ResumeRule {
     /// As soon as the restore has ended, however it has.
     Ended,
     /// When all of it is done.
@@ -26,13 +26,13 @@ pub(crate) enum Until {
 pub(crate) struct RestoreRun {
     /// The state of the operation; its name, UID and time are those of the restore.
     pub(crate) state: OperationStateFile,
-    pub(crate) until: Until,
+    pub(crate) until: ResumeRule,
     /// Format in which the restore is printed.
     pub(crate) output: Option<Output>,
 }
 
 /// The outcome of running a restore.
-pub(crate) enum Carried {
+pub(crate) enum RunOutcome {
     /// It has ended, well or only in part.
     Done(ExitCode),
     /// It is held to a plan and would do something else now, so that nothing was written to the cluster.
@@ -47,7 +47,7 @@ pub(crate) enum Carried {
 ///
 /// # Errors
 /// Returns the error that kept it from beginning or ending.
-pub(crate) async fn carry_out(request: &Request, mut env: Env, run: RestoreRun) -> anyhow::Result<Carried> {
+pub(crate) async fn carry_out(request: &Request, mut env: Env, run: RestoreRun) -> anyhow::Result<RunOutcome> {
     let RestoreRun { state, until, output } = run;
     env.operation.records = Arc::new(state.records());
     let operation = lifeboat_restore::run(request, &env);
@@ -59,7 +59,7 @@ pub(crate) async fn carry_out(request: &Request, mut env: Env, run: RestoreRun) 
                 state.forget_if_new();
             }
             return match e {
-                why @ RestoreError::PlanChanged { .. } => Ok(Carried::Refused { was_new, why }),
+                why @ RestoreError::PlanChanged { .. } => Ok(RunOutcome::Refused { was_new, why }),
                 e => Err(e.into()),
             };
         }
@@ -85,13 +85,13 @@ pub(crate) async fn carry_out(request: &Request, mut env: Env, run: RestoreRun) 
     if outcome.is_pending() {
         Box::pin(end_restore(&mut outcome, request.settings.resource_timeout, &env)).await?;
     }
-    if until == Until::Ended || outcome.restore.status.phase == Some(RestorePhase::Completed) {
+    if until == ResumeRule::Ended || outcome.restore.status.phase == Some(RestorePhase::Completed) {
         state.forget();
     } else {
         state.end_with_something_left()?;
         let _ = writeln!(std::io::stderr(), "The same command again goes on with what is not done.");
     }
-    Ok(Carried::Done(report(&outcome, output)?))
+    Ok(RunOutcome::Done(report(&outcome, output)?))
 }
 
 /// Reports the results of a restore that broke off: its files in the bucket may not be stored.

@@ -66,7 +66,7 @@ impl OperationState {
 
 /// An operation that is taken up again.
 #[derive(Debug)]
-pub(crate) enum Resumed {
+pub(crate) enum ResumedOperation {
     /// It goes on, or begins.
     Same(OperationStateFile),
     /// It was to do something else, and has done a part of that: where the two differ.
@@ -113,12 +113,12 @@ impl OperationStateFile {
     ///
     /// # Errors
     /// When the state cannot be written.
-    pub(crate) fn resume(self, new: OperationState) -> Result<Resumed> {
+    pub(crate) fn resume(self, new: OperationState) -> Result<ResumedOperation> {
         let differences = self.content.specification.differences(&new.specification);
         match differences.is_empty() {
-            true => Ok(Resumed::Same(self)),
-            false if self.records().is_empty() => Ok(Resumed::Same(self.renewed(new)?)),
-            false => Ok(Resumed::Differs(differences)),
+            true => Ok(ResumedOperation::Same(self)),
+            false if self.records().is_empty() => Ok(ResumedOperation::Same(self.renewed(new)?)),
+            false => Ok(ResumedOperation::Differs(differences)),
         }
     }
 
@@ -274,7 +274,7 @@ mod tests {
         let (other, _) = of_backup(folder.path(), "other", "u");
         assert!(other.is_new && other.records().is_empty() && other.content.uid != uid);
         let (again, new) = of_backup(folder.path(), "one", "u");
-        let Resumed::Same(again) = again.resume(new).unwrap() else { panic!("it goes on") };
+        let ResumedOperation::Same(again) = again.resume(new).unwrap() else { panic!("it goes on") };
         assert!(!again.is_new && !again.records().is_empty() && again.content.uid == uid);
     }
 
@@ -283,12 +283,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         drop(of_backup(folder.path(), "c", "u"));
         let (untouched, new) = of_backup(folder.path(), "c", "v");
-        let Resumed::Same(state) = untouched.resume(new.clone()).unwrap() else { panic!("it begins") };
+        let ResumedOperation::Same(state) = untouched.resume(new.clone()).unwrap() else { panic!("it begins") };
         assert_eq!((state.is_new, &state.content), (true, &new));
         write_something(&state).await;
         drop(state);
         let (begun, third) = of_backup(folder.path(), "c", "w");
-        let Resumed::Differs(parts) = begun.resume(third.clone()).unwrap() else { panic!("it is refused") };
+        let ResumedOperation::Differs(parts) = begun.resume(third.clone()).unwrap() else { panic!("it is refused") };
         assert_eq!(parts, ["backup UID was \"v\", now \"w\""]);
         let renewed = of_backup(folder.path(), "c", "w").0.renewed(third.clone()).unwrap();
         assert!(renewed.is_new && renewed.records().is_empty());

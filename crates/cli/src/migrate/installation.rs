@@ -1,6 +1,6 @@
 //! Inventory of an installation of Velero.
 
-use super::differences::Concerns;
+use super::differences::UsedFeatures;
 use super::workload::{VeleroServer, Workload};
 use anyhow::{Context, Result};
 use lifeboat_api::well_known::{
@@ -119,10 +119,10 @@ impl VeleroInstallation {
     }
 
     /// Which of the differences concern it.
-    pub(super) fn concerns(&self) -> Concerns {
+    pub(super) fn concerns(&self) -> UsedFeatures {
         let features = self.server.as_ref().map(|server| server.flags.features).unwrap_or_default();
         let has_hooks = |one: &Schedule| !one.spec.template.hooks.resources.is_empty();
-        Concerns {
+        UsedFeatures {
             hooks: !self.pods.with_backup_hooks.is_empty()
                 || !self.pods.with_restore_hooks.is_empty()
                 || self.schedules.iter().any(has_hooks)

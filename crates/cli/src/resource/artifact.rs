@@ -61,7 +61,7 @@ pub(crate) struct Downloads {
 
 /// A file as it lies in the bucket: packed.
 #[derive(Debug)]
-pub(crate) struct Packed(Vec<u8>);
+pub(crate) struct PackedFile(Vec<u8>);
 
 impl Downloads {
     /// Downloads of one backup's files, or of the restores from it; with a warning when a certificate could not be had.
@@ -90,7 +90,7 @@ pub(crate) async fn artifact(
     downloads: &Downloads,
     kind: DownloadTargetKind,
     name: &str,
-) -> Result<Option<Packed>, ArtifactError> {
+) -> Result<Option<PackedFile>, ArtifactError> {
     let Some(mut answer) = open(downloads, kind, name).await? else { return Ok(None) };
     let mut bytes = Vec::new();
     while let Some(piece) = answer.next().await? {
@@ -99,7 +99,7 @@ pub(crate) async fn artifact(
             return Err(ArtifactError::TooLarge { what: what(kind, name) });
         }
     }
-    Ok(Some(Packed(bytes)))
+    Ok(Some(PackedFile(bytes)))
 }
 
 /// Writes a file as it lies in the bucket, piece by piece; false when there is none.
@@ -213,7 +213,7 @@ fn what(kind: DownloadTargetKind, name: &str) -> String {
     format!("{} of {name}", kind.as_str())
 }
 
-impl Packed {
+impl PackedFile {
     /// The unpacked bytes, piece by piece; an error beyond a gigabyte.
     pub(crate) fn reader(&self) -> impl Read + '_ {
         gzip::capped(self.0.as_slice(), MOST_UNPACKED)

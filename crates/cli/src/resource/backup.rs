@@ -8,7 +8,9 @@ use super::hold::{HoldArgs, ReleaseArgs};
 use super::logs::LogsArgs;
 use super::preview::preview_backup;
 use super::table::{selector, time, until};
-use super::{Format, GetArgs, Operation, Show, Shown, client, create, get, missing, one_way_to_select, submitted};
+use super::{
+    Format, GetArgs, Operation, OutputArgs, TableKind, client, create, get, missing, one_way_to_select, submitted,
+};
 use crate::contents::ContentsArgs;
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
@@ -66,7 +68,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, short)]
     wait: bool,
     #[command(flatten)]
-    show: Show,
+    show: OutputArgs,
 }
 
 impl BackupCommand {
@@ -193,7 +195,7 @@ impl Cancellable for Backup {
     }
 }
 
-impl Shown for Backup {
+impl TableKind for Backup {
     const COLUMNS: &'static [&'static str] = &[
         "NAME",
         "STATUS",

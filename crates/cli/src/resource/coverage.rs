@@ -16,7 +16,7 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::EnumValueParser;
 use lifeboat_control::Inventory;
-use looked::{Asking, LOOKING, StatusInput, inventory, next_backups};
+use looked::{LOOKING, ServerQuery, StatusInput, inventory, next_backups};
 use screen::StatusScreen;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -48,7 +48,7 @@ impl StatusArgs {
             false => client(globals).await?,
         };
         // Which of its requests was not answered is only known when they give up before the answer is due.
-        let asking = Asking {
+        let asking = ServerQuery {
             client: client(&globals.with_requests_within(self.timeout)).await?,
             patience: self.timeout.to_std(),
         };

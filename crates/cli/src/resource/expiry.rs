@@ -4,7 +4,7 @@
 use super::keep::{self, KeepArgs};
 use super::release::{RulesReleaseArgs, kept_by_rules, staying};
 use super::table::{Labels, print, time, until};
-use super::{Format, Shown, client, missing, said};
+use super::{Format, TableKind, client, missing, said};
 use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::print_resource;
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupPhase, Schedule, Time};
 use lifeboat_client::Client;
-use lifeboat_control::{BackupExpiry, Becomes, Lists, describe_keepers, fates};
+use lifeboat_control::{BackupExpiry, ExpiryInput, ExpiryOutcome, describe_keepers, fates};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -104,7 +104,7 @@ impl RetentionArgs {
 }
 
 /// All that decides what becomes of backups.
-pub(super) async fn lists(client: &Client) -> Result<Lists> {
+pub(super) async fn lists(client: &Client) -> Result<ExpiryInput> {
     let (backups, schedules, requests, locations, restores, cluster) = tokio::try_join!(
         client.list(""),
         client.list(""),
@@ -113,32 +113,34 @@ pub(super) async fn lists(client: &Client) -> Result<Lists> {
         client.list(""),
         client.cluster.uid()
     )?;
-    Ok(Lists { backups, schedules, requests, locations, restores, cluster })
+    Ok(ExpiryInput { backups, schedules, requests, locations, restores, cluster })
 }
 
 /// Describes the expiry of a backup.
 pub(super) fn describe(fate: &BackupExpiry, now: Timestamp) -> String {
     match &fate.becomes {
-        Becomes::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
-        Becomes::Goes(at) => format!("goes in {}", until(Some(*at), now)),
-        Becomes::Going => match &fate.waits_for {
+        ExpiryOutcome::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
+        ExpiryOutcome::Goes(at) => format!("goes in {}", until(Some(*at), now)),
+        ExpiryOutcome::Going => match &fate.waits_for {
             Some(what) => format!("its deletion is asked for, and waits for {what}"),
             None => "its deletion is asked for".to_owned(),
         },
-        Becomes::Kept => describe_keepers(&fate.keepers),
-        Becomes::Runs => "is in progress".to_owned(),
-        Becomes::Read { restore } => format!("its time is over; restore {restore} reads it, and it goes after that"),
-        Becomes::Blocked(obstacle) => {
+        ExpiryOutcome::Kept => describe_keepers(&fate.keepers),
+        ExpiryOutcome::Runs => "is in progress".to_owned(),
+        ExpiryOutcome::Read { restore } => {
+            format!("its time is over; restore {restore} reads it, and it goes after that")
+        }
+        ExpiryOutcome::Blocked(obstacle) => {
             let by = describe_keepers(&fate.keepers);
             let by = if by.is_empty() { by } else { format!("; it is also {by}") };
             format!("its time is over; it stays, because {obstacle}{by}")
         }
-        Becomes::Elsewhere { cluster } => {
+        ExpiryOutcome::Elsewhere { cluster } => {
             let end = fate.backup.status.expiration.filter(|end| end.timestamp() <= now);
             let is_over = if end.is_some() { "its time is over; " } else { "" };
             format!("{is_over}it is left to cluster {cluster}, which has made it, to let it go")
         }
-        Becomes::Stays => "has no expiration".to_owned(),
+        ExpiryOutcome::Stays => "has no expiration".to_owned(),
     }
 }
 
@@ -178,14 +180,14 @@ fn cells(fate: &BackupExpiry, now: Timestamp) -> Vec<String> {
 
 fn value(fate: &BackupExpiry, now: Timestamp) -> Value {
     let (becomes, more): (&str, BTreeMap<&str, Value>) = match &fate.becomes {
-        Becomes::Goes(at) => ("Goes", [("at", json!(Time::new(*at)))].into()),
-        Becomes::Going => ("Going", BTreeMap::new()),
-        Becomes::Kept => ("Kept", BTreeMap::new()),
-        Becomes::Runs => ("Runs", BTreeMap::new()),
-        Becomes::Read { restore } => ("Read", [("restore", json!(restore))].into()),
-        Becomes::Blocked(obstacle) => ("Blocked", [("location", json!(obstacle.location()))].into()),
-        Becomes::Elsewhere { cluster } => ("Elsewhere", [("cluster", json!(cluster))].into()),
-        Becomes::Stays => ("Stays", BTreeMap::new()),
+        ExpiryOutcome::Goes(at) => ("Goes", [("at", json!(Time::new(*at)))].into()),
+        ExpiryOutcome::Going => ("Going", BTreeMap::new()),
+        ExpiryOutcome::Kept => ("Kept", BTreeMap::new()),
+        ExpiryOutcome::Runs => ("Runs", BTreeMap::new()),
+        ExpiryOutcome::Read { restore } => ("Read", [("restore", json!(restore))].into()),
+        ExpiryOutcome::Blocked(obstacle) => ("Blocked", [("location", json!(obstacle.location()))].into()),
+        ExpiryOutcome::Elsewhere { cluster } => ("Elsewhere", [("cluster", json!(cluster))].into()),
+        ExpiryOutcome::Stays => ("Stays", BTreeMap::new()),
     };
     let mut value = json!({
         "backup": fate.backup.metadata.name,

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use lifeboat_client::api_resource;
     use lifeboat_cluster::{Cluster, ConnectOptions};
-    use lifeboat_reconcile::{MirrorEvent, Mirrored};
+    use lifeboat_reconcile::{MirrorEvent, MirroredType};
     use lifeboat_sandbox::{Sandbox, SandboxOptions};
     use serde_json::json;
     use tokio::sync::mpsc;
@@ -141,7 +141,7 @@ mod tests {
         let (sender, mut changes) = mpsc::channel(16);
         let mut tasks = JoinSet::new();
         let (cluster, resource) = (client.cluster.clone(), api_resource::<Schedule>());
-        let mirrored = Mirrored { cluster, resource, namespace: Some("velero".into()), metadata_only: false };
+        let mirrored = MirroredType { cluster, resource, namespace: Some("velero".into()), metadata_only: false };
         tasks.spawn(mirrored.mirror(|seen| seen, sender));
         assert!(matches!(changes.recv().await, Some(MirrorEvent::All(_))));
 

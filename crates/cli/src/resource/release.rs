@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Resource, SourceCluster, Time, label_value, well_known};
 use lifeboat_client::Client;
-use lifeboat_control::{BackupExpiry, Keeper, Lists, fates, schedule_label};
+use lifeboat_control::{BackupExpiry, ExpiryInput, Keeper, fates, schedule_label};
 use lifeboat_object::{counted, first_names_of};
 use std::io::Write;
 use std::process::ExitCode;
@@ -59,7 +59,7 @@ impl RulesReleaseArgs {
     pub(super) async fn run(
         &self,
         client: &Client,
-        lists: &Lists,
+        lists: &ExpiryInput,
         now: Timestamp,
         show: impl Fn(&[BackupExpiry]) -> Result<ExitCode>,
     ) -> Result<ExitCode> {
@@ -137,7 +137,7 @@ pub(super) fn kept_by_rules<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<
 }
 
 /// Computes the expiry of these backups after their release.
-fn after_release(lists: &Lists, chosen: &[&BackupExpiry], now: Timestamp) -> Vec<BackupExpiry> {
+fn after_release(lists: &ExpiryInput, chosen: &[&BackupExpiry], now: Timestamp) -> Vec<BackupExpiry> {
     let mut lists = lists.clone();
     let is_chosen = |backup: &Backup| chosen.iter().any(|fate| fate.backup.metadata.name == backup.metadata.name);
     lists.backups.iter_mut().filter(|backup| is_chosen(backup)).for_each(|backup| note_release(backup, now));
@@ -218,7 +218,7 @@ fn own_names<'f>(kept: &[&'f BackupExpiry]) -> Vec<&'f str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_control::Becomes;
+    use lifeboat_control::ExpiryOutcome;
     use serde_json::{Value, json};
 
     fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -226,8 +226,8 @@ mod tests {
     }
 
     /// The backups of a schedule that kept two, and of another cluster with one of its name; and what is chosen by these arguments.
-    fn lists(schedules: &[Value]) -> Lists {
-        let mut lists = Lists::default();
+    fn lists(schedules: &[Value]) -> ExpiryInput {
+        let mut lists = ExpiryInput::default();
         let kept_by = r#"{"schedule":"nightly","rules":{"keepLast":2}}"#;
         for (day, annotations) in [
             (20, json!({})),
@@ -284,9 +284,9 @@ mod tests {
         assert!(chosen(&args(&["nope"], "", "")).unwrap_err().to_string().contains("\"nope\" not found"));
         let own = args(&[], "nightly", "");
         let after = after_release(&lists, &own.chosen(&all, "").unwrap(), now());
-        let becomes: Vec<&Becomes> = after.iter().map(|fate| &fate.becomes).collect();
+        let becomes: Vec<&ExpiryOutcome> = after.iter().map(|fate| &fate.becomes).collect();
         let over: Timestamp = "2026-11-24T03:00:00Z".parse().unwrap();
-        assert_eq!(becomes, [&Becomes::Goes(over); 2]);
+        assert_eq!(becomes, [&ExpiryOutcome::Goes(over); 2]);
         let expected = "2 backups of schedule nightly stay until somebody releases them, because its rules have kept them: nightly-20261121030000, \
                         nightly-20261122030000 (`expiry --release --schedule nightly`).";
         assert_eq!(staying("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));

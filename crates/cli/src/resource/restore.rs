@@ -6,8 +6,8 @@ use super::logs::LogsArgs;
 use super::preview::{PreviewArgs, preview_restore};
 use super::table::{selector, time};
 use super::{
-    DeleteArgs, Format, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select,
-    submitted,
+    DeleteArgs, Format, GetArgs, Operation, OutputArgs, TableKind, client, create, delete, get, missing,
+    one_way_to_select, submitted,
 };
 use crate::flags::Optional;
 use crate::globals::Globals;
@@ -83,7 +83,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, short)]
     wait: bool,
     #[command(flatten)]
-    show: Show,
+    show: OutputArgs,
 }
 
 /// A restore that is not made.
@@ -195,7 +195,7 @@ impl CreateArgs {
         restore.metadata.namespace.clone_from(&globals.namespace);
         if self.dry_run {
             let output = self.show.output.and_then(Format::machine);
-            let show = preview::Show { output, details: self.details, ..self.preview.show(globals) };
+            let show = preview::ShownParts { output, details: self.details, ..self.preview.show(globals) };
             return Box::pin(preview_restore(restore, &client, globals, show, &self.preview)).await;
         }
         if !create(&client, &restore, &self.show).await? {
@@ -207,14 +207,14 @@ impl CreateArgs {
 
 impl PlanArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let show = preview::Show { details: self.details, output: self.output, ..self.preview.show(globals) };
+        let show = preview::ShownParts { details: self.details, output: self.output, ..self.preview.show(globals) };
         plan(&self.wanted, globals, show, &self.preview).await
     }
 }
 
 impl DiffArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let show = preview::Show { only_differences: true, output: self.output, ..self.preview.show(globals) };
+        let show = preview::ShownParts { only_differences: true, output: self.output, ..self.preview.show(globals) };
         plan(&self.wanted, globals, show, &self.preview).await
     }
 }
@@ -223,7 +223,7 @@ impl DiffArgs {
 async fn plan(
     wanted: &RestoreContentArgs,
     globals: &Globals,
-    show: preview::Show,
+    show: preview::ShownParts,
     args: &PreviewArgs,
 ) -> Result<ExitCode> {
     let client = client(globals).await?;
@@ -270,7 +270,7 @@ impl Cancellable for Restore {
     }
 }
 
-impl Shown for Restore {
+impl TableKind for Restore {
     const COLUMNS: &'static [&'static str] =
         &["NAME", "BACKUP", "STATUS", "STARTED", "COMPLETED", "ERRORS", "WARNINGS", "CREATED", "SELECTOR"];
 

@@ -7,8 +7,10 @@ use super::expiry::{RetentionArgs, lists};
 use super::keep::{KeepArgs, annotated};
 use super::release::{kept_by_rules, release, released_with, staying};
 use super::table::{selector, time, until};
-use super::{DeleteArgs, GetArgs, Show, Shown, Which, chosen, client, create, get, of_which, together};
-use crate::flags::{self, Optional, Stated};
+use super::{
+    DeleteArgs, GetArgs, ObjectSelectionArgs, OutputArgs, TableKind, chosen, client, create, get, of_which, together,
+};
+use crate::flags::{self, Optional, RequiredBool};
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
 use anyhow::{Result, bail};
@@ -17,7 +19,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, ObjectMeta, Schedule, SchedulePhase, Time};
 use lifeboat_client::{Client, ObjectIdentity};
-use lifeboat_control::{Lists, fates, schedule_refusal};
+use lifeboat_control::{ExpiryInput, fates, schedule_refusal};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -63,7 +65,7 @@ pub(crate) struct CreateArgs {
     #[command(flatten)]
     spec: BackupSpecArgs,
     #[command(flatten)]
-    show: Show,
+    show: OutputArgs,
 }
 
 /// Flag that decides about the run that is due.
@@ -72,7 +74,7 @@ struct SkipArgs {
     /// Leave out the run that is due now: true or false; when left out, a new schedule does as the server's flag says, and one that is
     /// there stays as it is
     #[arg(long, value_parser = flags::optional(flags::stated), default_value = "", value_name = "BOOL")]
-    skip_immediately: Optional<Stated>,
+    skip_immediately: Optional<RequiredBool>,
 }
 
 /// Schedules that are to go.
@@ -89,7 +91,7 @@ pub(crate) struct ScheduleDeleteArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
-    which: Which,
+    which: ObjectSelectionArgs,
     #[command(flatten)]
     skip: SkipArgs,
 }
@@ -110,7 +112,7 @@ impl ScheduleCommand {
 
 impl SkipArgs {
     fn said(&self) -> Option<bool> {
-        self.skip_immediately.map(|Stated(value)| value)
+        self.skip_immediately.map(|RequiredBool(value)| value)
     }
 }
 
@@ -195,7 +197,7 @@ async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode
                 std::io::stderr(),
                 "It is not known which backups their rules keep; these stay until released: {why:#}"
             )?;
-            Lists::default()
+            ExpiryInput::default()
         }
     };
     let all = fates(&lists, &TimeZone::UTC, now);
@@ -230,7 +232,7 @@ async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode
     together(errors)
 }
 
-impl Shown for Schedule {
+impl TableKind for Schedule {
     const COLUMNS: &'static [&'static str] =
         &["NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED"];
 

@@ -1,7 +1,7 @@
 //! Requests the plan of a restore at the server's own port, with the user's token, and prints it like a plan that is
 //! made on this machine.
 
-use crate::preview::{PlanFiles, RestorePrinter, Show};
+use crate::preview::{PlanFiles, RestorePrinter, ShownParts};
 use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -40,7 +40,7 @@ pub(super) async fn print_plan(
     restore: &Restore,
     client: &Client,
     address: &str,
-    show: Show,
+    show: ShownParts,
     files: &PlanFiles,
 ) -> Result<ExitCode> {
     let token = client.cluster.token().await.context("read the token of the kubeconfig")?;

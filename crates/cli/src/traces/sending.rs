@@ -24,7 +24,7 @@ use tracing_subscriber::registry::LookupSpan;
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// The exporter of spans to a collector.
-pub(crate) struct Sending {
+pub(crate) struct CollectorExporter {
     provider: SdkTracerProvider,
     tally: Arc<Tally>,
 }
@@ -42,7 +42,7 @@ struct Tally {
     why: Mutex<Option<String>>,
 }
 
-impl Sending {
+impl CollectorExporter {
     /// Prepares to send; the connection is made with the first spans.
     pub(super) fn to(target: SpanCollector, is_server: bool) -> Result<Self, String> {
         let SpanCollector { endpoint, certificate } = target;

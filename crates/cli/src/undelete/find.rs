@@ -1,10 +1,10 @@
 //! Looks for an object in one backup after the other, the newest first.
 
 use super::report::{missing, named_with_time, others_text, perhaps_not_the_newest, skipped_text};
-use super::requested_object::{Held, RequestedObject};
+use super::requested_object::{ObjectPresence, RequestedObject};
 use super::resume_state::backup_of;
-use super::silence::{Asked, Silence};
-use crate::backup_source::{Opened, copied, copy_volume_files, open, open_rows, rows_of};
+use super::silence::{SearchedSource, UnansweredSources};
+use crate::backup_source::{OpenBackup, copied, copy_volume_files, open, open_rows, rows_of};
 use crate::errors;
 use crate::globals::Globals;
 use crate::local_operation::state::OfBackup;
@@ -47,10 +47,10 @@ impl BackupsLocation<'_> {
     }
 
     /// Returns the bucket or location that is asked for a backup.
-    fn asked(&self, backup: &Backup) -> Asked {
+    fn asked(&self, backup: &Backup) -> SearchedSource {
         match self {
-            Self::Bucket(_) => Asked::Bucket,
-            Self::Server(_) => Asked::Location(backup.spec.storage_location.clone()),
+            Self::Bucket(_) => SearchedSource::Bucket,
+            Self::Server(_) => SearchedSource::Location(backup.spec.storage_location.clone()),
         }
     }
 }
@@ -120,7 +120,7 @@ pub(super) struct FoundObject {
 /// A backup that may have it.
 struct CandidateBackup {
     store: Store,
-    opened: Opened,
+    opened: OpenBackup,
     copy: Option<(TempDir, ArchiveDownload)>,
 }
 
@@ -140,7 +140,7 @@ struct SearchLog {
     passed_over: Vec<String>,
     /// The clusters of backups that were skipped because they are of other clusters; empty where it is not recorded.
     others: Vec<String>,
-    silence: Silence,
+    silence: UnansweredSources,
     /// Under which key the object would be in one that was opened and does not have it.
     sought: Option<ObjectKey>,
     /// The newest backup in a bucket whose names lack the object, and its rows.
@@ -154,7 +154,7 @@ impl SearchLog {
             looked: Vec::new(),
             passed_over,
             others: Vec::new(),
-            silence: Silence::after(patience),
+            silence: UnansweredSources::after(patience),
             sought: None,
             newest: None,
         }
@@ -216,12 +216,12 @@ impl Search<'_> {
             seen.looked.push(named_with_time(&backup));
             match look {
                 NamesCheck::MayHave(candidate) => match self.wanted.held_by(&candidate.opened.store, self.catalog)? {
-                    Held::Yes(key) => {
+                    ObjectPresence::Yes(key) => {
                         self.accept(&key, &backup, &seen)?;
                         return self.found(key, backup, *candidate).await;
                     }
-                    Held::No(key) => seen.sought = Some(key),
-                    Held::NoType => {}
+                    ObjectPresence::No(key) => seen.sought = Some(key),
+                    ObjectPresence::NoType => {}
                 },
                 NamesCheck::Lacks(rows) => seen.newest = seen.newest.or_else(|| rows.map(|rows| (backup, rows))),
             }
@@ -307,13 +307,13 @@ impl Search<'_> {
         // An archive that cannot be read says nothing of types, and that none has the object is known without it.
         let Ok(opened) = open_rows(store, backup, rows, self.folder).await else { return Ok(None) };
         Ok(match self.wanted.held_by(&opened.store, self.catalog)? {
-            Held::Yes(key) | Held::No(key) => Some(key),
-            Held::NoType => None,
+            ObjectPresence::Yes(key) | ObjectPresence::No(key) => Some(key),
+            ObjectPresence::NoType => None,
         })
     }
 
     async fn found(&self, key: ObjectKey, backup: Backup, candidate: CandidateBackup) -> Result<FoundObject> {
-        let CandidateBackup { store, opened: Opened { store: contents, what, .. }, copy } = candidate;
+        let CandidateBackup { store, opened: OpenBackup { store: contents, what, .. }, copy } = candidate;
         if let Some((folder, download)) = &copy {
             copy_volume_files(download, folder.path()).await?;
         }

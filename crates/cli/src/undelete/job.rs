@@ -63,7 +63,7 @@ struct Previewed {
 
 /// The effect of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outlook {
+pub(super) enum PlanEffect {
     /// Something would be written.
     Writes,
     /// Nothing, because all that is wanted is there as in the backup, but for what never comes back.
@@ -169,7 +169,7 @@ fn is_told(item: &PreviewItem, selection: &Selection) -> bool {
 }
 
 impl UndeletePlan {
-    pub(super) fn outlook(&self) -> Outlook {
+    pub(super) fn outlook(&self) -> PlanEffect {
         // What the object owned may be such as never comes back: jobs that have ended.
         let is_settled = |item: &&PreviewItem| match item.planned {
             Planned::Unchanged => true,
@@ -178,9 +178,9 @@ impl UndeletePlan {
         };
         let wanted = self.items.iter().filter(|item| self.selection.wants(&item.key));
         match self.items.iter().any(|item| item.planned.writes()) {
-            true => Outlook::Writes,
-            false if wanted.filter(is_settled).count() == self.selection.count() => Outlook::IsThere,
-            false => Outlook::Nothing,
+            true => PlanEffect::Writes,
+            false if wanted.filter(is_settled).count() == self.selection.count() => PlanEffect::IsThere,
+            false => PlanEffect::Nothing,
         }
     }
 
@@ -257,16 +257,16 @@ mod tests {
             }
             .outlook()
         };
-        assert_eq!(outlook(&[Planned::Create, Planned::Unchanged]), Outlook::Writes);
-        assert_eq!(outlook(&[Planned::Update(Vec::new())]), Outlook::Writes);
-        assert_eq!(outlook(&[Planned::Unchanged, Planned::Unchanged]), Outlook::IsThere);
+        assert_eq!(outlook(&[Planned::Create, Planned::Unchanged]), PlanEffect::Writes);
+        assert_eq!(outlook(&[Planned::Update(Vec::new())]), PlanEffect::Writes);
+        assert_eq!(outlook(&[Planned::Unchanged, Planned::Unchanged]), PlanEffect::IsThere);
         for other in [Planned::Conflict(Vec::new()), Planned::Refused(String::new())] {
-            assert_eq!(outlook(&[Planned::Unchanged, other]), Outlook::Nothing);
+            assert_eq!(outlook(&[Planned::Unchanged, other]), PlanEffect::Nothing);
         }
         // Of what it owned some never comes back, and that is known.
         let ended = || Planned::Skip("it has ended".to_owned());
-        assert_eq!(outlook(&[Planned::Unchanged, ended()]), Outlook::IsThere);
-        assert_eq!(outlook(&[ended(), Planned::Unchanged]), Outlook::Nothing);
+        assert_eq!(outlook(&[Planned::Unchanged, ended()]), PlanEffect::IsThere);
+        assert_eq!(outlook(&[ended(), Planned::Unchanged]), PlanEffect::Nothing);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Next step of an undelete, once its plan is known. Pure.
 
-use super::job::{Outlook, UndeletePlan};
+use super::job::{PlanEffect, UndeletePlan};
 use super::report::some;
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_object::first_names;
@@ -37,11 +37,11 @@ impl UndeletePlan {
             ));
         }
         match self.outlook() {
-            outlook if is_dry_run => Next::End { is_well: self.is_well() && outlook != Outlook::Nothing },
-            Outlook::Writes => Next::Restore,
-            Outlook::IsThere if goes_on => Next::Restore,
-            Outlook::IsThere => Next::NothingToDo,
-            Outlook::Nothing => {
+            outlook if is_dry_run => Next::End { is_well: self.is_well() && outlook != PlanEffect::Nothing },
+            PlanEffect::Writes => Next::Restore,
+            PlanEffect::IsThere if goes_on => Next::Restore,
+            PlanEffect::IsThere => Next::NothingToDo,
+            PlanEffect::Nothing => {
                 let why = some(&self.reasons(), NAMED, "; ");
                 Next::Refuse(format!("nothing would come back of {}: {why}", self.asked))
             }

@@ -1,6 +1,6 @@
 //! Messages about the backups of a search for an object. Pure.
 
-use super::silence::Silence;
+use super::silence::UnansweredSources;
 use lifeboat_api::Backup;
 use lifeboat_object::ObjectKey;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(super) fn some(names: &[String], most: usize, between: &str) -> String {
 }
 
 /// The backups that were passed over.
-pub(super) fn skipped_text(passed_over: &[String], silence: &Silence) -> String {
+pub(super) fn skipped_text(passed_over: &[String], silence: &UnansweredSources) -> String {
     // Those for which nobody was asked are many.
     let named = (!passed_over.is_empty()).then(|| some(passed_over, NAMED, "; "));
     named.into_iter().chain(silence.skipped_texts()).collect::<Vec<_>>().join("; ")

@@ -27,7 +27,7 @@ pub(super) struct RequestedObject {
 
 /// Result of looking for it in a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum ObjectPresence {
     /// It has.
     Yes(ObjectKey),
     /// It has not.
@@ -81,12 +81,12 @@ impl RequestedObject {
     ///
     /// # Errors
     /// When it is not clear which type is meant, objects of the type are never restored, or it takes no namespace.
-    pub(super) fn held_by(&self, backup: &BackupStore, catalog: &Catalog) -> Result<Held> {
+    pub(super) fn held_by(&self, backup: &BackupStore, catalog: &Catalog) -> Result<ObjectPresence> {
         let served = backup.types();
         let named = types_named(&self.word, served.all().chain(catalog.all()));
-        let Some(found) = meant(&self.word, &self.name, named)? else { return Ok(Held::NoType) };
+        let Some(found) = meant(&self.word, &self.name, named)? else { return Ok(ObjectPresence::NoType) };
         let key = self.key(found.group_resource(), found.namespaced)?;
-        Ok(if backup.has(&key) { Held::Yes(key) } else { Held::No(key) })
+        Ok(if backup.has(&key) { ObjectPresence::Yes(key) } else { ObjectPresence::No(key) })
     }
 
     /// Returns true if it may be in a list of names, `NAMESPACE/NAME` or `NAME`, by version and kind. Where the cluster

@@ -27,7 +27,7 @@ pub(super) struct ResumeState {
 
 /// Options of an undelete: it resumes only an earlier one that had the same options.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner<'a> {
+pub(super) struct UndeleteOptions<'a> {
     pub(super) policy: &'a ExistingResourcePolicy,
     pub(super) with_owned: bool,
     pub(super) with_owners: bool,
@@ -114,8 +114,8 @@ fn goes_on(content: &OperationState, now: Timestamp) -> bool {
 }
 
 /// Returns the name of the state of an undelete, made of the object and the options that make it a different undelete.
-pub(super) fn name(object: &str, manner: Manner<'_>) -> String {
-    let Manner { policy, with_owned, with_owners, allow_recreate } = manner;
+pub(super) fn name(object: &str, manner: UndeleteOptions<'_>) -> String {
+    let UndeleteOptions { policy, with_owned, with_owners, allow_recreate } = manner;
     let mut name = format!("{}-{}", hash(object), String::from(policy.clone()));
     match (with_owned, with_owners) {
         (true, _) => name.push_str("-owned"),
@@ -142,23 +142,23 @@ mod tests {
         let types = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let (none, one, two) = (vec![], types(&["statefulsets"]), types(&["statefulsets", "widgets"]));
         let (update, leave) = (ExistingResourcePolicy::Update, ExistingResourcePolicy::None);
-        let plain = Manner { policy: &update, with_owned: false, with_owners: false, allow_recreate: &none };
+        let plain = UndeleteOptions { policy: &update, with_owned: false, with_owners: false, allow_recreate: &none };
         let others = [
             plain,
-            Manner { policy: &leave, ..plain },
-            Manner { with_owned: true, ..plain },
-            Manner { with_owners: true, ..plain },
-            Manner { allow_recreate: &one, ..plain },
-            Manner { allow_recreate: &two, ..plain },
+            UndeleteOptions { policy: &leave, ..plain },
+            UndeleteOptions { with_owned: true, ..plain },
+            UndeleteOptions { with_owners: true, ..plain },
+            UndeleteOptions { allow_recreate: &one, ..plain },
+            UndeleteOptions { allow_recreate: &two, ..plain },
         ];
-        let of = |manner: Manner<'_>| name("configmaps/shop/a", manner);
+        let of = |manner: UndeleteOptions<'_>| name("configmaps/shop/a", manner);
         let names: BTreeSet<String> = others.into_iter().chain([plain]).map(of).collect();
         assert_eq!(names.len(), others.len(), "{names:?}");
         assert_ne!(of(plain), name("configmaps/shop/b", plain));
         // Owners come back with what is owned.
-        assert_eq!(of(Manner { with_owned: true, with_owners: true, ..plain }), of(others[2]));
+        assert_eq!(of(UndeleteOptions { with_owned: true, with_owners: true, ..plain }), of(others[2]));
         let same = types(&["widgets", "statefulsets", "widgets"]);
-        assert_eq!(of(Manner { allow_recreate: &same, ..plain }), of(others[5]));
+        assert_eq!(of(UndeleteOptions { allow_recreate: &same, ..plain }), of(others[5]));
     }
 
     #[test]

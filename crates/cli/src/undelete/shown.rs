@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 
 /// A plan, with the options of its output.
-pub(super) struct Shown<'a> {
+pub(super) struct ShownPlan<'a> {
     /// The name of the backup that the object is taken from.
     pub(super) backup: &'a str,
     /// The same backup for people.
@@ -21,7 +21,7 @@ pub(super) struct Shown<'a> {
     pub(super) secrets: bool,
 }
 
-impl Shown<'_> {
+impl ShownPlan<'_> {
     fn items(&self) -> impl Iterator<Item = PreviewItem> {
         self.plan.items.iter().cloned().map(|mut item| {
             if !self.secrets {
@@ -100,7 +100,8 @@ mod tests {
         let end = PreviewEnd { left_out: BTreeMap::new(), volumes: vec![volume], results: Results::default() };
         let plan = UndeletePlan { items, end, selection, asked: pod, digest: String::new() };
         let mut out = Vec::new();
-        let shown = Shown { backup: "l\nm", what: "the backup l\nm", plan: &plan, with_owned: true, secrets: false };
+        let shown =
+            ShownPlan { backup: "l\nm", what: "the backup l\nm", plan: &plan, with_owned: true, secrets: false };
         shown.write_text(&mut out, false).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap().lines().collect::<Vec<_>>(),

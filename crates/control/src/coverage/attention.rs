@@ -3,8 +3,8 @@
 use super::failures::because;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
 use crate::next_backups::{NextBackup, NextBackups};
-use crate::passed_over::{PassedOver, Said};
-use crate::phase::backup_expiry::Lists;
+use crate::passed_over::{PassedOver, PassedOverMessage};
+use crate::phase::backup_expiry::ExpiryInput;
 use crate::phase::facts::saves_volumes;
 use crate::phase::request::{ByBackup, claims_waited_for, way_out_of_claims};
 use crate::phase::schedule::ScheduleStanding;
@@ -57,7 +57,7 @@ impl AttentionList<'_> {
         self.attention.push(Attention { what, next });
     }
 
-    fn locations(&mut self, lists: &Lists, now: Timestamp) {
+    fn locations(&mut self, lists: &ExpiryInput, now: Timestamp) {
         let program = self.program;
         if lists.locations.is_empty() {
             let what = "there is no backup storage location: nothing can be backed up";
@@ -77,13 +77,13 @@ impl AttentionList<'_> {
                 let next = format!("look whether the server runs (`{program} version`), and whether the storage hangs");
                 self.add(format!("location {name} was validated last at {validated}"), next);
             }
-            for Said { what, next } in PassedOver::of(location).said(program) {
+            for PassedOverMessage { what, next } in PassedOver::of(location).said(program) {
                 self.add(format!("location {name}: {what}"), next);
             }
         }
     }
 
-    fn schedules(&mut self, states: &[ScheduleState], lists: &Lists, now: Timestamp) {
+    fn schedules(&mut self, states: &[ScheduleState], lists: &ExpiryInput, now: Timestamp) {
         let program = self.program;
         for (state, schedule) in states.iter().zip(&lists.schedules) {
             let name = &state.name;
@@ -117,7 +117,7 @@ impl AttentionList<'_> {
     }
 
     /// Volumes whose data the last backups were to save and have not. Those of a namespace count where no schedule has made its last one.
-    fn volumes(&mut self, coverage: &Coverage, lists: &Lists) {
+    fn volumes(&mut self, coverage: &Coverage, lists: &ExpiryInput) {
         let program = self.program;
         let of_schedules = coverage.schedules.iter().filter_map(|state| state.last_ended.as_ref());
         let of_schedules: BTreeSet<&str> = of_schedules.map(|last| last.backup.as_str()).collect();
@@ -176,7 +176,7 @@ impl AttentionList<'_> {
     }
 
     /// Deletions that wait for claims.
-    fn deletions(&mut self, lists: &Lists) {
+    fn deletions(&mut self, lists: &ExpiryInput) {
         for request in &lists.requests {
             let Some(claims) = claims_waited_for(request) else { continue };
             let (backup, made) = (&request.spec.backup_name, request.metadata.creation_timestamp);
@@ -188,7 +188,7 @@ impl AttentionList<'_> {
         }
     }
 
-    fn losses(&mut self, lists: &Lists) {
+    fn losses(&mut self, lists: &ExpiryInput) {
         let program = self.program;
         let requests: ByBackup<'_> = lists.requests.iter().collect();
         let member = |backup| lists.member(backup, requests.of(backup));
@@ -240,7 +240,7 @@ impl AttentionList<'_> {
     }
 
     /// Namespaces in whose good backups no volumes are, though a schedule is to save them: it has not run yet, or never well.
-    fn volumes_to_come(&mut self, states: &[NamespaceState], lists: &Lists) {
+    fn volumes_to_come(&mut self, states: &[NamespaceState], lists: &ExpiryInput) {
         let program = self.program;
         let lacks = |state: &&NamespaceState| {
             let is_saved_without = state.last_good.is_some() && state.last_good_with_volumes.is_none();
@@ -302,7 +302,7 @@ fn validated_long_ago(location: &BackupStorageLocation, now: Timestamp) -> Optio
     location.status.last_validation_time.filter(|at| now.duration_since(at.timestamp()) > most)
 }
 
-fn reason(lists: &Lists, backup: &str) -> String {
+fn reason(lists: &ExpiryInput, backup: &str) -> String {
     let found = lists.backups.iter().find(|one| one.metadata.name == backup);
     let status = found.map(|found| &found.status);
     status.map_or_else(String::new, |status| because(&status.failure_reason, &status.validation_errors, status.errors))

@@ -1,7 +1,7 @@
 //! Failed backups and restores by their causes: a hundred failures of one cause are one problem.
 
 use super::state::{Attention, FailedEarlier};
-use crate::phase::backup_expiry::Lists;
+use crate::phase::backup_expiry::ExpiryInput;
 use crate::phase::facts::has_ended;
 use crate::phase::restore;
 use jiff::{SignedDuration, Timestamp};
@@ -86,7 +86,7 @@ fn when(start: Option<Time>, meta: &ObjectMeta) -> Option<Timestamp> {
 
 /// The failures of the last week for which no later success makes up, by their cause, the newest first, and how many there are
 /// besides. The last backup of a schedule is told with the schedule. `program` is what commands begin with.
-pub(super) fn failures(lists: &Lists, now: Timestamp, program: &str) -> (Vec<Attention>, FailedEarlier) {
+pub(super) fn failures(lists: &ExpiryInput, now: Timestamp, program: &str) -> (Vec<Attention>, FailedEarlier) {
     let own = lists.backups.iter().filter(|backup| !lists.is_of_another_cluster(backup));
     let backups = own.filter(|backup| backup.schedule_label().is_none() && has_ended(backup)).map(EndedRun::backup);
     let restores = lists.restores.iter().filter(|one| restore::has_ended(one)).map(EndedRun::restore);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn found(restores: Vec<Restore>) -> (Vec<String>, FailedEarlier) {
-        let lists = Lists { restores, ..Lists::default() };
+        let lists = ExpiryInput { restores, ..ExpiryInput::default() };
         let (told, earlier) = failures(&lists, NOW.parse().unwrap(), "lifeboat");
         (told.into_iter().map(|one| format!("{}; next: {}", one.what, one.next)).collect(), earlier)
     }
@@ -214,7 +214,8 @@ mod tests {
             backup("web-1", "web", "2026-11-22T09:30:00Z", "Failed"),
             backup("shop-2", "shop", "2026-11-22T10:00:00Z", "Completed"),
         ];
-        let (told, earlier) = failures(&Lists { backups, ..Lists::default() }, NOW.parse().unwrap(), "lifeboat");
+        let (told, earlier) =
+            failures(&ExpiryInput { backups, ..ExpiryInput::default() }, NOW.parse().unwrap(), "lifeboat");
         assert_eq!(told.iter().map(|one| &*one.what).collect::<Vec<_>>(), ["backup web-1 is Failed"]);
         assert_eq!(earlier, FailedEarlier { backups: 1, restores: 0 });
     }

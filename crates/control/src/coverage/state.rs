@@ -1,7 +1,7 @@
 //! The input and the output of [`coverage`](super::coverage), as the JSON of `lifeboat status` has them.
 
 use crate::next_backups::NextBackups;
-use crate::phase::backup_expiry::Lists;
+use crate::phase::backup_expiry::ExpiryInput;
 use crate::phase::schedule::ScheduleStanding;
 use jiff::Timestamp;
 use lifeboat_api::{BackupPhase, BackupStorageLocationPhase, Time};
@@ -13,7 +13,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     /// The resources.
-    pub lists: Lists,
+    pub lists: ExpiryInput,
     /// The namespaces of the cluster that are to be protected; `None` when the user may not list them.
     pub namespaces: Option<Vec<NamespaceInventory>>,
     /// The answer of the server about the next backups of schedules; `None` when it was not asked, or does not know the question.

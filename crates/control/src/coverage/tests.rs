@@ -37,11 +37,11 @@ fn well() -> Inventory {
     let ran = json!({"phase": "Enabled", "lastBackup": "2026-11-22T03:00:00Z"});
     let backup = json!({"includedNamespaces": ["*"]});
     let completed = json!({"phase": "Completed", "startTimestamp": "2026-11-22T03:00:00Z"});
-    let lists = Lists {
+    let lists = ExpiryInput {
         locations: vec![read("BackupStorageLocation", "main", &json!({"default": true}), &status)],
         schedules: vec![read("Schedule", "nightly", &schedule, &ran)],
         backups: vec![of_schedule(read("Backup", "nightly-20261122030000", &backup, &completed), "nightly")],
-        ..Lists::default()
+        ..ExpiryInput::default()
     };
     let namespaces = vec![namespace("shop", "2026-01-01T00:00:00Z", 2), namespace("web", "2026-01-01T00:00:00Z", 0)];
     Inventory { lists, namespaces: Some(namespaces), next_backups: None }
@@ -159,7 +159,7 @@ fn a_backup_that_leaves_all_types_out_has_no_namespace() {
 
 #[test]
 fn what_needs_attention_is_said_with_the_next_step() {
-    let check = |change: &dyn Fn(&mut Lists), expected: &[(&str, &str)]| {
+    let check = |change: &dyn Fn(&mut ExpiryInput), expected: &[(&str, &str)]| {
         let mut inventory = well();
         change(&mut inventory.lists);
         let found = covered(&inventory).attention;
@@ -191,7 +191,7 @@ fn what_needs_attention_is_said_with_the_next_step() {
         &|lists| lists.locations[0].status.phase = None,
         &[("location main is not available: no server has validated it yet", get_main)],
     );
-    let validated = |lists: &mut Lists, text: &str, frequency: Option<i64>| {
+    let validated = |lists: &mut ExpiryInput, text: &str, frequency: Option<i64>| {
         lists.locations[0].status.last_validation_time = at(text);
         lists.locations[0].spec.validation_frequency = frequency.map(lifeboat_api::Duration::from_secs);
     };

@@ -33,7 +33,7 @@ struct CronField {
 
 /// The values of a field that match, and whether it has a star.
 #[derive(Clone, Copy)]
-struct Matching {
+struct MatchingValues {
     bits: u64,
     has_star: bool,
 }
@@ -176,17 +176,17 @@ fn highest(bits: u64, to: i8) -> Option<i8> {
 
 impl CronField {
     /// A list of ranges; an empty one matches nothing.
-    fn parse(&self, text: &str) -> Result<Matching, CronError> {
-        let mut all = Matching { bits: 0, has_star: false };
+    fn parse(&self, text: &str) -> Result<MatchingValues, CronError> {
+        let mut all = MatchingValues { bits: 0, has_star: false };
         for range in text.split(',').filter(|range| !range.is_empty()) {
             let one = self.range(range)?;
-            all = Matching { bits: all.bits | one.bits, has_star: all.has_star || one.has_star };
+            all = MatchingValues { bits: all.bits | one.bits, has_star: all.has_star || one.has_star };
         }
         Ok(all)
     }
 
     /// A number, a name, two of them with a hyphen, or a star; a step after a slash.
-    fn range(&self, text: &str) -> Result<Matching, CronError> {
+    fn range(&self, text: &str) -> Result<MatchingValues, CronError> {
         let (least, most) = (*self.values.start(), *self.values.end());
         let own = || text.to_owned();
         let (range, step) = match text.split('/').collect::<Vec<_>>()[..] {
@@ -225,11 +225,11 @@ impl CronField {
             return Err(CronError::NoStep(own()));
         }
         let bits = (start..=end).step_by(width).fold(0, |bits, value| bits | (1 << value));
-        Ok(Matching { bits, has_star: is_star && step == 1 })
+        Ok(MatchingValues { bits, has_star: is_star && step == 1 })
     }
 
     /// Too many slashes; what is wrong before the first one is said first.
-    fn before_slashes(&self, text: &str) -> Result<Matching, CronError> {
+    fn before_slashes(&self, text: &str) -> Result<MatchingValues, CronError> {
         let before = text.split('/').next().unwrap_or_default();
         match self.range(before) {
             Err(e @ (CronError::Number { .. } | CronError::Negative { .. })) => Err(e),

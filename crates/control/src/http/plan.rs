@@ -127,7 +127,7 @@ impl Plans {
         let env = timeout_at(deadline, self.env(&restore, user)).await;
         let env = env.map_err(|_| (StatusCode::GATEWAY_TIMEOUT, too_late()))??;
         let request = lifeboat_restore::Request { restore, settings: self.settings.clone() };
-        Ok(lines(Making::begin(request, env, deadline, place)).boxed())
+        Ok(lines(PlanInProgress::begin(request, env, deadline, place)).boxed())
     }
 
     /// The environment of the preview of a restore.
@@ -189,7 +189,7 @@ async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), PlanRefusal>
 }
 
 /// A plan that is being made. Dropped, it is given up.
-struct Making {
+struct PlanInProgress {
     items: mpsc::Receiver<PreviewItem>,
     preview: BoxFuture<'static, Result<PreviewEnd, RestoreError>>,
     /// The result of the preview, once it has ended.
@@ -198,7 +198,7 @@ struct Making {
     _place: OwnedSemaphorePermit,
 }
 
-impl Making {
+impl PlanInProgress {
     fn begin(request: lifeboat_restore::Request, env: Env, deadline: Instant, place: OwnedSemaphorePermit) -> Self {
         let (sender, items) = mpsc::channel(WAITING);
         let preview = async move { preview(&request, &env, sender).await }.boxed();
@@ -240,7 +240,7 @@ impl Making {
 }
 
 /// The lines of a plan.
-fn lines(making: Making) -> impl Stream<Item = Value> + Send {
+fn lines(making: PlanInProgress) -> impl Stream<Item = Value> + Send {
     stream::unfold(Some(making), |making| async {
         let mut making = making?;
         let (line, is_last) = making.next().await;

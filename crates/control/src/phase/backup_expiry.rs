@@ -1,13 +1,13 @@
 //! The fate of each backup, for people: when it goes, or why it stays. Gathers the facts from which `expiry.rs`
 //! decides.
 
-use super::expiry::{Around, Becomes, Obstacle, becomes};
+use super::expiry::{ExpiryFacts, ExpiryOutcome, Obstacle, becomes};
 use super::facts::stands_for;
 use super::keep::Keeper;
 use super::kept_backups::{KeptBackups, ScheduleLookup, keepers};
 use super::kept_by::schedule_label;
 use super::location::{NoLocation, is_readable, location_of};
-use super::member::Member;
+use super::member::ScheduleMember;
 use super::others::Sightings;
 use super::request::{ByBackup, Requests, claims_waited_for, way_out_of_claims};
 use super::restore::has_ended;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 /// All that decides it, of one namespace.
 #[derive(Clone, Debug, Default)]
-pub struct Lists {
+pub struct ExpiryInput {
     /// The backups.
     pub backups: Vec<Backup>,
     /// The schedules.
@@ -36,7 +36,7 @@ pub struct Lists {
     pub cluster: String,
 }
 
-impl Lists {
+impl ExpiryInput {
     /// The location of a backup.
     ///
     /// # Errors
@@ -52,8 +52,8 @@ impl Lists {
     }
 
     /// A backup of a schedule, with what the rest says of it; `requests` are those for it.
-    pub(crate) fn member<'b>(&self, backup: &'b Backup, requests: Requests) -> Member<'b> {
-        Member {
+    pub(crate) fn member<'b>(&self, backup: &'b Backup, requests: Requests) -> ScheduleMember<'b> {
+        ScheduleMember {
             backup,
             deletion_is_asked: requests.is_open,
             is_readable: self.location_of(backup).is_ok_and(is_readable),
@@ -78,7 +78,7 @@ pub struct BackupExpiry {
     /// The reasons that keep it.
     pub keepers: Vec<Keeper>,
     /// Its fate.
-    pub becomes: Becomes,
+    pub becomes: ExpiryOutcome,
     /// For what its deletion waits that is asked for, for people: claims from its snapshots that have no volume yet.
     pub waits_for: Option<String>,
 }
@@ -96,12 +96,12 @@ impl BackupExpiry {
 
 /// Says of each backup, in the order of `lists.backups`, when it goes or what keeps it. `zone` is that of schedules that name none.
 #[must_use]
-pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<BackupExpiry> {
+pub fn fates(lists: &ExpiryInput, zone: &TimeZone, now: Timestamp) -> Vec<BackupExpiry> {
     let requests: ByBackup<'_> = lists.requests.iter().collect();
     let sightings = Sightings::of(&lists.backups, &lists.cluster);
     let labels: BTreeMap<String, &Schedule> =
         lists.schedules.iter().map(|schedule| (schedule.label(), schedule)).collect();
-    let mut by_schedule: BTreeMap<Cow<'_, str>, Vec<Member<'_>>> = BTreeMap::new();
+    let mut by_schedule: BTreeMap<Cow<'_, str>, Vec<ScheduleMember<'_>>> = BTreeMap::new();
     for backup in &lists.backups {
         let Some(label) = schedule_label(backup) else { continue };
         by_schedule.entry(label).or_default().push(lists.member(backup, requests.of(backup)));
@@ -124,7 +124,7 @@ pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<BackupExpiry
         let location = lists.location_of(backup);
         let elsewhere = sightings.expires_elsewhere(backup, location.clone().ok(), now).map(str::to_owned);
         let kept = label.and_then(|label| kept.get(label)).filter(|_| elsewhere.is_none());
-        let around = Around {
+        let around = ExpiryFacts {
             spared_until: location.as_ref().ok().and_then(|location| spares_until(location, now)),
             obstacle: Obstacle::of(location),
             requests: requests.of(backup),
@@ -166,7 +166,7 @@ mod tests {
     fn each_backup_goes_or_has_a_reason_to_stay() {
         let now: Timestamp = "2026-11-22T12:00:00Z".parse().unwrap();
         let (over, later) = ("2026-11-22T11:00:00Z", "2026-11-23T11:00:00Z");
-        let mut lists = Lists::default();
+        let mut lists = ExpiryInput::default();
         let mut add = |name: &str, location: &str, status: Value, annotations: Value| {
             let (schedule, _) = name.split_once('-').unwrap_or_default();
             let labels = json!({"velero.io/schedule-name": schedule});
@@ -219,21 +219,21 @@ mod tests {
             .into();
         lists.locations[1].spec.access_mode = Some(lifeboat_api::BackupStorageLocationAccessMode::ReadOnly);
         let (over, later): (Timestamp, Timestamp) = (over.parse().unwrap(), later.parse().unwrap());
-        let blocked = Becomes::Blocked;
+        let blocked = ExpiryOutcome::Blocked;
         let expected = [
-            ("nightly-20261121030000", "", Becomes::Goes(over)),
-            ("nightly-20261122030000", "kept by schedule nightly: last good", Becomes::Kept),
+            ("nightly-20261121030000", "", ExpiryOutcome::Goes(over)),
+            ("nightly-20261122030000", "kept by schedule nightly: last good", ExpiryOutcome::Kept),
             ("held", "held until 2026-11-23T11:00:00Z", blocked(Obstacle::ReadOnly("sealed".into()))),
-            ("held-for-now", "held until 2026-11-23T11:00:00Z", Becomes::Kept),
-            ("runs", "held until 2026-11-23T11:00:00Z", Becomes::Runs),
-            ("going", "", Becomes::Goes(over)),
-            ("asked", "held until 2026-11-23T11:00:00Z", Becomes::Going),
+            ("held-for-now", "held until 2026-11-23T11:00:00Z", ExpiryOutcome::Kept),
+            ("runs", "held until 2026-11-23T11:00:00Z", ExpiryOutcome::Runs),
+            ("going", "", ExpiryOutcome::Goes(over)),
+            ("asked", "held until 2026-11-23T11:00:00Z", ExpiryOutcome::Going),
             ("sealed", "", blocked(Obstacle::ReadOnly("sealed".into()))),
             ("lost", "", blocked(Obstacle::NoLocation(NoLocation::Named("nowhere".into())))),
-            ("by-default", "", Becomes::Goes(over)),
-            ("read", "", Becomes::Read { restore: "r".into() }),
-            ("later", "", Becomes::Goes(later)),
-            ("for-ever", "", Becomes::Stays),
+            ("by-default", "", ExpiryOutcome::Goes(over)),
+            ("read", "", ExpiryOutcome::Read { restore: "r".into() }),
+            ("later", "", ExpiryOutcome::Goes(later)),
+            ("for-ever", "", ExpiryOutcome::Stays),
         ];
         let found = fates(&lists, &TimeZone::UTC, now);
         let waiting: Vec<_> =
@@ -241,7 +241,7 @@ mod tests {
         let told = "claims that have no volume yet (shop/data): use each of these claims in a pod, or delete it, otherwise it goes on at \
                     2026-12-22T11:00:00Z";
         assert_eq!(waiting, [("asked", told)]);
-        let found: Vec<(&str, String, Becomes)> = found
+        let found: Vec<(&str, String, ExpiryOutcome)> = found
             .iter()
             .map(|f| (f.backup.metadata.name.as_str(), super::super::keep::describe(&f.keepers), f.becomes.clone()))
             .collect();

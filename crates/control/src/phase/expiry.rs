@@ -14,7 +14,7 @@ use std::fmt;
 
 /// The fate of a backup, if nothing changes but the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Becomes {
+pub enum ExpiryOutcome {
     /// It goes at this time, which may be over.
     Goes(Timestamp),
     /// Its deletion is asked for.
@@ -126,7 +126,7 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
 /// The facts beside the object of a backup that its fate depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Around {
+pub(crate) struct ExpiryFacts {
     /// The reason for which nothing can be changed in its location.
     pub(crate) obstacle: Option<Obstacle>,
     pub(crate) requests: Requests,
@@ -162,12 +162,12 @@ pub(crate) fn begins(backup: &Backup) -> Option<Timestamp> {
 }
 
 /// Decides the fate of a backup. All actions and all messages about its expiry follow from this.
-pub(crate) fn becomes(backup: &Backup, around: &Around, now: Timestamp) -> Becomes {
+pub(crate) fn becomes(backup: &Backup, around: &ExpiryFacts, now: Timestamp) -> ExpiryOutcome {
     if backup.metadata.deletion_timestamp.is_some() || around.requests.is_open {
-        return Becomes::Going;
+        return ExpiryOutcome::Going;
     }
     if is_running(backup) {
-        return Becomes::Runs;
+        return ExpiryOutcome::Runs;
     }
     // Nothing goes in the first hour of a location.
     let end = expiration(backup).map(|end| end.max(around.spared_until.unwrap_or(end)));
@@ -177,38 +177,44 @@ pub(crate) fn becomes(backup: &Backup, around: &Around, now: Timestamp) -> Becom
             && end.is_some()
             && let Some(cluster) = &around.elsewhere =>
         {
-            Becomes::Elsewhere { cluster: cluster.clone() }
+            ExpiryOutcome::Elsewhere { cluster: cluster.clone() }
         }
-        (Some(obstacle), _) if is_over => Becomes::Blocked(obstacle.clone()),
-        _ if !around.keepers.is_empty() => Becomes::Kept,
-        (_, Some(restore)) if is_over => Becomes::Read { restore: restore.clone() },
-        _ => end.map_or(Becomes::Stays, Becomes::Goes),
+        (Some(obstacle), _) if is_over => ExpiryOutcome::Blocked(obstacle.clone()),
+        _ if !around.keepers.is_empty() => ExpiryOutcome::Kept,
+        (_, Some(restore)) if is_over => ExpiryOutcome::Read { restore: restore.clone() },
+        _ => end.map_or(ExpiryOutcome::Stays, ExpiryOutcome::Goes),
     }
 }
 
 /// Decides the fate of a backup, and the next step for it.
 pub(crate) fn decide(
     backup: &Backup,
-    around: &Around,
+    around: &ExpiryFacts,
     frequency: Duration,
     now: Timestamp,
-) -> (Becomes, Decision<Step>) {
+) -> (ExpiryOutcome, Decision<Step>) {
     let becomes = becomes(backup, around, now);
     let decision = next(&becomes, backup, around, frequency, now);
     (becomes, decision)
 }
 
 /// That nothing can be changed in the location of a backup is said once, when its time is over.
-fn next(becomes: &Becomes, backup: &Backup, around: &Around, frequency: Duration, now: Timestamp) -> Decision<Step> {
+fn next(
+    becomes: &ExpiryOutcome,
+    backup: &Backup,
+    around: &ExpiryFacts,
+    frequency: Duration,
+    now: Timestamp,
+) -> Decision<Step> {
     let is_soon = begins(backup).is_some_and(|begins| begins <= now);
     let note = around.note.as_ref();
     let wait = |until: Option<Timestamp>| until.map_or(Decision::Rest, Decision::Wait);
     match becomes {
-        Becomes::Going | Becomes::Runs => return Decision::Rest,
-        Becomes::Blocked(obstacle) => return label_failure(backup, obstacle),
-        Becomes::Elsewhere { .. } if around.obstacle.is_some() => return Decision::Rest,
+        ExpiryOutcome::Going | ExpiryOutcome::Runs => return Decision::Rest,
+        ExpiryOutcome::Blocked(obstacle) => return label_failure(backup, obstacle),
+        ExpiryOutcome::Elsewhere { .. } if around.obstacle.is_some() => return Decision::Rest,
         _ if around.obstacle.is_some() => return wait(expiration(backup)),
-        Becomes::Kept if is_soon => {
+        ExpiryOutcome::Kept if is_soon => {
             let until = lasts_until(backup, &around.keepers, now);
             if let Some(until) = until.filter(|until| Some(*until) > expiration(backup)) {
                 let note = note.map(|note| Box::new(note.rules.clone()));
@@ -222,11 +228,11 @@ fn next(becomes: &Becomes, backup: &Backup, around: &Around, frequency: Duration
         return Decision::Do(Step::Record { note });
     }
     match becomes {
-        Becomes::Goes(end) if *end <= now => {
+        ExpiryOutcome::Goes(end) if *end <= now => {
             delete(expiration(backup).unwrap_or(*end), around.requests, frequency, now)
         }
-        Becomes::Goes(end) => Decision::Wait(*end),
-        Becomes::Kept => wait(if is_soon { expiration(backup) } else { begins(backup) }),
+        ExpiryOutcome::Goes(end) => Decision::Wait(*end),
+        ExpiryOutcome::Kept => wait(if is_soon { expiration(backup) } else { begins(backup) }),
         _ => Decision::Rest,
     }
 }
@@ -262,7 +268,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn step(backup: &Backup, around: &Around, frequency: Duration, now: Timestamp) -> Decision<Step> {
+    fn step(backup: &Backup, around: &ExpiryFacts, frequency: Duration, now: Timestamp) -> Decision<Step> {
         decide(backup, around, frequency, now).1
     }
 
@@ -298,18 +304,19 @@ mod tests {
         ] {
             let mut backup = over();
             backup.status.phase = Some(phase);
-            let around = Around { requests, ..Around::default() };
+            let around = ExpiryFacts { requests, ..ExpiryFacts::default() };
             assert_eq!(step(&backup, &around, minute, at(now)), expected, "{phase:?} {requests:?}");
             backup.metadata.deletion_timestamp = Some(Time::new(at(1)));
             assert_eq!(step(&backup, &around, minute, at(now)), Decision::Rest, "deleted: {phase:?}");
         }
         let failed = Requests { is_open: false, failed: Some(at(0)) };
         for unset in [Duration::ZERO, Duration::from_secs(-5)] {
-            let around = Around { requests: failed, ..Around::default() };
+            let around = ExpiryFacts { requests: failed, ..ExpiryFacts::default() };
             let decided = step(&over(), &around, unset, at(10));
             assert_eq!(decided, Decision::Wait(at(3600)), "every hour");
         }
-        let around = Around { requests: Requests { failed: Some(at(90_000)), ..failed }, ..Around::default() };
+        let around =
+            ExpiryFacts { requests: Requests { failed: Some(at(90_000)), ..failed }, ..ExpiryFacts::default() };
         let two_days = Duration::from_secs(2 * 86_400);
         assert_eq!(step(&over(), &around, two_days, at(90_000)), Decision::Wait(at(90_000 + 2 * 86_400)));
     }
@@ -335,7 +342,7 @@ mod tests {
             assert_eq!(obstacle.as_ref().map(Obstacle::label), expected);
             let Some(obstacle) = obstacle else { continue };
             let mut backup = over();
-            let around = |keepers| Around { obstacle: Some(obstacle.clone()), keepers, ..Around::default() };
+            let around = |keepers| ExpiryFacts { obstacle: Some(obstacle.clone()), keepers, ..ExpiryFacts::default() };
             let decided = |backup: &Backup| {
                 let kept = step(backup, &around(vec![Keeper::Hold(Hold::Forever)]), Duration::ZERO, at(1));
                 assert_eq!(step(backup, &around(vec![]), Duration::ZERO, at(1)), kept, "whether it is kept or not");
@@ -351,10 +358,10 @@ mod tests {
 
     #[test]
     fn a_backup_that_a_restore_reads_goes_after_it() {
-        let around = Around { restore: Some("r".into()), ..Around::default() };
+        let around = ExpiryFacts { restore: Some("r".into()), ..ExpiryFacts::default() };
         let decided = |now: i64| (becomes(&over(), &around, at(now)), step(&over(), &around, Duration::ZERO, at(now)));
-        assert_eq!(decided(-1), (Becomes::Goes(at(0)), Decision::Wait(at(0))));
-        assert_eq!(decided(0), (Becomes::Read { restore: "r".into() }, Decision::Rest));
+        assert_eq!(decided(-1), (ExpiryOutcome::Goes(at(0)), Decision::Wait(at(0))));
+        assert_eq!(decided(0), (ExpiryOutcome::Read { restore: "r".into() }, Decision::Rest));
     }
 
     #[test]
@@ -381,10 +388,10 @@ mod tests {
             backup.spec.ttl = Duration::from_secs(3600);
             backup.status.phase = Some(phase);
             backup.status.expiration = Some(Time::new(at(end)));
-            let around = || Around { keepers: vec![keeper.clone()], ..Around::default() };
+            let around = || ExpiryFacts { keepers: vec![keeper.clone()], ..ExpiryFacts::default() };
             assert_eq!(step(&backup, &around(), Duration::ZERO, at(now)), expected, "{what}");
             let asked = Requests { is_open: true, failed: None };
-            let decided = step(&backup, &Around { requests: asked, ..around() }, Duration::ZERO, at(now));
+            let decided = step(&backup, &ExpiryFacts { requests: asked, ..around() }, Duration::ZERO, at(now));
             assert_eq!(decided, Decision::Rest, "its deletion is asked for: {what}");
         }
     }
@@ -393,7 +400,7 @@ mod tests {
     fn a_hold_is_recorded_when_the_backup_has_ended() {
         let mut backup = over();
         backup.metadata.annotations.insert(well_known::ANNOTATION_HOLD.into(), "forever".into());
-        let around = || Around { keepers: vec![Keeper::Hold(Hold::Forever)], ..Around::default() };
+        let around = || ExpiryFacts { keepers: vec![Keeper::Hold(Hold::Forever)], ..ExpiryFacts::default() };
         let decided = |backup: &Backup| step(backup, &around(), Duration::ZERO, at(-9_000_000));
         backup.status.phase = Some(BackupPhase::Queued);
         assert_eq!(decided(&backup), Decision::Wait(at(-24 * 3600)));
@@ -406,27 +413,30 @@ mod tests {
         // Released: the record is told before it goes.
         backup.metadata.annotations.remove(well_known::ANNOTATION_HOLD);
         backup.status.expiration = Some(Time::new(at(0)));
-        assert_eq!(step(&backup, &Around::default(), Duration::ZERO, at(1)), Decision::Do(Step::Record { note: None }));
+        assert_eq!(
+            step(&backup, &ExpiryFacts::default(), Duration::ZERO, at(1)),
+            Decision::Do(Step::Record { note: None })
+        );
     }
 
     #[test]
     fn in_the_first_hour_of_a_location_nothing_goes_by_time_alone() {
-        let around = Around { spared_until: Some(at(3600)), ..Around::default() };
+        let around = ExpiryFacts { spared_until: Some(at(3600)), ..ExpiryFacts::default() };
         let decided = |now: i64| (becomes(&over(), &around, at(now)), step(&over(), &around, Duration::ZERO, at(now)));
-        assert_eq!(decided(3599), (Becomes::Goes(at(3600)), Decision::Wait(at(3600))));
-        assert_eq!(decided(3600), (Becomes::Goes(at(3600)), Decision::Do(Step::Delete)));
+        assert_eq!(decided(3599), (ExpiryOutcome::Goes(at(3600)), Decision::Wait(at(3600))));
+        assert_eq!(decided(3600), (ExpiryOutcome::Goes(at(3600)), Decision::Do(Step::Delete)));
     }
 
     #[test]
     fn a_backup_of_another_cluster_is_left_to_that_one() {
-        let elsewhere = || Around { elsewhere: Some("a".into()), ..Around::default() };
-        let blocked = || Around { obstacle: Some(Obstacle::ReadOnly("l".into())), ..elsewhere() };
+        let elsewhere = || ExpiryFacts { elsewhere: Some("a".into()), ..ExpiryFacts::default() };
+        let blocked = || ExpiryFacts { obstacle: Some(Obstacle::ReadOnly("l".into())), ..elsewhere() };
         for around in [elsewhere(), blocked()] {
             let decided = (becomes(&over(), &around, at(1)), step(&over(), &around, Duration::ZERO, at(1)));
-            assert_eq!(decided, (Becomes::Elsewhere { cluster: "a".into() }, Decision::Rest));
+            assert_eq!(decided, (ExpiryOutcome::Elsewhere { cluster: "a".into() }, Decision::Rest));
         }
         // Somebody here holds it.
-        let held = Around { keepers: vec![Keeper::Hold(Hold::Forever)], ..elsewhere() };
+        let held = ExpiryFacts { keepers: vec![Keeper::Hold(Hold::Forever)], ..elsewhere() };
         assert!(matches!(step(&over(), &held, Duration::ZERO, at(1)), Decision::Do(Step::Prolong { .. })));
     }
 
@@ -437,8 +447,11 @@ mod tests {
         backup.status.expiration = Some(Time::new(at(9_000_000)));
         let rules = || KeptBy { schedule: "s".into(), ..KeptBy::default() };
         let keepers = || vec![Keeper::Rules { schedule: "s".into(), rules: vec![] }];
-        let around =
-            |at_once| Around { keepers: keepers(), note: Some(Note { rules: rules(), at_once }), ..Around::default() };
+        let around = |at_once| ExpiryFacts {
+            keepers: keepers(),
+            note: Some(Note { rules: rules(), at_once }),
+            ..ExpiryFacts::default()
+        };
         let decided = |at_once, now| step(&backup, &around(at_once), Duration::ZERO, at(now));
         let begins = 9_000_000 - 24 * 3600;
         assert_eq!(decided(true, 1), Decision::Do(Step::Record { note: Some(Box::new(rules())) }));
@@ -447,7 +460,7 @@ mod tests {
             let Decision::Do(Step::Prolong { note, .. }) = decided(at_once, begins) else { panic!("{at_once}") };
             assert_eq!(note, Some(Box::new(rules())));
         }
-        let blocked = Around { obstacle: Some(Obstacle::ReadOnly("l".into())), ..around(true) };
+        let blocked = ExpiryFacts { obstacle: Some(Obstacle::ReadOnly("l".into())), ..around(true) };
         assert_eq!(step(&backup, &blocked, Duration::ZERO, at(1)), Decision::Wait(at(9_000_000)));
     }
 
@@ -457,7 +470,7 @@ mod tests {
         backup.status.phase = Some(BackupPhase::Completed);
         let released = r#"{"schedule":"s","released":"2026-11-22T00:00:00Z"}"#;
         backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.into(), released.into());
-        let decided = |backup: &Backup| step(backup, &Around::default(), Duration::ZERO, at(1));
+        let decided = |backup: &Backup| step(backup, &ExpiryFacts::default(), Duration::ZERO, at(1));
         assert_eq!(decided(&backup), Decision::Do(Step::Record { note: None }));
         let recorded = released.replace("}", r#","recorded":true}"#);
         backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.into(), recorded);

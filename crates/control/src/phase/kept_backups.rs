@@ -9,7 +9,7 @@ use super::facts::stands_for;
 use super::hold::Hold;
 use super::keep::{Absence, Keeper};
 use super::kept_by::is_released;
-use super::member::Member;
+use super::member::ScheduleMember;
 use super::retention::{RetentionCandidate, Rule, kept};
 use super::shrunken::losses;
 use super::taken_over::source_cluster;
@@ -76,7 +76,7 @@ struct MemberRules<'b> {
 }
 
 impl<'b> MemberRules<'b> {
-    fn of(member: &Member<'b>) -> Self {
+    fn of(member: &ScheduleMember<'b>) -> Self {
         Self { backup: member.backup, is_good: member.is_good(), said: OnceCell::new() }
     }
 
@@ -167,7 +167,7 @@ enum OriginCluster<'b> {
 }
 
 impl<'b> OriginCluster<'b> {
-    fn of(member: &Member<'b>) -> Self {
+    fn of(member: &ScheduleMember<'b>) -> Self {
         if member.is_own { Self::This } else { Self::Other(source_cluster(member.backup)) }
     }
 }
@@ -188,7 +188,7 @@ pub(crate) struct KeptBackups {
 impl KeptBackups {
     /// Decides which of these backups are kept, and why. They are all backups that name the schedule. `zone` is that of
     /// schedules that name none.
-    pub(crate) fn of(standing: ScheduleLookup<'_>, zone: &TimeZone, members: &[Member<'_>]) -> Self {
+    pub(crate) fn of(standing: ScheduleLookup<'_>, zone: &TimeZone, members: &[ScheduleMember<'_>]) -> Self {
         let rules = standing.rules(zone);
         let note = rules.as_ref().and_then(|rules| rules.as_ref().ok()).map(Rules::note);
         let mut kept = Self { keepers: BTreeMap::new(), note, own: BTreeSet::new(), newest: None };

@@ -5,7 +5,7 @@ use lifeboat_api::Backup;
 
 /// A backup of a schedule, and what of the rest decides whether rules keep it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member<'b> {
+pub(crate) struct ScheduleMember<'b> {
     pub(crate) backup: &'b Backup,
     /// Tells that there is a request to delete it.
     pub(crate) deletion_is_asked: bool,
@@ -15,7 +15,7 @@ pub(crate) struct Member<'b> {
     pub(crate) is_own: bool,
 }
 
-impl Member<'_> {
+impl ScheduleMember<'_> {
     /// Tells whether it could be restored, and will be there.
     pub(crate) fn is_good(&self) -> bool {
         self.is_readable && is_good(self.backup, self.deletion_is_asked)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A change that the queue asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Move {
+pub(crate) enum QueueMove {
     /// Into the queue.
     Queue(i64),
     /// To another position in it; this has time.
@@ -53,7 +53,7 @@ pub(crate) struct NotAdmitted {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Admissions {
     /// The next changes, and of which backup.
-    pub(crate) moves: Vec<(NamespacedName, Move)>,
+    pub(crate) moves: Vec<(NamespacedName, QueueMove)>,
     /// Late ones that have left the queue already and may be tried again.
     pub(crate) again: BTreeSet<NamespacedName>,
     /// Backups without a turn; empty unless the caller asks for them.
@@ -135,17 +135,17 @@ pub(crate) fn turns<'a>(
         let key = backup.key();
         last = last.max(backup.status.queue_position);
         if started.contains(&key) {
-            out.moves.push((key, Move::Start));
+            out.moves.push((key, QueueMove::Start));
             continue;
         }
         position += 1;
         if backup.status.queue_position != position && !is_open {
-            out.moves.push((key, Move::Renumber(position)));
+            out.moves.push((key, QueueMove::Renumber(position)));
         }
     }
     // Behind all that wait, whose positions may be old ones.
     let new = new.into_iter().zip(last.max(position) + 1..);
-    out.moves.extend(new.map(|(backup, at)| (backup.key(), Move::Queue(at))));
+    out.moves.extend(new.map(|(backup, at)| (backup.key(), QueueMove::Queue(at))));
     if explain {
         let by: Arc<[NamespacedName]> = slots.taken.iter().map(|backup| backup.key()).collect();
         let order = waiting.iter().map(|(b, _)| b.key()).filter(|key| !started.contains(key));
@@ -166,12 +166,12 @@ pub(crate) fn turns<'a>(
 struct Slots<'a> {
     most: usize,
     taken: Vec<&'a Backup>,
-    held: Held<'a>,
+    held: HeldNamespaces<'a>,
 }
 
 impl<'a> Slots<'a> {
     fn new(most: usize, running: Vec<&'a Backup>) -> Self {
-        let mut held = Held::default();
+        let mut held = HeldNamespaces::default();
         running.iter().for_each(|backup| held.add(backup));
         Self { most, taken: running, held }
     }
@@ -193,7 +193,7 @@ impl<'a> Slots<'a> {
 
 /// The namespaces that some backups may hold, and the first of them.
 #[derive(Default)]
-struct Held<'a> {
+struct HeldNamespaces<'a> {
     /// The backups that name them one by one.
     names: BTreeMap<&'a str, &'a Backup>,
     /// A backup that names them by a pattern, which may match any namespace.
@@ -202,7 +202,7 @@ struct Held<'a> {
     something: Option<&'a Backup>,
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeldNamespaces<'a> {
     fn add(&mut self, backup: &'a Backup) {
         self.something = self.something.or(Some(backup));
         match plain(backup) {
@@ -245,7 +245,7 @@ pub(crate) fn conflicts<'a>(
             Some(Queued) => other.status.queue_position < position,
             _ => false,
         };
-        let mut held = Held::default();
+        let mut held = HeldNamespaces::default();
         held.add(other);
         comes_before && !other.spec.cancel && other.key() != backup.key() && held.overlaps(backup).is_some()
     });
@@ -310,7 +310,7 @@ mod tests {
                     backup("r", Some(InProgress), 0, all),
                 ],
                 1,
-                vec![("a", Move::Queue(2)), ("b", Move::Queue(3))],
+                vec![("a", QueueMove::Queue(2)), ("b", QueueMove::Queue(3))],
             ),
             (
                 "new ones are behind positions that are not yet brought up to date",
@@ -320,19 +320,19 @@ mod tests {
                     backup("r", Some(InProgress), 0, all),
                 ],
                 1,
-                vec![("q", Move::Renumber(1)), ("b", Move::Queue(8))],
+                vec![("q", QueueMove::Renumber(1)), ("b", QueueMove::Queue(8))],
             ),
             (
                 "a free slot",
                 vec![backup("q", Some(Queued), 1, all), backup("p", Some(Queued), 2, all)],
                 1,
-                vec![("q", Move::Start), ("p", Move::Renumber(1))],
+                vec![("q", QueueMove::Start), ("p", QueueMove::Renumber(1))],
             ),
             (
                 "the place of one that was refused is free",
                 vec![backup("f", Some(FailedValidation), 0, all), backup("q", Some(Queued), 1, all)],
                 1,
-                vec![("q", Move::Start)],
+                vec![("q", QueueMove::Start)],
             ),
             (
                 "one that is to start has a slot",
@@ -344,7 +344,7 @@ mod tests {
                 "two slots, other namespaces",
                 vec![backup("r", Some(InProgress), 0, &["x"]), backup("q", Some(Queued), 1, &["y"])],
                 2,
-                vec![("q", Move::Start)],
+                vec![("q", QueueMove::Start)],
             ),
             (
                 "two slots, the same namespace",
@@ -372,7 +372,7 @@ mod tests {
                     backup("s", Some(Queued), 2, &["y"]),
                 ],
                 2,
-                vec![("s", Move::Start)],
+                vec![("s", QueueMove::Start)],
             ),
             (
                 "but not one that it would hold up",
@@ -392,7 +392,7 @@ mod tests {
                     backup("q", Some(Queued), 5, all),
                 ],
                 1,
-                vec![("q", Move::Renumber(1))],
+                vec![("q", QueueMove::Renumber(1))],
             ),
             (
                 "one that is about to start has a slot, wherever it was",
@@ -404,25 +404,25 @@ mod tests {
                 "one that fails again and again comes after the others, before it starts",
                 vec![backup("late1", Some(Queued), 1, all), backup("q", Some(Queued), 2, all)],
                 1,
-                vec![("q", Move::Start)],
+                vec![("q", QueueMove::Start)],
             ),
             (
                 "when it is to start",
                 vec![backup("late1", Some(ReadyToStart), 0, all), backup("q", Some(Queued), 1, all)],
                 1,
-                vec![("q", Move::Start)],
+                vec![("q", QueueMove::Start)],
             ),
             (
                 "and in the middle",
                 vec![backup("late1", Some(InProgress), 0, all), backup("q", Some(Queued), 1, all)],
                 1,
-                vec![("q", Move::Start)],
+                vec![("q", QueueMove::Start)],
             ),
             (
                 "but it is tried again, and the one that has failed less often first",
                 vec![backup("late2", Some(Queued), 1, all), backup("late1", Some(Queued), 2, all)],
                 1,
-                vec![("late1", Move::Start)],
+                vec![("late1", QueueMove::Start)],
             ),
             (
                 "what has to wait holds nothing",
@@ -433,9 +433,9 @@ mod tests {
                     backup("q", Some(Queued), 2, all),
                 ],
                 1,
-                vec![("q", Move::Start)],
+                vec![("q", QueueMove::Start)],
             ),
-            ("no limit below one", vec![backup("q", Some(Queued), 1, all)], 0, vec![("q", Move::Start)]),
+            ("no limit below one", vec![backup("q", Some(Queued), 1, all)], 0, vec![("q", QueueMove::Start)]),
         ] {
             let expected: Vec<_> = expected.into_iter().map(|(name, to)| (named(name), to)).collect();
             assert_eq!(turns(backups.iter(), most, false, standing).moves, expected, "{what}");
@@ -480,12 +480,12 @@ mod tests {
                 for (key, to) in turns(backups.iter(), 1, false, |_| QueueState::Good).moves {
                     let Some(one) = backups.iter_mut().find(|b| b.key() == key) else { continue };
                     match to {
-                        Move::Queue(position) | Move::Renumber(position) => {
+                        QueueMove::Queue(position) | QueueMove::Renumber(position) => {
                             one.status.phase = Some(BackupPhase::Queued);
                             one.status.queue_position = position;
                         }
                         // It is refused at once, the worst that can happen to the backups behind it.
-                        Move::Start => one.status.phase = Some(BackupPhase::FailedValidation),
+                        QueueMove::Start => one.status.phase = Some(BackupPhase::FailedValidation),
                     }
                 }
             }

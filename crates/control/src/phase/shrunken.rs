@@ -3,7 +3,7 @@
 
 use super::facts::stands_for;
 use super::kept_by::{is_released, schedule_label};
-use super::member::Member;
+use super::member::ScheduleMember;
 use lifeboat_api::{Backup, DEFAULT_SHRINK_THRESHOLD, Schedule, well_known};
 use lifeboat_object::counted;
 use std::borrow::Cow;
@@ -69,7 +69,7 @@ pub(crate) struct LossOfNewest<'b> {
 pub(crate) fn losses_of_newest<'b>(
     schedules: impl Iterator<Item = &'b Schedule>,
     backups: impl Iterator<Item = &'b Backup>,
-    member: impl Fn(&'b Backup) -> Member<'b>,
+    member: impl Fn(&'b Backup) -> ScheduleMember<'b>,
 ) -> BTreeMap<String, LossOfNewest<'b>> {
     let mut of_label: BTreeMap<Cow<'_, str>, Vec<&Backup>> = BTreeMap::new();
     for backup in backups.filter(|b| items(b).is_some() && !is_released(&b.metadata)) {
@@ -146,7 +146,7 @@ mod tests {
             backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.into(), "s".into());
         }
         let found = |schedule: &Schedule, all: &[Backup]| {
-            let member = |backup| Member { backup, deletion_is_asked: false, is_readable: true, is_own: true };
+            let member = |backup| ScheduleMember { backup, deletion_is_asked: false, is_readable: true, is_own: true };
             let mut found = losses_of_newest(std::iter::once(schedule), all.iter(), member);
             found.remove("s").map(|lost| (lost.backup.to_owned(), lost.loss))
         };
@@ -168,9 +168,9 @@ mod tests {
         for backup in &mut all {
             backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.into(), "s".into());
         }
-        let is_told = |all: &[Backup], change: fn(&mut Member<'_>)| {
+        let is_told = |all: &[Backup], change: fn(&mut ScheduleMember<'_>)| {
             let member = |backup| {
-                let mut member = Member { backup, deletion_is_asked: false, is_readable: true, is_own: true };
+                let mut member = ScheduleMember { backup, deletion_is_asked: false, is_readable: true, is_own: true };
                 if backup.metadata.name == "s-20261121030000" {
                     change(&mut member);
                 }

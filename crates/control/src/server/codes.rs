@@ -3,7 +3,7 @@
 use super::step::ServerStep;
 use super::wait::Reason;
 use crate::phase::keep::Keeper;
-use crate::phase::queue::{Blocked, Move};
+use crate::phase::queue::{Blocked, QueueMove};
 use crate::phase::{self, expiry, request, unreadable};
 use crate::work;
 use lifeboat_api::{Schedule, SchedulePhase};
@@ -29,9 +29,9 @@ pub(super) fn of_step(step: &ServerStep) -> &'static str {
         ServerStep::Validate(_, Some(_)) => "ValidateAndSync",
         ServerStep::Sync(..) => "Sync",
         ServerStep::Sweep(_) => "Sweep",
-        ServerStep::Queue(_, Move::Queue(_)) => "Queue",
-        ServerStep::Queue(_, Move::Renumber(_)) => "Renumber",
-        ServerStep::Queue(_, Move::Start) => "Start",
+        ServerStep::Queue(_, QueueMove::Queue(_)) => "Queue",
+        ServerStep::Queue(_, QueueMove::Renumber(_)) => "Renumber",
+        ServerStep::Queue(_, QueueMove::Start) => "Start",
         ServerStep::Backup(_, target, step) => of_backup(step, target),
         ServerStep::Restore(_, source, step) => of_restore(step, source),
         ServerStep::Delete(request, target, request::Step::Answer) if target.refusal(request).is_some() => REFUSE,

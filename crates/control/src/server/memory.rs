@@ -3,7 +3,7 @@
 use super::key::Key;
 use super::step::{KeyedStep, ServerStep};
 use crate::phase;
-use crate::phase::queue::Move;
+use crate::phase::queue::QueueMove;
 use crate::work::{Effect, StepError};
 use crate::world::{Meta, World};
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
@@ -51,7 +51,7 @@ impl Memory {
     /// Notes that a step begins.
     pub(super) fn begins(&mut self, work: &KeyedStep, now: Instant) {
         match &work.step {
-            ServerStep::Queue(_, Move::Start) => self.started = Some(now),
+            ServerStep::Queue(_, QueueMove::Start) => self.started = Some(now),
             ServerStep::Validate(location, _) => {
                 self.validated.insert(location.key(), (location.spec.clone(), now));
             }

@@ -2,7 +2,7 @@
 //! leaves.
 
 use super::step::{KeyedStep, ServerStep};
-use crate::phase::queue::{Move, conflicts};
+use crate::phase::queue::{QueueMove, conflicts};
 use crate::world::World;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Time;
@@ -12,7 +12,7 @@ pub(super) fn tell(work: &KeyedStep, world: &World, now: Timestamp) {
     let ServerStep::Queue(backup, to) = &work.step else { return };
     let name = &backup.metadata.name;
     match to {
-        Move::Queue(position) => {
+        QueueMove::Queue(position) => {
             let conflicts: Vec<String> = conflicts(backup, *position, world.backups.beside(&**backup))
                 .into_iter()
                 .map(|(other, namespaces)| format!("{} ({})", other.name, namespaces.join(", ")))
@@ -27,11 +27,11 @@ pub(super) fn tell(work: &KeyedStep, world: &World, now: Timestamp) {
                 "backup is queued; it runs beside none that may hold one of its namespaces"
             );
         }
-        Move::Start => {
+        QueueMove::Start => {
             let created = backup.metadata.creation_timestamp.map(Time::timestamp);
             let waited = created.map_or(SignedDuration::ZERO, |created| now.duration_since(created)).as_secs();
             tracing::info!(backup = name, waited_seconds = waited.max(0), "backup leaves the queue");
         }
-        Move::Renumber(_) => {}
+        QueueMove::Renumber(_) => {}
     }
 }

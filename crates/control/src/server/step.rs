@@ -28,7 +28,7 @@ pub(super) enum ServerStep {
     Validate(BackupStorageLocation, Option<work::sync::SyncFacts>),
     Sync(BackupStorageLocation, work::sync::SyncFacts),
     Sweep(Leftover),
-    Queue(Box<Backup>, phase::queue::Move),
+    Queue(Box<Backup>, phase::queue::QueueMove),
     Backup(Box<Backup>, Box<work::backup::BackupTarget>, phase::backup::Step),
     Restore(Box<Restore>, Box<work::restore::RestoreSource>, phase::restore::Step),
     Delete(DeleteBackupRequest, Box<work::deletion::DeletionTarget>, request::Step),

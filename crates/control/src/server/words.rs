@@ -5,7 +5,7 @@ use super::step::ServerStep;
 use super::wait::Reason;
 use crate::phase::expiry;
 use crate::phase::keep::describe;
-use crate::phase::queue::{Blocked, Move};
+use crate::phase::queue::{Blocked, QueueMove};
 use crate::phase::schedule::{postponed, run_name};
 use crate::phase::{self, request, unreadable};
 use crate::work;
@@ -35,9 +35,9 @@ pub(super) fn does(step: &ServerStep) -> String {
         ServerStep::Validate(_, Some(_)) => format!("is validated, and {SYNC}"),
         ServerStep::Sync(..) => SYNC.to_owned(),
         ServerStep::Sweep(left) => format!("what it left in location {} is removed", left.location.metadata.name),
-        ServerStep::Queue(_, Move::Queue(position)) => format!("goes into the queue, to position {position}"),
-        ServerStep::Queue(_, Move::Renumber(position)) => format!("is number {position} in the queue from now on"),
-        ServerStep::Queue(_, Move::Start) => "leaves the queue, to run".to_owned(),
+        ServerStep::Queue(_, QueueMove::Queue(position)) => format!("goes into the queue, to position {position}"),
+        ServerStep::Queue(_, QueueMove::Renumber(position)) => format!("is number {position} in the queue from now on"),
+        ServerStep::Queue(_, QueueMove::Start) => "leaves the queue, to run".to_owned(),
         ServerStep::Backup(_, target, step) => of_backup(step, target),
         ServerStep::Restore(_, source, step) => of_restore(step, source),
         ServerStep::Delete(request, target, request::Step::Answer) => match target.refusal(request) {

@@ -12,7 +12,7 @@ use super::running::{
 use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
 use crate::extensions::open_snapshotter;
 use crate::phase::location::refusal;
-use crate::phase::queue::Move;
+use crate::phase::queue::QueueMove;
 use crate::phase::snapshot_location;
 use crate::phase::taken_over::{note_begun_here, was_taken_over};
 use crate::records::RecordMap;
@@ -37,11 +37,11 @@ use tokio_util::sync::CancellationToken;
 const REMOVING: Duration = Duration::from_secs(300);
 
 /// Moves a backup within the queue, or out of it.
-pub(crate) async fn queue(context: &Context, backup: Backup, to: Move) -> StepResult {
+pub(crate) async fn queue(context: &Context, backup: Backup, to: QueueMove) -> StepResult {
     let mut after = backup.clone();
     (after.status.phase, after.status.queue_position) = match to {
-        Move::Queue(position) | Move::Renumber(position) => (Some(BackupPhase::Queued), position),
-        Move::Start => (Some(BackupPhase::ReadyToStart), 0),
+        QueueMove::Queue(position) | QueueMove::Renumber(position) => (Some(BackupPhase::Queued), position),
+        QueueMove::Start => (Some(BackupPhase::ReadyToStart), 0),
     };
     store_change(context, &backup, &after).await
 }

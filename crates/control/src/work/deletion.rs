@@ -225,8 +225,8 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         }
     };
     let (request, own_files) = match begin(context, &request, backup, &store).await? {
-        Beginning::Noted { request, own_files } => (request, own_files),
-        Beginning::Refused { request, why } => return refuse(context, &request, &target.failed, vec![why]).await,
+        DeletionStart::Noted { request, own_files } => (request, own_files),
+        DeletionStart::Refused { request, why } => return refuse(context, &request, &target.failed, vec![why]).await,
     };
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "deletion begins");
@@ -264,7 +264,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
 }
 
 /// The result of beginning a deletion; each with the request as it is now.
-enum Beginning {
+enum DeletionStart {
     /// It is noted on the request and on the backup.
     Noted {
         request: DeleteBackupRequest,
@@ -281,7 +281,7 @@ async fn begin(
     request: &DeleteBackupRequest,
     backup: &Backup,
     store: &Store,
-) -> Result<Beginning, StepError> {
+) -> Result<DeletionStart, StepError> {
     let mut begun = request.clone();
     begun.status.phase = Some(DeleteBackupRequestPhase::InProgress);
     let labels = &mut begun.metadata.labels;
@@ -289,18 +289,18 @@ async fn begin(
     labels.insert(well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
     let request = match context.client.change(request, &begun).await {
         Err(e) if is_refused(&e) => {
-            return Ok(Beginning::Refused { request: request.clone(), why: not_noted(&e) });
+            return Ok(DeletionStart::Refused { request: request.clone(), why: not_noted(&e) });
         }
         noted => noted?,
     };
     let own_files = match owner_of_files(store, backup, context.env.now()).await {
         Ok(FilesOwner::Held(hold)) => {
             let why = format!("{} (it was held in another cluster)", hold.refusal(&backup.metadata.name));
-            return Ok(Beginning::Refused { request, why });
+            return Ok(DeletionStart::Refused { request, why });
         }
         Ok(FilesOwner::This(uid)) => Some(uid),
         Ok(FilesOwner::Another) => None,
-        Err(e) => return Ok(Beginning::Refused { request, why: unknown(backup, &e) }),
+        Err(e) => return Ok(DeletionStart::Refused { request, why: unknown(backup, &e) }),
     };
     let mut deleting = backup.clone();
     deleting.status.phase = Some(BackupPhase::Deleting);
@@ -308,10 +308,10 @@ async fn begin(
         deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), uid.clone());
     }
     match context.client.change_unread(backup, &deleting).await {
-        Err(e) if is_refused(&e) => return Ok(Beginning::Refused { request, why: not_noted(&e) }),
+        Err(e) if is_refused(&e) => return Ok(DeletionStart::Refused { request, why: not_noted(&e) }),
         noted => drop(noted?),
     }
-    Ok(Beginning::Noted { request, own_files })
+    Ok(DeletionStart::Noted { request, own_files })
 }
 
 /// Nothing is deleted by a server that does not lead any more.

@@ -37,7 +37,7 @@ pub(crate) async fn prolong(
     let in_force = if is_by_rules { InForce::Yes } else { InForce::No };
     let (name, by, until) = (&backup.metadata.name, describe(by), change.until.map(|until| until.to_string()));
     tracing::info!(backup = name, until, by, "a backup is kept: its expiration is moved");
-    write(context, backup, location, Asked { change, in_force }).await
+    write(context, backup, location, RequestedKeep { change, in_force }).await
 }
 
 /// Makes a backup and its record agree on what keeps it.
@@ -50,7 +50,7 @@ pub(crate) async fn record(
     tracing::info!(backup = backup.metadata.name, "what keeps a backup is recorded in the bucket");
     // Only what the schedule keeps is given its rules.
     let in_force = if change.note.is_some() { InForce::Yes } else { InForce::Unknown };
-    write(context, backup, location, Asked { change, in_force }).await
+    write(context, backup, location, RequestedKeep { change, in_force }).await
 }
 
 /// Takes over what another cluster has written into the record of a backup whose time is over, where that keeps it; nothing is
@@ -72,12 +72,12 @@ pub(super) async fn keep_as_record_says(
     }
     let (name, end) = (&backup.metadata.name, record.known.status.expiration.map(|end| end.to_string()));
     tracing::info!(backup = name, end, "the time of a backup is over, and another cluster keeps it");
-    let asked = Asked { change: KeepChange::default(), in_force: InForce::No };
+    let asked = RequestedKeep { change: KeepChange::default(), in_force: InForce::No };
     write_agreement(context, &store, backup, Some(record), asked).await.map(Some)
 }
 
 /// A change, and whether the rules of the schedule keep the backup here.
-struct Asked {
+struct RequestedKeep {
     change: KeepChange,
     in_force: InForce,
 }
@@ -87,7 +87,7 @@ async fn write(
     context: &Context,
     backup: &Backup,
     location: Option<&BackupStorageLocation>,
-    asked: Asked,
+    asked: RequestedKeep,
 ) -> StepResult {
     let missing = || StepError::Because(format!("there is no location of backup {}", backup.metadata.name));
     let store = context.visited_store(location.ok_or_else(missing)?).await.map_err(StepError::Because)?;
@@ -133,7 +133,7 @@ async fn write_agreement(
     store: &Store,
     backup: &Backup,
     record: Option<Record>,
-    Asked { change: KeepChange { until, note }, in_force }: Asked,
+    RequestedKeep { change: KeepChange { until, note }, in_force }: RequestedKeep,
 ) -> StepResult {
     let mut after = backup.clone();
     after.metadata.labels.remove(well_known::LABEL_GC_FAILURE);

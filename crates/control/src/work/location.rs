@@ -1,6 +1,6 @@
 //! Validates a storage location (api-and-controllers.md 5.1).
 
-use super::bucket_id::{Marking, empty_though, mark, may_be_unmounted};
+use super::bucket_id::{MarkerSearch, empty_though, mark, may_be_unmounted};
 use super::probe::probe;
 use super::sync::{SyncFacts, is_stored_in, sync_backups, tell_of_passed_over};
 use super::{Context, Effect, StepResult};
@@ -73,9 +73,9 @@ async fn marked(
     context: &Context,
     location: &BackupStorageLocation,
     bucket: &dyn BlobStore,
-) -> Result<Marking, String> {
+) -> Result<MarkerSearch, String> {
     if !context.env.providers.is_directory(location) {
-        return Ok(Marking::default());
+        return Ok(MarkerSearch::default());
     }
     if may_be_unmounted(location, bucket).await? {
         let label = label_value(&location.metadata.name);
@@ -297,7 +297,7 @@ mod tests {
         disk.put("backups/b/velero-backup.json", b"{}".to_vec().into(), PutOptions::default()).await.unwrap();
         let mut location = BackupStorageLocation::default();
         (location.metadata.name, location.metadata.uid) = ("main".into(), "first".into());
-        let as_first = || Ok(Marking { id: Some("first".to_owned()), remark: None });
+        let as_first = || Ok(MarkerSearch { id: Some("first".to_owned()), remark: None });
         assert_eq!(marked(&context, &location, &Memory::default()).await, as_first(), "nobody misses anything in it");
         let mut backup = Backup::default();
         (backup.metadata.name, backup.metadata.namespace) = ("b".into(), "velero".into());

@@ -140,7 +140,7 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
     let names: Vec<&String> = folders.difference(&known.names).collect();
     let cluster = if names.is_empty() { String::new() } else { context.cluster_uid().await? };
     let found = Mutex::default();
-    let finder = Finder { context, store, location, known, cluster: &cluster, found: &found };
+    let finder = BackupAdopter { context, store, location, known, cluster: &cluster, found: &found };
     let new: Vec<_> = names.into_iter().map(|name| finder.take_over(name).boxed()).collect();
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
@@ -170,7 +170,7 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
 }
 
 /// Takes backups over that were found in the bucket of a location.
-struct Finder<'a> {
+struct BackupAdopter<'a> {
     context: &'a Context,
     store: &'a Store,
     location: &'a BackupStorageLocation,
@@ -192,7 +192,7 @@ struct NotTaken {
 /// Number of backups with known names that one sync looks at; the next sync continues.
 const LOOKED_AT: usize = 50;
 
-impl Finder<'_> {
+impl BackupAdopter<'_> {
     /// Makes a Backup of one that was found; one that cannot be read or taken over is left out.
     async fn take_over(&self, name: &str) -> Option<Effect> {
         let Self { context, store, location, known, .. } = *self;

@@ -86,10 +86,10 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
 /// Reads the metadata, which every object has, whether the rest of it can be read or not.
 pub(super) fn meta(body: &Bytes) -> Option<ObjectMeta> {
     #[derive(serde::Deserialize)]
-    struct Any {
+    struct UntypedObject {
         metadata: ObjectMeta,
     }
-    serde_json::from_slice::<Any>(body).ok().map(|any| any.metadata)
+    serde_json::from_slice::<UntypedObject>(body).ok().map(|any| any.metadata)
 }
 
 #[cfg(test)]

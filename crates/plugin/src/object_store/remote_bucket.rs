@@ -1,6 +1,6 @@
 //! A bucket at a plugin, and the errors of its failed calls.
 
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::failure::{CallFailure, Cause};
 use crate::identity::PluginName;
 use lifeboat_bucket::{BucketError, ErrorKind};
@@ -12,7 +12,7 @@ use tonic::{Code, Response, Status};
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteBucket {
     /// Makes its calls.
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) caller: Arc<PluginCaller>,
     /// The plugin.
     pub(crate) name: PluginName,
     /// The bucket.

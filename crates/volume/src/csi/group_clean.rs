@@ -40,7 +40,7 @@ pub(crate) struct Groups<'a> {
 }
 
 /// The contents and members of a group.
-struct Belongings {
+struct GroupObjects {
     contents: Vec<Value>,
     members: Vec<Value>,
 }
@@ -51,7 +51,7 @@ impl Groups<'_> {
     pub(crate) async fn release(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
         let Some((_, belongings)) = self.look(namespace, name).await? else { return Ok(()) };
         // Nothing is removed from the cluster before all contents are known to keep what they stand for.
-        let Belongings { contents, members } = &belongings;
+        let GroupObjects { contents, members } = &belongings;
         for content in contents {
             self.api.set_policy(&self.groups.contents, text(content, "/metadata/name"), DeletionPolicy::Retain).await?;
         }
@@ -82,7 +82,9 @@ impl Groups<'_> {
     /// # Errors
     /// [`CsiError`]; after [`CsiError::Remains`] the driver still keeps it, and it is gone once the driver answers.
     pub(crate) async fn remove(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
-        let Some((group, Belongings { contents, members })) = self.look(namespace, name).await? else { return Ok(()) };
+        let Some((group, GroupObjects { contents, members })) = self.look(namespace, name).await? else {
+            return Ok(());
+        };
         self.set_policies(&members, DeletionPolicy::Delete).await?;
         for content in &contents {
             self.api.set_policy(&self.groups.contents, text(content, "/metadata/name"), DeletionPolicy::Delete).await?;
@@ -166,12 +168,12 @@ impl Groups<'_> {
         self.list(&self.api.types.snapshots, Some(namespace), |snapshot| is_member(snapshot, group)).await
     }
 
-    async fn look(&self, namespace: &str, name: &str) -> Result<Option<(GroupName, Belongings)>, CsiError> {
+    async fn look(&self, namespace: &str, name: &str) -> Result<Option<(GroupName, GroupObjects)>, CsiError> {
         let Some(group) = self.group(namespace, name).await? else { return Ok(None) };
         let group = GroupName { name: name.to_owned(), uid: text(&group, "/metadata/uid").to_owned() };
         let contents = self.contents(|content| is_content_of(content, &group.uid)).await?;
         let members = self.members(namespace, &group).await?;
-        Ok(Some((group, Belongings { contents, members })))
+        Ok(Some((group, GroupObjects { contents, members })))
     }
 
     async fn set_policies(&self, members: &[Value], policy: DeletionPolicy) -> Result<(), CsiError> {

@@ -6,12 +6,12 @@ use super::clean::content_of;
 use super::content::{DeletionPolicy, SnapshotContent};
 use super::error::CsiError;
 use super::group_clean::Groups;
-use super::kept_groups::Unkept;
+use super::kept_groups::UnretainedGroup;
 use super::members::{GroupName, GroupRequest, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
-use super::outcomes::{Promise, Taken, TakenGroup};
-use super::refusal::Patience;
-use super::snapshots::{BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, Waited};
+use super::outcomes::{SnapshotPromise, TakenGroup, TakenSnapshot};
+use super::refusal::WaitLimit;
+use super::snapshots::{BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, WaitFailure};
 use crate::facts::{Claim, ClaimKey};
 use crate::group::{beside_note, fallback_note};
 use crate::priority::Priority;
@@ -73,7 +73,7 @@ impl CsiSnapshots {
     }
 
     /// Takes the group, or each of its members where the backup allows that, and gives the outcome of each.
-    async fn take_group(&self, group: &ClaimGroup, line: Priority, promises: Vec<Promise>) {
+    async fn take_group(&self, group: &ClaimGroup, line: Priority, promises: Vec<SnapshotPromise>) {
         let why = match self.take_together(group, line).await {
             Ok(taken) => {
                 for (promise, taken) in promises.into_iter().zip(taken) {
@@ -100,7 +100,7 @@ impl CsiSnapshots {
     }
 
     /// Takes the group; gives the snapshots in the order of its members.
-    async fn take_together(&self, group: &ClaimGroup, line: Priority) -> Result<Vec<Taken>, CsiError> {
+    async fn take_together(&self, group: &ClaimGroup, line: Priority) -> Result<Vec<TakenSnapshot>, CsiError> {
         let _place = self.place(line).await;
         let types = self.of.types.groups.as_ref().ok_or(CsiError::NoGroups)?;
         let (backup, namespace) = (&self.of.backup, group.namespace.as_str());
@@ -123,7 +123,7 @@ impl CsiSnapshots {
             }
         };
         let created = Created { what: "VolumeGroupSnapshot", namespace, name: &name, uid: &uid };
-        let patience = Patience::new(deadline, line == Priority::Frozen);
+        let patience = WaitLimit::new(deadline, line == Priority::Frozen);
         let bound = tokio::select! {
             bound = self.bound(&followed, created, patience) => bound,
             said = self.refused_content(types, created, patience) => Err(said),
@@ -136,15 +136,17 @@ impl CsiSnapshots {
             Ok(taken) => Ok(taken),
             Err(e) => {
                 let error = match e {
-                    Waited::TimedOut(said) => CsiError::GroupTimedOut {
+                    WaitFailure::TimedOut(said) => CsiError::GroupTimedOut {
                         name: created.place(),
                         claims: group.names(),
                         within,
                         said: group.with_claims(&self.said_of(types, created, said).await),
                     },
-                    Waited::Refused(said) => CsiError::Refused(group.snapshot(created), group.with_claims(&said)),
-                    Waited::Unpassed(said) => CsiError::Unpassed(group.snapshot(created), group.with_claims(&said)),
-                    Waited::Failed(error) => error,
+                    WaitFailure::Refused(said) => CsiError::Refused(group.snapshot(created), group.with_claims(&said)),
+                    WaitFailure::Unpassed(said) => {
+                        CsiError::Unpassed(group.snapshot(created), group.with_claims(&said))
+                    }
+                    WaitFailure::Failed(error) => error,
                 };
                 self.give_up_group(types, created).await;
                 Err(error)
@@ -159,30 +161,31 @@ impl CsiSnapshots {
         created: Created<'_>,
         bound: BoundTo,
         deadline: Instant,
-    ) -> Result<Vec<Taken>, Waited> {
-        let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
+    ) -> Result<Vec<TakenSnapshot>, WaitFailure> {
+        let types = self.of.types.groups.as_ref().ok_or(WaitFailure::Failed(CsiError::NoGroups))?;
         let groups = Groups { api: self.api(), groups: types };
         let name = GroupName { name: created.name.to_owned(), uid: created.uid.to_owned() };
         loop {
-            if groups.group(created.namespace, created.name).await.map_err(Waited::Failed)?.is_none() {
+            if groups.group(created.namespace, created.name).await.map_err(WaitFailure::Failed)?.is_none() {
                 return Err(created.gone());
             }
-            let found = groups.members(created.namespace, &name).await.map_err(Waited::Failed)?;
+            let found = groups.members(created.namespace, &name).await.map_err(WaitFailure::Failed)?;
             let matched = group.matched(self.with_contents(found).await?);
             if matched.missing.is_empty() {
                 return self.adopt(group, created, matched, bound).await;
             }
             if Instant::now() + PAUSE > deadline {
                 let missing = first_names(&matched.missing);
-                return Err(Waited::TimedOut(format!("the group was taken, but without these claims: {missing}")));
+                return Err(WaitFailure::TimedOut(format!("the group was taken, but without these claims: {missing}")));
             }
-            self.pause().await.map_err(Waited::Failed)?;
+            self.pause().await.map_err(WaitFailure::Failed)?;
         }
     }
 
     /// Reads the contents of VolumeSnapshots; those that have none yet are left out.
-    async fn with_contents(&self, snapshots: Vec<Value>) -> Result<Vec<MemberSnapshot>, Waited> {
-        let mut reads: Vec<BoxFuture<'_, Result<Option<MemberSnapshot>, Waited>>> = Vec::with_capacity(snapshots.len());
+    async fn with_contents(&self, snapshots: Vec<Value>) -> Result<Vec<MemberSnapshot>, WaitFailure> {
+        let mut reads: Vec<BoxFuture<'_, Result<Option<MemberSnapshot>, WaitFailure>>> =
+            Vec::with_capacity(snapshots.len());
         for snapshot in snapshots {
             let read = async move {
                 let Some(content) = content_of(&snapshot) else { return Ok(None) };
@@ -204,12 +207,12 @@ impl CsiSnapshots {
         &self,
         group: &ClaimGroup,
         created: Created<'_>,
-        matched: Matched,
+        matched: MatchedSnapshots,
         bound: BoundTo,
-    ) -> Result<Vec<Taken>, Waited> {
-        let Matched { found, beside, .. } = matched;
-        let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
-        let content = self.api().read(&types.contents, None, &bound.content).await.map_err(Waited::Failed)?;
+    ) -> Result<Vec<TakenSnapshot>, WaitFailure> {
+        let MatchedSnapshots { found, beside, .. } = matched;
+        let types = self.of.types.groups.as_ref().ok_or(WaitFailure::Failed(CsiError::NoGroups))?;
+        let content = self.api().read(&types.contents, None, &bound.content).await.map_err(WaitFailure::Failed)?;
         let backup = &self.of.backup.metadata;
         let labels = json!({LABEL_BACKUP_NAME: label_value(&backup.name), LABEL_BACKUP_UID: backup.uid});
         let patch = Bytes::from(json!({"metadata": {"labels": labels}}).to_string());
@@ -221,7 +224,7 @@ impl CsiSnapshots {
         }
         let mut labels = futures::stream::iter(labels).buffer_unordered(AT_ONCE);
         while let Some(labelled) = labels.next().await {
-            labelled.map_err(|e| Waited::Failed(e.into()))?;
+            labelled.map_err(|e| WaitFailure::Failed(e.into()))?;
         }
         drop(labels);
         let untold: Vec<String> =
@@ -239,7 +242,7 @@ impl CsiSnapshots {
             value: group.value.clone(),
             snapshots: all.into_iter().filter(|handle| !handle.is_empty()).collect(),
         });
-        let taken = found.into_iter().map(|found| Taken {
+        let taken = found.into_iter().map(|found| TakenSnapshot {
             namespace: created.namespace.to_owned(),
             name: found.name,
             content: found.content,
@@ -256,8 +259,11 @@ impl CsiSnapshots {
         let Some(types) = &self.of.types.groups else { return };
         let telling = async {
             let told = self.api().set_policy(&types.contents, &group.content, DeletionPolicy::Retain).await;
-            let unkept =
-                |e: CsiError| Unkept { namespace: namespace.to_owned(), group: group.name.clone(), why: e.to_string() };
+            let unkept = |e: CsiError| UnretainedGroup {
+                namespace: namespace.to_owned(),
+                group: group.name.clone(),
+                why: e.to_string(),
+            };
             told.map(drop).map_err(unkept)
         };
         self.kept_groups().tell(&group.content, telling).await;
@@ -266,7 +272,7 @@ impl CsiSnapshots {
     /// Tells of the groups that could not be set to retain their snapshots. To be called when all members are saved:
     /// each has asked for it, as long as none went well.
     pub fn tell_unkept_groups(&self) {
-        for Unkept { namespace, group, why } in self.kept_groups().unkept() {
+        for UnretainedGroup { namespace, group, why } in self.kept_groups().unkept() {
             let text = format!(
                 "the content of the group snapshot {group} could not be told to keep it: who deletes the VolumeGroupSnapshot, or its \
                  namespace, before the backup ends may delete the data in the storage: {why}"
@@ -353,7 +359,7 @@ impl MemberSnapshot {
 
 /// The VolumeSnapshots of a group by its claims.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Matched {
+struct MatchedSnapshots {
     /// Snapshots of the claims that are wanted, in the order of the claims, as far as they are there and name their
     /// claim or volume.
     found: Vec<MemberSnapshot>,
@@ -365,8 +371,8 @@ struct Matched {
 
 impl ClaimGroup {
     /// Finds the snapshots of the claims: by the claim that they name, or by their volume where they name none.
-    fn matched(&self, all: Vec<MemberSnapshot>) -> Matched {
-        let mut out = Matched::default();
+    fn matched(&self, all: Vec<MemberSnapshot>) -> MatchedSnapshots {
+        let mut out = MatchedSnapshots::default();
         let mut all: Vec<Option<MemberSnapshot>> = all.into_iter().map(Some).collect();
         for GroupMember { claim, handle, .. } in &self.members {
             let ClaimKey { name, .. } = &claim.key;

@@ -9,8 +9,8 @@ use super::follow::{FollowQuery, FollowedSnapshots, SnapshotState};
 use super::kept_groups::KeptGroups;
 use super::listed_snapshots::ListedSnapshots;
 use super::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
-use super::outcomes::{Outcomes, Promise, Taken};
-use super::refusal::{Patience, is_final};
+use super::outcomes::{Outcomes, SnapshotPromise, TakenSnapshot};
+use super::refusal::{WaitLimit, is_final};
 use crate::class::{ClassChoice, SnapshotClasses};
 use crate::facts::{Claim, ClaimKey};
 use crate::priority::{Priority, PrioritySlots};
@@ -50,10 +50,10 @@ pub struct CsiSnapshots {
     pub(super) cluster: Cluster,
     pub(super) operation: Operation,
     pub(super) of: Arc<CsiBackup>,
-    shared: Arc<Shared>,
+    shared: Arc<SnapshotsState>,
 }
 
-struct Shared {
+struct SnapshotsState {
     classes: OnceCell<SnapshotClasses>,
     look: OnceCell<Result<ListedSnapshots, ActionError>>,
     followed: Mutex<HashMap<GroupResource, Arc<FollowedSnapshots>>>,
@@ -69,7 +69,7 @@ impl CsiSnapshots {
     /// Takes none yet.
     #[must_use]
     pub fn new(cluster: &Cluster, operation: &Operation, of: CsiBackup) -> Self {
-        let shared = Shared {
+        let shared = SnapshotsState {
             classes: OnceCell::new(),
             look: OnceCell::new(),
             followed: Mutex::default(),
@@ -119,7 +119,7 @@ impl CsiSnapshots {
     }
 
     /// Notes that the snapshot of a claim is begun; `None` when it was before.
-    pub(super) fn promise(&self, claim: &ClaimKey) -> Option<Promise> {
+    pub(super) fn promise(&self, claim: &ClaimKey) -> Option<SnapshotPromise> {
         self.shared.outcomes.promise(claim)
     }
 
@@ -141,13 +141,13 @@ impl CsiSnapshots {
     }
 
     /// Waits for the snapshot of a claim: until it was taken, or it is certain that it will not be. `None` when none was begun.
-    pub async fn taken(&self, claim: &ClaimKey) -> Option<Result<Arc<Taken>, Arc<str>>> {
+    pub async fn taken(&self, claim: &ClaimKey) -> Option<Result<Arc<TakenSnapshot>, Arc<str>>> {
         self.shared.outcomes.of(claim).await
     }
 
     /// The snapshot of this name, if this has taken it.
     #[must_use]
-    pub fn named(&self, namespace: &str, name: &str) -> Option<Arc<Taken>> {
+    pub fn named(&self, namespace: &str, name: &str) -> Option<Arc<TakenSnapshot>> {
         self.shared.outcomes.named(namespace, name)
     }
 
@@ -164,7 +164,7 @@ impl CsiSnapshots {
 
     /// The snapshots that were taken, by their claims.
     #[must_use]
-    pub fn all_taken(&self) -> BTreeMap<ClaimKey, Arc<Taken>> {
+    pub fn all_taken(&self) -> BTreeMap<ClaimKey, Arc<TakenSnapshot>> {
         self.shared.outcomes.taken()
     }
 
@@ -196,7 +196,7 @@ impl CsiSnapshots {
         line: Priority,
         driver: &str,
         class: &str,
-    ) -> Result<Taken, CsiError> {
+    ) -> Result<TakenSnapshot, CsiError> {
         let _place = self.place(line).await;
         let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: class };
         let class = self.classes().await?.choose(driver, choice);
@@ -211,17 +211,19 @@ impl CsiSnapshots {
         let wanted = ToCreate { resource: &types.snapshots, namespace, name: &name, body, is_it: &is_of_claim };
         let uid = self.create(wanted, deadline).await?;
         let created = Created { what: "VolumeSnapshot", namespace, name: &name, uid: &uid };
-        let patience = Patience::new(deadline, line == Priority::Frozen);
+        let patience = WaitLimit::new(deadline, line == Priority::Frozen);
         match self.wait(&followed, created, patience).await {
             Ok(taken) => Ok(taken),
             Err(e) => {
                 let error = match e {
-                    Waited::TimedOut(said) => {
+                    WaitFailure::TimedOut(said) => {
                         CsiError::TimedOut { name: format!("{namespace}/{name}"), within: timeout, said }
                     }
-                    Waited::Refused(said) => CsiError::Refused(format!("VolumeSnapshot {namespace}/{name}"), said),
-                    Waited::Unpassed(said) => CsiError::Unpassed(format!("VolumeSnapshot {namespace}/{name}"), said),
-                    Waited::Failed(error) => error,
+                    WaitFailure::Refused(said) => CsiError::Refused(format!("VolumeSnapshot {namespace}/{name}"), said),
+                    WaitFailure::Unpassed(said) => {
+                        CsiError::Unpassed(format!("VolumeSnapshot {namespace}/{name}"), said)
+                    }
+                    WaitFailure::Failed(error) => error,
                 };
                 // Of a cancelled backup all go in the end, when their drivers have ended; until then a pod may stand still.
                 if !matches!(error, CsiError::Cancelled) {
@@ -309,24 +311,28 @@ impl CsiSnapshots {
         &self,
         followed: &FollowedSnapshots,
         created: Created<'_>,
-        mut patience: Patience,
-    ) -> Result<BoundTo, Waited> {
+        mut patience: WaitLimit,
+    ) -> Result<BoundTo, WaitFailure> {
         loop {
             let until = followed.until((created.namespace, created.name), patience.until(), |state| {
-                state.is(created.uid).then(|| Turn::of(state, patience.has_error())).flatten()
+                state.is(created.uid).then(|| SnapshotEvent::of(state, patience.has_error())).flatten()
             });
             let until = tokio::select! {
                 until = until => until,
-                () = self.operation.cancel.cancelled() => return Err(Waited::Failed(CsiError::Cancelled)),
+                () = self.operation.cancel.cancelled() => return Err(WaitFailure::Failed(CsiError::Cancelled)),
             };
             match until {
-                Ok(Turn::Taken(taken)) => return Ok(taken),
-                Ok(Turn::Gone) => return Err(created.gone()),
-                Ok(Turn::Refused(said)) => return Err(Waited::Refused(said)),
-                Ok(Turn::Error(has_error)) => patience.see(has_error, Instant::now()),
+                Ok(SnapshotEvent::Taken(taken)) => return Ok(taken),
+                Ok(SnapshotEvent::Gone) => return Err(created.gone()),
+                Ok(SnapshotEvent::Refused(said)) => return Err(WaitFailure::Refused(said)),
+                Ok(SnapshotEvent::Error(has_error)) => patience.see(has_error, Instant::now()),
                 Err(state) => {
                     let said = state.unwrap_or_default().said().to_owned();
-                    return Err(if patience.is_shortened() { Waited::Unpassed(said) } else { Waited::TimedOut(said) });
+                    return Err(if patience.is_shortened() {
+                        WaitFailure::Unpassed(said)
+                    } else {
+                        WaitFailure::TimedOut(said)
+                    });
                 }
             }
         }
@@ -336,31 +342,35 @@ impl CsiSnapshots {
         &self,
         followed: &FollowedSnapshots,
         created: Created<'_>,
-        mut patience: Patience,
-    ) -> Result<Taken, Waited> {
+        mut patience: WaitLimit,
+    ) -> Result<TakenSnapshot, WaitFailure> {
         let BoundTo { content, at } = self.bound(followed, created, patience).await?;
         loop {
             let content = self.content(&content).await?.ok_or_else(|| created.gone())?;
             let content = SnapshotContent::of(&content);
             if !content.handle.is_empty() {
                 let (namespace, name) = (created.namespace.to_owned(), created.name.to_owned());
-                return Ok(Taken { namespace, name, content, at, group: None });
+                return Ok(TakenSnapshot { namespace, name, content, at, group: None });
             }
             patience.see(!content.error.is_empty(), Instant::now());
             let said = format!("its content {} has no handle: {}", content.name, content.error);
             if is_final(&content.error) {
-                return Err(Waited::Refused(said));
+                return Err(WaitFailure::Refused(said));
             }
             if Instant::now() + PAUSE > patience.until() {
-                return Err(if patience.is_shortened() { Waited::Unpassed(said) } else { Waited::TimedOut(said) });
+                return Err(if patience.is_shortened() {
+                    WaitFailure::Unpassed(said)
+                } else {
+                    WaitFailure::TimedOut(said)
+                });
             }
-            self.pause().await.map_err(Waited::Failed)?;
+            self.pause().await.map_err(WaitFailure::Failed)?;
         }
     }
 
     /// A VolumeSnapshotContent, if it is there.
-    pub(super) async fn content(&self, name: &str) -> Result<Option<Value>, Waited> {
-        self.api().read(&self.of.types.contents, None, name).await.map_err(Waited::Failed)
+    pub(super) async fn content(&self, name: &str) -> Result<Option<Value>, WaitFailure> {
+        self.api().read(&self.of.types.contents, None, name).await.map_err(WaitFailure::Failed)
     }
 }
 
@@ -391,13 +401,13 @@ impl Created<'_> {
     }
 
     /// The error that somebody has deleted it.
-    pub(super) fn gone(&self) -> Waited {
-        Waited::Failed(CsiError::Deleted(format!("{} {}", self.what, self.place())))
+    pub(super) fn gone(&self) -> WaitFailure {
+        WaitFailure::Failed(CsiError::Deleted(format!("{} {}", self.what, self.place())))
     }
 }
 
 /// News of an object that is waited for.
-enum Turn {
+enum SnapshotEvent {
     /// It was taken.
     Taken(BoundTo),
     /// It goes, or is gone.
@@ -408,7 +418,7 @@ enum Turn {
     Error(bool),
 }
 
-impl Turn {
+impl SnapshotEvent {
     /// The news in this state for somebody who has seen an error, or none; `None` when there is none.
     fn of(state: &SnapshotState, had_error: bool) -> Option<Self> {
         if state.is_deleted() {
@@ -434,7 +444,7 @@ pub(super) struct BoundTo {
 }
 
 /// The reason for which something was not taken.
-pub(super) enum Waited {
+pub(super) enum WaitFailure {
     /// It was not taken in time; with the controller's message.
     TimedOut(String),
     /// It is refused for good; what is said of it.

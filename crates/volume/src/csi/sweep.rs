@@ -39,7 +39,7 @@ pub async fn remove_all(
         return Ok(Vec::new());
     }
     let api = SnapshotApi { cluster, types };
-    let of = Of { backup_uid, is_kept: &is_kept, step };
+    let of = SweptBackup { backup_uid, is_kept: &is_kept, step };
     // The members of a group go with it, and cannot go before it.
     let groups = match &types.groups {
         Some(groups) => remove_groups(api, groups, of).await,
@@ -53,13 +53,17 @@ pub async fn remove_all(
 
 /// The backup whose objects are removed, and the objects that are kept.
 #[derive(Clone, Copy)]
-struct Of<'a> {
+struct SweptBackup<'a> {
     backup_uid: &'a str,
     is_kept: &'a (dyn Fn(&str, &str) -> bool + Sync),
     step: &'a (dyn Fn() + Sync),
 }
 
-async fn remove_groups(api: SnapshotApi<'_>, groups: &GroupTypes, of: Of<'_>) -> Result<Vec<RemovalFailure>, CsiError> {
+async fn remove_groups(
+    api: SnapshotApi<'_>,
+    groups: &GroupTypes,
+    of: SweptBackup<'_>,
+) -> Result<Vec<RemovalFailure>, CsiError> {
     let all_groups = Groups { api, groups };
     let mut found = objects_of_backup(api, &groups.groups, of.backup_uid).await?;
     found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
@@ -78,7 +82,7 @@ async fn remove_groups(api: SnapshotApi<'_>, groups: &GroupTypes, of: Of<'_>) ->
     Ok(left)
 }
 
-async fn remove_snapshots(api: SnapshotApi<'_>, of: Of<'_>) -> Result<Vec<RemovalFailure>, CsiError> {
+async fn remove_snapshots(api: SnapshotApi<'_>, of: SweptBackup<'_>) -> Result<Vec<RemovalFailure>, CsiError> {
     let mut found = objects_of_backup(api, &api.types.snapshots, of.backup_uid).await?;
     found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
     let removed = found.iter().map(|(namespace, name)| {
@@ -100,7 +104,11 @@ async fn remove_snapshots(api: SnapshotApi<'_>, of: Of<'_>) -> Result<Vec<Remova
 }
 
 /// Removes contents that keep their snapshots though their VolumeSnapshot or group is gone.
-async fn remove_orphans(api: SnapshotApi<'_>, kind: OrphanKind, of: Of<'_>) -> Result<Vec<RemovalFailure>, CsiError> {
+async fn remove_orphans(
+    api: SnapshotApi<'_>,
+    kind: OrphanKind,
+    of: SweptBackup<'_>,
+) -> Result<Vec<RemovalFailure>, CsiError> {
     let mut orphans = orphans(api, kind, of.backup_uid, of.step).await?;
     let is_kept = |orphan: &Orphan| (of.is_kept)(orphan.reference().namespace, orphan.reference().name);
     // What has taken the place of the object that is gone, has another content.

@@ -74,12 +74,12 @@ struct VolumeRun {
 #[derive(Clone, Debug)]
 struct KnownVolume {
     note: VolumeNote,
-    uses: Use,
+    uses: VolumeUse,
 }
 
 /// Tells whether a PersistentVolume uses a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Use {
+enum VolumeUse {
     /// No PersistentVolume does.
     #[default]
     No,
@@ -119,7 +119,8 @@ impl NativeVolumes {
         }
         for note in all {
             if note.restore_uid == self.inner.restore_uid {
-                lock(&self.inner.known).insert(note.persistent_volume.clone(), KnownVolume { note, uses: Use::No });
+                lock(&self.inner.known)
+                    .insert(note.persistent_volume.clone(), KnownVolume { note, uses: VolumeUse::No });
             } else {
                 // Of another restore that had its name.
                 self.inner.notes.remove(&note).await?;
@@ -199,14 +200,14 @@ impl NativeVolumes {
     /// Notes that a PersistentVolume uses the volume that was made for it.
     pub fn uses(&self, volume: &str) {
         if let Some(known) = lock(&self.inner.known).get_mut(volume) {
-            known.uses = Use::Yes;
+            known.uses = VolumeUse::Yes;
         }
     }
 
     /// Notes that it cannot be seen whether a PersistentVolume uses the volume that was made for it.
     pub fn may_use(&self, volume: &str) {
         if let Some(known) = lock(&self.inner.known).get_mut(volume) {
-            known.uses = Use::Unknown;
+            known.uses = VolumeUse::Unknown;
         }
     }
 
@@ -231,12 +232,12 @@ impl NativeVolumes {
             let VolumeNote { persistent_volume, location, snapshot_id, volume_id, .. } = &known.note;
             let made = format!("the volume {volume_id} was made from the snapshot {snapshot_id} in the location {location}");
             match known.uses {
-                Use::Yes => None,
-                Use::No => Some(format!(
+                VolumeUse::Yes => None,
+                VolumeUse::No => Some(format!(
                     "{made}, and no PersistentVolume {persistent_volume} is known to use it: delete it in the storage, unless the same \
                      restore is run again and uses it"
                 )),
-                Use::Unknown => Some(format!(
+                VolumeUse::Unknown => Some(format!(
                     "{made}, and it cannot be seen whether the PersistentVolume {persistent_volume} uses it: look for that, and delete it \
                      in the storage if none does"
                 )),
@@ -330,7 +331,7 @@ impl VolumeRun {
     }
 
     fn know(&self, note: &VolumeNote) {
-        let known = KnownVolume { note: note.clone(), uses: Use::No };
+        let known = KnownVolume { note: note.clone(), uses: VolumeUse::No };
         lock(&self.known).insert(note.persistent_volume.clone(), known);
     }
 }

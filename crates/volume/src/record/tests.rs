@@ -61,8 +61,8 @@ fn verdicts() -> Verdicts {
     survey.decide(Rules { policies: Some(&policies), flags: &flags })
 }
 
-fn saved() -> Saved {
-    Saved {
+fn saved() -> SavedObjects {
+    SavedObjects {
         claims: ["files", "junk", "lost", "pending", "snap"].map(key).into(),
         volumes: ["pv-alone", "pv-files", "pv-junk", "pv-lost"].map(str::to_owned).into(),
         pods: [("n".to_owned(), "p".to_owned())].into(),
@@ -135,7 +135,7 @@ fn one_line_names_the_volumes_that_nothing_protects() {
                     describe --details and the volume information file list all with the reasons, and volume explain says \
                     what would have to change";
     assert_eq!(line.as_deref(), Some(expected));
-    let saved = Saved { claims: ["junk", "pending", "snap"].map(key).into(), ..Saved::default() };
+    let saved = SavedObjects { claims: ["junk", "pending", "snap"].map(key).into(), ..SavedObjects::default() };
     assert_eq!(unprotected(&verdicts(), &saved, &reports), Vec::<String>::new());
 }
 
@@ -188,8 +188,11 @@ fn a_native_snapshot_is_recorded_by_what_came_of_it() {
     ["a", "b", "c"].iter().for_each(|name| survey.take(&claim(name, &format!("pv-{name}"))));
     let flags = Flags { snapshots: true, native: true, saves_claims: true, ..Flags::default() };
     let verdicts = survey.decide(Rules { policies: None, flags: &flags });
-    let saved =
-        Saved { claims: ["a", "b", "c"].map(key).into(), volumes: ["pv-alone".to_owned()].into(), ..Saved::default() };
+    let saved = SavedObjects {
+        claims: ["a", "b", "c"].map(key).into(),
+        volumes: ["pv-alone".to_owned()].into(),
+        ..SavedObjects::default()
+    };
     let snapshot = |volume: &str, id: &str, phase: &str| {
         let mut snapshot = NativeSnapshot::default();
         snapshot.spec.persistent_volume_name = volume.into();
@@ -271,6 +274,7 @@ fn a_volume_whose_claim_is_gone_makes_no_alarm() {
     }
     let flags = Flags { snapshots: true, saves_claims: true, ..Flags::default() };
     let verdicts = survey.decide(Rules { policies: None, flags: &flags });
-    let saved = Saved { volumes: ["pv-Released".to_owned(), "pv-Bound".to_owned()].into(), ..Saved::default() };
+    let saved =
+        SavedObjects { volumes: ["pv-Released".to_owned(), "pv-Bound".to_owned()].into(), ..SavedObjects::default() };
     assert_eq!(unprotected(&verdicts, &saved, &Reports::default()), ["pv-Bound"]);
 }

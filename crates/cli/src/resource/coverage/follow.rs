@@ -1,14 +1,14 @@
 //! Follows the objects that the status shows: by watches, by lists where watches are forbidden, and by requests to the
 //! server.
 
-use super::looked::{Asking, WITHOUT_CLAIMS, WITHOUT_NAMESPACES};
+use super::looked::{ServerQuery, WITHOUT_CLAIMS, WITHOUT_NAMESPACES};
 use super::rhythm::pause;
-use super::state::{News, ObjectParser, ObjectsChange, TakeIn, WatchedState};
+use super::state::{ObjectParser, ObjectsChange, StateUpdate, TakeIn, WatchedState};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Restore, Schedule};
 use lifeboat_client::{Client, Object, api_resource};
 use lifeboat_cluster::metadata_of;
 use lifeboat_object::{ApiResource, chain};
-use lifeboat_reconcile::{Lost, MirrorEvent, Mirrored};
+use lifeboat_reconcile::{MirrorEvent, MirrorFailure, MirroredType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const REFUSED: Duration = Duration::from_secs(30);
 const ASK: Duration = Duration::from_secs(30);
 
 /// Begins to follow all that is shown of the cluster; nothing of it is known yet.
-pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sender<News>) -> WatchedState {
+pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sender<StateUpdate>) -> WatchedState {
     let mut following = Following { client, tasks, news, unknown: BTreeMap::new() };
     following.own::<Backup>(|known, change| change.apply(&mut known.inventory.lists.backups, |one| &one.metadata.name));
     following
@@ -50,7 +50,7 @@ pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sende
 struct Following<'a> {
     client: &'a Client,
     tasks: &'a mut JoinSet<()>,
-    news: &'a mpsc::Sender<News>,
+    news: &'a mpsc::Sender<StateUpdate>,
     unknown: BTreeMap<String, Option<String>>,
 }
 
@@ -59,7 +59,7 @@ impl Following<'_> {
     fn own<T: Object>(&mut self, take: fn(&mut WatchedState, ObjectsChange<T>)) {
         let (resource, namespace) = (api_resource::<T>(), Some(self.client.namespace.clone()));
         let cluster = self.client.cluster.clone();
-        let mirrored = Mirrored { cluster, resource, namespace, metadata_only: false };
+        let mirrored = MirroredType { cluster, resource, namespace, metadata_only: false };
         self.follow(FollowedType { mirrored, without: None, read: |body| serde_json::from_slice(body), take });
     }
 
@@ -72,7 +72,7 @@ impl Following<'_> {
         take: fn(&mut WatchedState, ObjectsChange<ObjectMeta>),
     ) {
         let (cluster, resource) = (self.client.cluster.clone(), Arc::new(resource));
-        let mirrored = Mirrored { cluster, resource, namespace: None, metadata_only: true };
+        let mirrored = MirroredType { cluster, resource, namespace: None, metadata_only: true };
         self.follow(FollowedType { mirrored, without: Some(without), read: metadata_of, take });
     }
 
@@ -84,7 +84,7 @@ impl Following<'_> {
 
 /// A type that is followed.
 struct FollowedType<T> {
-    mirrored: Mirrored,
+    mirrored: MirroredType,
     /// Explains the part of the status that is missing without its objects; `None` when they are needed for everything.
     without: Option<&'static str>,
     read: ObjectParser<T>,
@@ -97,7 +97,7 @@ impl<T: Send + 'static> FollowedType<T> {
     }
 
     /// Sends the changes of the objects, until nobody receives them.
-    async fn follow(self, news: mpsc::Sender<News>) {
+    async fn follow(self, news: mpsc::Sender<StateUpdate>) {
         let mut mirror = self.mirrored.clone().start();
         // The time of the last list; one that comes after a failure begins with a pause of the mirror.
         let (mut listing, mut has_failed) = (Duration::ZERO, false);
@@ -107,7 +107,7 @@ impl<T: Send + 'static> FollowedType<T> {
             let told = match mirror.next().await {
                 // The next list says whether something is wrong, and if not, all that was missed. It comes after the pause of the mirror, which
                 // grows as long as watches fail; and where none holds, lists are as rare as where nothing may be watched.
-                Err(Lost::Watch(e)) if !e.is_denied() => {
+                Err(MirrorFailure::Watch(e)) if !e.is_denied() => {
                     watches_lost += 1;
                     if watches_lost > 1 {
                         sleep(pause(LOOK, listing)).await;
@@ -117,13 +117,15 @@ impl<T: Send + 'static> FollowedType<T> {
                     continue;
                 }
                 // It may be listed, and not be watched: the lists have a pause of their own, which does not grow.
-                Err(Lost::Watch(_)) => {
+                Err(MirrorFailure::Watch(_)) => {
                     sleep(pause(LOOK, listing)).await;
                     mirror = self.mirrored.clone().start();
                     continue;
                 }
-                Err(Lost::List(e)) if e.is_forbidden() && self.without.is_some() => Ok(ObjectsChange::Forbidden),
-                Err(Lost::List(e)) => {
+                Err(MirrorFailure::List(e)) if e.is_forbidden() && self.without.is_some() => {
+                    Ok(ObjectsChange::Forbidden)
+                }
+                Err(MirrorFailure::List(e)) => {
                     has_failed = true;
                     Err(chain(&e))
                 }
@@ -152,20 +154,20 @@ impl<T: Send + 'static> FollowedType<T> {
         }
     }
 
-    fn news(&self, told: Result<ObjectsChange<T>, String>) -> News {
+    fn news(&self, told: Result<ObjectsChange<T>, String>) -> StateUpdate {
         let take = self.take;
         let told = match told {
             Ok(change) => Ok(Box::new(move |known: &mut WatchedState| take(known, change)) as TakeIn),
             Err(why) => Err(self.without.map_or_else(|| why.clone(), |without| format!("{without}: {why}"))),
         };
-        News::Objects(self.kind(), told)
+        StateUpdate::Objects(self.kind(), told)
     }
 }
 
 /// Asks the server again and again, until nobody listens.
-pub(super) async fn ask(asking: Asking, news: mpsc::Sender<News>) {
+pub(super) async fn ask(asking: ServerQuery, news: mpsc::Sender<StateUpdate>) {
     loop {
-        if news.send(News::Server(asking.ask().await)).await.is_err() {
+        if news.send(StateUpdate::Server(asking.ask().await)).await.is_err() {
             return;
         }
         sleep(ASK).await;

@@ -18,12 +18,12 @@ pub(super) const WITHOUT_CLAIMS: &str =
     "without the claims of the cluster nobody knows which volumes are not protected";
 
 /// Asks the server what it is.
-pub(super) struct Asking {
+pub(super) struct ServerQuery {
     pub(super) client: Client,
     pub(super) patience: Duration,
 }
 
-impl Asking {
+impl ServerQuery {
     /// Its version, or why that is not known.
     pub(super) async fn ask(&self) -> Result<String, String> {
         let answer = server_status(&self.client, self.patience).await;

@@ -23,7 +23,7 @@ pub(super) struct WatchedState {
 pub(super) type TakeIn = Box<dyn FnOnce(&mut WatchedState) + Send>;
 
 /// An update of the state.
-pub(super) enum News {
+pub(super) enum StateUpdate {
     /// Of the objects of this type: what changes it, or why they cannot be read.
     Objects(String, Result<TakeIn, String>),
     /// Of the server: its version, or why that is not known.
@@ -36,14 +36,14 @@ impl WatchedState {
         Self { own, unknown, ..Self::default() }
     }
 
-    pub(super) fn take(&mut self, news: News) {
+    pub(super) fn take(&mut self, news: StateUpdate) {
         match news {
-            News::Server(answer) => self.server = Some(answer),
-            News::Objects(kind, Ok(change)) => {
+            StateUpdate::Server(answer) => self.server = Some(answer),
+            StateUpdate::Objects(kind, Ok(change)) => {
                 self.unknown.remove(&kind);
                 change(self);
             }
-            News::Objects(kind, Err(why)) => drop(self.unknown.insert(kind, Some(why))),
+            StateUpdate::Objects(kind, Err(why)) => drop(self.unknown.insert(kind, Some(why))),
         }
     }
 
@@ -182,7 +182,8 @@ mod tests {
     fn nothing_is_shown_until_all_is_known_and_what_cannot_be_read_is_told() {
         let mut known = WatchedState { own: "velero".to_owned(), ..WatchedState::default() };
         known.unknown = [("namespaces".to_owned(), None), ("persistentvolumeclaims".to_owned(), None)].into();
-        let objects = |kind: &str, change: fn(&mut WatchedState)| News::Objects(kind.to_owned(), Ok(Box::new(change)));
+        let objects =
+            |kind: &str, change: fn(&mut WatchedState)| StateUpdate::Objects(kind.to_owned(), Ok(Box::new(change)));
         let shown = |known: &mut WatchedState| {
             let claims = |view: StatusInput<'_>| {
                 let all = view.inventory.namespaces.iter().flatten();
@@ -190,7 +191,7 @@ mod tests {
             };
             known.shown().map(|shown| shown.map_or_else(|why| why, claims))
         };
-        known.take(News::Server(Ok("v1".to_owned())));
+        known.take(StateUpdate::Server(Ok("v1".to_owned())));
         known.take(objects("namespaces", |known| {
             known.see_namespaces(ObjectsChange::All(["velero", "shop", "web"].map(|name| object("", name)).into()));
         }));
@@ -206,7 +207,7 @@ mod tests {
         }));
         known.take(objects("namespaces", |known| known.see_namespaces(ObjectsChange::Gone(object("", "web")))));
         assert_eq!(shown(&mut known).as_deref(), Some("shop Some(1)"));
-        known.take(News::Objects("namespaces".to_owned(), Err("no route".to_owned())));
+        known.take(StateUpdate::Objects("namespaces".to_owned(), Err("no route".to_owned())));
         assert_eq!(shown(&mut known).as_deref(), Some("no route"));
         known.take(objects("namespaces", |known| known.see_namespaces(ObjectsChange::Is(object("", "new")))));
         assert_eq!(shown(&mut known).as_deref(), Some("shop Some(1), new Some(0)"));

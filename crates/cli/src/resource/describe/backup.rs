@@ -2,7 +2,7 @@
 
 use super::facts::{FetchedFile, OperationFiles};
 use super::page::{Page, Style, Tone};
-use super::results::{self, Counts};
+use super::results::{self, OutcomeCounts};
 use super::spec;
 use super::volumes::{self, BackupVolumes};
 use lifeboat_api::{
@@ -121,7 +121,7 @@ fn status(page: &mut Page<'_>, facts: &BackupFacts) {
         page.blank();
     }
     if status.backup_item_operations_attempted > 0 {
-        let counts = Counts {
+        let counts = OutcomeCounts {
             attempted: status.backup_item_operations_attempted,
             completed: status.backup_item_operations_completed,
             failed: status.backup_item_operations_failed,

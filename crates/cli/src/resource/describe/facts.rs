@@ -219,7 +219,7 @@ fn text(value: &Value) -> String {
 
 /// The content of a file, from what a download gave.
 pub(super) fn piece<T: DeserializeOwned>(
-    got: Result<Option<super::super::artifact::Packed>, super::super::artifact::ArtifactError>,
+    got: Result<Option<super::super::artifact::PackedFile>, super::super::artifact::ArtifactError>,
 ) -> FetchedFile<T> {
     match got {
         Ok(None) => FetchedFile::Missing,
@@ -284,7 +284,7 @@ mod tests {
             "status": {"phase": "Completed", "created": "2026-11-21T08:36:30.5Z"}}))
         .unwrap();
         assert_eq!(operation.spec.resource_identifier.to_string(), "r.g n/x");
-        let packed = super::super::super::artifact::Packed::new(b"no gzip".to_vec());
+        let packed = super::super::super::artifact::PackedFile::new(b"no gzip".to_vec());
         assert!(matches!(piece::<Vec<VolumeInfo>>(Ok(Some(packed))), FetchedFile::Unreadable(_)));
         assert_eq!(piece::<Results>(Ok(None)), FetchedFile::Missing);
     }

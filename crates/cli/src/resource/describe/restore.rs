@@ -2,7 +2,7 @@
 
 use super::facts::{FetchedFile, OperationFiles};
 use super::page::{NONE, Page, Style, Tone, selector, three};
-use super::results::{self, Counts};
+use super::results::{self, OutcomeCounts};
 use super::{spec, volumes};
 use lifeboat_api::{ExistingResourcePolicyOverride, PodVolumeRestore, Restore, RestorePhase, RestoreSpec};
 
@@ -41,7 +41,7 @@ pub(crate) fn describe(facts: &RestoreFacts, style: &Style) -> String {
     volumes::of_restore(&mut page, &facts.files.volumes);
     volumes::messages(&mut page, &facts.files.volumes);
     manner(&mut page, spec);
-    let counts = Counts {
+    let counts = OutcomeCounts {
         attempted: status.restore_item_operations_attempted,
         completed: status.restore_item_operations_completed,
         failed: status.restore_item_operations_failed,

@@ -40,7 +40,7 @@ fn messages(page: &mut Page<'_>, set: &ResultSet) {
 }
 
 /// Operations attempted, completed and failed.
-pub(super) struct Counts {
+pub(super) struct OutcomeCounts {
     pub(super) attempted: i64,
     pub(super) completed: i64,
     pub(super) failed: i64,
@@ -50,12 +50,12 @@ pub(super) struct Counts {
 pub(super) fn operations(
     page: &mut Page<'_>,
     title: &str,
-    counts: &Counts,
+    counts: &OutcomeCounts,
     operations: &FetchedFile<Vec<ItemOperation>>,
 ) {
     let heading = format!("{title} Item Operations");
     if !page.style.details {
-        let Counts { attempted, completed, failed } = counts;
+        let OutcomeCounts { attempted, completed, failed } = counts;
         page.field(
             &heading,
             format_args!(

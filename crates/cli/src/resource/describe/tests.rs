@@ -1,7 +1,7 @@
 //! Descriptions are those that Velero 1.18.2 printed of the same objects and files. Those of its golden commands are compared
 //! in the tests of the binary (`golden_cli`).
 
-use super::super::artifact::Packed;
+use super::super::artifact::PackedFile;
 use super::*;
 use lifeboat_api::{
     BackupResourceHook, BackupResourceHookSpec, DataPathPhase, DeleteBackupRequest, DeleteBackupRequestPhase, Duration,
@@ -20,7 +20,7 @@ fn text(name: &str) -> String {
 }
 
 fn packed<T: DeserializeOwned>(name: &str) -> FetchedFile<T> {
-    piece(Ok(Some(Packed::new(std::fs::read(fixture(name)).unwrap_or_else(|e| panic!("{name}: {e}"))))))
+    piece(Ok(Some(PackedFile::new(std::fs::read(fixture(name)).unwrap_or_else(|e| panic!("{name}: {e}"))))))
 }
 
 fn style(details: bool) -> Style {

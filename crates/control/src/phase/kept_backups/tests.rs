@@ -48,8 +48,8 @@ fn of_cluster(uid: Option<&str>, mut backup: Backup) -> Backup {
     backup
 }
 
-fn members(backups: &[Backup]) -> Vec<Member<'_>> {
-    let member = |backup| Member {
+fn members(backups: &[Backup]) -> Vec<ScheduleMember<'_>> {
+    let member = |backup| ScheduleMember {
         backup,
         deletion_is_asked: false,
         is_readable: true,

@@ -5,7 +5,7 @@ mod keepers;
 
 use super::{Key, Planner, Reason, ServerStep};
 use crate::options::Controller;
-use crate::phase::expiry::{self, Around, Becomes, Obstacle, is_to_be_recorded};
+use crate::phase::expiry::{self, ExpiryFacts, ExpiryOutcome, Obstacle, is_to_be_recorded};
 use crate::phase::writable::spares_until;
 use crate::phase::{Decision, facts};
 use crate::world::Meta;
@@ -47,7 +47,7 @@ impl Planner<'_> {
             return self.note(|_| (key.object(), Reason::Unvalidated(unvalidated)));
         }
         let elsewhere = concerns.elsewhere(backup, known.as_ref(), now);
-        let around = Around {
+        let around = ExpiryFacts {
             obstacle: Obstacle::of(location),
             requests: concerns.requests_for(backup),
             keepers: keepers.of(backup, elsewhere.is_some(), now),
@@ -59,10 +59,12 @@ impl Planner<'_> {
         let (is_kept, is_over) = (!around.keepers.is_empty(), facts::expiration(backup).is_some_and(|end| end <= now));
         let (becomes, decision) = expiry::decide(backup, &around, options.expiry_frequency, now);
         match becomes {
-            Becomes::Blocked(obstacle) => self.note(|_| (key.object(), Reason::Blocked(obstacle))),
-            Becomes::Elsewhere { cluster } if is_over => self.note(|_| (key.object(), Reason::GoesElsewhere(cluster))),
+            ExpiryOutcome::Blocked(obstacle) => self.note(|_| (key.object(), Reason::Blocked(obstacle))),
+            ExpiryOutcome::Elsewhere { cluster } if is_over => {
+                self.note(|_| (key.object(), Reason::GoesElsewhere(cluster)))
+            }
             // Half a restore is worse than a backup that stays a little longer.
-            Becomes::Read { restore } if decision == Decision::Rest => {
+            ExpiryOutcome::Read { restore } if decision == Decision::Rest => {
                 self.note(|_| (key.object(), Reason::ReadBy(backup.beside(&restore))));
             }
             _ => {

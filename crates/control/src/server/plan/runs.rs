@@ -4,7 +4,7 @@ use super::{Key, Planner, Reason, SETTLED, ServerStep, Subject};
 use crate::member::location_in;
 use crate::options::Controller;
 use crate::phase::location::NoLocation;
-use crate::phase::queue::{Admissions, Blocked, Move, NotAdmitted, QueueState, turns};
+use crate::phase::queue::{Admissions, Blocked, NotAdmitted, QueueMove, QueueState, turns};
 use crate::phase::{self, Decision};
 use crate::work::backup::BackupTarget;
 use crate::work::restore::{Origin, RestoreSource};
@@ -35,9 +35,9 @@ impl Planner<'_> {
         let world = self.view.world;
         let turns = self.turns();
         for (name, to) in turns.moves {
-            let key = if to == Move::Start { Key::Start(name.clone()) } else { Key::Queue(name.clone()) };
+            let key = if to == QueueMove::Start { Key::Start(name.clone()) } else { Key::Queue(name.clone()) };
             let settles = |started| self.view.now.1.saturating_duration_since(started) < SETTLED;
-            if matches!(to, Move::Renumber(_)) && self.view.memory.started.is_some_and(settles) {
+            if matches!(to, QueueMove::Renumber(_)) && self.view.memory.started.is_some_and(settles) {
                 self.wake_at(self.view.now.0.saturating_add(SETTLED).unwrap_or(Timestamp::MAX));
                 continue;
             }

@@ -15,14 +15,14 @@ use std::collections::HashMap;
 type UnfinishedBackups<'a> = HashMap<(&'a str, &'a str), &'a str>;
 
 /// The backups of one schedule.
-struct Of<'a> {
+struct ScheduleBackups<'a> {
     world: &'a World,
     schedule: &'a Schedule,
     /// Of all schedules; made when the first one asks.
     unfinished: &'a OnceCell<UnfinishedBackups<'a>>,
 }
 
-impl Runs for Of<'_> {
+impl Runs for ScheduleBackups<'_> {
     fn unfinished(&self) -> Option<String> {
         let all = self.unfinished.get_or_init(|| unfinished(self.world));
         let label = self.schedule.label();
@@ -64,7 +64,7 @@ impl Planner<'_> {
         let unfinished = OnceCell::new();
         for schedule in world.schedules.iter() {
             let key = Key::Schedule(schedule.key());
-            let runs = Of { world, schedule, unfinished: &unfinished };
+            let runs = ScheduleBackups { world, schedule, unfinished: &unfinished };
             let decision = schedule::step(schedule, &runs, defaults, self.view.now.0);
             if decision == Decision::Rest || !self.may(Controller::Schedule, || key.object()) {
                 continue;

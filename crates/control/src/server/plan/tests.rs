@@ -8,7 +8,7 @@ mod year;
 mod years;
 
 use super::*;
-use crate::phase::queue::Move;
+use crate::phase::queue::QueueMove;
 use crate::phase::{
     MOST_ATTEMPTS, attempt, note_attempt,
     restore::{FINALIZER, has_files},
@@ -347,8 +347,8 @@ impl Play {
             ServerStep::Sweep(_) => {}
             ServerStep::Queue(backup, to) => self.change(&backup.metadata.name, |backup| {
                 (backup.status.phase, backup.status.queue_position) = match to {
-                    Move::Queue(position) | Move::Renumber(position) => (Some(BackupPhase::Queued), position),
-                    Move::Start => (Some(BackupPhase::ReadyToStart), 0),
+                    QueueMove::Queue(position) | QueueMove::Renumber(position) => (Some(BackupPhase::Queued), position),
+                    QueueMove::Start => (Some(BackupPhase::ReadyToStart), 0),
                 };
             }),
             ServerStep::Backup(backup, target, step) => self.change(&backup.metadata.name, |backup| {

@@ -3,7 +3,7 @@
 use super::{backup as pending_backup, restore as pending_restore};
 use crate::options::{LocationAccess, Providers, ServerClock};
 use crate::phase::pending::ANNOTATION_UNREACHABLE;
-use crate::stub::{Given, context, sandbox};
+use crate::stub::{FixedActions, context, sandbox};
 use crate::work::backup::BackupTarget;
 use crate::work::restore::Origin;
 use crate::work::{Context, SnapshotLocations, StepError, backup, restore};
@@ -128,7 +128,7 @@ impl Ground {
         let action = Arc::new(Slow::default());
         let actions =
             Actions { backup_item: vec![action.clone()], restore_item: vec![action.clone()], ..Actions::default() };
-        context.env.extensions = Arc::new(Given(actions));
+        context.env.extensions = Arc::new(FixedActions(actions));
         let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".to_owned();
         location.metadata.namespace = "velero".to_owned();
@@ -368,7 +368,7 @@ impl RestoreItemAction for OfCsi {
 async fn actions_of_the_csi_plugin_are_given_to_operations_with_the_feature() {
     let mut ground = Ground::start().await;
     let restore_item: Vec<Arc<dyn RestoreItemAction>> = vec![Arc::new(OfCsi), ground.action.clone()];
-    ground.context.env.extensions = Arc::new(Given(Actions { restore_item, ..Actions::default() }));
+    ground.context.env.extensions = Arc::new(FixedActions(Actions { restore_item, ..Actions::default() }));
     for (csi, expected) in [(true, &["velero.io/csi-pvc-restorer", "test/slow"][..]), (false, &["test/slow"])] {
         ground.context.options.backup.features.csi = csi;
         let clock = Arc::clone(&ground.context.env.clock.0);

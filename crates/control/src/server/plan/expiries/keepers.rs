@@ -9,7 +9,7 @@ use crate::phase::hold::Hold;
 use crate::phase::keep::Keeper;
 use crate::phase::kept_backups::{KeptBackups, ScheduleLookup, keepers, rules_text};
 use crate::phase::kept_by::schedule_label;
-use crate::phase::member::Member;
+use crate::phase::member::ScheduleMember;
 use crate::world::{Unreadable, World};
 use jiff::Timestamp;
 use lifeboat_api::{Backup, Schedule, label_value, well_known};
@@ -121,7 +121,7 @@ impl<'a> Keepers<'a> {
         let default = self.options.default_location.as_deref();
         let own = self.world.backups.beside(of).filter(|backup| schedule_label(backup) == label);
         let own = own.map(|backup| member_in(self.world, backup, self.concerns.requests_for(backup), default));
-        let own: Vec<Member<'_>> = own.collect();
+        let own: Vec<ScheduleMember<'_>> = own.collect();
         let standing = match ruled.standing {
             Some(FoundSchedule::Readable(schedule)) => ScheduleLookup::Here(schedule),
             Some(FoundSchedule::Unreadable(schedule)) => {

@@ -1,8 +1,8 @@
 //! Compares the steps for backups whose time is over, or that something keeps, with the fates that people are told.
 
 use super::Play;
-use crate::phase::backup_expiry::{Lists, fates};
-use crate::phase::expiry::{Becomes, Step as E};
+use crate::phase::backup_expiry::{ExpiryInput, fates};
+use crate::phase::expiry::{ExpiryOutcome, Step as E};
 use crate::phase::location::location_name;
 use crate::server::key::Subject;
 use crate::server::plan::ServerPlan;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 impl Play {
     pub(super) fn check_fates(&self, plan: &ServerPlan) {
         let (world, now) = (&self.world, self.now().0);
-        let mut lists = Lists {
+        let mut lists = ExpiryInput {
             cluster: world.cluster.clone(),
             backups: world.backups.iter().cloned().collect(),
             schedules: world.schedules.iter().cloned().collect(),
@@ -36,26 +36,28 @@ impl Play {
             let subject = Subject::Backup(fate.backup.key());
             let (step, why) = (steps.get(&subject), waits.get(&subject).copied());
             let agrees = match step {
-                Some(ServerStep::Expire(_, _, E::Delete)) => matches!(fate.becomes, Becomes::Goes(at) if at <= now),
+                Some(ServerStep::Expire(_, _, E::Delete)) => {
+                    matches!(fate.becomes, ExpiryOutcome::Goes(at) if at <= now)
+                }
                 Some(ServerStep::Expire(_, _, E::Prolong { by, .. })) => {
-                    (&fate.becomes, &fate.keepers) == (&Becomes::Kept, by)
+                    (&fate.becomes, &fate.keepers) == (&ExpiryOutcome::Kept, by)
                 }
                 Some(ServerStep::Expire(_, _, E::LabelFailure(obstacle))) => {
-                    fate.becomes == Becomes::Blocked(obstacle.clone())
+                    fate.becomes == ExpiryOutcome::Blocked(obstacle.clone())
                 }
                 _ => true,
             };
             assert!(agrees, "{step:?}, and people are told {fate:?}");
             let agrees = match why {
-                Some(Reason::Blocked(obstacle)) => fate.becomes == Becomes::Blocked(obstacle.clone()),
-                Some(Reason::ReadBy(restore)) => fate.becomes == Becomes::Read { restore: restore.name.clone() },
+                Some(Reason::Blocked(obstacle)) => fate.becomes == ExpiryOutcome::Blocked(obstacle.clone()),
+                Some(Reason::ReadBy(restore)) => fate.becomes == ExpiryOutcome::Read { restore: restore.name.clone() },
                 Some(Reason::KeptBy(by)) => fate.keepers == *by,
                 _ => true,
             };
             assert!(agrees, "waits for {why:?}, and people are told {fate:?}");
             let is_something_due = match fate.becomes {
-                Becomes::Goes(at) => at <= now,
-                Becomes::Blocked(_) | Becomes::Read { .. } => true,
+                ExpiryOutcome::Goes(at) => at <= now,
+                ExpiryOutcome::Blocked(_) | ExpiryOutcome::Read { .. } => true,
                 _ => false,
             };
             let is_worked_on = self.tasks.iter().any(|task| task.work.key.object() == subject);

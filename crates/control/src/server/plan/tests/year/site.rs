@@ -3,7 +3,7 @@
 use super::super::years::Dice;
 use super::super::*;
 use super::promise::{Actor, Group, Numbers, Promise, Saved};
-use crate::phase::backup_expiry::{BackupExpiry, Lists, fates};
+use crate::phase::backup_expiry::{BackupExpiry, ExpiryInput, fates};
 use crate::phase::expiry::Step as E;
 use crate::phase::kept_backups::rules_of;
 use crate::phase::schedule::{ScheduledRun, Step as S, run_name};
@@ -130,12 +130,12 @@ impl Site {
     /// The fate of a backup, as people are told.
     pub(super) fn told(&self, name: &str, now: Timestamp) -> String {
         let (world, clock) = (&self.world, self.clock(now));
-        let lists = Lists {
+        let lists = ExpiryInput {
             backups: world.backups.iter().cloned().collect(),
             schedules: world.schedules.iter().cloned().collect(),
             locations: world.locations.iter().cloned().collect(),
             cluster: world.cluster.clone(),
-            ..Lists::default()
+            ..ExpiryInput::default()
         };
         let found = fates(&lists, &TimeZone::UTC, clock).into_iter().find(|fate| fate.backup.metadata.name == name);
         let told =
