@@ -27,55 +27,64 @@ pub(crate) const ACTING: &str = "running the actions of objects";
 
 /// Takes in all lists, fetches what belongs to their objects, makes blocks of them, and saves these, some at once.
 pub(crate) async fn run_action_lane(
-    mut shelves: ActionLaneIntake,
+    mut intake: ActionLaneIntake,
     lists: StreamReceiver<RawPage>,
     sender: &StreamSender<Entries>,
 ) -> Result<ActionLaneResult, StageError> {
-    shelves.take_lists(lists).await?;
-    gather(&mut shelves).await?;
-    let verdicts = Arc::new(decide(&mut shelves).await?);
-    let ActionLaneIntake { scope, env, tally, shelf, index, bindings, named, deeds, .. } = shelves;
+    intake.take_lists(lists).await?;
+    gather(&mut intake).await?;
+    let verdicts = Arc::new(decide(&mut intake).await?);
+    let ActionLaneIntake { scope, env, tally, body_store, index, bindings, named, report, .. } = intake;
     let relations = Relations { index: &index, bindings: &bindings, named: &named };
     let blocks = blocks(&relations, &ordered(&scope, &index));
     let (workers, actions) = (scope.workers, scope.lane.backup_item(Arc::new(bindings), Arc::clone(&verdicts)));
-    let fates = ItemStates::new(index.len());
-    let desk =
-        Arc::new(SaveContext { scope, env, tally, actions, index, shelf, fates, verdicts, turn: SavePass::First });
-    let due = DueSnapshots::new(&desk);
+    let states = ItemStates::new(index.len());
+    let context = Arc::new(SaveContext {
+        scope,
+        env,
+        tally,
+        actions,
+        index,
+        body_store,
+        states,
+        verdicts,
+        turn: SavePass::First,
+    });
+    let due = DueSnapshots::new(&context);
     let takes_snapshots = !due.is_empty();
     let next = AtomicUsize::new(blocks.unlisted().start);
     let (queue, out) = (Arc::new(Queue { blocks, due, next }), EntrySender::one(sender, ACTING));
     let acting = async {
-        let mut deeds = deeds;
+        let mut report = report;
         // Nothing else begins before what is in an order has ended.
         if !queue.blocks.listed().is_empty() {
             let mut running = JoinSet::new();
-            let worker = Worker::new(Arc::clone(&desk), out.for_worker(workers, ACTING));
+            let worker = Worker::new(Arc::clone(&context), out.for_worker(workers, ACTING));
             running.spawn(take_listed(Arc::clone(&queue), worker));
-            deeds = all_deeds(running, deeds).await?;
+            report = all_deeds(running, report).await?;
         }
         // What no hook quiesces waits for nobody.
         let unlisted = queue.blocks.unlisted().filter_map(|block| queue.blocks.get(block));
         unlisted
-            .filter(|block| !may_have_hooks(block, &desk.index))
+            .filter(|block| !may_have_hooks(block, &context.index))
             .for_each(|block| queue.due.begin(block, Priority::Common));
         let mut running = JoinSet::new();
         for _ in 0..workers {
-            let worker = Worker::new(Arc::clone(&desk), out.for_worker(workers, ACTING));
+            let worker = Worker::new(Arc::clone(&context), out.for_worker(workers, ACTING));
             running.spawn(take_turns(Arc::clone(&queue), worker));
         }
-        let deeds = all_deeds(running, deeds).await?;
-        if let Some(native) = &desk.scope.native {
-            unless_cancelled(&desk, native.all_ended()).await?;
+        let report = all_deeds(running, report).await?;
+        if let Some(native) = &context.scope.native {
+            unless_cancelled(&context, native.all_ended()).await?;
         }
-        Ok::<_, StageError>(deeds)
+        Ok::<_, StageError>(report)
     };
-    let deeds = match takes_snapshots {
-        true => desk.env.operation.trace.within("snapshots", acting).await?,
+    let report = match takes_snapshots {
+        true => context.env.operation.trace.within("snapshots", acting).await?,
         false => acting.await?,
     };
     out.end().await?;
-    Ok(ActionLaneResult { desk, deeds })
+    Ok(ActionLaneResult { context, report })
 }
 
 /// The blocks that wait for a worker.
@@ -100,14 +109,14 @@ async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<SaveReport,
             worker.indexed(*number).await?;
         }
         if !quiesced.is_empty()
-            && let Some(native) = &worker.desk().scope.native
+            && let Some(native) = &worker.context().scope.native
         {
             // What is frozen stays so until its snapshots are taken.
-            unless_cancelled(worker.desk(), native.ended(queue.due.volumes(block))).await?;
+            unless_cancelled(worker.context(), native.ended(queue.due.volumes(block))).await?;
         }
         worker.thaw(quiesced).await;
     }
-    Ok(worker.end().await?.deeds)
+    Ok(worker.end().await?.report)
 }
 
 /// Saves the blocks of objects in an order, one after the other. In each, the snapshots of one object have ended before those of the next
@@ -120,23 +129,23 @@ async fn take_listed(queue: Arc<Queue>, mut worker: Worker) -> Result<SaveReport
             queue.due.begin(one, Priority::Frozen);
             worker.indexed(*number).await?;
             queue.due.csi_ended(one).await;
-            if let Some(native) = &worker.desk().scope.native {
-                unless_cancelled(worker.desk(), native.ended(queue.due.volumes(one))).await?;
+            if let Some(native) = &worker.context().scope.native {
+                unless_cancelled(worker.context(), native.ended(queue.due.volumes(one))).await?;
             }
         }
         worker.thaw(quiesced).await;
     }
-    Ok(worker.end().await?.deeds)
+    Ok(worker.end().await?.report)
 }
 
 /// Waits for native snapshots. If a snapshotter says that no call can succeed, the backup ends.
 async fn unless_cancelled(
-    desk: &SaveContext,
+    context: &SaveContext,
     waiting: impl Future<Output = Result<(), NativeRefusal>>,
 ) -> Result<(), StageError> {
     let ended = tokio::select! {
         ended = waiting => ended,
-        () = desk.env.operation.cancel.cancelled() => return Err(StageError::Over),
+        () = context.env.operation.cancel.cancelled() => return Err(StageError::Over),
     };
     ended.map_err(|NativeRefusal { snapshotter, volume, message }| {
         StageError::Refused(Box::new(ActionRefusal { action: snapshotter, object: volume, message }))
@@ -155,12 +164,12 @@ fn may_have_hooks(block: &[u32], index: &Index) -> bool {
 /// Waits for all workers. A worker that died is an error: the outcome for its objects is not known.
 async fn all_deeds(
     mut running: JoinSet<Result<SaveReport, StageError>>,
-    mut deeds: SaveReport,
+    mut report: SaveReport,
 ) -> Result<SaveReport, StageError> {
     while let Some(ended) = running.join_next().await {
-        deeds.add(ended.map_err(|_| Broken(ACTING))??);
+        report.add(ended.map_err(|_| Broken(ACTING))??);
     }
-    Ok(deeds)
+    Ok(report)
 }
 
 /// The numbers of the objects in `orderedResources`, type by type, each in their order.

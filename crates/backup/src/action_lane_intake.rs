@@ -1,4 +1,4 @@
-//! Takes in the objects of the action lane until all of them are known: their bodies go on the shelf, facts about them
+//! Takes in the objects of the action lane until all of them are known: their bodies go into the body store, facts about them
 //! into the index. It waits for no action and no upload.
 
 use crate::actions::service_account::{Binding, Bindings, Digest};
@@ -22,16 +22,16 @@ pub(crate) struct ActionLaneIntake {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,
     pub(crate) tally: Arc<Tally>,
-    pub(crate) shelf: BodyStore,
+    pub(crate) body_store: BodyStore,
     pub(crate) index: Index,
     /// The cluster role bindings among the objects.
     pub(crate) bindings: Bindings,
     /// Related objects that actions of plugins have named, by the number of the object that they were asked about.
     pub(crate) named: BTreeMap<u32, Vec<Digest>>,
     /// Facts about volumes from pods, claims and PersistentVolumes.
-    pub(crate) survey: VolumeInventory,
-    /// Counts of objects that were left out, types that are used, and wishes.
-    pub(crate) deeds: SaveReport,
+    pub(crate) inventory: VolumeInventory,
+    /// Counts of objects that were left out, types that are used, and additional items.
+    pub(crate) report: SaveReport,
     /// Set when it was reported that the disk cannot be used.
     told: bool,
 }
@@ -39,10 +39,10 @@ pub(crate) struct ActionLaneIntake {
 impl ActionLaneIntake {
     /// Empty ones, with room for so many bytes in memory.
     pub(crate) fn new(room: usize, scope: Arc<Scope>, env: &Env, tally: Arc<Tally>) -> Self {
-        let (index, bindings, named, deeds) = Default::default();
-        let shelf = BodyStore::new(room, &env.operation.scratch);
-        let survey = VolumeInventory::new(scope.volume_rules.get());
-        Self { scope, env: env.clone(), tally, shelf, index, bindings, named, survey, deeds, told: false }
+        let (index, bindings, named, report) = Default::default();
+        let body_store = BodyStore::new(room, &env.operation.scratch);
+        let inventory = VolumeInventory::new(scope.volume_rules.get());
+        Self { scope, env: env.clone(), tally, body_store, index, bindings, named, inventory, report, told: false }
     }
 
     /// Takes in all lists, until their end is said.
@@ -57,7 +57,7 @@ impl ActionLaneIntake {
             items.retain(|item| {
                 let listed = self.scope.includes_listed(item);
                 if let Err(reason) = listed {
-                    *self.deeds.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
+                    *self.report.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
                 }
                 listed.is_ok()
             });
@@ -73,7 +73,7 @@ impl ActionLaneIntake {
         let mut new: Vec<Item> = Vec::with_capacity(items.len());
         for item in items {
             if let Err(reason) = self.scope.includes(&item, false) {
-                *self.deeds.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
+                *self.report.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
                 self.index.note(item.digest(), NotIndexed::LeftOut);
                 self.tally.settled(1);
             } else if self.index.number(&item.digest()).is_some() {
@@ -84,11 +84,11 @@ impl ActionLaneIntake {
             }
         }
         let bodies: Vec<_> = new.iter().map(|item| item.body.clone()).collect();
-        let (places, result) = self.shelf.put(&bodies).await;
+        let (places, result) = self.body_store.put(&bodies).await;
         if let Err(e) = result
             && !std::mem::replace(&mut self.told, true)
         {
-            let folder = self.shelf.folder();
+            let folder = self.body_store.folder();
             let text = format!("objects cannot wait in {folder}, so some are read again when their turn comes: {e}");
             self.env.operation.journal.warn(&ResultScope::Velero, text);
         }
@@ -99,8 +99,8 @@ impl ActionLaneIntake {
                 self.tally.settled(1);
                 continue;
             }
-            self.deeds.used.note(&item);
-            self.survey.take(&item);
+            self.report.used.note(&item);
+            self.inventory.take(&item);
             if item.resource.resource == "clusterrolebindings" && item.resource.group == "rbac.authorization.k8s.io" {
                 let binding = serde_json::from_slice(&item.body).ok().as_ref().and_then(Binding::of);
                 binding.into_iter().for_each(|binding| self.bindings.add(binding));
@@ -112,11 +112,11 @@ impl ActionLaneIntake {
         }
     }
 
-    /// Reads an object from the shelf. A read error is reported in the object's turn.
+    /// Reads an object from the body store. A read error is reported in the object's turn.
     pub(crate) async fn read(&self, number: usize) -> Option<Item> {
         let record = self.index.records().get(number)?;
         let Body::Shelf(place) = &record.body else { return None };
-        let body = self.shelf.take(place).await.ok()?;
+        let body = self.body_store.take(place).await.ok()?;
         Item::parse(Arc::clone(&record.resource), body).ok()
     }
 }

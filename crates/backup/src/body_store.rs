@@ -1,6 +1,6 @@
 //! Keeps bodies until their turn comes, in any order: some in memory, the others on disk.
 //!
-//! They take nothing of the budget that reading needs: bodies without room in the shelf's own part of the memory go to
+//! They take nothing of the budget that reading needs: bodies without room in the store's own part of the memory go to
 //! disk at once.
 
 use crate::scratch::Scratch;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::io;
 use std::path::Path;
 
-/// The place of a body on the shelf.
+/// The place of a body in the store.
 #[derive(Clone, Debug)]
 pub(crate) enum BodyLocation {
     /// In memory, by itself: not as a piece of the page that it came in.
@@ -17,7 +17,7 @@ pub(crate) enum BodyLocation {
     Disk { at: u64, length: u32 },
 }
 
-/// The shelf.
+/// The store.
 #[derive(Debug)]
 pub(crate) struct BodyStore {
     /// Bytes that still have room in memory.
@@ -26,7 +26,7 @@ pub(crate) struct BodyStore {
 }
 
 impl BodyStore {
-    /// A shelf with room for so many bytes in memory.
+    /// A store with room for so many bytes in memory.
     pub(crate) fn new(room: usize, folder: &Path) -> Self {
         Self { room, scratch: Scratch::new(folder) }
     }
@@ -36,7 +36,7 @@ impl BodyStore {
         self.scratch.place()
     }
 
-    /// Puts bodies on the shelf and says where they lie. When the disk cannot be used, those that have no room in memory
+    /// Puts bodies into the store and says where they lie. When the disk cannot be used, those that have no room in memory
     /// are not kept.
     pub(crate) async fn put(&mut self, bodies: &[Bytes]) -> (Vec<Option<BodyLocation>>, io::Result<()>) {
         let mut places = Vec::with_capacity(bodies.len());
@@ -86,26 +86,26 @@ mod tests {
     #[tokio::test]
     async fn bodies_without_room_in_memory_lie_on_disk_and_come_back_in_any_order() {
         let folder = tempfile::tempdir().unwrap();
-        let mut shelf = BodyStore::new(7, folder.path());
+        let mut body_store = BodyStore::new(7, folder.path());
         let bodies = ["aaa", "bbbbb", "c", "dddd", "ee"].map(|text| Bytes::from_static(text.as_bytes()));
         let mut places = Vec::new();
         for some in bodies.chunks(2) {
-            let (put, result) = shelf.put(some).await;
+            let (put, result) = body_store.put(some).await;
             assert!(result.is_ok());
             places.extend(put.into_iter().flatten());
         }
         let in_memory = places.iter().map(|place| matches!(place, BodyLocation::Memory(_))).collect::<Vec<_>>();
         assert_eq!(in_memory, [true, false, true, false, true]);
         for (place, body) in places.iter().zip(&bodies).rev() {
-            assert_eq!(shelf.take(place).await.unwrap(), body);
+            assert_eq!(body_store.take(place).await.unwrap(), body);
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
     }
 
     #[tokio::test]
     async fn a_disk_that_cannot_be_used_keeps_nothing_and_says_so() {
-        let mut shelf = BodyStore::new(4, Path::new("/nonexistent"));
-        let (places, result) = shelf.put(&[Bytes::from_static(b"aaa"), Bytes::from_static(b"bbb")]).await;
+        let mut body_store = BodyStore::new(4, Path::new("/nonexistent"));
+        let (places, result) = body_store.put(&[Bytes::from_static(b"aaa"), Bytes::from_static(b"bbb")]).await;
         assert!(matches!(places[..], [Some(BodyLocation::Memory(_)), None]) && result.is_err(), "{places:?}");
     }
 }

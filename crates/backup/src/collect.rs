@@ -25,7 +25,7 @@ pub(crate) struct CollectedLists {
     pub(crate) room: usize,
 }
 
-/// Answers on their way to the shelf, which takes them in at once.
+/// Answers on their way to the action lane, which takes them in at once.
 const SHELVING: usize = 2;
 
 /// Starts the lists as tasks of the operation. A stream ends when all its lists have ended; a list that fails is an
@@ -40,9 +40,9 @@ pub(crate) fn collect(
     // A quarter of what reading can spare.
     let room = memory_budget.saturating_sub(LEAST) / 4;
     let (intake, spool, batches) = spool(memory_budget - room, env, tally);
-    let (shelf, looked_at) = stream(SHELVING, LISTING);
+    let (body_store, looked_at) = stream(SHELVING, LISTING);
     tasks.spawn(spool.run());
-    let ways = LaneRoutes { intake, shelf };
+    let ways = LaneRoutes { intake, body_store };
     let (trace, listing) =
         (env.operation.trace.clone(), list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
     tasks.spawn(async move { trace.within("collect", listing).await });
@@ -52,20 +52,20 @@ pub(crate) fn collect(
 /// Says the ends only after all lists of a stream came to theirs. The types that actions look at come first.
 async fn list_all(lists: Vec<PlannedList>, ways: LaneRoutes, env: Env, tally: Arc<Tally>) {
     let mut running: JoinSet<Result<(), StageError>> = JoinSet::new();
-    let LaneRoutes { intake, shelf } = ways;
-    let mut shelf = Some(shelf);
+    let LaneRoutes { intake, body_store } = ways;
+    let mut body_store = Some(body_store);
     let mut lists = lists.into_iter().peekable();
     loop {
         if !lists.peek().is_some_and(|list| list.is_looked_at)
-            && let Some(shelf) = shelf.take()
+            && let Some(body_store) = body_store.take()
         {
-            shelf.end();
+            body_store.end();
         }
         if running.len() < LISTS
             && let Some(list) = lists.next()
         {
-            let to = match &shelf {
-                Some(shelf) => LaneRoute::Shelf(shelf.another(LISTING)),
+            let to = match &body_store {
+                Some(body_store) => LaneRoute::Shelf(body_store.another(LISTING)),
                 None => LaneRoute::Spool(Box::new(intake.another())),
             };
             let lister = Lister { env: env.clone(), to, tally: Arc::clone(&tally) };
@@ -84,14 +84,14 @@ async fn list_all(lists: Vec<PlannedList>, ways: LaneRoutes, env: Env, tally: Ar
 /// The ways that objects can take.
 struct LaneRoutes {
     intake: Intake,
-    shelf: StreamSender<RawPage>,
+    body_store: StreamSender<RawPage>,
 }
 
 /// The way that the objects of one list take.
 enum LaneRoute {
     /// The fast lane.
     Spool(Box<Intake>),
-    /// The shelf, for objects that wait for their turn.
+    /// The action lane, for objects that wait for their turn.
     Shelf(StreamSender<RawPage>),
 }
 
@@ -99,14 +99,14 @@ impl LaneRoute {
     async fn take(&self, resource: &Arc<ApiResource>, bodies: Vec<Bytes>) -> Result<(), ReceiverGone> {
         match self {
             Self::Spool(intake) => intake.take(resource, bodies).await,
-            Self::Shelf(shelf) => shelf.send(RawPage { resource: Arc::clone(resource), bodies }).await,
+            Self::Shelf(body_store) => body_store.send(RawPage { resource: Arc::clone(resource), bodies }).await,
         }
     }
 
     fn end(self) {
         match self {
             Self::Spool(intake) => intake.end(),
-            Self::Shelf(shelf) => shelf.end(),
+            Self::Shelf(body_store) => body_store.end(),
         }
     }
 }
@@ -214,8 +214,8 @@ mod tests {
             let (mut spooling, mut listing) = (JoinSet::new(), JoinSet::new());
             let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
             spooling.spawn(spool.run());
-            let (shelf, mut looked_at) = stream(SHELVING, LISTING);
-            listing.spawn(list_all(vec![list], LaneRoutes { intake, shelf }, env, Arc::default()));
+            let (body_store, mut looked_at) = stream(SHELVING, LISTING);
+            listing.spawn(list_all(vec![list], LaneRoutes { intake, body_store }, env, Arc::default()));
             // It asks a cluster that does not answer.
             tokio::task::yield_now().await;
             listing.shutdown().await;

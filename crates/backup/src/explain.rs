@@ -3,7 +3,7 @@
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::load::policies;
-use crate::mover_check::survey;
+use crate::mover_check::survey_volumes;
 use crate::objects::{ObjectsRequest, scope};
 use crate::preview::PreviewedVolume;
 use crate::request::{Request, prepare};
@@ -36,7 +36,7 @@ pub async fn explain_volumes(request: &Request, env: &Env) -> Result<VolumeExpla
     let policies = policies(&backup, &request.settings, env).await?;
     let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
     let scope = Arc::new(scope(wanted, None, env).await?);
-    let verdicts = survey(&scope, env).await?;
+    let verdicts = survey_volumes(&scope, env).await?;
     let to_be_protected = verdicts.iter().filter(|decided| is_to_be_protected(decided, &verdicts));
     Ok(VolumeExplanation {
         unprotected: to_be_protected.map(PreviewedVolume::of).filter(|volume| volume.advice.is_some()).collect(),

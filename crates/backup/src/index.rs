@@ -1,4 +1,4 @@
-//! Facts about each object of the action lane while its body waits on the shelf: about 200 bytes.
+//! Facts about each object of the action lane while its body waits: about 200 bytes.
 
 use crate::actions::pod::PodView;
 use crate::actions::pv::{claim, volume_key};
@@ -21,7 +21,7 @@ pub(crate) struct Record {
 /// The place where the body of an object is kept.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// It is on the shelf.
+    /// It is in the body store.
     Shelf(BodyLocation),
     /// Nowhere: it is read again.
     Cluster(Box<ObjectKey>),
@@ -81,7 +81,7 @@ pub(crate) fn group_digest(namespace: &str, value: &str) -> Digest {
     ObjectKey::new(GroupResource::new("", "groups of claims"), Some(namespace), value).digest()
 }
 
-/// The reason for which an object of these types is not on the shelf.
+/// The reason for which an object of these types is not in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotIndexed {
     /// The cluster has none.
@@ -121,7 +121,7 @@ impl Index {
         self.outside.get(digest).copied()
     }
 
-    /// Returns true if the object is on the shelf, or it is known why not.
+    /// Returns true if the object is in the index, or it is known why not.
     pub(crate) fn knows(&self, digest: &Digest) -> bool {
         self.numbers.contains_key(digest) || self.outside.contains_key(digest)
     }
@@ -133,7 +133,7 @@ impl Index {
         self.records.push(record);
     }
 
-    /// Notes of an object that it is not on the shelf, unless it is.
+    /// Notes of an object that it is not in the index, unless it is.
     pub(crate) fn note(&mut self, digest: Digest, what: NotIndexed) {
         if !self.numbers.contains_key(&digest) {
             self.outside.insert(digest, what);

@@ -20,27 +20,27 @@ pub(crate) struct BlockActionResult {
 /// Asks about the objects with these numbers, some at once. An error is told, and the object goes without.
 pub(crate) async fn ask_item_block_actions(
     new: Range<usize>,
-    shelves: &ActionLaneIntake,
+    intake: &ActionLaneIntake,
 ) -> Result<Vec<BlockActionResult>, StageError> {
-    if shelves.scope.lane.item_block.is_empty() {
+    if intake.scope.lane.item_block.is_empty() {
         return Ok(Vec::new());
     }
-    let asked = futures::stream::iter(new).map(|number| about(number, shelves)).buffered(shelves.scope.workers);
+    let asked = futures::stream::iter(new).map(|number| about(number, intake)).buffered(intake.scope.workers);
     let named = asked.filter_map(|named| async { named }).collect();
     tokio::select! {
-        () = shelves.env.operation.cancel.cancelled() => Err(StageError::Over),
+        () = intake.env.operation.cancel.cancelled() => Err(StageError::Over),
         named = named => Ok(named),
     }
 }
 
-async fn about(number: usize, shelves: &ActionLaneIntake) -> Option<BlockActionResult> {
-    let scope = &shelves.scope;
-    let record = shelves.index.records().get(number)?;
+async fn about(number: usize, intake: &ActionLaneIntake) -> Option<BlockActionResult> {
+    let scope = &intake.scope;
+    let record = intake.index.records().get(number)?;
     let resource = record.resource.group_resource();
     if !scope.lane.item_block.iter().any(|action| action.covers_type(&resource)) {
         return None;
     }
-    let item = shelves.read(number).await?;
+    let item = intake.read(number).await?;
     let actions: Vec<_> = scope.lane.item_block.iter().filter(|action| action.applies(&resource, &item.head)).collect();
     if actions.is_empty() {
         return None;
@@ -49,11 +49,11 @@ async fn about(number: usize, shelves: &ActionLaneIntake) -> Option<BlockActionR
     let object = whole(&item.resource, &item.body).ok()?;
     let mut related = Vec::new();
     for action in actions {
-        let cancel = &shelves.env.operation.cancel;
+        let cancel = &intake.env.operation.cancel;
         let asked = call(cancel, || caught(action.action.related_items(&object, &scope.backup)));
         match asked.await {
             Ok(keys) => related.extend(keys),
-            Err(e) => tell(&item, action.action.name(), &e, shelves),
+            Err(e) => tell(&item, action.action.name(), &e, intake),
         }
     }
     (!related.is_empty()).then(|| BlockActionResult {
@@ -63,9 +63,9 @@ async fn about(number: usize, shelves: &ActionLaneIntake) -> Option<BlockActionR
     })
 }
 
-fn tell(item: &Item, action: &str, error: &ActionError, shelves: &ActionLaneIntake) {
+fn tell(item: &Item, action: &str, error: &ActionError, intake: &ActionLaneIntake) {
     let error = format!("{action}: {error}");
-    shelves.env.operation.journal.item(Severity::Error, &item.key(), "Error getting related items", Some(&error));
+    intake.env.operation.journal.item(Severity::Error, &item.key(), "Error getting related items", Some(&error));
 }
 
 impl BlockActionResult {

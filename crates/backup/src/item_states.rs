@@ -28,7 +28,7 @@ pub(crate) enum ItemState {
     Failed,
 }
 
-/// The fates of all objects, so that each has its turn once, whichever worker comes to it first.
+/// The states of all objects, so that each has its turn once, whichever worker comes to it first.
 #[derive(Debug)]
 pub(crate) struct ItemStates {
     all: Mutex<All>,
@@ -41,12 +41,12 @@ struct All {
 }
 
 impl ItemStates {
-    /// Creates the fates of an index with so many objects.
+    /// Creates the states for an index with so many objects.
     pub(crate) fn new(indexed: usize) -> Self {
         Self { all: Mutex::new(All { indexed: vec![None; indexed], outsiders: HashMap::new() }) }
     }
 
-    /// Begins an object; gives its fate when that was done before. An object that was left out is begun again when it
+    /// Begins an object; gives its state when that was done before. An object that was left out is begun again when it
     /// must be there.
     pub(crate) fn begin(&self, who: ItemId, must_include: bool) -> Option<ItemState> {
         let mut all = self.lock();
@@ -59,8 +59,8 @@ impl ItemStates {
         None
     }
 
-    pub(crate) fn settle(&self, who: ItemId, fate: ItemState) {
-        self.lock().set(who, fate);
+    pub(crate) fn settle(&self, who: ItemId, state: ItemState) {
+        self.lock().set(who, state);
     }
 
     pub(crate) fn of(&self, who: ItemId) -> Option<ItemState> {
@@ -80,14 +80,14 @@ impl All {
         }
     }
 
-    fn set(&mut self, who: ItemId, fate: ItemState) {
+    fn set(&mut self, who: ItemId, state: ItemState) {
         match who {
             ItemId::Indexed(number) => {
                 if let Some(before) = self.indexed.get_mut(number as usize) {
-                    *before = Some(fate);
+                    *before = Some(state);
                 }
             }
-            ItemId::Outsider(digest) => drop(self.outsiders.insert(digest, fate)),
+            ItemId::Outsider(digest) => drop(self.outsiders.insert(digest, state)),
         }
     }
 }
@@ -99,13 +99,13 @@ mod tests {
     #[test]
     fn an_object_has_its_turn_once() {
         for who in [ItemId::Indexed(1), ItemId::Outsider([7; 16])] {
-            let fates = ItemStates::new(2);
-            assert_eq!((fates.of(who), fates.begin(who, true)), (None, None));
-            assert_eq!((fates.begin(who, true), fates.of(who)), (Some(ItemState::Begun), Some(ItemState::Begun)));
-            fates.settle(who, ItemState::LeftOut);
-            assert_eq!((fates.begin(who, false), fates.begin(who, true)), (Some(ItemState::LeftOut), None));
-            fates.settle(who, ItemState::Saved);
-            assert_eq!((fates.begin(who, true), fates.of(ItemId::Indexed(0))), (Some(ItemState::Saved), None));
+            let states = ItemStates::new(2);
+            assert_eq!((states.of(who), states.begin(who, true)), (None, None));
+            assert_eq!((states.begin(who, true), states.of(who)), (Some(ItemState::Begun), Some(ItemState::Begun)));
+            states.settle(who, ItemState::LeftOut);
+            assert_eq!((states.begin(who, false), states.begin(who, true)), (Some(ItemState::LeftOut), None));
+            states.settle(who, ItemState::Saved);
+            assert_eq!((states.begin(who, true), states.of(ItemId::Indexed(0))), (Some(ItemState::Saved), None));
         }
     }
 }

@@ -3,13 +3,13 @@
 //! Two entry points: [`run`] takes a [`Request`] and an [`Env`], makes the backup, and gives the result. A backup whose
 //! actions have begun asynchronous operations is pending then: [`look_after_operations`] asks for their progress, and
 //! [`finalize`], the second entry point, saves again the objects that they name and ends the backup. Inside, the
-//! modules are the stages of the walk in its order: `request`, `scope` (with `lane`), `plan`, `collect` (with `spool`
-//! beneath it), `process`, `write`, `seal`; then `look_after`, `post_operation_items`, `finalize`. Processing has two lanes: `fast_lane`
-//! for objects that no action looks at; for the others `action_lane`, with `action_lane_intake` (`index`, `body_store`), `gather` (`item_block_actions`,
-//! `fetch`), `block` and `save` (`action_calls`, `item_states`, `save_report`) beneath it. `related_items` brings in objects that are known only
-//! when both have ended. A stage is a function from stream to stream and owns its state; only the workers of one stage
-//! share which objects were begun (`item_states`). Each stream says its end, and `tally` counts that nothing was lost between
-//! them.
+//! modules are the stages of a backup in their order: `request`, `scope` (with `lane`), `plan`, `collect` (with `spool`
+//! beneath it), `process`, `write`, `seal`; then `look_after`, `post_operation_items`, `finalize`. Processing has two
+//! lanes: `fast_lane` for objects that no action looks at; for the others `action_lane`, with `action_lane_intake`
+//! (`index`, `body_store`), `gather` (`item_block_actions`, `fetch`), `block` and `save` (`action_calls`, `item_states`,
+//! `save_report`) beneath it. `related_items` brings in objects that are known only when both have ended. A stage is a
+//! function from stream to stream and owns its state; only the workers of one stage share which objects were begun
+//! (`item_states`). Each stream says its end, and `tally` counts that nothing was lost between them.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 

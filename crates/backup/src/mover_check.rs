@@ -33,7 +33,7 @@ pub(crate) async fn check_movers(wanted: ObjectsRequest<'_>, env: &Env) -> Resul
     };
     let env = Env { operation: quiet, ..env.clone() };
     let scope = Arc::new(scope(wanted, None, &env).await?);
-    let verdicts = survey(&scope, &env).await?;
+    let verdicts = survey_volumes(&scope, &env).await?;
     refusal(verdicts.iter()).map_or(Ok(()), |why| Err(ValidationErrors(vec![why]).into()))
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn check_movers(wanted: ObjectsRequest<'_>, env: &Env) -> Resul
 ///
 /// # Errors
 /// [`BackupError::Cancelled`], or a part of it died.
-pub(crate) async fn survey(scope: &Arc<Scope>, env: &Env) -> Result<Verdicts, BackupError> {
+pub(crate) async fn survey_volumes(scope: &Arc<Scope>, env: &Env) -> Result<Verdicts, BackupError> {
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
     let ListPlan { mut lists, .. } = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::Preferred);
     lists.retain(|list| {
@@ -51,11 +51,11 @@ pub(crate) async fn survey(scope: &Arc<Scope>, env: &Env) -> Result<Verdicts, Ba
     });
     let (plan, tally, mut tasks) = (ListPlan { lists, excluded: Vec::new() }, Arc::default(), JoinSet::new());
     let CollectedLists { batches, looked_at, room } = collect(&plan, LEAST, env, &tally, &mut tasks);
-    let mut shelves = ActionLaneIntake::new(room, Arc::clone(scope), env, tally);
+    let mut intake = ActionLaneIntake::new(room, Arc::clone(scope), env, tally);
     let decided = async {
-        shelves.take_lists(looked_at).await?;
-        gather(&mut shelves).await?;
-        decide(&mut shelves).await
+        intake.take_lists(looked_at).await?;
+        gather(&mut intake).await?;
+        decide(&mut intake).await
     };
     let verdicts = decided.await;
     drop(batches);

@@ -42,11 +42,11 @@ pub(crate) struct ObjectPipeline {
 /// Plans, and starts listing and processing as tasks of the operation. Without hands, the cluster is only read.
 pub(crate) async fn objects(
     wanted: ObjectsRequest<'_>,
-    hands: Option<&SideEffects>,
+    side_effects: Option<&SideEffects>,
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<ObjectPipeline, BackupError> {
-    let scope = env.operation.trace.stage("discover", Box::pin(scope(wanted, hands, env)));
+    let scope = env.operation.trace.stage("discover", Box::pin(scope(wanted, side_effects, env)));
     let scope = Arc::new(scope.await?);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
     let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::of(wanted.settings.features));
@@ -64,7 +64,7 @@ pub(crate) async fn objects(
 /// Reads from the cluster the facts that the filters need, from fresh discovery. Oddities are warnings.
 pub(crate) async fn scope(
     wanted: ObjectsRequest<'_>,
-    hands: Option<&SideEffects>,
+    side_effects: Option<&SideEffects>,
     env: &Env,
 ) -> Result<Scope, BackupError> {
     let catalog = env.cluster.discover().await?;
@@ -118,17 +118,17 @@ pub(crate) async fn scope(
             );
         }
     }
-    let takes_snapshots = settings.features.csi && hands.is_some();
+    let takes_snapshots = settings.features.csi && side_effects.is_some();
     if takes_snapshots && let Err(e) = Box::pin(served_by(&env.cluster, &catalog)).await {
         // Otherwise there would only be a warning of volumes that nothing protects.
         env.operation.journal.error(&ResultScope::Velero, format!("not all CSI snapshots can be taken: {e}"));
     }
     let csi = takes_snapshots.then(|| csi_snapshots(backup, &catalog, env)).flatten();
-    if let (Some(hands), Some(csi)) = (hands, &csi) {
-        hands.hold(csi);
+    if let (Some(side_effects), Some(csi)) = (side_effects, &csi) {
+        side_effects.hold(csi);
     }
-    let commands = hands.map(|hands| hands.commands.clone());
-    let native = hands.and_then(SideEffects::native).cloned();
+    let commands = side_effects.map(|side_effects| side_effects.commands.clone());
+    let native = side_effects.and_then(SideEffects::native).cloned();
     let lane = Lane::new(&catalog, &env.actions, csi)?;
     let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
     let hooks = hooks.with_most(settings.max_hook_timeout);

@@ -19,7 +19,7 @@ pub(crate) fn is_excluded_by_policy(action: &str, item: &Item, verdicts: &Verdic
     matches!(
         verdicts.of_claim(&claim),
         Some(DecidedVolume {
-            verdict: Verdict { way: Method::Skip, why: MethodReason::Policy { action: "skip", .. } },
+            verdict: Verdict { method: Method::Skip, why: MethodReason::Policy { action: "skip", .. } },
             ..
         })
     )
@@ -46,7 +46,7 @@ mod tests {
         let policies = ResourcePolicies::parse(text, PolicyUse::Backup).unwrap();
         let flags = Flags::default();
         let rules = Rules { policies: Some(&policies), flags: &flags };
-        let mut survey = VolumeInventory::new(rules);
+        let mut inventory = VolumeInventory::new(rules);
         let claims =
             ["slow", "fast"].map(|class| item("persistentvolumeclaims", "PersistentVolumeClaim", class, class));
         let volumes = ["slow", "fast"].map(|class| {
@@ -55,8 +55,8 @@ mod tests {
             let resource = ApiResource::new("", "v1", "persistentvolumes", "PersistentVolume");
             Item::parse(Arc::new(resource), object.to_string().into()).unwrap()
         });
-        claims.iter().chain(&volumes).for_each(|item| survey.take(item));
-        let verdicts = survey.decide(rules);
+        claims.iter().chain(&volumes).for_each(|item| inventory.take(item));
+        let verdicts = inventory.decide(rules);
         let kept = |action: &str| claims.each_ref().map(|claim| is_excluded_by_policy(action, claim, &verdicts));
         assert_eq!(kept("velero.io/vsphere-pvc-backupper"), [true, false]);
         assert_eq!(kept("velero.io/csi-pvc-backupper"), [true, false]);

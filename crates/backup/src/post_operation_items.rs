@@ -56,19 +56,19 @@ pub(crate) async fn save_again(
             return Ok(Vec::new());
         }
     };
-    let desk = SaveContext {
+    let context = SaveContext {
         actions: scope.lane.backup_item(Arc::default(), Arc::default()),
         scope,
         env: env.clone(),
         tally: Arc::new(Tally::default()),
         index: Index::default(),
-        shelf: BodyStore::new(0, &env.operation.scratch),
-        fates: ItemStates::new(0),
+        body_store: BodyStore::new(0, &env.operation.scratch),
+        states: ItemStates::new(0),
         verdicts: Arc::default(),
         turn: SavePass::AfterOperations,
     };
     let (sender, entries) = stream(WAITING, SAVING_AGAIN);
-    let worker = Worker::new(Arc::new(desk), EntrySender::one(&sender, SAVING_AGAIN));
+    let worker = Worker::new(Arc::new(context), EntrySender::one(&sender, SAVING_AGAIN));
     sender.end();
     let again = Again { env: env.clone(), worker, asked: BTreeMap::new() };
     let mut saved = Vec::new();
@@ -146,14 +146,14 @@ struct Again {
 
 impl Again {
     async fn run(mut self, mut wanted: BTreeMap<ObjectKey, ObjectKey>) -> Result<(), StageError> {
-        let scope = Arc::clone(&self.worker.desk().scope);
+        let scope = Arc::clone(&self.worker.context().scope);
         let env = self.env.clone();
         for _ in 0..ROUNDS {
             self.asked = wanted;
             let keys: Vec<ObjectKey> = self.asked.keys().cloned().collect();
             named(keys, &scope, &env, &mut self).await?;
-            let wishes = std::mem::take(&mut self.worker.deeds.wishes);
-            wanted = wishes.into_iter().map(|(key, AdditionalItem { parent, .. })| (key, parent)).collect();
+            let additional_items = std::mem::take(&mut self.worker.report.additional_items);
+            wanted = additional_items.into_iter().map(|(key, AdditionalItem { parent, .. })| (key, parent)).collect();
             if wanted.is_empty() {
                 break;
             }

@@ -47,7 +47,7 @@ pub struct PreviewedVolume {
 impl PreviewedVolume {
     pub(crate) fn of(decided: &DecidedVolume) -> Self {
         let verdict = &decided.verdict;
-        let needs_mover = verdict.way.needs_mover().then(|| {
+        let needs_mover = verdict.method.needs_mover().then(|| {
             "let a policy ask for a CSI snapshot that stays in its storage: this version of Lifeboat has no mover of volume data"
                 .to_owned()
         });

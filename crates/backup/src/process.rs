@@ -1,8 +1,8 @@
 //! Decides about each object and gives it the form it has in the archive.
 //!
-//! Two lanes: an object whose type no action looks at goes through as bytes (`pass`). The others are put on a shelf until all of
-//! them are known, and then have their turn (`run_action_lane`). Neither waits for the other. What belongs to saved objects and is known
-//! only at the end comes last (`late`).
+//! Two lanes: an object whose type no action looks at goes through as bytes (`fast_lane`). The others wait in the body
+//! store until all of them are known, and then have their turn (`action_lane`). Neither waits for the other. What belongs
+//! to saved objects and is known only at the end comes last (`related_items`).
 
 use crate::action_lane::{ACTING, run_action_lane};
 use crate::action_lane_intake::ActionLaneIntake;
@@ -66,7 +66,7 @@ pub(crate) fn process(
     let (sender, entries) = stream(WAITING, PASSING);
     let CollectedLists { batches, looked_at, room } = collected;
     let pass = FastLane::new(Arc::clone(&scope), env.operation.clone(), Arc::clone(tally));
-    let shelves = ActionLaneIntake::new(room, scope, env, Arc::clone(tally));
+    let intake = ActionLaneIntake::new(room, scope, env, Arc::clone(tally));
 
     let (passed_sender, passed) = oneshot::channel();
     let to_archive = sender.another(PASSING);
@@ -78,7 +78,7 @@ pub(crate) fn process(
     let (acted_sender, acted) = oneshot::channel();
     let to_archive = sender.another(ACTING);
     tasks.spawn(async move {
-        let result = run_action_lane(shelves, looked_at, &to_archive).await;
+        let result = run_action_lane(intake, looked_at, &to_archive).await;
         let _ = acted_sender.send(say_end(result, to_archive));
     });
     let (learned_sender, learned) = oneshot::channel();
@@ -113,16 +113,16 @@ async fn bring_together(
     let mut late = RelatedItems::new(pass, Worker::taking_over(acted, out));
     late.run().await?;
     let RelatedItems { pass, worker, .. } = late;
-    let ActionLaneResult { desk, mut deeds } = worker.end().await?;
-    tell_missing(&pass, &desk);
-    deeds.add_left_out(pass.left_out);
-    deeds.operations.sort_by(|a, b| order(a).cmp(&order(b)));
-    let SaveReport { volumes, left_out, operations, hooks, .. } = deeds;
-    let verdicts = Arc::clone(&desk.verdicts);
-    desk.scope.terminating.tell(&desk.env.operation.journal);
-    let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
+    let ActionLaneResult { context, mut report } = worker.end().await?;
+    tell_missing(&pass, &context);
+    report.add_left_out(pass.left_out);
+    report.operations.sort_by(|a, b| order(a).cmp(&order(b)));
+    let SaveReport { volumes, left_out, operations, hooks, .. } = report;
+    let verdicts = Arc::clone(&context.verdicts);
+    context.scope.terminating.tell(&context.env.operation.journal);
+    let (csi, native) = (context.scope.lane.csi.clone(), context.scope.native.clone());
     // The last one has it: it is not copied.
-    drop(desk);
+    drop(context);
     csi.iter().for_each(CsiSnapshots::tell_unkept_groups);
     let volumes = Volumes::new(Arc::unwrap_or_clone(verdicts), volumes, (csi.as_ref(), native.as_ref()));
     Ok(ProcessedFacts { volumes, left_out, operations, hooks })
@@ -139,14 +139,14 @@ async fn end_of<T>(lane: oneshot::Receiver<Result<T, StageError>>, what: &'stati
 }
 
 /// Tells of objects named in `orderedResources` that are not in the backup.
-fn tell_missing(pass: &FastLane, desk: &SaveContext) {
-    let scope = &desk.scope;
+fn tell_missing(pass: &FastLane, context: &SaveContext) {
+    let scope = &context.scope;
     for resource in scope.catalog.preferred() {
         for name in scope.filter.ordered(resource).unwrap_or_default() {
             let key = ordered_key(resource, name);
-            if scope.filter.collects(resource).is_ok() && !pass.has_seen(&key) && !desk.has_seen(&key) {
+            if scope.filter.collects(resource).is_ok() && !pass.has_seen(&key) && !context.has_seen(&key) {
                 let message = "an object named in the ordered resources is not in the backup";
-                desk.env.operation.journal.item(Severity::Warning, &key, message, None);
+                context.env.operation.journal.item(Severity::Warning, &key, message, None);
             }
         }
     }

@@ -53,8 +53,8 @@ impl ItemReceiver for RelatedItems {
 
 impl RelatedItems {
     pub(crate) fn new(pass: FastLane, worker: Worker) -> Self {
-        let desk = worker.desk();
-        let (scope, env, tally) = (Arc::clone(&desk.scope), desk.env.clone(), Arc::clone(&desk.tally));
+        let context = worker.context();
+        let (scope, env, tally) = (Arc::clone(&context.scope), context.env.clone(), Arc::clone(&context.tally));
         Self { scope, env, tally, pass, worker, asked: BTreeMap::new() }
     }
 
@@ -62,25 +62,25 @@ impl RelatedItems {
     pub(crate) async fn run(&mut self) -> Result<(), StageError> {
         let mut defined = BTreeSet::new();
         for _ in 0..ROUNDS {
-            self.wishes().await?;
+            self.additional_items().await?;
             self.definitions(&mut defined).await?;
-            if self.worker.deeds.wishes.is_empty() {
+            if self.worker.report.additional_items.is_empty() {
                 break;
             }
         }
         self.namespaces().await?;
-        self.wishes().await
+        self.additional_items().await
     }
 
     /// The objects that actions have named and that are still to be fetched.
-    async fn wishes(&mut self) -> Result<(), StageError> {
+    async fn additional_items(&mut self) -> Result<(), StageError> {
         let scope = Arc::clone(&self.scope);
         let is_open = |key: &ObjectKey, wish: &AdditionalItem| {
             let found = scope.catalog.find(&key.resource);
             !self.pass.has_seen(key)
                 && found.is_none_or(|r| wish.must_include || scope.can_include(r, key.namespace.as_deref()))
         };
-        let mut asked = std::mem::take(&mut self.worker.deeds.wishes);
+        let mut asked = std::mem::take(&mut self.worker.report.additional_items);
         asked.retain(|key, wish| is_open(key, wish));
         self.asked = asked;
         let keys: Vec<ObjectKey> = self.asked.keys().cloned().collect();
@@ -95,7 +95,7 @@ impl RelatedItems {
         if scope.filter.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
             return Ok(());
         }
-        let used = self.pass.used.types.iter().chain(&self.worker.deeds.used.types);
+        let used = self.pass.used.types.iter().chain(&self.worker.report.used.types);
         // Definitions of built-in types do not exist; a name without a dot is one.
         let new: BTreeSet<String> = used.filter(|t| t.contains('.') && !defined.contains(*t)).cloned().collect();
         if new.is_empty() {
@@ -114,8 +114,8 @@ impl RelatedItems {
             return Ok(());
         }
         // Which of them hold something is known by now: a namespace itself changes nothing about it.
-        let (pass, deeds) = (&self.pass.used.namespaces, &self.worker.deeds.used.namespaces);
-        let is_used = |name: &String| pass.contains(name) || deeds.contains(name);
+        let (pass, report) = (&self.pass.used.namespaces, &self.worker.report.used.namespaces);
+        let is_used = |name: &String| pass.contains(name) || report.contains(name);
         let tracked =
             scope.namespaces.iter().filter(|n| scope.filter.tracks_namespace(&n.facts, is_used(&n.facts.name)));
         let items: Vec<Item> = tracked.filter_map(|n| n.item.clone()).collect();

@@ -90,18 +90,18 @@ pub(crate) fn subject(backup: &Backup) -> Subject<'_> {
 
 async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let mut tasks = JoinSet::new();
-    let hands = SideEffects::new(Commands::new(&env.cluster, &env.operation));
+    let side_effects = SideEffects::new(Commands::new(&env.cluster, &env.operation));
     let made = tokio::select! {
-        made = Box::pin(make(request, &hands, env, &mut tasks)) => made,
+        made = Box::pin(make(request, &side_effects, env, &mut tasks)) => made,
         () = overdue(env) => Err(BackupError::Cancelled),
     };
     // However that ended, no task of this operation runs on, and no application stays frozen.
     tasks.shutdown().await;
-    hands.commands.end().await;
-    if let Some(snapshots) = hands.snapshots() {
+    side_effects.commands.end().await;
+    if let Some(snapshots) = side_effects.snapshots() {
         snapshots.end().await;
     }
-    if let Some(native) = hands.native() {
+    if let Some(native) = side_effects.native() {
         native.end().await;
     }
     let sealed = match made {
@@ -116,13 +116,13 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError
     let (UnrecordedBackup { backup, closed, sealed }, archive_size) = match sealed {
         Ok(sealed) => sealed,
         Err(e) => {
-            Box::pin(remove_useless(request, &hands, env)).await;
+            Box::pin(remove_useless(request, &side_effects, env)).await;
             return Err(e);
         }
     };
     // A cancellation does not end this wait: it must be known whether the backup is visible.
     env.operation.trace.stage("publish", sealed.publish(&backup)).await?;
-    if hands.native().is_some() || may_be_again(request) {
+    if side_effects.native().is_some() || may_be_again(request) {
         forget_beside_claim(&backup.metadata.name, env).await;
     }
     Ok(Outcome { backup, results: closed.results, was_complete: false, archive_size: Some(archive_size) })
@@ -142,20 +142,20 @@ async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(UnrecordedBackup, u64)
 
 /// Removes the snapshots of a backup that does not come to its end: nobody can restore from them. Where another process has taken the
 /// backup over, it does that.
-async fn remove_useless(request: &Request, hands: &SideEffects, env: &Env) {
+async fn remove_useless(request: &Request, side_effects: &SideEffects, env: &Env) {
     if (env.operation.fence)().is_err() {
         return;
     }
     let metadata = &request.backup.metadata;
     let is_again = may_be_again(request);
-    if is_again || hands.snapshots().is_some() {
+    if is_again || side_effects.snapshots().is_some() {
         remove_csi(&metadata.uid, env, |_, _| false).await;
     }
-    if let Some(native) = hands.native() {
+    if let Some(native) = side_effects.native() {
         // What this run knows does not depend on its notes, which may be gone with the Backup.
         native.remove_taken().await;
     }
-    if is_again || hands.native().is_some() {
+    if is_again || side_effects.native().is_some() {
         let left = remove_native(env, |_| true).await;
         tell_native(&left.unwrap_or_default(), &metadata.name, env);
     }
@@ -186,7 +186,7 @@ enum RunResult {
 
 async fn make(
     request: &Request,
-    hands: &SideEffects,
+    side_effects: &SideEffects,
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<RunResult, BackupError> {
@@ -199,7 +199,7 @@ async fn make(
     let writer = match trace.stage("claim", claim(&backup, &request.settings, env)).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => {
-            hands.commands.pay(false).await;
+            side_effects.commands.pay(false).await;
             return Ok(RunResult::Before(backup));
         }
     };
@@ -209,9 +209,9 @@ async fn make(
     let attempt = writer.attempt();
     trace.attempt(attempt);
     if attempt > 1 {
-        let asked_for = asked_for_in_vain(&hands.commands, &backup.metadata.uid, env).await;
+        let asked_for = asked_for_in_vain(&side_effects.commands, &backup.metadata.uid, env).await;
         // What the attempt before has frozen comes first.
-        hands.commands.pay(true).await;
+        side_effects.commands.pay(true).await;
         if let Some(untaken) = asked_for {
             remove_untaken(&backup.metadata.uid, env, &untaken).await;
         }
@@ -222,12 +222,12 @@ async fn make(
         left.retain(|one| one.note.snapshot_id.is_empty());
         tell_native(&left, &backup.metadata.name, env);
     }
-    native_snapshots(&backup, attempt, env).into_iter().for_each(|native| hands.hold_native(native));
-    let objects = objects(wanted, Some(hands), env, tasks).await?;
+    native_snapshots(&backup, attempt, env).into_iter().for_each(|native| side_effects.hold_native(native));
+    let objects = objects(wanted, Some(side_effects), env, tasks).await?;
     let ObjectsResult { written, mut learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
     if attempt > 1 {
         // Of pods that this attempt did not come to.
-        hands.commands.pay(false).await;
+        side_effects.commands.pay(false).await;
     }
     if attempt > 1 || learned.volumes.may_have_left_snapshots() {
         // Of claims that an attempt before has found and that are gone, of those that are not in the backup, and what failed and could
@@ -235,7 +235,7 @@ async fn make(
         let (uid, volumes) = (&backup.metadata.uid, &learned.volumes);
         Box::pin(remove_csi(uid, env, |namespace, name| volumes.has_snapshot(namespace, name))).await;
     }
-    if let Some(native) = hands.native() {
+    if let Some(native) = side_effects.native() {
         remove_unsaved(native, &mut learned.volumes, env).await;
     }
     let left = if attempt > 1 { left_of_before(&backup, attempt, env).await } else { Vec::new() };

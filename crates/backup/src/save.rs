@@ -34,15 +34,15 @@ const DEEPEST: usize = 64;
 /// Reason in the results for leaving out an object that its actions do not want.
 const SKIPPED: &str = "an action leaves it out (annotation velero.io/skip-from-backup)";
 
-/// State that all workers of the stage share. Nothing of it changes but the fates.
+/// State that all workers of the stage share. Nothing of it changes but the states of items.
 pub(crate) struct SaveContext {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,
     pub(crate) tally: Arc<Tally>,
     pub(crate) actions: Vec<ScopedAction<dyn BackupItemAction>>,
     pub(crate) index: Index,
-    pub(crate) shelf: BodyStore,
-    pub(crate) fates: ItemStates,
+    pub(crate) body_store: BodyStore,
+    pub(crate) states: ItemStates,
     /// Decisions about volumes; empty when objects are saved again.
     pub(crate) verdicts: Arc<Verdicts>,
     pub(crate) turn: SavePass,
@@ -61,14 +61,14 @@ pub(crate) enum SavePass {
 impl SaveContext {
     /// Returns true if the object is in the backup, or an error in the results.
     pub(crate) fn has_seen(&self, key: &ObjectKey) -> bool {
-        matches!(self.fates.of(self.who(&key.digest())), Some(ItemState::Saved | ItemState::Failed))
+        matches!(self.states.of(self.who(&key.digest())), Some(ItemState::Saved | ItemState::Failed))
     }
 
     /// Reads an object of the index before its turn. An object that cannot be read is reported in its turn.
     pub(crate) async fn look_at(&self, number: u32) -> Result<Value, String> {
         let record = self.index.record(number).ok_or("it is not in the index")?;
         let body = match &record.body {
-            Body::Shelf(place) => self.shelf.take(place).await.map_err(|e| e.to_string())?,
+            Body::Shelf(place) => self.body_store.take(place).await.map_err(|e| e.to_string())?,
             Body::Cluster(key) => {
                 let read = self.env.cluster.get(&record.resource, key.namespace.as_deref(), &key.name).await;
                 read.map_err(|e| e.to_string())?.ok_or("it was deleted while it waited for its turn")?
@@ -91,10 +91,10 @@ impl SaveContext {
                 return read;
             }
         };
-        let body = self.shelf.take(place).await.map_err(|e| e.to_string());
+        let body = self.body_store.take(place).await.map_err(|e| e.to_string());
         let item = body.and_then(|body| Item::parse(Arc::clone(&record.resource), body).map_err(|e| e.to_string()));
         let lost = |e: &String| {
-            let (resource, folder) = (record.resource.group_resource(), self.shelf.folder());
+            let (resource, folder) = (record.resource.group_resource(), self.body_store.folder());
             let text = format!("1 object of {resource} is lost: reading it back from {folder}: {e}");
             journal.error(&ResultScope::Velero, text);
         };
@@ -126,7 +126,7 @@ impl SaveContext {
         }
         let claim = ClaimKey { namespace: namespace.clone(), name: key.name.clone() };
         let decided = self.verdicts.of_claim(&claim);
-        decided.is_some_and(|decided| matches!(decided.verdict.way, Method::CsiSnapshot { .. }))
+        decided.is_some_and(|decided| matches!(decided.verdict.method, Method::CsiSnapshot { .. }))
             && !csi.has_begun(&claim)
     }
 
@@ -137,35 +137,35 @@ impl SaveContext {
 
 /// The result of the stage.
 pub(crate) struct ActionLaneResult {
-    pub(crate) desk: Arc<SaveContext>,
-    pub(crate) deeds: SaveReport,
+    pub(crate) context: Arc<SaveContext>,
+    pub(crate) report: SaveReport,
 }
 
 /// Saves objects, one after the other.
 pub(crate) struct Worker {
-    desk: Arc<SaveContext>,
+    context: Arc<SaveContext>,
     pub(crate) out: EntrySender,
-    pub(crate) deeds: SaveReport,
+    pub(crate) report: SaveReport,
 }
 
 impl Worker {
-    pub(crate) fn new(desk: Arc<SaveContext>, out: EntrySender) -> Self {
-        Self { desk, out, deeds: SaveReport::default() }
+    pub(crate) fn new(context: Arc<SaveContext>, out: EntrySender) -> Self {
+        Self { context, out, report: SaveReport::default() }
     }
 
     /// Creates a worker that goes on where the stage has ended.
     pub(crate) fn taking_over(acted: ActionLaneResult, out: EntrySender) -> Self {
-        Self { desk: acted.desk, out, deeds: acted.deeds }
+        Self { context: acted.context, out, report: acted.report }
     }
 
-    pub(crate) fn desk(&self) -> &SaveContext {
-        &self.desk
+    pub(crate) fn context(&self) -> &SaveContext {
+        &self.context
     }
 
     /// Sends the remaining entries, and gives the result.
     pub(crate) async fn end(self) -> Result<ActionLaneResult, StageError> {
         self.out.end().await?;
-        Ok(ActionLaneResult { desk: self.desk, deeds: self.deeds })
+        Ok(ActionLaneResult { context: self.context, report: self.report })
     }
 
     /// Saves an object of the index, unless a worker has begun it before.
@@ -176,9 +176,9 @@ impl Worker {
     /// Saves an object that was read for this and is counted, unless a worker has begun it before. One that must be
     /// included is saved whatever the filters say.
     pub(crate) async fn found(&mut self, item: Item, must_include: bool) -> Result<ItemState, StageError> {
-        let who = self.desk.who(&item.digest());
-        if let Some(before) = self.desk.fates.begin(who, must_include) {
-            self.desk.tally.settled(1);
+        let who = self.context.who(&item.digest());
+        if let Some(before) = self.context.states.begin(who, must_include) {
+            self.context.tally.settled(1);
             return Ok(before);
         }
         self.judged(item, must_include, 0).await
@@ -187,27 +187,28 @@ impl Worker {
     /// Runs the hooks that come before a block in those of its pods that are not saved yet. A pod whose hooks refuse it is
     /// settled as failed.
     pub(crate) async fn quiesce(&mut self, block: &[u32]) -> Result<Vec<QuiescedPod>, StageError> {
-        let desk = Arc::clone(&self.desk);
-        let (Some(commands), mut all) = (&desk.scope.commands, Vec::new()) else { return Ok(Vec::new()) };
+        let context = Arc::clone(&self.context);
+        let (Some(commands), mut all) = (&context.scope.commands, Vec::new()) else { return Ok(Vec::new()) };
         for number in block {
-            let Some(record) = desk.index.record(*number) else { continue };
+            let Some(record) = context.index.record(*number) else { continue };
             let who = ItemId::Indexed(*number);
-            if !matches!(record.facts, RelationFacts::Pod { may_have_hooks: true, .. }) || desk.fates.of(who).is_some()
+            if !matches!(record.facts, RelationFacts::Pod { may_have_hooks: true, .. })
+                || context.states.of(who).is_some()
             {
                 continue;
             }
-            if desk.env.operation.cancel.is_cancelled() {
+            if context.env.operation.cancel.is_cancelled() {
                 return Err(StageError::Over);
             }
             // What cannot be read is told when it is saved.
-            let Some(item) = desk.read(record).await else { continue };
+            let Some(item) = context.read(record).await else { continue };
             let pod = HookPod::of(&serde_json::from_slice(&item.body).unwrap_or_default());
-            let hooks = desk.scope.hooks.of(&pod);
+            let hooks = context.scope.hooks.of(&pod);
             if hooks.is_empty() {
                 continue;
             }
-            let quiesced = commands.quiesce(pod, hooks, &mut self.deeds.hooks).await;
-            if quiesced.is_refused && desk.fates.begin(who, false).is_none() {
+            let quiesced = commands.quiesce(pod, hooks, &mut self.report.hooks).await;
+            if quiesced.is_refused && context.states.begin(who, false).is_none() {
                 self.settle(who, ItemState::Failed);
             }
             all.push(quiesced);
@@ -217,78 +218,78 @@ impl Worker {
 
     /// Runs the hooks that come after a block.
     pub(crate) async fn thaw(&mut self, quiesced: Vec<QuiescedPod>) {
-        let desk = Arc::clone(&self.desk);
-        let Some(commands) = &desk.scope.commands else { return };
-        commands.thaw_all(quiesced, &mut self.deeds.hooks).await;
+        let context = Arc::clone(&self.context);
+        let Some(commands) = &context.scope.commands else { return };
+        commands.thaw_all(quiesced, &mut self.report.hooks).await;
     }
 
     async fn of_index(&mut self, number: u32, depth: usize) -> Result<ItemState, StageError> {
-        let desk = Arc::clone(&self.desk);
-        let Some(record) = desk.index.record(number) else { return Ok(ItemState::Absent) };
+        let context = Arc::clone(&self.context);
+        let Some(record) = context.index.record(number) else { return Ok(ItemState::Absent) };
         let who = ItemId::Indexed(number);
-        if let Some(before) = desk.fates.begin(who, false) {
+        if let Some(before) = context.states.begin(who, false) {
             return Ok(before);
         }
-        match desk.read(record).await {
+        match context.read(record).await {
             Some(item) => self.item(item, depth).await,
             None => Ok(self.settle(who, ItemState::Failed)),
         }
     }
 
     /// Notes what became of an object that does not go into the archive.
-    fn settle(&mut self, who: ItemId, fate: ItemState) -> ItemState {
-        self.desk.tally.settled(1);
-        self.desk.fates.settle(who, fate);
-        fate
+    fn settle(&mut self, who: ItemId, state: ItemState) -> ItemState {
+        self.context.tally.settled(1);
+        self.context.states.settle(who, state);
+        state
     }
 
     /// Saves an object that the filters have not seen.
     async fn judged(&mut self, item: Item, must_include: bool, depth: usize) -> Result<ItemState, StageError> {
-        if let Err(reason) = self.desk.scope.includes(&item, must_include) {
-            *self.deeds.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
-            return Ok(self.settle(self.desk.who(&item.digest()), ItemState::LeftOut));
+        if let Err(reason) = self.context.scope.includes(&item, must_include) {
+            *self.report.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
+            return Ok(self.settle(self.context.who(&item.digest()), ItemState::LeftOut));
         }
-        self.deeds.used.note(&item);
+        self.report.used.note(&item);
         self.item(item, depth).await
     }
 
     /// Saves an object that is begun and in scope.
     fn item(&mut self, item: Item, depth: usize) -> BoxFuture<'_, Result<ItemState, StageError>> {
         Box::pin(async move {
-            let desk = Arc::clone(&self.desk);
-            if desk.env.operation.cancel.is_cancelled() {
+            let context = Arc::clone(&self.context);
+            if context.env.operation.cancel.is_cancelled() {
                 return Err(StageError::Over);
             }
-            let who = desk.who(&item.digest());
+            let who = context.who(&item.digest());
             let entry = match self.entry(item, depth).await? {
                 SaveOutcome::Entry(entry) => entry,
-                SaveOutcome::Nothing(fate) => return Ok(self.settle(who, fate)),
+                SaveOutcome::Nothing(state) => return Ok(self.settle(who, state)),
             };
             self.out.take(entry).await?;
-            desk.fates.settle(who, ItemState::Saved);
+            context.states.settle(who, ItemState::Saved);
             Ok(ItemState::Saved)
         })
     }
 
     async fn entry(&mut self, item: Item, depth: usize) -> Result<SaveOutcome, StageError> {
-        let desk = Arc::clone(&self.desk);
+        let context = Arc::clone(&self.context);
         let resource = item.resource.group_resource();
-        let actions = desk.actions.iter().filter(|action| action.applies(&resource, &item.head));
+        let actions = context.actions.iter().filter(|action| action.applies(&resource, &item.head));
         let actions: Vec<_> =
-            actions.filter(|action| !is_excluded_by_policy(action.action.name(), &item, &desk.verdicts)).collect();
-        tell_too_large(&item, &desk.env.operation.journal);
+            actions.filter(|action| !is_excluded_by_policy(action.action.name(), &item, &context.verdicts)).collect();
+        tell_too_large(&item, &context.env.operation.journal);
         if is_too_deep(&item.body) {
-            tell_too_deep(&item.key(), &desk.env.operation.journal);
+            tell_too_deep(&item.key(), &context.env.operation.journal);
             return Ok(SaveOutcome::Entry(Entry::as_sent(item)));
         }
-        if let Some(named) = desk.named_if_unchanged(&item, &actions) {
+        if let Some(named) = context.named_if_unchanged(&item, &actions) {
             for (action, keys) in named {
                 let named = NamedItems { action, keys, must_include: false };
                 if let Err(error) = Box::pin(self.all_additional(&item, named, depth)).await? {
                     return Ok(self.fails(&item, &error));
                 }
             }
-            self.deeds.volumes.note(&item, &desk.verdicts);
+            self.report.volumes.note(&item, &context.verdicts);
             return Ok(SaveOutcome::Entry(Entry::as_sent(item)));
         }
         let mut object = match whole(&item.resource, &item.body) {
@@ -316,7 +317,7 @@ impl Worker {
                 }
             }
         }
-        self.deeds.volumes.note(&item, &desk.verdicts);
+        self.report.volumes.note(&item, &context.verdicts);
         Ok(SaveOutcome::Entry(if is_changed { Entry::changed(item, object) } else { Entry::as_sent(item) }))
     }
 
@@ -332,7 +333,7 @@ impl Worker {
             let error = format!("it is an additional item of an additional item, and so on, {DEEPEST} deep");
             return Ok(Err(format!("{error}, and has further ones")));
         }
-        let must_include = must_include || self.desk.turn == SavePass::AfterOperations;
+        let must_include = must_include || self.context.turn == SavePass::AfterOperations;
         for key in keys {
             let wish = AdditionalItem { parent: item.key(), must_include };
             if self.additional(&key, wish, depth + 1).await? == ItemState::Failed {
@@ -350,7 +351,7 @@ impl Worker {
         is_changed: bool,
         action: &dyn BackupItemAction,
     ) -> Result<Result<BackupItemOutput, String>, StageError> {
-        let (backup, cancel) = (&self.desk.scope.backup, &self.desk.env.operation.cancel);
+        let (backup, cancel) = (&self.context.scope.backup, &self.context.env.operation.cancel);
         let kept = is_changed.then(|| object.clone());
         let again = || kept.clone().unwrap_or_else(|| whole(&item.resource, &item.body).unwrap_or_default());
         let answer = tokio::select! {
@@ -372,14 +373,18 @@ impl Worker {
     }
 
     fn fails(&self, item: &Item, error: &str) -> SaveOutcome {
-        self.desk.env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(error));
+        self.context.env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(error));
         SaveOutcome::Nothing(ItemState::Failed)
     }
 
     fn skipped(&mut self, item: &Item, action: &str) -> SaveOutcome {
         let key = item.key().to_string();
-        self.desk.env.operation.journal.info("An action leaves out an object", &[("object", &key), ("action", action)]);
-        *self.deeds.left_out.entry((item.resource.group_resource(), SKIPPED)).or_default() += 1;
+        self.context
+            .env
+            .operation
+            .journal
+            .info("An action leaves out an object", &[("object", &key), ("action", action)]);
+        *self.report.left_out.entry((item.resource.group_resource(), SKIPPED)).or_default() += 1;
         SaveOutcome::Nothing(ItemState::LeftOut)
     }
 
@@ -388,17 +393,17 @@ impl Worker {
         if answer.operation_id.is_empty() {
             return Ok(());
         }
-        if self.desk.turn == SavePass::AfterOperations {
+        if self.context.turn == SavePass::AfterOperations {
             let id = &answer.operation_id;
             return Err(format!(
                 "{action} has begun the operation {id} for an object that is saved again after one: the backup would never end"
             ));
         }
-        let metadata = &self.desk.scope.backup.metadata;
+        let metadata = &self.context.scope.backup.metadata;
         let post = (!answer.post_operation_items.is_empty())
             .then(|| answer.post_operation_items.iter().map(Into::into).collect());
-        let created = Some(Time::new((self.desk.env.operation.clock)()));
-        self.deeds.operations.push(BackupOperation {
+        let created = Some(Time::new((self.context.env.operation.clock)()));
+        self.report.operations.push(BackupOperation {
             spec: BackupOperationSpec {
                 backup_name: metadata.name.clone(),
                 backup_uid: metadata.uid.clone(),
@@ -413,27 +418,27 @@ impl Worker {
     }
 
     /// Saves an object that an action names, before the one that it was called for. If no action looks at its
-    /// type, this only notes a wish: a later stage fetches it unless the lists have brought it.
+    /// type, this only notes that it is wanted: a later stage fetches it unless the lists have brought it.
     async fn additional(
         &mut self,
         key: &ObjectKey,
         wish: AdditionalItem,
         depth: usize,
     ) -> Result<ItemState, StageError> {
-        let desk = Arc::clone(&self.desk);
-        let looked_at = desk.scope.catalog.find(&key.resource).filter(|resource| desk.scope.lane.takes(resource));
+        let context = Arc::clone(&self.context);
+        let looked_at = context.scope.catalog.find(&key.resource).filter(|resource| context.scope.lane.takes(resource));
         let Some(resource) = looked_at else {
-            self.deeds.wish(key.clone(), wish);
+            self.report.wish(key.clone(), wish);
             return Ok(ItemState::Begun);
         };
         let digest = key.digest();
-        if let Some(number) = desk.index.number(&digest) {
-            if desk.waits_for_hooks(key) {
+        if let Some(number) = context.index.number(&digest) {
+            if context.waits_for_hooks(key) {
                 return Ok(ItemState::Begun);
             }
             return Box::pin(self.of_index(number, depth)).await;
         }
-        let known = desk.fates.of(ItemId::Outsider(digest)).or(match desk.index.outside(&digest) {
+        let known = context.states.of(ItemId::Outsider(digest)).or(match context.index.outside(&digest) {
             Some(NotIndexed::Absent) => Some(ItemState::Absent),
             Some(NotIndexed::LeftOut) => Some(ItemState::LeftOut),
             Some(NotIndexed::Unread) => Some(ItemState::Failed),
@@ -443,7 +448,7 @@ impl Worker {
             Some(ItemState::Absent) => return Ok(self.tell_absent(key, &wish.parent)),
             Some(ItemState::LeftOut) if wish.must_include => {}
             Some(known) => return Ok(known),
-            None if !wish.must_include && !desk.scope.can_include(resource, key.namespace.as_deref()) => {
+            None if !wish.must_include && !context.scope.can_include(resource, key.namespace.as_deref()) => {
                 return Ok(ItemState::LeftOut);
             }
             None => {}
@@ -459,39 +464,39 @@ impl Worker {
         wish: &AdditionalItem,
         depth: usize,
     ) -> Result<ItemState, StageError> {
-        let desk = Arc::clone(&self.desk);
+        let context = Arc::clone(&self.context);
         let who = ItemId::Outsider(key.digest());
-        if let Some(before) = desk.fates.begin(who, wish.must_include) {
+        if let Some(before) = context.states.begin(who, wish.must_include) {
             return Ok(before);
         }
         let read = tokio::select! {
-            () = desk.env.operation.cancel.cancelled() => return Err(StageError::Over),
-            read = get(resource, key, &desk.env) => read,
+            () = context.env.operation.cancel.cancelled() => return Err(StageError::Over),
+            read = get(resource, key, &context.env) => read,
         };
         match read {
             Ok(Some(item)) if item.key() == *key => {
-                desk.tally.came(1);
-                desk.env.operation.progress.found(1);
+                context.tally.came(1);
+                context.env.operation.progress.found(1);
                 self.judged(item, wish.must_include, depth).await
             }
             Ok(Some(_)) => {
-                failed(key, &OtherObject, &desk.env);
-                desk.fates.settle(who, ItemState::Failed);
+                failed(key, &OtherObject, &context.env);
+                context.states.settle(who, ItemState::Failed);
                 Ok(ItemState::Failed)
             }
             Ok(None) => {
-                desk.fates.settle(who, ItemState::Absent);
+                context.states.settle(who, ItemState::Absent);
                 Ok(self.tell_absent(key, &wish.parent))
             }
             Err(_) => {
-                desk.fates.settle(who, ItemState::Failed);
+                context.states.settle(who, ItemState::Failed);
                 Ok(ItemState::Failed)
             }
         }
     }
 
     fn tell_absent(&self, key: &ObjectKey, parent: &ObjectKey) -> ItemState {
-        tell_absent(key, parent, &self.desk.env);
+        tell_absent(key, parent, &self.context.env);
         ItemState::Absent
     }
 }

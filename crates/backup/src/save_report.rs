@@ -16,7 +16,7 @@ pub(crate) struct SaveReport {
     /// Operations that actions have begun.
     pub(crate) operations: Vec<BackupOperation>,
     /// Objects that no action looks at and that belong to saved ones.
-    pub(crate) wishes: BTreeMap<ObjectKey, AdditionalItem>,
+    pub(crate) additional_items: BTreeMap<ObjectKey, AdditionalItem>,
     /// Commands that were due in pods.
     pub(crate) hooks: HookTally,
 }
@@ -33,14 +33,14 @@ pub(crate) struct AdditionalItem {
 impl SaveReport {
     /// Notes that an object should be in the backup.
     pub(crate) fn wish(&mut self, key: ObjectKey, wish: AdditionalItem) {
-        match self.wishes.get_mut(&key) {
+        match self.additional_items.get_mut(&key) {
             Some(before) => {
                 before.must_include |= wish.must_include;
                 if wish.parent < before.parent {
                     before.parent = wish.parent;
                 }
             }
-            None => drop(self.wishes.insert(key, wish)),
+            None => drop(self.additional_items.insert(key, wish)),
         }
     }
 
@@ -58,6 +58,6 @@ impl SaveReport {
         self.used.add(other.used);
         self.operations.extend(other.operations);
         self.hooks.add(other.hooks);
-        other.wishes.into_iter().for_each(|(key, wish)| self.wish(key, wish));
+        other.additional_items.into_iter().for_each(|(key, wish)| self.wish(key, wish));
     }
 }

@@ -57,33 +57,33 @@ pub(crate) struct DueSnapshots {
     /// The names of PersistentVolumes.
     volumes: HashMap<u32, String>,
     /// Weak, so that reads which are still to come stop when the backup has ended.
-    desk: Weak<SaveContext>,
+    context: Weak<SaveContext>,
 }
 
 impl DueSnapshots {
-    pub(crate) fn new(desk: &Arc<SaveContext>) -> Self {
-        let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
+    pub(crate) fn new(context: &Arc<SaveContext>) -> Self {
+        let (csi, native) = (context.scope.lane.csi.clone(), context.scope.native.clone());
         let (mut claims, mut volumes) = (HashMap::new(), HashMap::new());
-        for DecidedVolume { claim, volume, verdict, .. } in desk.verdicts.iter() {
-            match (&verdict.way, claim, volume) {
+        for DecidedVolume { claim, volume, verdict, .. } in context.verdicts.iter() {
+            match (&verdict.method, claim, volume) {
                 (Method::CsiSnapshot { .. }, Some(claim), _) if csi.is_some() => {
-                    if let Some(number) = desk.index.number(&claim.object().digest()) {
+                    if let Some(number) = context.index.number(&claim.object().digest()) {
                         claims.insert(number, claim.clone());
                     }
                 }
                 (Method::NativeSnapshot, _, Some(volume)) if native.is_some() => {
-                    if let Some(number) = desk.index.number(&volume_key(volume).digest()) {
+                    if let Some(number) = context.index.number(&volume_key(volume).digest()) {
                         volumes.insert(number, volume.clone());
                     }
                 }
                 _ => {}
             }
         }
-        let mut groups = desk.verdicts.groups();
+        let mut groups = context.verdicts.groups();
         let is_here: HashSet<&ClaimKey> = claims.values().collect();
         groups.values_mut().for_each(|members| members.retain(|claim| is_here.contains(claim)));
-        let verdicts = Arc::clone(&desk.verdicts);
-        Self { csi, native, verdicts, claims, groups, volumes, desk: Arc::downgrade(desk) }
+        let verdicts = Arc::clone(&context.verdicts);
+        Self { csi, native, verdicts, claims, groups, volumes, context: Arc::downgrade(context) }
     }
 
     /// Returns true if no snapshots are due.
@@ -108,16 +108,16 @@ impl DueSnapshots {
     pub(crate) fn begin(&self, block: &[u32], line: Priority) {
         if let Some(native) = &self.native {
             for (number, volume) in block.iter().filter_map(|number| self.volumes.get_key_value(number)) {
-                let (number, desk) = (*number, Weak::clone(&self.desk));
+                let (number, context) = (*number, Weak::clone(&self.context));
                 native.begin(volume, line, async move {
-                    let desk = desk.upgrade().ok_or("the backup has ended")?;
-                    desk.look_at(number).await
+                    let context = context.upgrade().ok_or("the backup has ended")?;
+                    context.look_at(number).await
                 });
             }
         }
         let Some(csi) = &self.csi else { return };
         for key in block.iter().filter_map(|number| self.claims.get(number)) {
-            let Some((Method::CsiSnapshot { class, group }, driver)) = self.way(key) else { continue };
+            let Some((Method::CsiSnapshot { class, group }, driver)) = self.method(key) else { continue };
             match group {
                 None => self.verdicts.claim(key).into_iter().for_each(|claim| csi.begin(claim, line, driver, class)),
                 Some(group) => csi.begin_group(self.group(&key.namespace, group, driver), line),
@@ -126,9 +126,9 @@ impl DueSnapshots {
     }
 
     /// The decision about a claim, and its driver.
-    fn way(&self, key: &ClaimKey) -> Option<(&Method, &str)> {
+    fn method(&self, key: &ClaimKey) -> Option<(&Method, &str)> {
         let decided = self.verdicts.of_claim(key)?;
-        Some((&decided.verdict.way, self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default()))
+        Some((&decided.verdict.method, self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default()))
     }
 
     fn volume(&self, decided: &DecidedVolume) -> Option<&PersistentVolume> {
@@ -141,7 +141,7 @@ impl DueSnapshots {
         let members = self.groups.get(&(namespace.to_owned(), value.clone())).map(Vec::as_slice).unwrap_or_default();
         let members = members.iter().filter_map(|key| {
             let (claim, decided) = (self.verdicts.claim(key)?.clone(), self.verdicts.of_claim(key)?);
-            let Method::CsiSnapshot { class, .. } = &decided.verdict.way else { return None };
+            let Method::CsiSnapshot { class, .. } = &decided.verdict.method else { return None };
             let handle = self.volume(decided).map(|volume| volume.handle.clone()).unwrap_or_default();
             Some(GroupMember { claim, handle, class: class.clone() })
         });

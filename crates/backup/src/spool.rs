@@ -71,7 +71,7 @@ struct Out {
 pub(crate) struct Spool {
     sender: StreamSender<Batch>,
     incoming: StreamReceiver<RawPage>,
-    shelf: DiskQueue,
+    body_store: DiskQueue,
 }
 
 /// Objects that wait on disk, and the budget that they wait for.
@@ -87,8 +87,8 @@ pub(crate) fn spool(memory_budget: usize, env: &Env, tally: &Arc<Tally>) -> (Int
     let budget = memory_budget.clamp(LEAST, Semaphore::MAX_PERMITS).min(u32::MAX as usize);
     let most = budget / 4;
     let out = Out { budget: Arc::new(Semaphore::new(budget)), most, env: env.clone(), tally: Arc::clone(tally) };
-    let shelf = DiskQueue { out: out.clone(), disk: Disk::new(&env.operation.scratch) };
-    let spool = Spool { sender: sender.another("keeping objects on disk"), incoming, shelf };
+    let body_store = DiskQueue { out: out.clone(), disk: Disk::new(&env.operation.scratch) };
+    let spool = Spool { sender: sender.another("keeping objects on disk"), incoming, body_store };
     (Intake { out, sender, overflow }, spool, batches)
 }
 
@@ -145,8 +145,8 @@ impl Out {
 impl Spool {
     /// Runs until all readers have ended and everything on disk was handed on, and says the end then.
     pub(crate) async fn run(self) {
-        let Self { sender, incoming, shelf } = self;
-        let result = shelf.hand_on(incoming, &sender).await;
+        let Self { sender, incoming, body_store } = self;
+        let result = body_store.hand_on(incoming, &sender).await;
         // `say_end` tells the receiver.
         let _ = say_end(result, sender);
     }

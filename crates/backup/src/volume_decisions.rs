@@ -1,4 +1,4 @@
-//! Decides about the volumes whose objects are on the shelf.
+//! Decides about the volumes whose objects the action lane has taken in.
 
 use crate::action_lane_intake::ActionLaneIntake;
 use crate::env::Env;
@@ -13,36 +13,36 @@ use lifeboat_volume::{GroupClass, GroupNote, GroupRules, SnapshotClass, Snapshot
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Decides about all volumes, once all objects of their types are on the shelf. What people must know of groups of claims is told, and for
+/// Decides about all volumes, once all objects of their types were taken in. What people must know of groups of claims is told, and for
 /// each claim that is snapshotted by itself the class is chosen.
-pub(crate) async fn decide(shelves: &mut ActionLaneIntake) -> Result<Verdicts, StageError> {
-    survey_pods_outside(shelves).await?;
-    let survey = std::mem::take(&mut shelves.survey);
-    let mut verdicts = survey.decide(shelves.scope.volume_rules.get());
+pub(crate) async fn decide(intake: &mut ActionLaneIntake) -> Result<Verdicts, StageError> {
+    survey_pods_outside(intake).await?;
+    let inventory = std::mem::take(&mut intake.inventory);
+    let mut verdicts = inventory.decide(intake.scope.volume_rules.get());
     let namespaces = verdicts.namespaces_of_groups();
     if !namespaces.is_empty() {
-        let rules = group_rules(namespaces, shelves).await?;
-        for GroupNote { namespace, text } in verdicts.settle_groups(&shelves.scope.volume_rules.flags, &rules) {
-            shelves.env.operation.journal.warn(&ResultScope::Namespace(namespace), text);
+        let rules = group_rules(namespaces, intake).await?;
+        for GroupNote { namespace, text } in verdicts.settle_groups(&intake.scope.volume_rules.flags, &rules) {
+            intake.env.operation.journal.warn(&ResultScope::Namespace(namespace), text);
         }
     }
     if verdicts.has_single_snapshots()
-        && let Some(types) = SnapshotTypes::of(&shelves.scope.catalog)
+        && let Some(types) = SnapshotTypes::of(&intake.scope.catalog)
     {
         let wanted = WholeList { resource: &types.classes, namespace: None, selector: "" };
         // Where they cannot be listed, that is an error of each snapshot.
-        if let Ok(bodies) = listed(wanted, &shelves.env).await? {
+        if let Ok(bodies) = listed(wanted, &intake.env).await? {
             let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
             let classes = read.map(|class| SnapshotClass::of(&class)).collect();
-            verdicts.settle_classes(&SnapshotClasses::new(classes, &shelves.scope.backup.metadata.annotations));
+            verdicts.settle_classes(&SnapshotClasses::new(classes, &intake.scope.backup.metadata.annotations));
         }
     }
     Ok(verdicts)
 }
 
 /// Reads what decides about groups of claims in these namespaces, beside the claims of the backup.
-async fn group_rules(namespaces: BTreeSet<String>, shelves: &ActionLaneIntake) -> Result<GroupRules, StageError> {
-    let (scope, env) = (&shelves.scope, &shelves.env);
+async fn group_rules(namespaces: BTreeSet<String>, intake: &ActionLaneIntake) -> Result<GroupRules, StageError> {
+    let (scope, env) = (&intake.scope, &intake.env);
     let classes = match GroupTypes::of(&scope.catalog) {
         Some(types) => {
             let wanted = WholeList { resource: &types.classes, namespace: None, selector: "" };
@@ -107,14 +107,14 @@ async fn listed(wanted: WholeList<'_>, env: &Env) -> Result<Result<Vec<Bytes>, S
 }
 
 /// Takes in the pods that are not in the backup and mount its claims: their annotations count too.
-pub(crate) async fn survey_pods_outside(shelves: &mut ActionLaneIntake) -> Result<(), StageError> {
-    let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
+pub(crate) async fn survey_pods_outside(intake: &mut ActionLaneIntake) -> Result<(), StageError> {
+    let (scope, env) = (Arc::clone(&intake.scope), intake.env.clone());
     let Some(pods) = scope.find("", "pods") else { return Ok(()) };
     if scope.filter.collects(pods).is_ok() && !scope.filter.selects_namespaced() {
         return Ok(());
     }
-    let namespaces: HashSet<String> = shelves.survey.namespaces().into_iter().map(str::to_owned).collect();
-    let mut outside = PodsOutside(&mut shelves.survey);
+    let namespaces: HashSet<String> = intake.inventory.namespaces().into_iter().map(str::to_owned).collect();
+    let mut outside = PodsOutside(&mut intake.inventory);
     // A list of each is more than one of the cluster when there are many.
     if namespaces.len() > MANY {
         let is_there = |item: &Item| item.head.namespace.as_ref().is_some_and(|name| namespaces.contains(name));

@@ -118,10 +118,10 @@ pub(crate) struct Volumes {
 impl Volumes {
     pub(crate) fn new(
         mut verdicts: Verdicts,
-        deeds: VolumeOutcomes,
+        outcomes: VolumeOutcomes,
         (csi, native): (Option<&CsiSnapshots>, Option<&NativeSnapshots>),
     ) -> Self {
-        let VolumeOutcomes { saved, late, snapshots } = deeds;
+        let VolumeOutcomes { saved, late, snapshots } = outcomes;
         verdicts.came_late(late);
         let mut reports = Reports {
             of_claims: csi.map(CsiSnapshots::reports).unwrap_or_default(),
@@ -222,7 +222,7 @@ impl Volumes {
         if backup.spec.allow_unprotected {
             return;
         }
-        for decided in self.decided().filter(|decided| decided.verdict.way.needs_mover()) {
+        for decided in self.decided().filter(|decided| decided.verdict.method.needs_mover()) {
             let namespace = decided.claim.as_ref().map(|claim| claim.namespace.clone());
             let namespace = namespace.or_else(|| decided.of_pod.as_ref().map(|(namespace, ..)| namespace.clone()));
             let text = format!(
@@ -270,7 +270,7 @@ pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>) -> O
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for decided in decided {
         let verdict = &decided.verdict;
-        if !verdict.way.needs_mover() || matches!(verdict.why, MethodReason::Annotation { .. }) {
+        if !verdict.method.needs_mover() || matches!(verdict.why, MethodReason::Annotation { .. }) {
             continue;
         }
         let rule = match &verdict.why {

@@ -30,7 +30,7 @@ pub(crate) struct Additional {
     pub(crate) mapping: Arc<RestoreScope>,
     pub(crate) messages: Arc<Messages>,
     pub(crate) begun: Arc<ClaimedRows>,
-    pub(crate) aside: Arc<WaitSlots>,
+    pub(crate) wait_slots: Arc<WaitSlots>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) told_missing: Arc<ReportedOnce>,
     /// Longest wait for a resource, where the action sets no time of its own.
@@ -112,7 +112,7 @@ impl Additional {
         named: Vec<ObjectKey>,
         time: Duration,
     ) -> Result<(), Refused> {
-        let Some(_place) = self.aside.step() else { return Err(Refused::Crowded) };
+        let Some(_place) = self.wait_slots.step() else { return Err(Refused::Crowded) };
         let (items, parent) = (self.in_cluster(named).await, self.mapping.target_of(parent));
         let named =
             AwaitedItems { action: &*need.action, items: &items, parent: &parent, restore: &self.mapping.restore };

@@ -433,8 +433,8 @@ mod tests {
         assert_eq!(planned.remove("idle"), Some(("remove", vec![])));
 
         let (request, env) = (&ground.request, &ground.env);
-        let walk = PreparedRestore::begin(request, &prepare_preview(request).unwrap(), env).await.unwrap();
-        let mapping = walk.maker().unwrap().mapping;
+        let prepared = PreparedRestore::begin(request, &prepare_preview(request).unwrap(), env).await.unwrap();
+        let mapping = prepared.builder().unwrap().mapping;
         let mut removed = Vec::new();
         for name in ["owner", "idle"] {
             let key = ObjectKey::new("jobs.batch".parse().unwrap(), Some("shop"), name);

@@ -68,7 +68,7 @@ pub(crate) struct ObjectBuilder {
     /// Pods that their Jobs make anew.
     pub(crate) job_pods: Arc<JobPods>,
     /// Volumes that are made from native snapshots.
-    pub(crate) natives: Arc<NativeVolumeRestore>,
+    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
     /// Volumes that come back as they are, and data that does not come.
     pub(crate) retained: Arc<RetainedVolumes>,
     pub(crate) modifiers: Arc<Modifiers>,
@@ -173,7 +173,7 @@ impl ObjectBuilder {
         let is_mapped = !self.mapping.restore.spec.namespace_mapping.is_empty();
         self.actions.may_change(target)
             || self.modifiers.may_change(&target.resource)
-            || is_mapped && (references::is_mapped(&target.resource) || self.natives.has(target))
+            || is_mapped && (references::is_mapped(&target.resource) || self.native_volumes.has(target))
     }
 
     /// Puts the init containers of hooks before those of the pod, behind the one that waits for volumes (restore.md 3.1).

@@ -126,8 +126,8 @@ fn take_untouched(rows: &[usize], context: &LevelContext) -> u64 {
 
 /// Checks which objects of a level are in the cluster already.
 async fn look(level: &Level, ahead: Option<PrefetchedState>, context: &LevelContext) -> Arc<ExistingObjects> {
-    let lookout = context.lookout();
-    let places = lookout.places(level);
+    let lookup = context.lookup();
+    let places = lookup.places(level);
     // What is seen in a namespace that is being deleted will not be there when it is gone.
     let namespaces_to_list = places.keys().filter_map(|(_, namespace)| namespace.as_deref());
     let namespaces_seen = ahead.iter().flat_map(PrefetchedState::namespaces);
@@ -140,6 +140,6 @@ async fn look(level: &Level, ahead: Option<PrefetchedState>, context: &LevelCont
     // Asked after the wait for namespaces: what was seen before one went says nothing about the one that came.
     match ahead.filter(|_| !context.namespaces.has_changed_any()).and_then(PrefetchedState::still_counts) {
         Some(presence) => presence,
-        None => Arc::new(lookout.look(places, LOOK_FOR).await),
+        None => Arc::new(lookup.look(places, LOOK_FOR).await),
     }
 }

@@ -44,10 +44,10 @@ pub(crate) struct Restorer {
     pub(crate) messages: Arc<Messages>,
     pub(crate) begun: Arc<ClaimedRows>,
     pub(crate) reader: Arc<BackupReader>,
-    pub(crate) maker: Arc<ObjectBuilder>,
+    pub(crate) builder: Arc<ObjectBuilder>,
     pub(crate) namespaces: Arc<RequiredNamespaces>,
     pub(crate) additional: Additional,
-    pub(crate) natives: Arc<NativeVolumeRestore>,
+    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
     pub(crate) writer: ClusterWriter,
     pub(crate) remembered: AttemptMemory,
     pub(crate) groups: Arc<SnapshotGroups>,
@@ -64,7 +64,7 @@ pub(crate) struct AttemptMemory {
     /// Claims that could not be restored.
     pub(crate) lost_claims: Arc<LostClaims>,
     /// The waits for objects that are being deleted.
-    pub(crate) leaving: Arc<TerminationWaits>,
+    pub(crate) terminating: Arc<TerminationWaits>,
     /// Pods that were left to the Jobs that make them.
     pub(crate) left_to_jobs: Arc<LeftToJobs>,
 }
@@ -130,14 +130,18 @@ impl Restorer {
         from_backup: &Value,
         other: &ObjectKey,
     ) -> Result<bool, Refused> {
-        let desired =
-            match self.maker.desired(target, from_backup, ActionSelection::Pure).await.map_err(Refused::Unprepared)? {
-                Desired::Object(object) => object.item,
-                Desired::Skip { reason, .. } => {
-                    self.messages.left_out(target, &reason);
-                    return Ok(true);
-                }
-            };
+        let desired = match self
+            .builder
+            .desired(target, from_backup, ActionSelection::Pure)
+            .await
+            .map_err(Refused::Unprepared)?
+        {
+            Desired::Object(object) => object.item,
+            Desired::Skip { reason, .. } => {
+                self.messages.left_out(target, &reason);
+                return Ok(true);
+            }
+        };
         let in_cluster = self.writer.read(target, &desired).await?;
         let is_same = in_cluster.is_some_and(|there| update::patch(&desired, &there).is_none());
         if !is_same {
@@ -161,10 +165,12 @@ impl Restorer {
             }
             Refused::Stopped | Refused::Unprepared(PrepareError::Stopped) => return Attempt::Later(Obstacle::Passing),
             Refused::Crowded => return Attempt::Later(Obstacle::Crowded),
-            Refused::Leaving(leaving) => match leaving.warning_after(target, self.remembered.leaving.of(source.row)) {
-                None => return Attempt::Later(Obstacle::Leaving),
-                Some(warning) => self.messages.warning(target, &warning),
-            },
+            Refused::Leaving(terminating) => {
+                match terminating.warning_after(target, self.remembered.terminating.of(source.row)) {
+                    None => return Attempt::Later(Obstacle::Leaving),
+                    Some(warning) => self.messages.warning(target, &warning),
+                }
+            }
             Refused::Namespace(Missing::ForNow) if !last => return Attempt::Later(Obstacle::NamespaceMissing),
             Refused::Namespace(_) => {
                 let Some(row) = self.mapping.archive.row(source.row) else { return Attempt::FAILED };
@@ -188,7 +194,7 @@ impl Restorer {
             }
         }
         self.remembered.lost_claims.add(target);
-        self.natives.lose(&source.key);
+        self.native_volumes.lose(&source.key);
         Attempt::FAILED
     }
 
@@ -205,7 +211,7 @@ impl Restorer {
             self.messages.error(target, &message);
             return Err(Refused::Reported);
         }
-        let lost = self.maker.retained.lost(target, from_backup, &self.mapping, &self.writer.env).await;
+        let lost = self.builder.retained.lost(target, from_backup, &self.mapping, &self.writer.env).await;
         if let Some(why) = lost.map_err(|e| Refused::Because(Box::new(e)))? {
             self.messages.error(target, &format!("error restoring {target}: {why}"));
             return Err(Refused::Reported);
@@ -213,7 +219,8 @@ impl Restorer {
         let mut desired = match self.remembered.kept.take(source.row) {
             Some(desired) => desired,
             None => {
-                match self.maker.desired(target, from_backup, ActionSelection::All(&self.remembered.operations)).await {
+                match self.builder.desired(target, from_backup, ActionSelection::All(&self.remembered.operations)).await
+                {
                     Ok(Desired::Object(object)) => *object,
                     Ok(Desired::Skip { mut needs, reason, job }) => {
                         self.messages.left_out(target, &reason);
@@ -267,7 +274,7 @@ impl Restorer {
         if let Some(action) = self.with_kept(key, &desired.item).await? {
             return Ok(action);
         }
-        let prepared = match self.natives.follow(&source.key, &desired.item) {
+        let prepared = match self.native_volumes.follow(&source.key, &desired.item) {
             Ok(None) => self.with_volume(source, key, from_backup, &desired.item).await?,
             Ok(claim) => claim,
             Err(volume) => {
@@ -299,7 +306,7 @@ impl Restorer {
     /// Makes sure of the volume that comes back as it is, for its PersistentVolume or its claim. Gives what was done with the object
     /// when that is all.
     async fn with_kept(&self, key: &ObjectKey, desired: &Value) -> Result<Option<ItemResult>, Refused> {
-        let (retained, env) = (&self.maker.retained, &self.writer.env);
+        let (retained, env) = (&self.builder.retained, &self.writer.env);
         let is_volume = is_volume(key);
         let planned = match retained.plan(key, desired, &self.mapping, env).await {
             Ok(Some(planned)) => planned,
@@ -341,7 +348,7 @@ impl Restorer {
         from_backup: &Value,
         planned: &Value,
     ) -> Result<Option<Value>, Refused> {
-        if !self.natives.has(&source.key) {
+        if !self.native_volumes.has(&source.key) {
             return Ok(None);
         }
         let refused = |why: NotPrepared| match why {
@@ -351,10 +358,10 @@ impl Restorer {
                 Refused::Reported
             }
         };
-        let room = self.natives.room(&source.key, from_backup, (&self.mapping, &self.writer.env)).await;
+        let room = self.native_volumes.room(&source.key, from_backup, (&self.mapping, &self.writer.env)).await;
         let VolumeDestination::Free(name) = room.map_err(refused)? else { return Ok(None) };
         self.writer.may_create(key, planned)?;
-        self.natives.make(&source.key, planned, &name).await.map(Some).map_err(refused)
+        self.native_volumes.make(&source.key, planned, &name).await.map(Some).map_err(refused)
     }
 
     /// Restores an object that another one needs, and that the caller has begun.
@@ -393,7 +400,7 @@ impl Restorer {
             let key = self.mapping.target_of(&row.key());
             self.messages.error(&key, &message(&key));
             self.remembered.lost_claims.add(&key);
-            self.natives.lose(&row.key());
+            self.native_volumes.lose(&row.key());
         }
         Attempt::FAILED
     }

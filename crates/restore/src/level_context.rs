@@ -36,9 +36,9 @@ pub(crate) struct LevelContext {
     pub(crate) mapping: Arc<RestoreScope>,
     pub(crate) namespaces: Arc<RequiredNamespaces>,
     pub(crate) restorer: Arc<Restorer>,
-    pub(crate) maker: Arc<ObjectBuilder>,
+    pub(crate) builder: Arc<ObjectBuilder>,
     pub(crate) begun: Arc<ClaimedRows>,
-    pub(crate) aside: Arc<WaitSlots>,
+    pub(crate) wait_slots: Arc<WaitSlots>,
     /// Set when nothing more is to be begun.
     pub(crate) stop: Arc<Stop>,
     /// Set when resuming a restore of which an earlier run was cut off.
@@ -58,7 +58,7 @@ pub(crate) struct RestoreState {
     pub(crate) groups: Arc<SnapshotGroups>,
     messages: Arc<Messages>,
     reader: Arc<BackupReader>,
-    aside: Arc<WaitSlots>,
+    wait_slots: Arc<WaitSlots>,
     told_missing: Arc<ReportedOnce>,
     pub(crate) remembered: AttemptMemory,
     pinned: Option<Arc<ConfirmedPlan>>,
@@ -73,43 +73,43 @@ impl RestoreState {
     /// # Errors
     /// The cluster serves no namespaces.
     pub(crate) fn new(
-        walk: &PreparedRestore,
+        prepared: &PreparedRestore,
         operations: Arc<Operations>,
         pinned: Option<Arc<ConfirmedPlan>>,
         checkpoint: &Checkpoint,
     ) -> Result<Self, RestoreError> {
         let is_resumed = checkpoint.is_resumed();
-        let timeout = walk.terminating_timeout;
-        let began = walk.restore.metadata.creation_timestamp.filter(|_| is_resumed).map(Time::timestamp);
-        let leaving = Arc::new(TerminationWaits::new(timeout));
-        let messages = Arc::new(Messages::new(&walk.env.operation.journal));
+        let timeout = prepared.terminating_timeout;
+        let began = prepared.restore.metadata.creation_timestamp.filter(|_| is_resumed).map(Time::timestamp);
+        let terminating = Arc::new(TerminationWaits::new(timeout));
+        let messages = Arc::new(Messages::new(&prepared.env.operation.journal));
         Ok(Self {
-            groups: Arc::new(SnapshotGroups::new(walk.groups.clone(), Arc::clone(&messages), &walk.env)),
+            groups: Arc::new(SnapshotGroups::new(prepared.groups.clone(), Arc::clone(&messages), &prepared.env)),
             namespaces: Arc::new(
-                Namespaces::new(walk.namespaces()?, timeout, began, pinned.clone()).noting(checkpoint.namespaces()),
+                Namespaces::new(prepared.namespaces()?, timeout, began, pinned.clone()).noting(checkpoint.namespaces()),
             ),
-            begun: Arc::new(ClaimedRows::new(walk.archive.rows().len())),
+            begun: Arc::new(ClaimedRows::new(prepared.archive.rows().len())),
             commands: Arc::new(PodCommands::new(
-                Arc::clone(&walk.hooks),
-                walk.restore.spec.item_operation_timeout.to_std(),
-                &walk.env,
+                Arc::clone(&prepared.hooks),
+                prepared.restore.spec.item_operation_timeout.to_std(),
+                &prepared.env,
             )),
             renamed: Arc::default(),
             defined: Arc::default(),
             messages,
-            reader: Arc::new(BackupReader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
-            aside: Arc::default(),
+            reader: Arc::new(BackupReader::new(prepared.archive.clone(), Arc::clone(&prepared.stop))),
+            wait_slots: Arc::default(),
             told_missing: Arc::default(),
             remembered: AttemptMemory {
                 operations,
                 kept: Arc::default(),
                 lost_claims: Arc::default(),
-                leaving,
+                terminating,
                 left_to_jobs: Arc::default(),
             },
             pinned,
             is_resumed,
-            cluster: walk.env.cluster.with_common_patience(),
+            cluster: prepared.env.cluster.with_common_patience(),
         })
     }
 }
@@ -119,55 +119,55 @@ impl LevelContext {
     ///
     /// # Errors
     /// It serves no namespaces, or the restore selects with what is no selector.
-    pub(crate) fn new(lasting: &RestoreState, walk: &PreparedRestore) -> Result<Self, RestoreError> {
-        let (stop, env) = (Arc::clone(&walk.stop), walk.env.clone());
-        let maker = Arc::new(walk.maker()?);
-        let mapping = Arc::clone(&maker.mapping);
+    pub(crate) fn new(state: &RestoreState, prepared: &PreparedRestore) -> Result<Self, RestoreError> {
+        let (stop, env) = (Arc::clone(&prepared.stop), prepared.env.clone());
+        let builder = Arc::new(prepared.builder()?);
+        let mapping = Arc::clone(&builder.mapping);
         let namespaces = Arc::new(RequiredNamespaces {
             mapping: Arc::clone(&mapping),
-            namespaces: Arc::clone(&lasting.namespaces),
-            reader: Arc::clone(&lasting.reader),
+            namespaces: Arc::clone(&state.namespaces),
+            reader: Arc::clone(&state.reader),
             env: env.clone(),
         });
         let additional = Additional {
             mapping: Arc::clone(&mapping),
-            messages: Arc::clone(&lasting.messages),
-            begun: Arc::clone(&lasting.begun),
-            aside: Arc::clone(&lasting.aside),
+            messages: Arc::clone(&state.messages),
+            begun: Arc::clone(&state.begun),
+            wait_slots: Arc::clone(&state.wait_slots),
             stop: Arc::clone(&stop),
-            told_missing: Arc::clone(&lasting.told_missing),
-            timeout: walk.resource_timeout,
+            told_missing: Arc::clone(&state.told_missing),
+            timeout: prepared.resource_timeout,
             env: env.clone(),
         };
         let writer = ClusterWriter {
             mapping: Arc::clone(&mapping),
-            maker: Arc::clone(&maker),
-            messages: Arc::clone(&lasting.messages),
-            commands: Arc::clone(&lasting.commands),
-            pinned: lasting.pinned.clone(),
-            renamed: Arc::clone(&lasting.renamed),
-            defined: Arc::clone(&lasting.defined),
-            is_resumed: lasting.is_resumed,
-            timeout: walk.resource_timeout,
-            cluster: lasting.cluster.clone(),
+            builder: Arc::clone(&builder),
+            messages: Arc::clone(&state.messages),
+            commands: Arc::clone(&state.commands),
+            pinned: state.pinned.clone(),
+            renamed: Arc::clone(&state.renamed),
+            defined: Arc::clone(&state.defined),
+            is_resumed: state.is_resumed,
+            timeout: prepared.resource_timeout,
+            cluster: state.cluster.clone(),
             env: env.clone(),
         };
         let restorer = Arc::new(Restorer {
             mapping: Arc::clone(&mapping),
-            messages: Arc::clone(&lasting.messages),
-            begun: Arc::clone(&lasting.begun),
-            reader: Arc::clone(&lasting.reader),
-            maker: Arc::clone(&maker),
+            messages: Arc::clone(&state.messages),
+            begun: Arc::clone(&state.begun),
+            reader: Arc::clone(&state.reader),
+            builder: Arc::clone(&builder),
             namespaces: Arc::clone(&namespaces),
             additional,
-            natives: Arc::clone(&walk.natives),
+            native_volumes: Arc::clone(&prepared.native_volumes),
             writer,
-            remembered: lasting.remembered.clone(),
-            groups: Arc::clone(&lasting.groups),
+            remembered: state.remembered.clone(),
+            groups: Arc::clone(&state.groups),
             stop: Arc::clone(&stop),
         });
-        let (begun, aside) = (Arc::clone(&lasting.begun), Arc::clone(&lasting.aside));
-        Ok(Self { mapping, namespaces, restorer, maker, begun, aside, stop, is_resumed: lasting.is_resumed, env })
+        let (begun, wait_slots) = (Arc::clone(&state.begun), Arc::clone(&state.wait_slots));
+        Ok(Self { mapping, namespaces, restorer, builder, begun, wait_slots, stop, is_resumed: state.is_resumed, env })
     }
 
     /// A row of the archive.
@@ -183,11 +183,11 @@ impl LevelContext {
     /// Returns true if an object stays as it is, given the results of the existence check.
     pub(crate) fn stays(&self, row: &Row, one: Facts, presence: &ExistingObjects) -> bool {
         let target = self.target_of(&row.key());
-        self.maker.stays(&target, presence.look(&target, one.state))
+        self.builder.stays(&target, presence.look(&target, one.state))
     }
 
     /// The input of the existence check.
-    pub(crate) fn lookout(&self) -> ExistenceLookup<'_> {
-        self.mapping.lookout(&self.env)
+    pub(crate) fn lookup(&self) -> ExistenceLookup<'_> {
+        self.mapping.lookup(&self.env)
     }
 }

@@ -4,15 +4,16 @@
 //! restore whose actions have begun asynchronous operations is pending then: [`look_after_operations`] checks their
 //! progress, and [`finalize`] ends the restore. [`preview`] computes the changes that [`run`] would make. Inside, the
 //! modules are the stages of a restore in their order: `request`, `load`, `versions` and `read`, `levels`, `existence`
-//! (with `prefetch`), `execute`, `record`; then `look_after`, `finalize`. `preparation` holds the facts that are known before
-//! anything is written, `level_context` makes the stages below `execute` and holds the state that lasts over all levels:
+//! (with `prefetch`), `execute`, `record`; then `look_after`, `finalize`. `preparation` holds the facts that are known
+//! before anything is written, `level_context` makes the stages below `execute` and holds the state that lasts over all
+//! levels:
 //!
 //! - `execute` restores a level, `running` holds its attempts in flight (`attempt` is one of them), `deferred` the
 //!   objects that are tried again (`retry` tells which errors can pass); both write the `checkpoint`.
 //! - `item` leads one object through `desired` (with `apply`, `answer_cache`, `operations`, `modifier` and `references`),
-//!   `required_namespaces` (with `namespaces`), `additional` (with `ready` and `wait_slots`), `native` and `write` (with `create`,
-//!   `best_effort`, `existing`, `existing_policies`, `definitions`, `update`, `recreate` and `terminating`), and decides
-//!   about the outcome: an `item_result`, or the reason why the object was not written (`refused`).
+//!   `required_namespaces` (with `namespaces`), `additional` (with `ready` and `wait_slots`), `native` and `write` (with
+//!   `create`, `best_effort`, `existing`, `existing_policies`, `definitions`, `update`, `recreate` and `terminating`),
+//!   and decides about the outcome: an `item_result`, or the reason why the object was not written (`refused`).
 //! - `volumes` and `volume_treatments` decide about volumes and claims, `retained_volumes` asks the cluster about the
 //!   volumes that come back on their old storage and holds back objects that would start without their data,
 //!   `volume_patches` waits for the volumes of new claims, `snapshot_groups` and `group_stubs` make and remove stubs for
@@ -23,9 +24,9 @@
 //!   passed to the modules that need them.
 //!
 //! A plan is the result of a preview: `planned` (one object), `plan_line`, `plan_word` and `plan_file` (its lines),
-//! `plan_guard` and `confirmed_plan` (a restore that is held to a plan), `cluster_only` and `owned_claims` (objects that the backup lacks,
-//! and that must stay), `required_objects` and `companions` (objects that come because others need them), `same_target` (objects that
-//! would become a single one).
+//! `plan_guard` and `confirmed_plan` (a restore that is held to a plan), `cluster_only` and `owned_claims` (objects that
+//! the backup lacks, and that must stay), `required_objects` and `companions` (objects that come because others need
+//! them), `same_target` (objects that would become a single one).
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 

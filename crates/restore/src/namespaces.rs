@@ -371,10 +371,10 @@ mod tests {
     #[tokio::test]
     async fn a_namespace_that_went_and_came_again_has_changed() {
         let exists = || failure("AlreadyExists", 409);
-        let leaving = json!({"name": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let terminating = json!({"name": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"});
         for (answers, expected) in [
             (vec![exists(), there(&json!({"name": "shop"}))], false),
-            (vec![exists(), there(&leaving), exists(), there(&json!({"name": "shop"}))], true),
+            (vec![exists(), there(&terminating), exists(), there(&json!({"name": "shop"}))], true),
         ] {
             let mut tasks = JoinSet::new();
             let (namespaces, env) = asking(&mut tasks, answers).await;

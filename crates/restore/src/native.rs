@@ -126,14 +126,14 @@ impl NativeVolumeRestore {
         if mapping.namespace(namespace) != namespace {
             return Ok(VolumeDestination::Free(clone_name(&self.restore_uid, &key.name)));
         }
-        let leaving = |leaving| Err(NotPrepared::Refused(Refused::Leaving(leaving)));
+        let terminating = |terminating| Err(NotPrepared::Refused(Refused::Leaving(terminating)));
         if let Some(gone) = TerminatingObject::of(&existing) {
-            return leaving(gone);
+            return terminating(gone);
         }
         if existing["status"]["phase"] == "Released" {
             return match existing["spec"]["persistentVolumeReclaimPolicy"].as_str() {
                 Some("Delete") => {
-                    leaving(TerminatingObject::soon("was released by its claim, and is to be deleted with it"))
+                    terminating(TerminatingObject::soon("was released by its claim, and is to be deleted with it"))
                 }
                 policy => Err(NotPrepared::Because(format!(
                     "the PersistentVolume in the cluster was released by its claim, and stays with what it holds (reclaim policy \
@@ -143,7 +143,7 @@ impl NativeVolumeRestore {
             };
         }
         match goes_with_claim(&existing, env).await? {
-            Some(why) => leaving(TerminatingObject::soon(why)),
+            Some(why) => terminating(TerminatingObject::soon(why)),
             None => Ok(VolumeDestination::Taken),
         }
     }

@@ -149,7 +149,7 @@ pub(crate) struct ObjectsOutcome {
     /// Set when a stub stands for a group of snapshots until these are ready.
     pub(crate) has_stubs: bool,
     /// Volumes that were made from native snapshots.
-    pub(crate) natives: Arc<NativeVolumeRestore>,
+    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
     /// Operations that actions have begun.
     pub(crate) operations: Arc<Operations>,
     /// Commands that were due in pods.

@@ -49,11 +49,11 @@ impl PrefetchedState {
 
 impl Prefetch {
     /// Looks at the first levels that are worth it, before anything is written.
-    pub(crate) async fn look(lookout: &ExistenceLookup<'_>, levels: Vec<Level>) -> Self {
-        let levels = levels.into_iter().map(|level| (lookout.places(&level), level.items.len(), level.name));
+    pub(crate) async fn look(lookup: &ExistenceLookup<'_>, levels: Vec<Level>) -> Self {
+        let levels = levels.into_iter().map(|level| (lookup.places(&level), level.items.len(), level.name));
         let chosen = worth_a_look(levels);
         let all = chosen.values().flatten().map(|(place, count)| (place.clone(), *count)).collect();
-        let presence = lookout.look(all, LOOK_FOR).await;
+        let presence = lookup.look(all, LOOK_FOR).await;
         let levels =
             chosen.into_iter().filter(|(_, places)| presence.has_answers(places)).map(|(name, _)| name).collect();
         Self { levels, presence: Arc::new(presence), ended: Some(Instant::now()) }
@@ -71,10 +71,10 @@ impl Prefetch {
     /// objects are unknown.
     pub(crate) fn take(&mut self, level: &str) -> Option<PrefetchedState> {
         let counts_until = self.ended.filter(|_| self.levels.remove(level)).map(|ended| ended + FRESH_FOR);
-        let glance =
+        let prefetched =
             counts_until.map(|counts_until| PrefetchedState { presence: Arc::clone(&self.presence), counts_until });
         self.forget_when_none_is_left();
-        glance
+        prefetched
     }
 
     /// Drops the results once one of these objects may have been written.
@@ -148,7 +148,7 @@ mod tests {
         let again = ["a", "c"].map(|name| seen.take(name).is_some());
         assert_eq!((first.is_some(), again), (true, [false, false]), "the second time, and one that nobody looked at");
         advance(FRESH_FOR - Duration::from_millis(1)).await;
-        let counts = |glance: Option<PrefetchedState>| glance.and_then(PrefetchedState::still_counts).is_some();
+        let counts = |prefetched: Option<PrefetchedState>| prefetched.and_then(PrefetchedState::still_counts).is_some();
         assert!(counts(seen.take("b")) && counts(first.clone()));
         advance(Duration::from_millis(1)).await;
         assert!(!counts(first), "a level may wait between the look and the use of it");

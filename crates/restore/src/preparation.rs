@@ -74,7 +74,7 @@ pub(crate) struct PreparedRestore {
     provisioned: Arc<BTreeSet<String>>,
     job_pods: Arc<JobPods>,
     /// Volumes that are made from native snapshots.
-    pub(crate) natives: Arc<NativeVolumeRestore>,
+    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
     /// Volumes that come back as they are, and data that does not come.
     pub(crate) retained: Arc<RetainedVolumes>,
     actions: Vec<Arc<dyn RestoreItemAction>>,
@@ -176,7 +176,7 @@ impl PreparedRestore {
             kinds: contents.kinds,
             provisioned: Arc::new(contents.provisioned),
             job_pods: Arc::new(contents.job_pods),
-            natives: Arc::new(NativeVolumeRestore::new(contents.native, restore, env)),
+            native_volumes: Arc::new(NativeVolumeRestore::new(contents.native, restore, env)),
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
             resource_timeout: request.settings.resource_timeout.to_std(),
             stop: Arc::new(Stop::with(&env.operation.cancel)),
@@ -216,7 +216,7 @@ impl PreparedRestore {
 
     /// Returns the maker of the objects to be written while the cluster serves these types; it includes the mapping of
     /// keys.
-    pub(crate) fn maker(&self) -> Result<ObjectBuilder, RestoreError> {
+    pub(crate) fn builder(&self) -> Result<ObjectBuilder, RestoreError> {
         self.namespaces()?;
         let catalog = &self.catalog;
         let filter = RestoreFilter::new(&self.restore.spec, self.policies.as_ref(), catalog, &self.in_backup)
@@ -234,7 +234,7 @@ impl PreparedRestore {
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             provisioned: Arc::clone(&self.provisioned),
             job_pods: Arc::clone(&self.job_pods),
-            natives: Arc::clone(&self.natives),
+            native_volumes: Arc::clone(&self.native_volumes),
             retained: Arc::clone(&self.retained),
             modifiers: Arc::clone(&self.modifiers),
             schemas: Arc::clone(&self.schemas),
@@ -269,7 +269,7 @@ impl SelectionInput<'_> {
         let filter = RestoreFilter::new(&restore.spec, *policies, catalog, &in_backup).map_err(invalid_selector)?;
         let chosen = choose(archive.rows(), catalog, priorities);
         let namespace_mapping = &restore.spec.namespace_mapping;
-        let lookout =
+        let lookup =
             ExistenceLookup { archive, catalog, namespace_mapping, lists: request.settings.lists_existing, env };
         let likely = likely(archive, chosen.rows(), &filter);
         let rows = match request.settings.reads_selected_only {
@@ -277,7 +277,7 @@ impl SelectionInput<'_> {
             false => chosen.rows().to_vec(),
         };
         let look =
-            Prefetch::look(&lookout, into_levels(likely, |n| archive.row(n), &request.settings.priorities, catalog));
+            Prefetch::look(&lookup, into_levels(likely, |n| archive.row(n), &request.settings.priorities, catalog));
         let scan = scan(archive, rows, &filter, recorded, env);
         // An archive that cannot be read ends this at once, without waiting for the lists.
         let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
@@ -387,8 +387,8 @@ mod tests {
     async fn built_in_actions_come_first_then_csi_snapshots_then_given_ones() {
         let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
         let RestoreFixture { request, env, .. } = &RestoreFixture::new(&[config_map("a")], &action).await;
-        let walk = PreparedRestore::begin(request, &prepare(request).unwrap(), env).await.unwrap();
-        let names: Vec<&str> = walk.actions.iter().map(|action| action.name()).collect();
+        let prepared = PreparedRestore::begin(request, &prepare(request).unwrap(), env).await.unwrap();
+        let names: Vec<&str> = prepared.actions.iter().map(|action| action.name()).collect();
         let expected: Vec<&str> =
             BUILT_IN_ACTIONS.into_iter().chain(RESTORE_ACTIONS).chain(["test/scripted"]).collect();
         assert_eq!(names, expected);

@@ -91,27 +91,28 @@ async fn whole_preview(
     let restore = prepare_preview(request)?;
     let backup = env.store.backup(&restore.spec.backup_name).await?;
     check_source(&backup)?;
-    let mut walk = PreparedRestore::begin(request, &restore, env).await?;
-    env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
+    let mut prepared = PreparedRestore::begin(request, &restore, env).await?;
+    env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let maker = walk.maker()?;
-    let mapping = Arc::clone(&maker.mapping);
-    let left_out = std::mem::take(&mut walk.left_out);
+    let builder = prepared.builder()?;
+    let mapping = Arc::clone(&builder.mapping);
+    let left_out = std::mem::take(&mut prepared.left_out);
     let namespaces = Arc::new(TargetNamespaces::new(Arc::clone(&mapping), env.clone()));
     let mut needed = RequiredObjects::new(Arc::clone(&mapping), Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
-    let reader = BackupReader::new(walk.archive.clone(), Arc::clone(&walk.stop));
-    let (defined, has_turn) = (Mutex::default(), ClaimedRows::new(walk.archive.rows().len()));
-    for one in walk.levels.iter().flat_map(|level| &level.items) {
+    let reader = BackupReader::new(prepared.archive.clone(), Arc::clone(&prepared.stop));
+    let (defined, has_turn) = (Mutex::default(), ClaimedRows::new(prepared.archive.rows().len()));
+    for one in prepared.levels.iter().flat_map(|level| &level.items) {
         has_turn.begin(one.row);
     }
-    let previewer = Previewer { mapping, maker, namespaces, reader, env: env.clone(), defined, has_turn, asks_server };
+    let previewer =
+        Previewer { mapping, builder, namespaces, reader, env: env.clone(), defined, has_turn, asks_server };
     let previewer = Arc::new(previewer);
-    for level in std::mem::take(&mut walk.levels) {
+    for level in std::mem::take(&mut prepared.levels) {
         if out.is_closed() {
             break;
         }
-        let ahead = walk.ahead.take(&level.name);
+        let ahead = prepared.ahead.take(&level.name);
         previewer.level(level, ahead, &mut needed, &out).await?;
     }
     if restore.spec.existing_resource_policy == ExistingResourcePolicy::Exact {
@@ -125,7 +126,7 @@ async fn whole_preview(
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let made = |volume: &str| FromNative::Made(volume.to_owned());
-    let VolumeReport { records, warning } = walk.volumes.tell(&restore, |_| Some(ItemResult::Created), made);
+    let VolumeReport { records, warning } = prepared.volumes.tell(&restore, |_| Some(ItemResult::Created), made);
     if let Some(warning) = warning {
         env.operation.journal.warn(&ResultScope::Velero, format!("where claims are made anew: {warning}"));
     }
@@ -136,7 +137,7 @@ async fn whole_preview(
 
 struct Previewer {
     mapping: Arc<RestoreScope>,
-    maker: ObjectBuilder,
+    builder: ObjectBuilder,
     namespaces: Arc<TargetNamespaces>,
     reader: BackupReader,
     env: Env,
@@ -156,10 +157,10 @@ impl Previewer {
         needed: &mut RequiredObjects,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
-        let lookout = self.mapping.lookout(&self.env);
+        let lookup = self.mapping.lookup(&self.env);
         let presence = match ahead.and_then(PrefetchedState::still_counts) {
             Some(presence) => presence,
-            None => Arc::new(lookout.look(lookout.places(&level), LOOK_FOR).await),
+            None => Arc::new(lookup.look(lookup.places(&level), LOOK_FOR).await),
         };
         let archive = &self.mapping.archive;
         if level.defines_types() {
@@ -198,7 +199,7 @@ impl Previewer {
         for one in level.items {
             let Some(row) = self.mapping.archive.row(one.row) else { continue };
             let key = self.mapping.target_of(&row.key());
-            let stays = self.maker.stays(&key, presence.look(&key, one.state));
+            let stays = self.builder.stays(&key, presence.look(&key, one.state));
             if stays && !self.namespaces.takes_along(&key).await {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
                 // It fails only when the receiver is gone, which wants no more then.
@@ -360,13 +361,13 @@ impl Previewer {
         (row, other): &(usize, ObjectKey),
         beside: &mut ItemFindings,
     ) -> Result<Planned, String> {
-        let own = match self.maker.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
+        let own = match self.builder.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
             Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
             Desired::Object(object) => object.item,
         };
         let body = self.reader.load(*row).await.map_err(|e| chain(&e))?;
         let there = serde_json::from_slice(&body).map_err(|e| format!("error decoding {other}: {e}"))?;
-        let there = match self.maker.desired(key, &there, ActionSelection::Pure).await.map_err(said)? {
+        let there = match self.builder.desired(key, &there, ActionSelection::Pure).await.map_err(said)? {
             Desired::Skip { .. } => Value::Null,
             Desired::Object(object) => object.item,
         };
@@ -384,11 +385,11 @@ impl Previewer {
         seen: Existence,
         beside: &mut ItemFindings,
     ) -> Result<Planned, String> {
-        let retained = &self.maker.retained;
+        let retained = &self.builder.retained;
         if let Some(why) = retained.lost(key, from_backup, &self.mapping, &self.env).await.map_err(|e| e.to_string())? {
             return Ok(Planned::Refused(why));
         }
-        let desired = match self.maker.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
+        let desired = match self.builder.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
             Desired::Skip { reason, needs, .. } => {
                 beside.needs = self.coming_along(&needs);
                 return Ok(Planned::Skip(reason));
@@ -420,19 +421,19 @@ impl Previewer {
         };
         let item = desired.item;
         beside.write = self.write(&resource, &item, None);
-        if self.maker.natives.has(key) {
-            let room = self.maker.natives.room(key, from_backup, (&self.mapping, &self.env)).await;
+        if self.builder.native_volumes.has(key) {
+            let room = self.builder.native_volumes.room(key, from_backup, (&self.mapping, &self.env)).await;
             let is_made = match room {
                 Ok(VolumeDestination::Free(_)) => true,
-                Err(NotPrepared::Refused(Refused::Leaving(leaving))) => {
-                    beside.wait_for(&leaving);
+                Err(NotPrepared::Refused(Refused::Leaving(terminating))) => {
+                    beside.wait_for(&terminating);
                     true
                 }
                 // What stays is compared as it is.
                 _ => false,
             };
             if is_made {
-                return self.maker.natives.refusal(key).map_or(Ok(Planned::Create), Err);
+                return self.builder.native_volumes.refusal(key).map_or(Ok(Planned::Create), Err);
             }
         } else if seen == Existence::Absent {
             return Ok(Planned::Create);
@@ -447,13 +448,13 @@ impl Previewer {
             beside.write = None;
             return Ok(Planned::Create);
         }
-        if let Some(leaving) = TerminatingObject::of(&existing) {
-            beside.wait_for(&leaving);
+        if let Some(terminating) = TerminatingObject::of(&existing) {
+            beside.wait_for(&terminating);
             return Ok(Planned::Create);
         }
         beside.pin = PlanGuard::of(Some(&existing), &item);
         if is_same_state(&existing, from_backup) {
-            let is_to_change = self.maker.is_to_change(key, from_backup, &item).await;
+            let is_to_change = self.builder.is_to_change(key, from_backup, &item).await;
             if !is_to_change.map_err(said)? {
                 return Ok(Planned::Unchanged);
             }
@@ -526,8 +527,8 @@ struct ItemFindings {
 
 impl ItemFindings {
     /// The object is made when the one in the cluster is gone.
-    fn wait_for(&mut self, leaving: &TerminatingObject) {
-        self.waits = Some(leaving.waits());
+    fn wait_for(&mut self, terminating: &TerminatingObject) {
+        self.waits = Some(terminating.waits());
         if let Some(write) = &mut self.write {
             write.is_beside = true;
         }

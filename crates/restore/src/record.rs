@@ -44,7 +44,7 @@ pub(crate) async fn record(
     }
     let done = volumes_and_claims(&walked);
     let from_native = |volume: &str| match done.get(&known::volume(volume)) {
-        Some(ItemResult::Created | ItemResult::Recreated) => FromNative::Made(walked.natives.name_of(volume)),
+        Some(ItemResult::Created | ItemResult::Recreated) => FromNative::Made(walked.native_volumes.name_of(volume)),
         Some(ItemResult::Updated | ItemResult::Skipped | ItemResult::Differs) => FromNative::WasThere,
         Some(ItemResult::Failed | ItemResult::Removed) | None => FromNative::Failed,
     };

@@ -66,7 +66,7 @@ impl NotDeleted {
             }
             Self::Refused(e) => format!("{stays} the API server refuses to {}: {}", e.verb, e.failure),
             Self::Changed => format!("{stays} it changes all the time"),
-            Self::Leaving(leaving) => format!("the one in the cluster {leaving}"),
+            Self::Leaving(terminating) => format!("the one in the cluster {terminating}"),
             Self::Unknown { place, why } => {
                 format!("it may have been deleted, because no answer to that came ({}); {}", why.failure, advice(place))
             }

@@ -25,7 +25,7 @@ pub(crate) struct RetainedVolumes {
     pub(crate) volumes: BTreeMap<String, RetainedVolume>,
     /// Volumes of pods without claims whose data lies in a repository, by namespace and name of the pod.
     pub(crate) of_pods: BTreeMap<(String, String), BTreeSet<String>>,
-    /// The fates of all volumes.
+    /// The treatments of all volumes.
     pub(crate) fates: Arc<VolumeTreatments>,
     /// Of which cluster the backup is.
     pub(crate) origin: BackupOrigin,

@@ -91,7 +91,7 @@ async fn claimed(
         pinned = Box::pin(ConfirmedPlan::begin(request, &restore, env)) => pinned?.map(Arc::new),
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let walked = Box::pin(walk(request, &restore, pinned, env)).await?;
+    let walked = Box::pin(run_stages(request, &restore, pinned, env)).await?;
     let has_stubs = walked.has_stubs;
     let originals = walked.originals();
     if originals > 0 {
@@ -126,68 +126,68 @@ async fn withheld(owner: &RestoreOwner, env: &Env) -> Option<String> {
     }
 }
 
-async fn walk(
+async fn run_stages(
     request: &Request,
     restore: &Restore,
     pinned: Option<Arc<ConfirmedPlan>>,
     env: &Env,
 ) -> Result<ObjectsOutcome, RestoreError> {
-    let mut walk = tokio::select! {
+    let mut prepared = tokio::select! {
         begun = env.operation.trace.stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &env.operation));
+    let operations = Arc::new(Operations::new(Arc::clone(&prepared.restore), &env.operation));
     operations.load().await;
-    let mut checkpoint = checkpoint(restore, &walk, request.settings.looks_again, env).await?;
-    env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
+    let mut checkpoint = checkpoint(restore, &prepared, request.settings.looks_again, env).await?;
+    env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let lasting = RestoreState::new(&walk, Arc::clone(&operations), pinned.clone(), &checkpoint)?;
-    lasting.commands.load().await;
-    walk.natives.load().await;
-    let levels = Box::pin(levels(&mut walk, &lasting, &mut checkpoint, env));
+    let state = RestoreState::new(&prepared, Arc::clone(&operations), pinned.clone(), &checkpoint)?;
+    state.commands.load().await;
+    prepared.native_volumes.load().await;
+    let levels = Box::pin(levels(&mut prepared, &state, &mut checkpoint, env));
     let mut reached = env.operation.trace.stage("levels", levels).await;
     if let Ok(reached) = &mut reached {
-        reached.done.extend(done_before(&walk.archive, &lasting.begun, &checkpoint));
+        reached.done.extend(done_before(&prepared.archive, &state.begun, &checkpoint));
     }
-    lasting.remembered.left_to_jobs.tell(&env.operation.journal);
+    state.remembered.left_to_jobs.tell(&env.operation.journal);
     // Also of a restore that loses the cluster.
-    let namespaces = lasting.namespaces.report(&env.operation.journal).await;
+    let namespaces = state.namespaces.report(&env.operation.journal).await;
     let mut removed = Vec::new();
     if let Ok(reached) = &reached {
-        let mapping = walk.maker()?.mapping;
-        if let Some(pinned) = pinned.filter(|_| restore.spec.prune && !walk.stop.has_come()) {
+        let mapping = prepared.builder()?.mapping;
+        if let Some(pinned) = pinned.filter(|_| restore.spec.prune && !prepared.stop.has_come()) {
             removed = remove_extras(&pinned, (reached, &namespaces), &mapping, env).await;
         }
         // Nothing gets an owner back that goes.
-        if walk.restore.spec.restore_owner_references {
-            let owners = Owners::new(mapping, Arc::clone(&walk.stop), env.clone());
-            owners.give_back(&walk.with_owners, &reached.done, checkpoint.is_resumed()).await;
+        if prepared.restore.spec.restore_owner_references {
+            let owners = Owners::new(mapping, Arc::clone(&prepared.stop), env.clone());
+            owners.give_back(&prepared.with_owners, &reached.done, checkpoint.is_resumed()).await;
         }
     }
     let made = reached.as_ref().map(|reached| reached.done.as_slice()).unwrap_or_default();
     let made = made.iter().filter(|one| matches!(one.action, ItemResult::Created | ItemResult::Recreated));
-    let rows: Vec<&Row> = made.filter_map(|one| walk.archive.row(one.row)).collect();
+    let rows: Vec<&Row> = made.filter_map(|one| prepared.archive.row(one.row)).collect();
     let volumes = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
     let volumes = volumes.map(|row| &*row.name);
-    if let Some(warning) = walk.retained.warning(volumes.clone()) {
+    if let Some(warning) = prepared.retained.warning(volumes.clone()) {
         env.operation.journal.warn(&ResultScope::Velero, warning);
     }
     match &reached {
-        Ok(_) => walk.natives.end(volumes, env).await,
-        Err(_) => walk.natives.break_off(&walk.restore, env).await,
+        Ok(_) => prepared.native_volumes.end(volumes, env).await,
+        Err(_) => prepared.native_volumes.break_off(&prepared.restore, env).await,
     }
-    let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
+    let broken_off = prepared.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
     }
     let hooks = match (&broken_off, &reached) {
-        (None, Ok(_)) => lasting.commands.end().await,
+        (None, Ok(_)) => state.commands.end().await,
         // Another run comes back to the pods.
-        _ => lasting.commands.break_off().await,
+        _ => state.commands.break_off().await,
     };
     let LevelResult { done, not_looked_at } = reached?;
-    let PreparedRestore { archive, kinds, volumes, natives, .. } = walk;
-    let (renamed, has_stubs) = (lasting.renamed.take(), lasting.groups.has_any());
+    let PreparedRestore { archive, kinds, volumes, native_volumes, .. } = prepared;
+    let (renamed, has_stubs) = (state.renamed.take(), state.groups.has_any());
     Ok(ObjectsOutcome {
         done,
         renamed,
@@ -197,7 +197,7 @@ async fn walk(
         kinds,
         volumes,
         has_stubs,
-        natives,
+        native_volumes,
         operations,
         hooks,
         not_looked_at,
@@ -255,16 +255,16 @@ async fn remove_extras(
 
 /// Restores all levels, and the deferred objects. When it ends early, the remaining levels are skipped.
 async fn levels(
-    walk: &mut PreparedRestore,
-    lasting: &RestoreState,
+    prepared: &mut PreparedRestore,
+    state: &RestoreState,
     checkpoint: &mut Checkpoint,
     env: &Env,
 ) -> Result<LevelResult, RestoreError> {
-    let mut current = LevelContext::new(lasting, walk)?;
+    let mut current = LevelContext::new(state, prepared)?;
     let mut deferred = Deferred::default();
     let LevelResult { mut done, mut not_looked_at } = LevelResult::default();
-    for one in std::mem::take(&mut walk.levels) {
-        if walk.stop.has_come() {
+    for one in std::mem::take(&mut prepared.levels) {
+        if prepared.stop.has_come() {
             let passed = pass_over(one, &current, checkpoint).await;
             done.extend(passed.done);
             not_looked_at += passed.not_looked_at;
@@ -274,18 +274,18 @@ async fn levels(
         env.operation
             .journal
             .info("Restoring a level", &[("level", &one.name), ("items", &one.items.len().to_string())]);
-        let ahead = walk.ahead.take(&one.name);
+        let ahead = prepared.ahead.take(&one.name);
         let reached = level(one, ahead, &current, checkpoint, &mut deferred).await;
         let mut of_level = reached.done;
         not_looked_at += reached.not_looked_at;
         if settles || defines_types {
             of_level.extend(deferred.drain(&current, checkpoint, false).await);
         }
-        walk.ahead.forget_after(&of_level);
+        prepared.ahead.forget_after(&of_level);
         done.extend(of_level);
-        if defines_types && !walk.stop.has_come() {
-            walk.discover_again(&lasting.defined).await;
-            current = LevelContext::new(lasting, walk)?;
+        if defines_types && !prepared.stop.has_come() {
+            prepared.discover_again(&state.defined).await;
+            current = LevelContext::new(state, prepared)?;
         }
     }
     done.extend(deferred.drain(&current, checkpoint, true).await);
@@ -306,11 +306,11 @@ fn done_before(archive: &Archive, begun: &ClaimedRows, checkpoint: &Checkpoint) 
 /// [`RestoreError::Unnoted`]: without it a run again would take what this one has done for a change of the plan.
 async fn checkpoint(
     restore: &Restore,
-    walk: &PreparedRestore,
+    prepared: &PreparedRestore,
     looks_again: bool,
     env: &Env,
 ) -> Result<Checkpoint, RestoreError> {
-    let archive = &walk.archive;
+    let archive = &prepared.archive;
     let (uid, rows) = (&restore.metadata.uid, archive.rows().len());
     let (mut checkpoint, problem) =
         Checkpoint::open(Arc::clone(&env.operation.records), uid, archive.digest(), rows).await;
@@ -323,7 +323,7 @@ async fn checkpoint(
     if looks_again {
         checkpoint.forget_marks();
     } else if checkpoint.is_resumed() {
-        let (mapping, namespaces) = (walk.maker()?.mapping, walk.namespaces()?);
+        let (mapping, namespaces) = (prepared.builder()?.mapping, prepared.namespaces()?);
         tokio::select! {
             () = Box::pin(look_again(&mut checkpoint, &mapping, &namespaces, env)) => {}
             () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),

@@ -96,7 +96,7 @@ impl<'a> AttemptsInFlight<'a> {
 
     /// Returns true if no further attempt may start: attempts that wait for other objects do not count.
     fn is_full(&self) -> bool {
-        self.tasks.len() >= self.room.saturating_add(self.context.aside.count())
+        self.tasks.len() >= self.room.saturating_add(self.context.wait_slots.count())
     }
 
     async fn save(&mut self) {
@@ -117,7 +117,7 @@ impl<'a> AttemptsInFlight<'a> {
         let cancel = self.context.env.operation.cancel.clone();
         let ended = tokio::select! {
             ended = self.tasks.join_next_with_id() => ended,
-            () = self.context.aside.grows() => return true,
+            () = self.context.wait_slots.grows() => return true,
             () = overdue(&cancel, &mut self.grace) => {
                 self.give_up().await;
                 None

@@ -69,7 +69,7 @@ impl RestoreScope {
     }
 
     /// The input of the existence check.
-    pub(crate) fn lookout<'a>(&'a self, env: &'a Env) -> ExistenceLookup<'a> {
+    pub(crate) fn lookup<'a>(&'a self, env: &'a Env) -> ExistenceLookup<'a> {
         let Self { archive, catalog, restore, lists_existing, .. } = self;
         let namespace_mapping = &restore.spec.namespace_mapping;
         ExistenceLookup { archive, catalog, namespace_mapping, lists: *lists_existing, env }

@@ -147,11 +147,11 @@ mod tests {
         assert_eq!(TerminatingObject::of(&json!({"metadata": {"name": "a", "finalizers": ["b"]}})), None);
         let definition = json!({"kind": "CustomResourceDefinition", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
             "status": {"conditions": [{"type": "Terminating", "status": "True", "message": "CustomResource deletion is in progress"}]}});
-        let said = TerminatingObject::of(&definition).map(|leaving| leaving.to_string());
+        let said = TerminatingObject::of(&definition).map(|terminating| terminating.to_string());
         let waits = "is being deleted since 2026-01-01T00:00:00Z until all objects of its type are gone (CustomResource deletion is in progress)";
         assert_eq!(said.as_deref(), Some(waits));
         let namespace = |phase: &str| TerminatingObject::of_namespace(&json!({"status": {"phase": phase}}));
-        let said = namespace("Terminating").map(|leaving| leaving.waits());
+        let said = namespace("Terminating").map(|terminating| terminating.waits());
         assert_eq!(said.as_deref(), Some("until the one in the cluster is gone, which is being deleted"));
         assert_eq!(namespace("Active"), None);
     }

@@ -50,13 +50,13 @@ mod tests {
 
     #[tokio::test]
     async fn so_many_may_wait_and_no_more() {
-        let aside = WaitSlots::default();
-        let mut all: Vec<_> = (0..MOST).map(|_| aside.step().unwrap()).collect();
-        aside.grows().await;
-        assert!(aside.step().is_none() && aside.count() == MOST);
+        let wait_slots = WaitSlots::default();
+        let mut all: Vec<_> = (0..MOST).map(|_| wait_slots.step().unwrap()).collect();
+        wait_slots.grows().await;
+        assert!(wait_slots.step().is_none() && wait_slots.count() == MOST);
         all.pop();
-        assert!(aside.count() == MOST - 1 && aside.step().is_some());
+        assert!(wait_slots.count() == MOST - 1 && wait_slots.step().is_some());
         drop(all);
-        assert_eq!(aside.count(), 0);
+        assert_eq!(wait_slots.count(), 0);
     }
 }

@@ -30,7 +30,7 @@ use std::time::Duration;
 /// Writes objects, and completes them after their creation.
 pub(crate) struct ClusterWriter {
     pub(crate) mapping: Arc<RestoreScope>,
-    pub(crate) maker: Arc<ObjectBuilder>,
+    pub(crate) builder: Arc<ObjectBuilder>,
     pub(crate) messages: Arc<Messages>,
     /// The commands of pods that are made.
     pub(crate) commands: Arc<PodCommands>,
@@ -262,7 +262,7 @@ impl ClusterWriter {
     async fn existing(&self, target: &WriteTarget<'_>, existing: &Value) -> Result<ItemResult, Refused> {
         let WriteTarget { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
         if is_same_state(existing, from_backup) {
-            match self.maker.is_to_change(key, from_backup, desired).await {
+            match self.builder.is_to_change(key, from_backup, desired).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(self.unchanged(target, existing).await),
                 Err(e) => return Err(Refused::Unprepared(e)),
@@ -377,7 +377,7 @@ impl ClusterWriter {
         }
         let place = match replacement.remove(self.timeout, &self.env).await {
             Ok(place) => place,
-            Err(NotDeleted::Leaving(leaving)) => return Err(Refused::Leaving(leaving)),
+            Err(NotDeleted::Leaving(terminating)) => return Err(Refused::Leaving(terminating)),
             Err(NotDeleted::Refused(e)) if can_pass(&e) => return Err(Refused::Because(Box::new(e))),
             Err(why) => {
                 let told = format!("could not recreate {key}: {}", why.told());
@@ -417,7 +417,7 @@ impl ClusterWriter {
 fn staying(body: &[u8]) -> Result<Value, Refused> {
     let existing = serde_json::from_slice(body).unwrap_or_default();
     match TerminatingObject::of(&existing) {
-        Some(leaving) => Err(Refused::Leaving(leaving)),
+        Some(terminating) => Err(Refused::Leaving(terminating)),
         None => Ok(existing),
     }
 }

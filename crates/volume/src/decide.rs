@@ -66,12 +66,12 @@ fn without_volume(claim: &Claim, rule: Option<VolumeRule<'_>>) -> Verdict {
             phase: if claim.phase.is_empty() { "Pending".to_owned() } else { claim.phase.clone() },
         },
     };
-    Verdict { way: Method::Skip, why }
+    Verdict { method: Method::Skip, why }
 }
 
-fn policy(rule: VolumeRule<'_>, hindrance: Option<Blocker>) -> MethodReason {
+fn policy(rule: VolumeRule<'_>, blocker: Option<Blocker>) -> MethodReason {
     let action = rule.action.name();
-    MethodReason::Policy { number: rule.number, source: rule.source.to_owned(), action, hindrance }
+    MethodReason::Policy { number: rule.number, source: rule.source.to_owned(), action, blocker }
 }
 
 /// The facts about a volume that the decision needs, whatever its kind.
@@ -105,12 +105,12 @@ impl<'a> Subject<'a> {
     }
 
     fn by_rule(&self, rule: VolumeRule<'_>, flags: &Flags) -> Verdict {
-        let done = |way| Verdict { way, why: policy(rule, None) };
-        let hindered = |hindrance| Verdict { way: Method::Skip, why: policy(rule, Some(hindrance)) };
+        let done = |method| Verdict { method, why: policy(rule, None) };
+        let hindered = |blocker| Verdict { method: Method::Skip, why: policy(rule, Some(blocker)) };
         match rule.action {
             // A snapshot is of a PersistentVolume: a rule for all volumes does not ask for one of an emptyDir.
             VolumeAction::Snapshot { .. } if self.persistent.is_none() => {
-                Verdict { way: Method::Skip, why: MethodReason::NotAskedFor }
+                Verdict { method: Method::Skip, why: MethodReason::NotAskedFor }
             }
             // Files are found by their claim, as those that a pod asks for.
             VolumeAction::FsBackup if self.persistent.is_some() && !flags.saves_claims => {
@@ -127,28 +127,28 @@ impl<'a> Subject<'a> {
 
     fn by_default(&self, flags: &Flags) -> Verdict {
         if let Some((pod, volume)) = self.pod_asking_for_files(flags) {
-            let hindrance = self.way_by_files(&[(pod, volume)]);
-            let (way, hindrance) = match hindrance {
-                Ok(way) => (way, None),
-                Err(hindrance) => (Method::Skip, Some(hindrance)),
+            let blocker = self.way_by_files(&[(pod, volume)]);
+            let (method, blocker) = match blocker {
+                Ok(method) => (method, None),
+                Err(blocker) => (Method::Skip, Some(blocker)),
             };
             let pod = pod.name.clone();
             let why = match volume.is_opted_in && !flags.fs_backup_by_default {
-                true => MethodReason::Annotation { pod, hindrance },
-                false => MethodReason::FsBackupByDefault { pod, hindrance },
+                true => MethodReason::Annotation { pod, blocker },
+                false => MethodReason::FsBackupByDefault { pod, blocker },
             };
-            return Verdict { way, why };
+            return Verdict { method, why };
         }
         if self.persistent.is_none() {
-            return Verdict { way: Method::Skip, why: MethodReason::NotAskedFor };
+            return Verdict { method: Method::Skip, why: MethodReason::NotAskedFor };
         }
         if !flags.snapshots {
-            return Verdict { way: Method::Skip, why: MethodReason::NoSnapshots };
+            return Verdict { method: Method::Skip, why: MethodReason::NoSnapshots };
         }
         match self.way_by_snapshot(SnapshotBy::Any, "", "", flags) {
-            Ok(way) => Verdict { way, why: MethodReason::SnapshotByDefault { hindrance: None } },
-            Err(hindrance) => {
-                Verdict { way: Method::Skip, why: MethodReason::SnapshotByDefault { hindrance: Some(hindrance) } }
+            Ok(method) => Verdict { method, why: MethodReason::SnapshotByDefault { blocker: None } },
+            Err(blocker) => {
+                Verdict { method: Method::Skip, why: MethodReason::SnapshotByDefault { blocker: Some(blocker) } }
             }
         }
     }
@@ -179,15 +179,15 @@ impl<'a> Subject<'a> {
         if running.peek().is_none() {
             return Err(Blocker::NoPodRuns);
         }
-        let mut hindrance = Blocker::NotMounted;
+        let mut blocker = Blocker::NotMounted;
         for (pod, volume) in running {
             if volume.is_device {
-                hindrance = Blocker::Device;
+                blocker = Blocker::Device;
             } else if volume.is_mounted {
                 return Ok(Method::FsBackup { pod: pod.name.clone(), volume: volume.name.clone() });
             }
         }
-        Err(hindrance)
+        Err(blocker)
     }
 
     /// The claims that it is snapshotted with, if its claim has the label of any.

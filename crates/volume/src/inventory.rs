@@ -49,7 +49,7 @@ impl DecidedVolume {
 /// of pods.
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
-    survey: VolumeInventory,
+    inventory: VolumeInventory,
     all: Vec<DecidedVolume>,
     of_claims: HashMap<ClaimKey, usize>,
     of_volumes: HashMap<String, usize>,
@@ -157,7 +157,7 @@ impl VolumeInventory {
             }
         }
         self.pods = Vec::new();
-        Verdicts { survey: self, all, of_claims, of_volumes, pods, beside_groups: BTreeMap::new() }
+        Verdicts { inventory: self, all, of_claims, of_volumes, pods, beside_groups: BTreeMap::new() }
     }
 }
 
@@ -212,7 +212,7 @@ impl Verdicts {
         let mut out: BTreeMap<(String, String), Vec<ClaimKey>> = BTreeMap::new();
         for decided in &self.all {
             if let (Method::CsiSnapshot { group: Some(group), .. }, Some(claim)) =
-                (&decided.verdict.way, &decided.claim)
+                (&decided.verdict.method, &decided.claim)
             {
                 out.entry((claim.namespace.clone(), group.value.clone())).or_default().push(claim.clone());
             }
@@ -231,10 +231,10 @@ impl Verdicts {
     pub fn settle_groups(&mut self, flags: &Flags, rules: &GroupRules) -> Vec<GroupNote> {
         let mut notes = Vec::new();
         for ((namespace, value), due) in self.groups() {
-            let known = self.survey.claims.values();
-            let outside = rules.outside.iter().filter(|claim| !self.survey.claims.contains_key(&claim.key));
+            let known = self.inventory.claims.values();
+            let outside = rules.outside.iter().filter(|claim| !self.inventory.claims.contains_key(&claim.key));
             let label = Label { namespace: &namespace, key: &flags.group_label, value: &value };
-            let Labelled { members, others } = members_of(known.chain(outside), &self.survey.volumes, label, &due);
+            let Labelled { members, others } = members_of(known.chain(outside), &self.inventory.volumes, label, &due);
             let settled = class_of(&members, &others, flags.serves_groups, rules);
             let mut beside: Vec<String> = others.iter().map(|other| other.claim.key.name.clone()).collect();
             beside.sort();
@@ -261,17 +261,17 @@ impl Verdicts {
     /// Returns true if single claims are to be snapshotted by CSI drivers.
     #[must_use]
     pub fn has_single_snapshots(&self) -> bool {
-        self.all.iter().any(|decided| matches!(decided.verdict.way, Method::CsiSnapshot { group: None, .. }))
+        self.all.iter().any(|decided| matches!(decided.verdict.method, Method::CsiSnapshot { group: None, .. }))
     }
 
     /// Chooses the class for each claim that is to be snapshotted by itself; where none can be chosen it is not snapshotted. To be
     /// called after [`Self::settle_groups`].
     pub fn settle_classes(&mut self, classes: &SnapshotClasses) {
         for decided in &mut self.all {
-            let Verdict { way, why } = &mut decided.verdict;
-            let Method::CsiSnapshot { class, group: None } = way else { continue };
-            let claim = decided.claim.as_ref().and_then(|key| self.survey.claims.get(key));
-            let volume = decided.volume.as_ref().and_then(|name| self.survey.volumes.get(name));
+            let Verdict { method, why } = &mut decided.verdict;
+            let Method::CsiSnapshot { class, group: None } = method else { continue };
+            let claim = decided.claim.as_ref().and_then(|key| self.inventory.claims.get(key));
+            let volume = decided.volume.as_ref().and_then(|name| self.inventory.volumes.get(name));
             let (Some(claim), Some(driver)) = (claim, volume.and_then(PersistentVolume::driver)) else { continue };
             let chosen = classes.choose(driver, ClassChoice { of_claim: &claim.snapshot_class, of_policy: class });
             match chosen.map(|chosen| chosen.name.clone()) {
@@ -279,7 +279,7 @@ impl Verdicts {
                 Err(trouble) => {
                     let because = Box::new(std::mem::replace(why, MethodReason::NotAskedFor));
                     *why = MethodReason::NoClass { because, driver: driver.to_owned(), trouble };
-                    *way = Method::Skip;
+                    *method = Method::Skip;
                 }
             }
         }
@@ -299,30 +299,30 @@ impl Verdicts {
             if let Some(volume) = &claim.volume {
                 self.of_volumes.insert(volume.clone(), self.all.len());
             }
-            let (volume, verdict) = (claim.volume.clone(), Verdict { way: Method::Skip, why });
-            self.survey.claims.insert(key.clone(), claim);
+            let (volume, verdict) = (claim.volume.clone(), Verdict { method: Method::Skip, why });
+            self.inventory.claims.insert(key.clone(), claim);
             self.all.push(DecidedVolume { claim: Some(key), volume, of_pod: None, verdict });
         }
         for (name, volume) in late.volumes {
             if !self.of_volumes.contains_key(&name) {
                 self.of_volumes.insert(name.clone(), self.all.len());
-                let verdict = Verdict { way: Method::Skip, why: MethodReason::CameLate };
+                let verdict = Verdict { method: Method::Skip, why: MethodReason::CameLate };
                 self.all.push(DecidedVolume { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
             }
-            self.survey.volumes.entry(name).or_insert(volume);
+            self.inventory.volumes.entry(name).or_insert(volume);
         }
     }
 
     /// The facts about a claim.
     #[must_use]
     pub fn claim(&self, key: &ClaimKey) -> Option<&Claim> {
-        self.survey.claims.get(key)
+        self.inventory.claims.get(key)
     }
 
     /// The facts about a PersistentVolume.
     #[must_use]
     pub fn volume(&self, name: &str) -> Option<&PersistentVolume> {
-        self.survey.volumes.get(name)
+        self.inventory.volumes.get(name)
     }
 }
 

@@ -13,7 +13,7 @@ impl Verdict {
     /// The decision in a few words, such as `CSI snapshot`.
     #[must_use]
     pub fn done(&self) -> String {
-        match &self.way {
+        match &self.method {
             Method::NativeSnapshot => "native snapshot".to_owned(),
             Method::CsiSnapshot { group: Some(Group { value, class }), .. } if class.is_empty() => {
                 format!("CSI snapshot with the group {value}")
@@ -40,7 +40,7 @@ impl Verdict {
     pub fn reason(&self) -> String {
         if let MethodReason::Group { because, value, trouble } = &self.why {
             let (because, _) = because.words();
-            return match self.way {
+            return match self.method {
                 Method::Skip => format!("{because}, but the group {value} cannot be snapshotted: {}", trouble.why),
                 _ => format!(
                     "{because}; by itself, because the group {value} cannot be snapshotted: {} (volumeGroupFallback is single)",
@@ -52,9 +52,9 @@ impl Verdict {
             let (because, _) = because.words();
             return format!("{because}, but no VolumeSnapshotClass of the driver {driver} is chosen: {}", trouble.why);
         }
-        let (why, hindrance) = self.why.words();
-        match hindrance {
-            Some(hindrance) => format!("{why}, but {}", hindrance.words()),
+        let (why, blocker) = self.why.words();
+        match blocker {
+            Some(blocker) => format!("{why}, but {}", blocker.words()),
             None => why.into_owned(),
         }
     }
@@ -82,12 +82,12 @@ impl Verdict {
     /// The change that would have the data saved; `None` when it is.
     #[must_use]
     pub fn advice(&self) -> Option<String> {
-        if self.way != Method::Skip {
+        if self.method != Method::Skip {
             return None;
         }
-        let (_, hindrance) = self.why.words();
-        if let Some(hindrance) = hindrance {
-            return Some(hindrance.advice().to_owned());
+        let (_, blocker) = self.why.words();
+        if let Some(blocker) = blocker {
+            return Some(blocker.advice().to_owned());
         }
         Some(match &self.why {
             MethodReason::Policy { number, source, .. } => {
@@ -125,19 +125,19 @@ fn named(source: &str) -> &str {
 impl MethodReason {
     fn words(&self) -> (Cow<'_, str>, Option<Blocker>) {
         match self {
-            Self::Policy { number, source, action, hindrance } => {
-                (format!("the rule {number} of {} says {action}", named(source)).into(), *hindrance)
+            Self::Policy { number, source, action, blocker } => {
+                (format!("the rule {number} of {} says {action}", named(source)).into(), *blocker)
             }
-            Self::Annotation { pod, hindrance } => {
-                (format!("the pod {pod} lists it in the annotation backup.velero.io/backup-volumes").into(), *hindrance)
+            Self::Annotation { pod, blocker } => {
+                (format!("the pod {pod} lists it in the annotation backup.velero.io/backup-volumes").into(), *blocker)
             }
-            Self::FsBackupByDefault { pod, hindrance } => {
+            Self::FsBackupByDefault { pod, blocker } => {
                 let why = format!(
                     "files are saved by default (defaultVolumesToFsBackup), and the pod {pod} does not opt out of it"
                 );
-                (why.into(), *hindrance)
+                (why.into(), *blocker)
             }
-            Self::SnapshotByDefault { hindrance } => ("snapshots are taken by default".into(), *hindrance),
+            Self::SnapshotByDefault { blocker } => ("snapshots are taken by default".into(), *blocker),
             Self::NoSnapshots => {
                 ("the backup asks for no snapshots (snapshotVolumes is false), and no pod for its files".into(), None)
             }

@@ -54,7 +54,7 @@ impl Reports {
     /// The outcome for a volume; `None` when nothing was begun.
     #[must_use]
     pub fn of(&self, decided: &DecidedVolume) -> Option<&Report> {
-        match &decided.verdict.way {
+        match &decided.verdict.method {
             Method::NativeSnapshot => self.of_volumes.get(decided.volume.as_ref()?),
             _ => self.of_claims.get(decided.claim.as_ref()?),
         }
@@ -127,7 +127,7 @@ pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> 
     for decided in verdicts.iter().filter(|decided| saved.has(decided)) {
         let report = reports.of(decided);
         let mut info = base(decided, verdicts, saved);
-        match (&decided.verdict.way, report) {
+        match (&decided.verdict.method, report) {
             // It was to be snapshotted, as an error in the results says: known before or after, that is one outcome.
             (Method::Skip, _) if decided.verdict.has_failed() => {
                 failed(
@@ -158,11 +158,11 @@ pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> 
                 info.csi_snapshot_info = Some(snapshot.clone());
             }
             (Method::CsiSnapshot { .. }, Some(Report::Failed { why })) => failed(&mut info, why.clone()),
-            (way, report) => {
+            (method, report) => {
                 info.skipped = true;
                 let why = match report {
                     Some(Report::Failed { why }) => why.clone(),
-                    _ if way.needs_mover() => NO_MOVER.to_owned(),
+                    _ if method.needs_mover() => NO_MOVER.to_owned(),
                     _ => "and nothing was done".to_owned(),
                 };
                 if let Some(Report::Failed { why }) = report {

@@ -55,7 +55,7 @@ impl Flags {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The decision.
-    pub way: Method,
+    pub method: Method,
     /// The reason.
     pub why: MethodReason,
 }
@@ -65,7 +65,7 @@ impl Verdict {
     /// claim.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.way == Method::Skip && matches!(self.why, MethodReason::Group { .. } | MethodReason::NoClass { .. })
+        self.method == Method::Skip && matches!(self.why, MethodReason::Group { .. } | MethodReason::NoClass { .. })
     }
 }
 
@@ -139,26 +139,26 @@ pub enum MethodReason {
         /// The action of the policy.
         action: &'static str,
         /// The reason for which the action cannot be done.
-        hindrance: Option<Blocker>,
+        blocker: Option<Blocker>,
     },
     /// The annotation of a pod lists it.
     Annotation {
         /// The pod.
         pod: String,
         /// The reason for which its files cannot be saved.
-        hindrance: Option<Blocker>,
+        blocker: Option<Blocker>,
     },
     /// Files are saved by default, and this pod mounts it and does not opt out.
     FsBackupByDefault {
         /// The pod.
         pod: String,
         /// The reason for which its files cannot be saved.
-        hindrance: Option<Blocker>,
+        blocker: Option<Blocker>,
     },
     /// Snapshots are taken of all volumes that nothing else is said of.
     SnapshotByDefault {
         /// The reason for which none can be taken.
-        hindrance: Option<Blocker>,
+        blocker: Option<Blocker>,
     },
     /// The backup wants no snapshots, and no pod asks for its files.
     NoSnapshots,

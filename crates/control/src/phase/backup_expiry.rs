@@ -1,4 +1,4 @@
-//! The fate of each backup, for people: when it goes, or why it stays. Gathers the facts from which `expiry.rs`
+//! The expiry of each backup, for people: when it goes, or why it stays. Gathers the facts from which `expiry.rs`
 //! decides.
 
 use super::expiry::{ExpiryFacts, ExpiryOutcome, Obstacle, becomes};
@@ -62,7 +62,7 @@ impl ExpiryInput {
     }
 }
 
-/// A backup with its fate and the reasons for it.
+/// A backup with its expiry and the reasons for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackupExpiry {
     /// The backup.
@@ -77,7 +77,7 @@ pub struct BackupExpiry {
     pub stands_for: Option<Timestamp>,
     /// The reasons that keep it.
     pub keepers: Vec<Keeper>,
-    /// Its fate.
+    /// Its expiry.
     pub becomes: ExpiryOutcome,
     /// For what its deletion waits that is asked for, for people: claims from its snapshots that have no volume yet.
     pub waits_for: Option<String>,
@@ -110,8 +110,8 @@ pub fn fates(lists: &ExpiryInput, zone: &TimeZone, now: Timestamp) -> Vec<Backup
         .into_iter()
         .map(|(label, members)| {
             let gone = ScheduleLookup::Gone { label: &label };
-            let standing = labels.get(&*label).map_or(gone, |schedule| ScheduleLookup::Here(schedule));
-            let kept = KeptBackups::of(standing, zone, &members);
+            let lookup = labels.get(&*label).map_or(gone, |schedule| ScheduleLookup::Here(schedule));
+            let kept = KeptBackups::of(lookup, zone, &members);
             (label, kept)
         })
         .collect();

@@ -1,4 +1,4 @@
-//! The fate of a backup (api-and-controllers.md 3.8), and the steps that follow when its time is over, or soon will be
+//! The expiry of a backup (api-and-controllers.md 3.8), and the steps that follow when its time is over, or soon will be
 //! while something keeps it.
 
 use super::Decision;
@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationPhase, Duration, KeptBy, well_known};
 use std::fmt;
 
-/// The fate of a backup, if nothing changes but the time.
+/// The outcome for a backup, if nothing changes but the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpiryOutcome {
     /// It goes at this time, which may be over.
@@ -124,7 +124,7 @@ const FREQUENCY: Duration = Duration::from_secs(3600);
 /// Longest pause before a deletion that fails again and again is requested anew, unless the flag says more.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
-/// The facts beside the object of a backup that its fate depends on.
+/// The facts beside the object of a backup that its expiry depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExpiryFacts {
     /// The reason for which nothing can be changed in its location.
@@ -161,7 +161,7 @@ pub(crate) fn begins(backup: &Backup) -> Option<Timestamp> {
     Some(expiration(backup)?.saturating_sub(margin(backup)).unwrap_or(Timestamp::MIN))
 }
 
-/// Decides the fate of a backup. All actions and all messages about its expiry follow from this.
+/// Decides about the expiry of a backup. All actions and all messages about its expiry follow from this.
 pub(crate) fn becomes(backup: &Backup, around: &ExpiryFacts, now: Timestamp) -> ExpiryOutcome {
     if backup.metadata.deletion_timestamp.is_some() || around.requests.is_open {
         return ExpiryOutcome::Going;
@@ -186,7 +186,7 @@ pub(crate) fn becomes(backup: &Backup, around: &ExpiryFacts, now: Timestamp) -> 
     }
 }
 
-/// Decides the fate of a backup, and the next step for it.
+/// Decides about the expiry of a backup, and the next step for it.
 pub(crate) fn decide(
     backup: &Backup,
     around: &ExpiryFacts,

@@ -188,8 +188,8 @@ pub(crate) struct KeptBackups {
 impl KeptBackups {
     /// Decides which of these backups are kept, and why. They are all backups that name the schedule. `zone` is that of
     /// schedules that name none.
-    pub(crate) fn of(standing: ScheduleLookup<'_>, zone: &TimeZone, members: &[ScheduleMember<'_>]) -> Self {
-        let rules = standing.rules(zone);
+    pub(crate) fn of(lookup: ScheduleLookup<'_>, zone: &TimeZone, members: &[ScheduleMember<'_>]) -> Self {
+        let rules = lookup.rules(zone);
         let note = rules.as_ref().and_then(|rules| rules.as_ref().ok()).map(Rules::note);
         let mut kept = Self { keepers: BTreeMap::new(), note, own: BTreeSet::new(), newest: None };
         let mut groups: BTreeMap<OriginCluster<'_>, Vec<MemberRules<'_>>> = BTreeMap::new();
@@ -198,15 +198,15 @@ impl KeptBackups {
         }
         for (source, group) in groups {
             let record =
-                if source == OriginCluster::This && rules.is_some() { None } else { newest_record(standing, &group) };
+                if source == OriginCluster::This && rules.is_some() { None } else { newest_record(lookup, &group) };
             match (record, &rules) {
-                (Some((newest, record)), _) => kept.as_recorded(standing, (newest, record, source), zone, &group),
+                (Some((newest, record)), _) => kept.as_recorded(lookup, (newest, record, source), zone, &group),
                 (None, Some(Ok(rules))) => kept.by_schedule(rules, source, &group),
-                (None, Some(Err(why))) => kept.as_wrong(standing.name(), why, &group),
+                (None, Some(Err(why))) => kept.as_wrong(lookup.name(), why, &group),
                 (None, None) => {}
             }
             if source != OriginCluster::This || rules.is_none() {
-                kept.as_unreadable(standing.name(), &group);
+                kept.as_unreadable(lookup.name(), &group);
             }
         }
         kept
@@ -228,12 +228,12 @@ impl KeptBackups {
     /// one of all stays too.
     fn as_recorded(
         &mut self,
-        standing: ScheduleLookup<'_>,
+        lookup: ScheduleLookup<'_>,
         (newest, record, source): (&MemberRules<'_>, &KeptBy, OriginCluster<'_>),
         zone: &TimeZone,
         group: &[MemberRules<'_>],
     ) {
-        let absence = match (source, standing) {
+        let absence = match (source, lookup) {
             (OriginCluster::Other(cluster), _) => Absence::OfCluster(cluster.unwrap_or(&record.cluster).to_owned()),
             (OriginCluster::This, ScheduleLookup::Gone { .. }) => Absence::Gone,
             (OriginCluster::This, _) => Absence::NoRules,
@@ -293,12 +293,11 @@ impl KeptBackups {
 /// The newest backup with a record of rules, and the newest of these records. Good backups go before others, because
 /// they are the first to be noted when rules change.
 fn newest_record<'g, 'b>(
-    standing: ScheduleLookup<'_>,
+    lookup: ScheduleLookup<'_>,
     group: &'g [MemberRules<'b>],
 ) -> Option<(&'g MemberRules<'b>, &'g KeptBy)> {
     let of = |member: &'g MemberRules<'b>| Some((member, member.record().filter(|record| record.rules.is_some())?));
-    let records =
-        || group.iter().filter_map(of).map(|(member, record)| (member, record, place(standing.name(), member)));
+    let records = || group.iter().filter_map(of).map(|(member, record)| (member, record, place(lookup.name(), member)));
     let (newest, ..) = records().max_by_key(|(member, _, place)| (member.is_good, *place))?;
     let (_, record, _) = records().max_by_key(|(member, record, place)| (member.is_good, record.since, *place))?;
     Some((newest, record))

@@ -66,7 +66,7 @@ pub(crate) fn turns<'a>(
     backups: impl Iterator<Item = &'a Backup>,
     most: usize,
     explain: bool,
-    standing: impl Fn(&Backup) -> QueueState,
+    state: impl Fn(&Backup) -> QueueState,
 ) -> Admissions {
     let (mut waiting, mut new, mut running, mut late) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     // Whether one may come back to its place.
@@ -76,14 +76,14 @@ pub(crate) fn turns<'a>(
             // It will not run any more.
             None | Some(BackupPhase::New | BackupPhase::Queued) if backup.spec.cancel => {}
             None | Some(BackupPhase::New) => new.push(backup),
-            Some(BackupPhase::Queued) => match standing(backup) {
+            Some(BackupPhase::Queued) => match state(backup) {
                 QueueState::Starts => {
                     is_open = true;
                     running.push(backup);
                 }
-                standing => waiting.push((backup, standing)),
+                state => waiting.push((backup, state)),
             },
-            Some(BackupPhase::ReadyToStart | BackupPhase::InProgress) => match standing(backup) {
+            Some(BackupPhase::ReadyToStart | BackupPhase::InProgress) => match state(backup) {
                 QueueState::Good | QueueState::Starts => running.push(backup),
                 QueueState::Late(failures) => late.push((failures, backup)),
                 QueueState::Out => {}
@@ -100,8 +100,8 @@ pub(crate) fn turns<'a>(
     let mut started = BTreeSet::new();
     // Each with the backup that holds one of its namespaces; only for a caller that asks for reasons.
     let mut blocked = Vec::new();
-    for (backup, standing) in &waiting {
-        match standing {
+    for (backup, state) in &waiting {
+        match state {
             QueueState::Good => match slots.take(backup) {
                 Ok(()) => drop(started.insert(backup.key())),
                 Err(holder) => {
@@ -438,12 +438,12 @@ mod tests {
             ("no limit below one", vec![backup("q", Some(Queued), 1, all)], 0, vec![("q", QueueMove::Start)]),
         ] {
             let expected: Vec<_> = expected.into_iter().map(|(name, to)| (named(name), to)).collect();
-            assert_eq!(turns(backups.iter(), most, false, standing).moves, expected, "{what}");
+            assert_eq!(turns(backups.iter(), most, false, state).moves, expected, "{what}");
         }
     }
 
     /// By its name.
-    fn standing(backup: &Backup) -> QueueState {
+    fn state(backup: &Backup) -> QueueState {
         match backup.metadata.name.as_str() {
             "starts" => QueueState::Starts,
             "late1" => QueueState::Late(3),
@@ -460,7 +460,7 @@ mod tests {
             (backup("late1", Some(InProgress), 0, &["x"]), backup("late2", Some(ReadyToStart), 0, &["y"]));
         let again = |others: &[Backup], most| {
             let all = [&late1, &late2].into_iter().chain(others);
-            turns(all, most, false, standing).again.into_iter().map(|backup| backup.name).collect::<Vec<_>>()
+            turns(all, most, false, state).again.into_iter().map(|backup| backup.name).collect::<Vec<_>>()
         };
         assert_eq!(again(&[], 1), ["late1"]);
         assert_eq!(again(&[], 2), ["late1", "late2"]);

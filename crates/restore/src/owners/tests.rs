@@ -132,8 +132,8 @@ async fn an_owner_that_is_being_deleted_is_none_and_what_is_gone_is_told() {
     let mut warnings: Vec<&str> =
         outcome.results.warnings.messages().filter(|text| !text.contains("shop/z:")).collect();
     warnings.sort_unstable();
-    let leaving = ["b", "c"].map(|name| was_not(name, "ConfigMap z is being deleted"));
-    assert_eq!(warnings, [leaving[0].as_str(), leaving[1].as_str(), LOST]);
+    let terminating = ["b", "c"].map(|name| was_not(name, "ConfigMap z is being deleted"));
+    assert_eq!(warnings, [terminating[0].as_str(), terminating[1].as_str(), LOST]);
 }
 
 #[tokio::test]

@@ -306,14 +306,14 @@ async fn an_object_is_not_made_without_a_rule_that_cannot_be_applied() {
         let mut ground = RestoreFixture::new(&[namespace(), config_map("a")], &action).await;
         ground.request.settings.resource_modifiers = rules(strategic);
         ground.answer("GET", path, answer);
-        let walk =
+        let prepared =
             PreparedRestore::begin(&ground.request, &prepare(&ground.request).unwrap(), &ground.env).await.unwrap();
-        let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &ground.env.operation));
+        let operations = Arc::new(Operations::new(Arc::clone(&prepared.restore), &ground.env.operation));
         let records = Arc::clone(&ground.env.operation.records);
-        let (checkpoint, _) = Checkpoint::open(records, "u", walk.archive.digest(), 0).await;
-        let lasting = RestoreState::new(&walk, operations, None, &checkpoint).unwrap();
-        let execution = LevelContext::new(&lasting, &walk).unwrap();
-        let row = walk.archive.rows().position(|row| &*row.name == "a").unwrap();
+        let (checkpoint, _) = Checkpoint::open(records, "u", prepared.archive.digest(), 0).await;
+        let lasting = RestoreState::new(&prepared, operations, None, &checkpoint).unwrap();
+        let execution = LevelContext::new(&lasting, &prepared).unwrap();
+        let row = prepared.archive.rows().position(|row| &*row.name == "a").unwrap();
         let body = config_map("a").to_string().into();
         let source = SourceObject { row, key: key("configmaps", "a"), body, exists: false };
         assert_eq!(execution.restorer.restore(&source, AttemptNumber::default()).await, at_first);

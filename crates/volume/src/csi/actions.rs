@@ -67,7 +67,7 @@ struct ClaimAction {
 impl ClaimAction {
     fn is_snapshotted(&self, claim: &ClaimKey) -> bool {
         let decided = self.verdicts.of_claim(claim);
-        decided.is_some_and(|decided| matches!(decided.verdict.way, Method::CsiSnapshot { .. }))
+        decided.is_some_and(|decided| matches!(decided.verdict.method, Method::CsiSnapshot { .. }))
     }
 }
 

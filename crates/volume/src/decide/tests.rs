@@ -57,12 +57,12 @@ fn snapshot() -> Method {
     Method::CsiSnapshot { class: String::new(), group: None }
 }
 
-fn rule(number: usize, action: &'static str, hindrance: Option<Blocker>) -> MethodReason {
-    MethodReason::Policy { number, source: "ConfigMap v/p".into(), action, hindrance }
+fn rule(number: usize, action: &'static str, blocker: Option<Blocker>) -> MethodReason {
+    MethodReason::Policy { number, source: "ConfigMap v/p".into(), action, blocker }
 }
 
 fn skip(why: MethodReason) -> Verdict {
-    Verdict { way: Method::Skip, why }
+    Verdict { method: Method::Skip, why }
 }
 
 /// The verdict on the claim `c`, which the pods mount.
@@ -76,8 +76,8 @@ fn of_claim(volume: &PersistentVolume, pods: &[(Pod, PodVolume)], rules: &str, f
 /// backup.md 2.9, the table of combined outcomes, each with the data of snapshots moved and not.
 #[test]
 fn a_csi_claim_of_a_running_pod_has_the_outcome_of_veleros_table() {
-    let annotation = || MethodReason::Annotation { pod: "p".into(), hindrance: None };
-    let by_default = || MethodReason::FsBackupByDefault { pod: "p".into(), hindrance: None };
+    let annotation = || MethodReason::Annotation { pod: "p".into(), blocker: None };
+    let by_default = || MethodReason::FsBackupByDefault { pod: "p".into(), blocker: None };
     for (opted_in, fs_default) in [(false, false), (true, false), (false, true), (true, true)] {
         for (snapshots, moves) in [(true, false), (true, true), (false, false), (false, true)] {
             let flags = Flags { fs_backup_by_default: fs_default, snapshots, moves_data: moves, ..flags() };
@@ -87,16 +87,16 @@ fn a_csi_claim_of_a_running_pod_has_the_outcome_of_veleros_table() {
             };
             for (action, expected) in [
                 ("skip", skip(rule(1, "skip", None))),
-                ("fs-backup", Verdict { way: from_p(), why: rule(1, "fs-backup", None) }),
-                ("snapshot", Verdict { way: taken.clone(), why: rule(1, "snapshot", None) }),
+                ("fs-backup", Verdict { method: from_p(), why: rule(1, "fs-backup", None) }),
+                ("snapshot", Verdict { method: taken.clone(), why: rule(1, "snapshot", None) }),
                 ("custom", skip(rule(1, "custom", Some(Blocker::Custom)))),
                 (
                     "",
                     match (opted_in, fs_default, snapshots) {
-                        (_, true, _) => Verdict { way: from_p(), why: by_default() },
-                        (true, false, _) => Verdict { way: from_p(), why: annotation() },
+                        (_, true, _) => Verdict { method: from_p(), why: by_default() },
+                        (true, false, _) => Verdict { method: from_p(), why: annotation() },
                         (false, false, true) => {
-                            Verdict { way: taken, why: MethodReason::SnapshotByDefault { hindrance: None } }
+                            Verdict { method: taken, why: MethodReason::SnapshotByDefault { blocker: None } }
                         }
                         (false, false, false) => skip(MethodReason::NoSnapshots),
                     },
@@ -119,7 +119,7 @@ fn the_first_rule_that_matches_decides_and_is_named() {
     let verdict = of_claim(&csi(), &[], rules, &flags());
     assert_eq!(
         verdict,
-        Verdict { way: Method::CsiSnapshot { class: "s".into(), group: None }, why: rule(2, "snapshot", None) }
+        Verdict { method: Method::CsiSnapshot { class: "s".into(), group: None }, why: rule(2, "snapshot", None) }
     );
     assert_eq!(of_claim(&of_type("nfs"), &[], rules, &flags()), skip(rule(3, "skip", None)));
 }
@@ -131,8 +131,8 @@ fn the_finer_snapshots_are_taken_in_their_way_or_not_at_all() {
     let native = Flags { native: true, ..flags() };
     let off = Flags { csi: false, ..flags() };
     let nfs = of_type("nfs");
-    let hindered = |action, hindrance| skip(rule(1, action, Some(hindrance)));
-    let done = |way, action| Verdict { way, why: rule(1, action, None) };
+    let hindered = |action, blocker| skip(rule(1, action, Some(blocker)));
+    let done = |method, action| Verdict { method, why: rule(1, action, None) };
     for (volume, action, flags, expected) in [
         (csi(), "snapshot-csi", flags(), done(snapshot(), "snapshot-csi")),
         (csi(), "snapshot-csi", moving.clone(), done(snapshot(), "snapshot-csi")),
@@ -166,7 +166,7 @@ fn the_finer_snapshots_are_taken_in_their_way_or_not_at_all() {
     }
     let rules = "- action: {type: snapshot, parameters: {dataMover: velero-block}}";
     let verdict = of_claim(&csi(), &[], rules, &Flags { moves_data: true, data_mover: "other".into(), ..flags() });
-    assert_eq!(verdict.way, moved("velero-block"), "the mover of a rule comes before that of the backup");
+    assert_eq!(verdict.method, moved("velero-block"), "the mover of a rule comes before that of the backup");
 }
 
 #[test]
@@ -174,9 +174,9 @@ fn files_are_saved_from_a_running_pod_that_mounts_them() {
     let rules = "- action: {type: fs-backup}";
     let runs = || pod(|_, _| ());
     let other = || pod(|pod, volume| (pod.name, volume.name) = ("q".into(), "w".into()));
-    let done = Verdict { way: from_p(), why: rule(1, "fs-backup", None) };
-    let hindered = |hindrance| skip(rule(1, "fs-backup", Some(hindrance)));
-    let from_q = Verdict { way: Method::FsBackup { pod: "q".into(), volume: "w".into() }, ..done.clone() };
+    let done = Verdict { method: from_p(), why: rule(1, "fs-backup", None) };
+    let hindered = |blocker| skip(rule(1, "fs-backup", Some(blocker)));
+    let from_q = Verdict { method: Method::FsBackup { pod: "q".into(), volume: "w".into() }, ..done.clone() };
     let stopped = || pod(|pod, _| pod.is_running = false);
     let device = || pod(|_, volume| (volume.is_mounted, volume.is_device) = (false, true));
     let unused = || pod(|_, volume| volume.is_mounted = false);
@@ -199,14 +199,14 @@ fn pods_ask_for_files_by_annotation_or_by_default() {
     let listed = || pod(|_, volume| volume.is_opted_in = true);
     let excluded = || pod(|_, volume| volume.is_opted_out = true);
     let stopped = || pod(|pod, volume| (pod.is_running, volume.is_opted_in) = (false, true));
-    let taken = Verdict { way: snapshot(), why: MethodReason::SnapshotByDefault { hindrance: None } };
-    let asked = |hindrance: Option<Blocker>| Verdict {
-        way: if hindrance.is_none() { from_p() } else { Method::Skip },
-        why: MethodReason::Annotation { pod: "p".into(), hindrance },
+    let taken = Verdict { method: snapshot(), why: MethodReason::SnapshotByDefault { blocker: None } };
+    let asked = |blocker: Option<Blocker>| Verdict {
+        method: if blocker.is_none() { from_p() } else { Method::Skip },
+        why: MethodReason::Annotation { pod: "p".into(), blocker },
     };
-    let by_default = |hindrance: Option<Blocker>| Verdict {
-        way: if hindrance.is_none() { from_p() } else { Method::Skip },
-        why: MethodReason::FsBackupByDefault { pod: "p".into(), hindrance },
+    let by_default = |blocker: Option<Blocker>| Verdict {
+        method: if blocker.is_none() { from_p() } else { Method::Skip },
+        why: MethodReason::FsBackupByDefault { pod: "p".into(), blocker },
     };
     let all = Flags { fs_backup_by_default: true, ..flags() };
     for (pods, flags, expected) in [
@@ -220,8 +220,8 @@ fn pods_ask_for_files_by_annotation_or_by_default() {
             vec![excluded(), pod(|pod, _| pod.name = "q".into())],
             all.clone(),
             Verdict {
-                way: Method::FsBackup { pod: "q".into(), volume: "v".into() },
-                why: MethodReason::FsBackupByDefault { pod: "q".into(), hindrance: None },
+                method: Method::FsBackup { pod: "q".into(), volume: "v".into() },
+                why: MethodReason::FsBackupByDefault { pod: "q".into(), blocker: None },
             },
         ),
         (vec![pod(|_, _| ())], all.clone(), by_default(None)),
@@ -252,8 +252,8 @@ fn a_claim_without_a_volume_has_no_data_whatever_is_said_of_it() {
 #[test]
 fn a_volume_without_its_claim_has_native_snapshots_only() {
     let native = Flags { native: true, ..flags() };
-    let by_default = |hindrance| skip(MethodReason::SnapshotByDefault { hindrance: Some(hindrance) });
-    let taken = Verdict { way: Method::NativeSnapshot, why: MethodReason::SnapshotByDefault { hindrance: None } };
+    let by_default = |blocker| skip(MethodReason::SnapshotByDefault { blocker: Some(blocker) });
+    let taken = Verdict { method: Method::NativeSnapshot, why: MethodReason::SnapshotByDefault { blocker: None } };
     for (volume, flags, expected) in [
         (csi(), flags(), by_default(Blocker::NoClaim)),
         (csi(), native.clone(), by_default(Blocker::NoClaim)),
@@ -276,17 +276,17 @@ fn a_volume_of_a_pod_is_saved_when_somebody_asks_for_it() {
     let snapshots = "- {action: {type: snapshot}}";
     let default = Flags { fs_backup_by_default: true, ..flags() };
     let by_default =
-        Verdict { way: from_p(), why: MethodReason::FsBackupByDefault { pod: "p".into(), hindrance: None } };
+        Verdict { method: from_p(), why: MethodReason::FsBackupByDefault { pod: "p".into(), blocker: None } };
     for (opted_in, rules, flags, expected) in [
         (false, "", flags(), skip(MethodReason::NotAskedFor)),
         (
             true,
             "",
             flags(),
-            Verdict { way: from_p(), why: MethodReason::Annotation { pod: "p".into(), hindrance: None } },
+            Verdict { method: from_p(), why: MethodReason::Annotation { pod: "p".into(), blocker: None } },
         ),
         (false, "", default, by_default),
-        (false, policy, flags(), Verdict { way: from_p(), why: rule(1, "fs-backup", None) }),
+        (false, policy, flags(), Verdict { method: from_p(), why: rule(1, "fs-backup", None) }),
         (false, snapshots, flags(), skip(MethodReason::NotAskedFor)),
         (
             false,

@@ -11,15 +11,15 @@ pub(crate) fn settle_claim(
     settled: &Result<String, GroupTrouble>,
     falls_back: bool,
 ) {
-    let Verdict { way, why } = verdict;
-    let Method::CsiSnapshot { group, .. } = way else { return };
+    let Verdict { method, why } = verdict;
+    let Method::CsiSnapshot { group, .. } = method else { return };
     match settled {
         Ok(class) => *group = Some(Group { value: value.to_owned(), class: class.clone() }),
         Err(trouble) => {
             if falls_back {
                 *group = None;
             } else {
-                *way = Method::Skip;
+                *method = Method::Skip;
             }
             let because = Box::new(std::mem::replace(why, MethodReason::NotAskedFor));
             *why = MethodReason::Group { because, value: value.to_owned(), trouble: trouble.clone() };

@@ -25,13 +25,13 @@ fn claim(name: &str, class: &str, driver: &str) -> [Item; 2] {
 fn a_claim_without_a_class_for_its_driver_is_skipped_and_says_why() {
     let flags = Flags { snapshots: true, csi: true, serves_snapshots: true, ..Flags::default() };
     let rules = Rules { policies: None, flags: &flags };
-    let mut survey = VolumeInventory::new(rules);
+    let mut inventory = VolumeInventory::new(rules);
     for (name, class, driver) in
         [("one", "", "single"), ("named", "b", "several"), ("unnamed", "", "several"), ("none", "b", "bare")]
     {
-        claim(name, class, driver).iter().for_each(|item| survey.take(item));
+        claim(name, class, driver).iter().for_each(|item| inventory.take(item));
     }
-    let mut verdicts = survey.decide(rules);
+    let mut verdicts = inventory.decide(rules);
     assert!(verdicts.has_single_snapshots());
     let class =
         |name: &str, driver: &str| SnapshotClass { name: name.into(), driver: driver.into(), ..Default::default() };

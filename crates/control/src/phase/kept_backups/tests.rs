@@ -59,14 +59,14 @@ fn members(backups: &[Backup]) -> Vec<ScheduleMember<'_>> {
 }
 
 /// The reason that keeps each of these backups, in their order; empty for one that nothing keeps.
-fn said(standing: ScheduleLookup<'_>, backups: &[Backup]) -> Vec<String> {
-    let kept = KeptBackups::of(standing, &TimeZone::UTC, &members(backups));
+fn said(lookup: ScheduleLookup<'_>, backups: &[Backup]) -> Vec<String> {
+    let kept = KeptBackups::of(lookup, &TimeZone::UTC, &members(backups));
     backups.iter().map(|backup| kept.keeper(backup).map(|keeper| keeper.to_string()).unwrap_or_default()).collect()
 }
 
 /// The days of those that something keeps.
-fn days(standing: ScheduleLookup<'_>, backups: &[Backup]) -> Vec<String> {
-    let said = said(standing, backups);
+fn days(lookup: ScheduleLookup<'_>, backups: &[Backup]) -> Vec<String> {
+    let said = said(lookup, backups);
     let kept = backups.iter().zip(said).filter(|(_, keeper)| !keeper.is_empty());
     kept.map(|(backup, _)| backup.metadata.name["nightly-202611".len()..][..2].to_owned()).collect()
 }
@@ -112,9 +112,9 @@ fn what_rules_have_kept_stays_when_the_schedule_or_its_rules_are_gone() {
     let all = [on(19), on(20), noted(on(21), RULES)];
     let (with, without) = (nightly(Some(RULES)), nightly(None));
     assert_eq!(days(ScheduleLookup::Here(&with), &all), ["20", "21"]);
-    let expected = |standing: &str| {
+    let expected = |lookup: &str| {
         let told = |rules: &str| {
-            format!("kept by the rules {standing}: {rules} (`expiry --release --schedule nightly` lets it go)")
+            format!("kept by the rules {lookup}: {rules} (`expiry --release --schedule nightly` lets it go)")
         };
         vec![String::new(), told("daily 2"), told("last good, daily 1")]
     };

@@ -217,11 +217,11 @@ impl Planner<'_> {
         }
         // A late restore comes after the others, and of late ones that which has failed less often first, so that each has
         // its turn.
-        due.sort_by_key(|(standing, restore, _)| {
-            let failures = if let QueueState::Late(failures) = standing { *failures } else { 0 };
+        due.sort_by_key(|(state, restore, _)| {
+            let failures = if let QueueState::Late(failures) = state { *failures } else { 0 };
             (failures, restore.metadata.creation_timestamp, &restore.metadata.namespace, &restore.metadata.name)
         });
-        for (standing, restore, step) in due {
+        for (state, restore, step) in due {
             let part = match step {
                 S::LookAfter | S::CancelOperations => Controller::RestoreOperations,
                 S::Finalize => Controller::RestoreFinalizer,
@@ -240,7 +240,7 @@ impl Planner<'_> {
                 continue;
             }
             // One that is in progress has its place already, unless it is late.
-            if step == S::Run || step.runs() && standing != QueueState::Good {
+            if step == S::Run || step.runs() && state != QueueState::Good {
                 if holders.len() >= places {
                     without_place.extend(self.waits.is_some().then(|| key.object()));
                     continue;
