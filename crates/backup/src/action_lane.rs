@@ -67,7 +67,7 @@ pub(crate) async fn run_action_lane(
         let unlisted = queue.blocks.unlisted().filter_map(|block| queue.blocks.get(block));
         unlisted
             .filter(|block| !may_have_hooks(block, &context.index))
-            .for_each(|block| queue.due.begin(block, Priority::Common));
+            .for_each(|block| queue.due.begin(block, Priority::Normal));
         let mut running = JoinSet::new();
         for _ in 0..workers {
             let worker = Worker::new(Arc::clone(&context), out.for_worker(workers, ACTING));
@@ -145,10 +145,10 @@ async fn unless_cancelled(
 ) -> Result<(), StageError> {
     let ended = tokio::select! {
         ended = waiting => ended,
-        () = context.env.operation.cancel.cancelled() => return Err(StageError::Over),
+        () = context.env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
     };
     ended.map_err(|NativeRefusal { snapshotter, volume, message }| {
-        StageError::Refused(Box::new(ActionRefusal { action: snapshotter, object: volume, message }))
+        StageError::ActionRefused(Box::new(ActionRefusal { action: snapshotter, object: volume, message }))
     })
 }
 
@@ -191,6 +191,6 @@ mod tests {
         running.spawn(async { Ok(SaveReport::default()) });
         running.spawn(async { panic!("in the middle") });
         let ended = all_deeds(running, SaveReport::default()).await.map(drop);
-        assert_eq!(ended, Err(StageError::Broken(Broken(ACTING))));
+        assert_eq!(ended, Err(StageError::StageDied(Broken(ACTING))));
     }
 }

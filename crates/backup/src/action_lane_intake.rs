@@ -49,7 +49,7 @@ impl ActionLaneIntake {
     pub(crate) async fn take_lists(&mut self, mut lists: StreamReceiver<RawPage>) -> Result<(), StageError> {
         while let Some(RawPage { resource, bodies }) = lists.next().await? {
             if self.env.operation.cancel.is_cancelled() {
-                return Err(StageError::Over);
+                return Err(StageError::OperationEnded);
             }
             let came = bodies.len();
             let mut items = parse::items(&resource, bodies, &self.env.operation.journal);
@@ -107,7 +107,7 @@ impl ActionLaneIntake {
             }
             let label = &self.scope.backup.spec.volume_group_snapshot_label_key;
             let facts = RelationFacts::of(&item, label, &self.scope.hooks);
-            let body = place.map_or_else(|| Body::Cluster(Box::new(item.key())), Body::Shelf);
+            let body = place.map_or_else(|| Body::Cluster(Box::new(item.key())), Body::Stored);
             self.index.add(Record { digest, resource: item.resource, body, facts });
         }
     }
@@ -115,7 +115,7 @@ impl ActionLaneIntake {
     /// Reads an object from the body store. A read error is reported in the object's turn.
     pub(crate) async fn read(&self, number: usize) -> Option<Item> {
         let record = self.index.records().get(number)?;
-        let Body::Shelf(place) = &record.body else { return None };
+        let Body::Stored(place) = &record.body else { return None };
         let body = self.body_store.take(place).await.ok()?;
         Item::parse(Arc::clone(&record.resource), body).ok()
     }

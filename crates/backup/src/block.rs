@@ -184,7 +184,7 @@ mod tests {
                 digest: item.digest(),
                 facts: RelationFacts::of(&item, "g", &BackupHooks::default()),
                 resource: item.resource,
-                body: Body::Shelf(BodyLocation::Memory(item.body)),
+                body: Body::Stored(BodyLocation::Memory(item.body)),
             });
         }
         (index, bindings)

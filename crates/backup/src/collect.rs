@@ -40,9 +40,9 @@ pub(crate) fn collect(
     // A quarter of what reading can spare.
     let room = memory_budget.saturating_sub(LEAST) / 4;
     let (intake, spool, batches) = spool(memory_budget - room, env, tally);
-    let (body_store, looked_at) = stream(SHELVING, LISTING);
+    let (action_lane, looked_at) = stream(SHELVING, LISTING);
     tasks.spawn(spool.run());
-    let ways = LaneRoutes { intake, body_store };
+    let ways = LaneRoutes { intake, action_lane };
     let (trace, listing) =
         (env.operation.trace.clone(), list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
     tasks.spawn(async move { trace.within("collect", listing).await });
@@ -52,21 +52,21 @@ pub(crate) fn collect(
 /// Says the ends only after all lists of a stream came to theirs. The types that actions look at come first.
 async fn list_all(lists: Vec<PlannedList>, ways: LaneRoutes, env: Env, tally: Arc<Tally>) {
     let mut running: JoinSet<Result<(), StageError>> = JoinSet::new();
-    let LaneRoutes { intake, body_store } = ways;
-    let mut body_store = Some(body_store);
+    let LaneRoutes { intake, action_lane } = ways;
+    let mut action_lane = Some(action_lane);
     let mut lists = lists.into_iter().peekable();
     loop {
         if !lists.peek().is_some_and(|list| list.is_looked_at)
-            && let Some(body_store) = body_store.take()
+            && let Some(action_lane) = action_lane.take()
         {
-            body_store.end();
+            action_lane.end();
         }
         if running.len() < LISTS
             && let Some(list) = lists.next()
         {
-            let to = match &body_store {
-                Some(body_store) => LaneRoute::Shelf(body_store.another(LISTING)),
-                None => LaneRoute::Spool(Box::new(intake.another())),
+            let to = match &action_lane {
+                Some(action_lane) => LaneRoute::ActionLane(action_lane.another(LISTING)),
+                None => LaneRoute::FastLane(Box::new(intake.another())),
             };
             let lister = Lister { env: env.clone(), to, tally: Arc::clone(&tally) };
             running.spawn(lister.run(list));
@@ -84,29 +84,29 @@ async fn list_all(lists: Vec<PlannedList>, ways: LaneRoutes, env: Env, tally: Ar
 /// The ways that objects can take.
 struct LaneRoutes {
     intake: Intake,
-    body_store: StreamSender<RawPage>,
+    action_lane: StreamSender<RawPage>,
 }
 
 /// The way that the objects of one list take.
 enum LaneRoute {
     /// The fast lane.
-    Spool(Box<Intake>),
+    FastLane(Box<Intake>),
     /// The action lane, for objects that wait for their turn.
-    Shelf(StreamSender<RawPage>),
+    ActionLane(StreamSender<RawPage>),
 }
 
 impl LaneRoute {
     async fn take(&self, resource: &Arc<ApiResource>, bodies: Vec<Bytes>) -> Result<(), ReceiverGone> {
         match self {
-            Self::Spool(intake) => intake.take(resource, bodies).await,
-            Self::Shelf(body_store) => body_store.send(RawPage { resource: Arc::clone(resource), bodies }).await,
+            Self::FastLane(intake) => intake.take(resource, bodies).await,
+            Self::ActionLane(action_lane) => action_lane.send(RawPage { resource: Arc::clone(resource), bodies }).await,
         }
     }
 
     fn end(self) {
         match self {
-            Self::Spool(intake) => intake.end(),
-            Self::Shelf(body_store) => body_store.end(),
+            Self::FastLane(intake) => intake.end(),
+            Self::ActionLane(action_lane) => action_lane.end(),
         }
     }
 }
@@ -168,7 +168,7 @@ impl Lister {
         });
         loop {
             let bodies = tokio::select! {
-                () = self.env.operation.cancel.cancelled() => return Err(StageError::Over),
+                () = self.env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
                 bodies = list.next() => bodies,
             };
             match bodies {
@@ -214,8 +214,8 @@ mod tests {
             let (mut spooling, mut listing) = (JoinSet::new(), JoinSet::new());
             let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
             spooling.spawn(spool.run());
-            let (body_store, mut looked_at) = stream(SHELVING, LISTING);
-            listing.spawn(list_all(vec![list], LaneRoutes { intake, body_store }, env, Arc::default()));
+            let (action_lane, mut looked_at) = stream(SHELVING, LISTING);
+            listing.spawn(list_all(vec![list], LaneRoutes { intake, action_lane }, env, Arc::default()));
             // It asks a cluster that does not answer.
             tokio::task::yield_now().await;
             listing.shutdown().await;

@@ -71,7 +71,7 @@ impl FastLane {
     ) -> Result<Self, StageError> {
         while let Some(batch) = batches.next().await? {
             if self.operation.cancel.is_cancelled() {
-                return Err(StageError::Over);
+                return Err(StageError::OperationEnded);
             }
             let entries = batch.items.into_iter().filter_map(|item| self.take_listed(item)).collect();
             sender.send(Entries { entries, budget: Some(batch.budget) }).await?;

@@ -78,7 +78,7 @@ pub(crate) async fn pick(
     let mut list = env.cluster.list(request);
     loop {
         let bodies = tokio::select! {
-            () = env.operation.cancel.cancelled() => return Err(StageError::Over),
+            () = env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
             bodies = list.next() => bodies,
         };
         match bodies {
@@ -108,7 +108,7 @@ async fn get_all(
     let mut found = futures::stream::iter(reads).buffered(AT_ONCE);
     loop {
         let read = tokio::select! {
-            () = env.operation.cancel.cancelled() => return Err(StageError::Over),
+            () = env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
             read = found.next() => read,
         };
         match read {

@@ -64,7 +64,7 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
         if has_snapshots(&operations) {
             // What the snapshots are must be stored before their objects go: whoever has to do this again cannot read them.
             let told = env.operation.journal.counts();
-            take_over(&mut record.status, &change);
+            apply_changes(&mut record.status, &change);
             store(std::mem::take(&mut change), &record, env).await?;
             let named = to_be_saved_again(operations.iter());
             Box::pin(release_snapshots(&record.metadata.uid, named.keys(), env)).await;
@@ -73,7 +73,7 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
             }
         }
     }
-    take_over(&mut record.status, &change);
+    apply_changes(&mut record.status, &change);
     record.status.phase = Some(match has_failed || record.status.errors > 0 {
         true => BackupPhase::PartiallyFailed,
         false => BackupPhase::Completed,
@@ -89,7 +89,7 @@ fn has_snapshots(operations: &[BackupOperation]) -> bool {
 }
 
 /// Brings the counts of errors, warnings and added objects into the status.
-fn take_over(status: &mut BackupStatus, change: &Changes) {
+fn apply_changes(status: &mut BackupStatus, change: &Changes) {
     let count = |set: usize| i64::try_from(set).unwrap_or(i64::MAX);
     if let Some(results) = &change.results {
         // More than the results have room for was counted when it happened.

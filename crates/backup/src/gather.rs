@@ -85,7 +85,7 @@ async fn asked(new: Range<usize>, intake: &mut ActionLaneIntake) -> Result<BTree
                             out.entry(key).or_insert(parent);
                         }
                     }
-                    _ => intake.report.wish(key, AdditionalItem { parent, must_include: false }),
+                    _ => intake.report.want(key, AdditionalItem { parent, must_include: false }),
                 }
             }
         }
@@ -182,7 +182,7 @@ async fn missing(new: Range<usize>, intake: &ActionLaneIntake) -> Result<BTreeSe
             continue;
         }
         if intake.env.operation.cancel.is_cancelled() {
-            return Err(StageError::Over);
+            return Err(StageError::OperationEnded);
         }
         let Some(item) = intake.read(number).await else { continue };
         let keys = match &record.facts {

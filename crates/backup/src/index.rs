@@ -22,7 +22,7 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) enum Body {
     /// It is in the body store.
-    Shelf(BodyLocation),
+    Stored(BodyLocation),
     /// Nowhere: it is read again.
     Cluster(Box<ObjectKey>),
 }

@@ -28,7 +28,7 @@ pub(crate) async fn ask_item_block_actions(
     let asked = futures::stream::iter(new).map(|number| about(number, intake)).buffered(intake.scope.workers);
     let named = asked.filter_map(|named| async { named }).collect();
     tokio::select! {
-        () = intake.env.operation.cancel.cancelled() => Err(StageError::Over),
+        () = intake.env.operation.cancel.cancelled() => Err(StageError::OperationEnded),
         named = named => Ok(named),
     }
 }

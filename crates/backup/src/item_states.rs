@@ -10,7 +10,7 @@ pub(crate) enum ItemId {
     /// It has this number in the index.
     Indexed(u32),
     /// It is not in the index.
-    Outsider(Digest),
+    NotIndexed(Digest),
 }
 
 /// The outcome of an object.
@@ -37,13 +37,13 @@ pub(crate) struct ItemStates {
 #[derive(Debug)]
 struct All {
     indexed: Vec<Option<ItemState>>,
-    outsiders: HashMap<Digest, ItemState>,
+    not_indexed: HashMap<Digest, ItemState>,
 }
 
 impl ItemStates {
     /// Creates the states for an index with so many objects.
     pub(crate) fn new(indexed: usize) -> Self {
-        Self { all: Mutex::new(All { indexed: vec![None; indexed], outsiders: HashMap::new() }) }
+        Self { all: Mutex::new(All { indexed: vec![None; indexed], not_indexed: HashMap::new() }) }
     }
 
     /// Begins an object; gives its state when that was done before. An object that was left out is begun again when it
@@ -76,7 +76,7 @@ impl All {
     fn of(&self, who: ItemId) -> Option<ItemState> {
         match who {
             ItemId::Indexed(number) => self.indexed.get(number as usize).copied().flatten(),
-            ItemId::Outsider(digest) => self.outsiders.get(&digest).copied(),
+            ItemId::NotIndexed(digest) => self.not_indexed.get(&digest).copied(),
         }
     }
 
@@ -87,7 +87,7 @@ impl All {
                     *before = Some(state);
                 }
             }
-            ItemId::Outsider(digest) => drop(self.outsiders.insert(digest, state)),
+            ItemId::NotIndexed(digest) => drop(self.not_indexed.insert(digest, state)),
         }
     }
 }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_object_has_its_turn_once() {
-        for who in [ItemId::Indexed(1), ItemId::Outsider([7; 16])] {
+        for who in [ItemId::Indexed(1), ItemId::NotIndexed([7; 16])] {
             let states = ItemStates::new(2);
             assert_eq!((states.of(who), states.begin(who, true)), (None, None));
             assert_eq!((states.begin(who, true), states.of(who)), (Some(ItemState::Begun), Some(ItemState::Begun)));

@@ -62,8 +62,8 @@ pub(crate) async fn survey_volumes(scope: &Arc<Scope>, env: &Env) -> Result<Verd
     tasks.shutdown().await;
     match verdicts {
         Ok(verdicts) => Ok(verdicts),
-        Err(StageError::Broken(broken)) => Err(broken.into()),
-        Err(StageError::Refused(refusal)) => Err((*refusal).into()),
-        Err(StageError::Over) => Err(BackupError::Cancelled),
+        Err(StageError::StageDied(broken)) => Err(broken.into()),
+        Err(StageError::ActionRefused(refusal)) => Err((*refusal).into()),
+        Err(StageError::OperationEnded) => Err(BackupError::Cancelled),
     }
 }

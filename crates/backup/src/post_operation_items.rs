@@ -74,7 +74,7 @@ pub(crate) async fn save_again(
     let mut saved = Vec::new();
     let ended = tokio::select! {
         (ended, gathered) = async { tokio::join!(again.run(wanted), gather(entries, &mut saved)) } => {
-            ended.and(gathered.map_err(StageError::Broken))
+            ended.and(gathered.map_err(StageError::StageDied))
         }
         () = sleep(LONGEST) => {
             let message = format!(
@@ -86,13 +86,13 @@ pub(crate) async fn save_again(
             env.operation.journal.error(&ResultScope::Velero, message);
             Ok(())
         }
-        () = env.operation.cancel.cancelled() => Err(StageError::Over),
+        () = env.operation.cancel.cancelled() => Err(StageError::OperationEnded),
     };
     match ended {
         Ok(()) => Ok(saved),
-        Err(StageError::Over) => Err(FinalizeError::Stopped),
-        Err(StageError::Broken(broken)) => Err(FinalizeError::Worker(broken.0)),
-        Err(StageError::Refused(refusal)) => {
+        Err(StageError::OperationEnded) => Err(FinalizeError::Stopped),
+        Err(StageError::StageDied(broken)) => Err(FinalizeError::Worker(broken.0)),
+        Err(StageError::ActionRefused(refusal)) => {
             let ActionRefusal { action, object, message } = *refusal;
             let error = format!("{action}: {message}: no further object is saved again");
             env.operation.journal.item(Severity::Error, &object, FAILED, Some(&error));

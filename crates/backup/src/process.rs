@@ -91,9 +91,9 @@ pub(crate) fn process(
                 let _ = learned_sender.send(learned);
                 Ok(())
             }
-            Err(StageError::Refused(refusal)) => {
+            Err(StageError::ActionRefused(refusal)) => {
                 let _ = refusal_sender.send(*refusal);
-                Err(StageError::Over)
+                Err(StageError::OperationEnded)
             }
             Err(stopped) => Err(stopped),
         };
@@ -135,7 +135,7 @@ fn order(operation: &BackupOperation) -> (Option<Time>, ObjectKey, &str) {
 
 /// Waits for the result of a lane, or for the news that it died.
 async fn end_of<T>(lane: oneshot::Receiver<Result<T, StageError>>, what: &'static str) -> Result<T, StageError> {
-    lane.await.unwrap_or(Err(StageError::Broken(Broken(what))))
+    lane.await.unwrap_or(Err(StageError::StageDied(Broken(what))))
 }
 
 /// Tells of objects named in `orderedResources` that are not in the backup.
@@ -213,7 +213,7 @@ mod tests {
                 drop(acted_sender);
             }
             let stopped = bring_together(passed, acted, &sender).await.map(drop);
-            assert_eq!(stopped, Err(StageError::Broken(Broken(expected))));
+            assert_eq!(stopped, Err(StageError::StageDied(Broken(expected))));
         }
     }
 

@@ -33,7 +33,7 @@ impl ItemReceiver for RelatedItems {
     async fn take(&mut self, item: Item) -> Result<(), StageError> {
         self.tally.came(1);
         self.env.operation.progress.found(1);
-        let must_include = self.asked.get(&item.key()).is_some_and(|wish| wish.must_include);
+        let must_include = self.asked.get(&item.key()).is_some_and(|additional_item| additional_item.must_include);
         if self.scope.lane.takes(&item.resource) {
             self.worker.found(item, must_include).await?;
         } else if let Some(entry) = self.pass.take(item, must_include) {
@@ -43,8 +43,8 @@ impl ItemReceiver for RelatedItems {
     }
 
     fn absent(&mut self, key: ObjectKey) {
-        if let Some(wish) = self.asked.get(&key) {
-            tell_absent(&key, &wish.parent, &self.env);
+        if let Some(additional_item) = self.asked.get(&key) {
+            tell_absent(&key, &additional_item.parent, &self.env);
         }
     }
 
@@ -75,13 +75,13 @@ impl RelatedItems {
     /// The objects that actions have named and that are still to be fetched.
     async fn additional_items(&mut self) -> Result<(), StageError> {
         let scope = Arc::clone(&self.scope);
-        let is_open = |key: &ObjectKey, wish: &AdditionalItem| {
+        let is_open = |key: &ObjectKey, additional_item: &AdditionalItem| {
             let found = scope.catalog.find(&key.resource);
             !self.pass.has_seen(key)
-                && found.is_none_or(|r| wish.must_include || scope.can_include(r, key.namespace.as_deref()))
+                && found.is_none_or(|r| additional_item.must_include || scope.can_include(r, key.namespace.as_deref()))
         };
         let mut asked = std::mem::take(&mut self.worker.report.additional_items);
-        asked.retain(|key, wish| is_open(key, wish));
+        asked.retain(|key, additional_item| is_open(key, additional_item));
         self.asked = asked;
         let keys: Vec<ObjectKey> = self.asked.keys().cloned().collect();
         let env = self.env.clone();

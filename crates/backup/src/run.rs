@@ -343,7 +343,7 @@ impl Archive<'_> {
         let writing = async {
             let result = tokio::select! {
                 biased;
-                Ok(refusal) = refusal => Err(StageError::Refused(Box::new(refusal))),
+                Ok(refusal) = refusal => Err(StageError::ActionRefused(Box::new(refusal))),
                 result = write(entries, self.level, &pieces, self.tally, self.env) => result,
             };
             // The upload must not take a half-written archive for a whole one.
@@ -360,9 +360,9 @@ impl Archive<'_> {
         }
         match written {
             // What the upload says then is only that it was given up.
-            Err(StageError::Broken(broken)) => Err(broken.into()),
-            Err(StageError::Refused(refusal)) => Err((*refusal).into()),
-            Err(StageError::Over) => {
+            Err(StageError::StageDied(broken)) => Err(broken.into()),
+            Err(StageError::ActionRefused(refusal)) => Err((*refusal).into()),
+            Err(StageError::OperationEnded) => {
                 Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into))
             }
             Ok(written) => uploaded.map(|_| written).map_err(Into::into),

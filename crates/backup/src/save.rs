@@ -68,7 +68,7 @@ impl SaveContext {
     pub(crate) async fn look_at(&self, number: u32) -> Result<Value, String> {
         let record = self.index.record(number).ok_or("it is not in the index")?;
         let body = match &record.body {
-            Body::Shelf(place) => self.body_store.take(place).await.map_err(|e| e.to_string())?,
+            Body::Stored(place) => self.body_store.take(place).await.map_err(|e| e.to_string())?,
             Body::Cluster(key) => {
                 let read = self.env.cluster.get(&record.resource, key.namespace.as_deref(), &key.name).await;
                 read.map_err(|e| e.to_string())?.ok_or("it was deleted while it waited for its turn")?
@@ -81,7 +81,7 @@ impl SaveContext {
     async fn read(&self, record: &Record) -> Option<Item> {
         let journal = &self.env.operation.journal;
         let place = match &record.body {
-            Body::Shelf(place) => place,
+            Body::Stored(place) => place,
             Body::Cluster(key) => {
                 let read = get(&record.resource, key, &self.env).await.ok()?;
                 if read.is_none() {
@@ -131,7 +131,7 @@ impl SaveContext {
     }
 
     fn who(&self, digest: &Digest) -> ItemId {
-        self.index.number(digest).map_or(ItemId::Outsider(*digest), ItemId::Indexed)
+        self.index.number(digest).map_or(ItemId::NotIndexed(*digest), ItemId::Indexed)
     }
 }
 
@@ -198,7 +198,7 @@ impl Worker {
                 continue;
             }
             if context.env.operation.cancel.is_cancelled() {
-                return Err(StageError::Over);
+                return Err(StageError::OperationEnded);
             }
             // What cannot be read is told when it is saved.
             let Some(item) = context.read(record).await else { continue };
@@ -258,7 +258,7 @@ impl Worker {
         Box::pin(async move {
             let context = Arc::clone(&self.context);
             if context.env.operation.cancel.is_cancelled() {
-                return Err(StageError::Over);
+                return Err(StageError::OperationEnded);
             }
             let who = context.who(&item.digest());
             let entry = match self.entry(item, depth).await? {
@@ -335,8 +335,8 @@ impl Worker {
         }
         let must_include = must_include || self.context.turn == SavePass::AfterOperations;
         for key in keys {
-            let wish = AdditionalItem { parent: item.key(), must_include };
-            if self.additional(&key, wish, depth + 1).await? == ItemState::Failed {
+            let additional_item = AdditionalItem { parent: item.key(), must_include };
+            if self.additional(&key, additional_item, depth + 1).await? == ItemState::Failed {
                 return Ok(Err(format!("{key}, which {action} saves with it, failed")));
             }
         }
@@ -355,7 +355,7 @@ impl Worker {
         let kept = is_changed.then(|| object.clone());
         let again = || kept.clone().unwrap_or_else(|| whole(&item.resource, &item.body).unwrap_or_default());
         let answer = tokio::select! {
-            () = cancel.cancelled() => return Err(StageError::Over),
+            () = cancel.cancelled() => return Err(StageError::OperationEnded),
             answer = run_actions(action, object, again, backup, cancel) => answer,
         };
         let refused = |error: ActionError| ActionRefusal {
@@ -367,7 +367,7 @@ impl Worker {
             // What is no object would stand in the archive, where nothing could be made of it.
             Ok(answer) if !answer.item.is_object() => Ok(Err(format!("{} answered with no object", action.name()))),
             Ok(answer) => Ok(Ok(answer)),
-            Err(error) if error.is_fatal() => Err(StageError::Refused(Box::new(refused(error)))),
+            Err(error) if error.is_fatal() => Err(StageError::ActionRefused(Box::new(refused(error)))),
             Err(error) => Ok(Err(format!("{}: {error}", action.name()))),
         }
     }
@@ -422,13 +422,13 @@ impl Worker {
     async fn additional(
         &mut self,
         key: &ObjectKey,
-        wish: AdditionalItem,
+        additional_item: AdditionalItem,
         depth: usize,
     ) -> Result<ItemState, StageError> {
         let context = Arc::clone(&self.context);
         let looked_at = context.scope.catalog.find(&key.resource).filter(|resource| context.scope.lane.takes(resource));
         let Some(resource) = looked_at else {
-            self.report.wish(key.clone(), wish);
+            self.report.want(key.clone(), additional_item);
             return Ok(ItemState::Begun);
         };
         let digest = key.digest();
@@ -438,46 +438,46 @@ impl Worker {
             }
             return Box::pin(self.of_index(number, depth)).await;
         }
-        let known = context.states.of(ItemId::Outsider(digest)).or(match context.index.outside(&digest) {
+        let known = context.states.of(ItemId::NotIndexed(digest)).or(match context.index.outside(&digest) {
             Some(NotIndexed::Absent) => Some(ItemState::Absent),
             Some(NotIndexed::LeftOut) => Some(ItemState::LeftOut),
             Some(NotIndexed::Unread) => Some(ItemState::Failed),
             None => None,
         });
         match known {
-            Some(ItemState::Absent) => return Ok(self.tell_absent(key, &wish.parent)),
-            Some(ItemState::LeftOut) if wish.must_include => {}
+            Some(ItemState::Absent) => return Ok(self.tell_absent(key, &additional_item.parent)),
+            Some(ItemState::LeftOut) if additional_item.must_include => {}
             Some(known) => return Ok(known),
-            None if !wish.must_include && !context.scope.can_include(resource, key.namespace.as_deref()) => {
+            None if !additional_item.must_include && !context.scope.can_include(resource, key.namespace.as_deref()) => {
                 return Ok(ItemState::LeftOut);
             }
             None => {}
         }
-        self.outsider(resource, key, &wish, depth).await
+        self.save_not_indexed(resource, key, &additional_item, depth).await
     }
 
     /// Reads an object that did not come before.
-    async fn outsider(
+    async fn save_not_indexed(
         &mut self,
         resource: &Arc<ApiResource>,
         key: &ObjectKey,
-        wish: &AdditionalItem,
+        additional_item: &AdditionalItem,
         depth: usize,
     ) -> Result<ItemState, StageError> {
         let context = Arc::clone(&self.context);
-        let who = ItemId::Outsider(key.digest());
-        if let Some(before) = context.states.begin(who, wish.must_include) {
+        let who = ItemId::NotIndexed(key.digest());
+        if let Some(before) = context.states.begin(who, additional_item.must_include) {
             return Ok(before);
         }
         let read = tokio::select! {
-            () = context.env.operation.cancel.cancelled() => return Err(StageError::Over),
+            () = context.env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
             read = get(resource, key, &context.env) => read,
         };
         match read {
             Ok(Some(item)) if item.key() == *key => {
                 context.tally.came(1);
                 context.env.operation.progress.found(1);
-                self.judged(item, wish.must_include, depth).await
+                self.judged(item, additional_item.must_include, depth).await
             }
             Ok(Some(_)) => {
                 failed(key, &OtherObject, &context.env);
@@ -486,7 +486,7 @@ impl Worker {
             }
             Ok(None) => {
                 context.states.settle(who, ItemState::Absent);
-                Ok(self.tell_absent(key, &wish.parent))
+                Ok(self.tell_absent(key, &additional_item.parent))
             }
             Err(_) => {
                 context.states.settle(who, ItemState::Failed);

@@ -32,15 +32,15 @@ pub(crate) struct AdditionalItem {
 
 impl SaveReport {
     /// Notes that an object should be in the backup.
-    pub(crate) fn wish(&mut self, key: ObjectKey, wish: AdditionalItem) {
+    pub(crate) fn want(&mut self, key: ObjectKey, additional_item: AdditionalItem) {
         match self.additional_items.get_mut(&key) {
             Some(before) => {
-                before.must_include |= wish.must_include;
-                if wish.parent < before.parent {
-                    before.parent = wish.parent;
+                before.must_include |= additional_item.must_include;
+                if additional_item.parent < before.parent {
+                    before.parent = additional_item.parent;
                 }
             }
-            None => drop(self.additional_items.insert(key, wish)),
+            None => drop(self.additional_items.insert(key, additional_item)),
         }
     }
 
@@ -58,6 +58,6 @@ impl SaveReport {
         self.used.add(other.used);
         self.operations.extend(other.operations);
         self.hooks.add(other.hooks);
-        other.additional_items.into_iter().for_each(|(key, wish)| self.wish(key, wish));
+        other.additional_items.into_iter().for_each(|(key, additional_item)| self.want(key, additional_item));
     }
 }

@@ -71,7 +71,7 @@ struct Out {
 pub(crate) struct Spool {
     sender: StreamSender<Batch>,
     incoming: StreamReceiver<RawPage>,
-    body_store: DiskQueue,
+    disk_queue: DiskQueue,
 }
 
 /// Objects that wait on disk, and the budget that they wait for.
@@ -87,8 +87,8 @@ pub(crate) fn spool(memory_budget: usize, env: &Env, tally: &Arc<Tally>) -> (Int
     let budget = memory_budget.clamp(LEAST, Semaphore::MAX_PERMITS).min(u32::MAX as usize);
     let most = budget / 4;
     let out = Out { budget: Arc::new(Semaphore::new(budget)), most, env: env.clone(), tally: Arc::clone(tally) };
-    let body_store = DiskQueue { out: out.clone(), disk: Disk::new(&env.operation.scratch) };
-    let spool = Spool { sender: sender.another("keeping objects on disk"), incoming, body_store };
+    let disk_queue = DiskQueue { out: out.clone(), disk: Disk::new(&env.operation.scratch) };
+    let spool = Spool { sender: sender.another("keeping objects on disk"), incoming, disk_queue };
     (Intake { out, sender, overflow }, spool, batches)
 }
 
@@ -145,8 +145,8 @@ impl Out {
 impl Spool {
     /// Runs until all readers have ended and everything on disk was handed on, and says the end then.
     pub(crate) async fn run(self) {
-        let Self { sender, incoming, body_store } = self;
-        let result = body_store.hand_on(incoming, &sender).await;
+        let Self { sender, incoming, disk_queue } = self;
+        let result = disk_queue.hand_on(incoming, &sender).await;
         // `say_end` tells the receiver.
         let _ = say_end(result, sender);
     }
@@ -165,7 +165,7 @@ impl DiskQueue {
             let share = self.disk.queue.front().map_or(0, |stored| stored.share);
             tokio::select! {
                 biased;
-                () = out.env.operation.cancel.cancelled() => return Err(StageError::Over),
+                () = out.env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
                 raw = incoming.next(), if open => match raw? {
                     None => open = false,
                     Some(raw) => self.keep(raw, sender).await?,

@@ -7,11 +7,11 @@ use lifeboat_store::{Broken, ReceiverGone, StreamSender};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StageError {
     /// The operation is over: the receiver of this stage is gone, and the stage that ended the operation says why.
-    Over,
+    OperationEnded,
     /// A part of the operation died: a stage before this one, or a thread of it.
-    Broken(Broken),
+    StageDied(Broken),
     /// An action says that no call of it can succeed.
-    Refused(Box<ActionRefusal>),
+    ActionRefused(Box<ActionRefusal>),
 }
 
 /// An error of an action that ends the operation.
@@ -27,7 +27,7 @@ pub(crate) struct ActionRefusal {
 pub(crate) fn say_end<T, P>(result: Result<T, StageError>, sender: StreamSender<P>) -> Result<T, StageError> {
     match &result {
         Ok(_) => sender.end(),
-        Err(StageError::Broken(broken)) => sender.fail(*broken),
+        Err(StageError::StageDied(broken)) => sender.fail(*broken),
         Err(_) => {}
     }
     result
@@ -35,12 +35,12 @@ pub(crate) fn say_end<T, P>(result: Result<T, StageError>, sender: StreamSender<
 
 impl From<ReceiverGone> for StageError {
     fn from(_: ReceiverGone) -> Self {
-        Self::Over
+        Self::OperationEnded
     }
 }
 
 impl From<Broken> for StageError {
     fn from(broken: Broken) -> Self {
-        Self::Broken(broken)
+        Self::StageDied(broken)
     }
 }

@@ -95,7 +95,7 @@ async fn listed(wanted: WholeList<'_>, env: &Env) -> Result<Result<Vec<Bytes>, S
     let mut out = Vec::new();
     loop {
         let bodies = tokio::select! {
-            () = env.operation.cancel.cancelled() => return Err(StageError::Over),
+            () = env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
             bodies = list.next() => bodies,
         };
         match bodies {

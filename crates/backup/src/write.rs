@@ -249,7 +249,7 @@ mod tests {
         sender.send(Entries { entries: Vec::new(), budget: None }).await.unwrap();
         drop(sender);
         let stopped = write(objects, 1, &upload, &Tally::default(), &env).await.unwrap_err();
-        assert_eq!(stopped, StageError::Broken(Broken("processing objects")));
+        assert_eq!(stopped, StageError::StageDied(Broken("processing objects")));
     }
 
     #[tokio::test]
@@ -262,7 +262,7 @@ mod tests {
         let mut writer = ArchiveWriter::new(1, &upload, &tally, &env);
         writer.compressing.spawn_blocking(|| panic!("in the middle"));
         let stopped = writer.run(objects).await.unwrap_err();
-        assert_eq!(stopped, StageError::Broken(Broken("compressing the archive")));
+        assert_eq!(stopped, StageError::StageDied(Broken("compressing the archive")));
     }
 
     #[tokio::test]
@@ -273,6 +273,6 @@ mod tests {
         sender.end();
         drop(pieces);
         let stopped = write(objects, 1, &upload, &Tally::default(), &env).await.unwrap_err();
-        assert_eq!(stopped, StageError::Over);
+        assert_eq!(stopped, StageError::OperationEnded);
     }
 }

@@ -129,7 +129,7 @@ pub(crate) async fn copy_volume_files(download: &ArchiveDownload, folder: &Path)
 /// When there is no such backup, or it cannot be read.
 pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<OpenBackup> {
     let record = store.backup(name).await?;
-    Box::pin(opened(record, store.open_archive(name, &options(folder)))).await
+    Box::pin(open_record(record, store.open_archive(name, &options(folder)))).await
 }
 
 /// Reads the rows of the archive of a backup in a store, and nothing else. Keeps the indexes of archives that have
@@ -148,10 +148,10 @@ pub(crate) async fn rows_of(store: &Store, record: &Backup, globals: &Globals, f
 /// # Errors
 /// When it cannot be read.
 pub(crate) async fn open_rows(store: &Store, record: Backup, rows: ArchiveRows, folder: &Path) -> Result<OpenBackup> {
-    Box::pin(opened(record, rows.open(store, &options(folder)))).await
+    Box::pin(open_record(record, rows.open(store, &options(folder)))).await
 }
 
-async fn opened(record: Backup, archive: impl Future<Output = Result<Archive, StoreError>>) -> Result<OpenBackup> {
+async fn open_record(record: Backup, archive: impl Future<Output = Result<Archive, StoreError>>) -> Result<OpenBackup> {
     let what = described(&record);
     let opened = async { BackupStore::open(archive.await?, &what).await };
     let store = opened.await.with_context(|| format!("open the archive of {what}"))?;

@@ -18,7 +18,7 @@ use crate::errors;
 use crate::exit_code::INTERRUPTED;
 use crate::globals::Globals;
 use crate::local_operation::operation_key::{OperationKey, identity};
-use crate::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, carry_out};
+use crate::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, run_restore};
 use crate::local_operation::state::OperationStateFile;
 use crate::object_name::ObjectArgs;
 use crate::output::{Output, print_resource};
@@ -193,18 +193,18 @@ impl UndeleteArgs {
                 let time = async { anyhow::Ok(job.cluster.time().await?) };
                 let now = until_interrupted(time, "interrupted: nothing was restored").await?;
                 let now = now.unwrap_or_else(jiff::Timestamp::now);
-                Box::pin(self.carry_out(&job, &plan, kept.open(&found.backup, now)?)).await
+                Box::pin(self.restore(&job, &plan, kept.open(&found.backup, now)?)).await
             }
             Next::Restore => Ok(ExitCode::SUCCESS),
         }
     }
 
     /// Restores what is in the plan.
-    async fn carry_out(&self, job: &Job<'_>, plan: &UndeletePlan, state: OperationStateFile) -> Result<ExitCode> {
+    async fn restore(&self, job: &Job<'_>, plan: &UndeletePlan, state: OperationStateFile) -> Result<ExitCode> {
         let request = job.request_of(plan, &state.content)?;
         let restore = &request.restore.metadata.name;
         let run = RestoreRun { state, until: ResumeRule::Completed, output: self.output };
-        match Box::pin(carry_out(&request, job.env(restore), run)).await? {
+        match Box::pin(run_restore(&request, job.env(restore), run)).await? {
             RunOutcome::Done(code) => Ok(code),
             RunOutcome::Refused { was_new, .. } => {
                 // It has stored what it would do now, and nobody asks for that.

@@ -48,7 +48,7 @@ pub use options::{
     Controller, Env, Listeners, LocationAccess, Options, ProfileListener, Providers, ServerClock, SigningKey,
 };
 pub use own_pod::OwnPod;
-pub use phase::backup_expiry::{BackupExpiry, ExpiryInput, fates};
+pub use phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
 pub use phase::expiry::{ExpiryOutcome, Obstacle};
 pub use phase::facts::{deletion_has_begun, is_running as backup_is_running};
 pub use phase::hold::Hold;

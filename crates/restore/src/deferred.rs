@@ -92,7 +92,7 @@ impl Deferred {
             }
             let mut running = AttemptsInFlight::new(context, checkpoint);
             let round = Round { next: Instant::now() + pause, share };
-            is_in_vain |= again(waiting, round, context, &mut running).await;
+            is_in_vain |= retry(waiting, round, context, &mut running).await;
             let ended = running.finish().await;
             out.extend(ended.done);
             if !ended.later.is_empty() {
@@ -122,7 +122,7 @@ struct Round {
 
 /// Tries each of these objects again, if its namespace is there; those whose time is over before the next round for the last
 /// time. Gives whether there were such.
-async fn again(
+async fn retry(
     waiting: Vec<Waiting>,
     round: Round,
     context: &LevelContext,

@@ -190,7 +190,7 @@ impl Restorer {
                 return Attempt::Later(Obstacle::Passing);
             }
             Refused::Because(e) => {
-                self.messages.error(target, &format!("error restoring {target}: {}", refused::told(&e)));
+                self.messages.error(target, &format!("error restoring {target}: {}", refused::error_text(&e)));
             }
         }
         self.remembered.lost_claims.add(target);

@@ -143,7 +143,7 @@ impl PreparedRestore {
             origin: origin.unwrap_or_default(),
             volumes: contents.retained,
             of_pods: recorded.of_pods.clone(),
-            fates: Arc::clone(&volumes),
+            treatments: Arc::clone(&volumes),
         });
         let levels = into_levels(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
         ahead.keep(&levels);

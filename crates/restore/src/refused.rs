@@ -31,7 +31,7 @@ pub(crate) enum Refused {
 }
 
 /// Describes, for people, the reason why the API server has refused an object, and its consequences.
-pub(crate) fn told(error: &ClusterError) -> String {
+pub(crate) fn error_text(error: &ClusterError) -> String {
     let why = &error.failure;
     match error.is_too_large() {
         true => format!(
@@ -65,7 +65,7 @@ mod tests {
     fn who_reads_a_refusal_is_told_what_it_means() {
         let said = |code, message: &str| {
             let status = ApiStatus { code, message: message.to_owned(), ..ApiStatus::default() };
-            told(&ClusterError { verb: "create", what: String::new(), failure: Failure::Api(Box::new(status)) })
+            error_text(&ClusterError { verb: "create", what: String::new(), failure: Failure::Api(Box::new(status)) })
         };
         let terminating = "create not allowed while custom resource definition is terminating";
         for (code, message, begins) in [

@@ -26,7 +26,7 @@ pub(crate) struct RetainedVolumes {
     /// Volumes of pods without claims whose data lies in a repository, by namespace and name of the pod.
     pub(crate) of_pods: BTreeMap<(String, String), BTreeSet<String>>,
     /// The treatments of all volumes.
-    pub(crate) fates: Arc<VolumeTreatments>,
+    pub(crate) treatments: Arc<VolumeTreatments>,
     /// Of which cluster the backup is.
     pub(crate) origin: BackupOrigin,
     /// True when the backup names its cluster.
@@ -157,7 +157,7 @@ impl RetainedVolumes {
         let why = match (target.resource.group.as_str(), target.resource.resource.as_str()) {
             ("", "persistentvolumeclaims") => {
                 let key = ObjectKey { namespace: Some(namespace.to_owned()), ..target.clone() };
-                self.fates.loss(&key, from_backup, &mapping.restore)
+                self.treatments.loss(&key, from_backup, &mapping.restore)
             }
             ("", "pods") => self.of_pods.get(&(namespace.to_owned(), target.name.clone())).map(|volumes| {
                 let volumes: Vec<&str> = volumes.iter().map(String::as_str).collect();

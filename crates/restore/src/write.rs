@@ -351,7 +351,7 @@ impl ClusterWriter {
             // It has changed in that moment, perhaps in nothing that counts.
             Err(e) if e.is_conflict() && self.pinned.is_some() => Err(Refused::Because(Box::new(e))),
             Err(e) => {
-                let told = format!("could not update {key} to match the backup: {}", refused::told(&e));
+                let told = format!("could not update {key} to match the backup: {}", refused::error_text(&e));
                 if can_pass(&e) {
                     return Err(Refused::Unequal { told, is_error });
                 }

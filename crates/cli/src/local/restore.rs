@@ -7,7 +7,7 @@ use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::local_operation::document::document;
 use crate::local_operation::operation_key::{OperationKey, identity};
-use crate::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, carry_out};
+use crate::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, run_restore};
 use crate::local_operation::specification::Specification;
 use crate::local_operation::state::{OldState, OperationState, OperationStateFile, ResumedOperation};
 use crate::output::Output;
@@ -121,7 +121,7 @@ impl RestoreArgs {
         let state = self.state(&cluster, &store, OperationState { specification, ..new }).await?;
         let request = Request { restore: self.restore(globals, &state.content, &backup)?, settings };
         let run = RestoreRun { state, until: ResumeRule::Ended, output: self.output };
-        match carry_out(&request, self.env(globals, cluster, store), run).await? {
+        match run_restore(&request, self.env(globals, cluster, store), run).await? {
             RunOutcome::Done(code) => Ok(code),
             // Its files in the bucket stay: the error says where the plan is.
             RunOutcome::Refused { why, .. } => Err(why.into()),

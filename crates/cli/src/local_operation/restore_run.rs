@@ -47,7 +47,7 @@ pub(crate) enum RunOutcome {
 ///
 /// # Errors
 /// Returns the error that kept it from beginning or ending.
-pub(crate) async fn carry_out(request: &Request, mut env: Env, run: RestoreRun) -> anyhow::Result<RunOutcome> {
+pub(crate) async fn run_restore(request: &Request, mut env: Env, run: RestoreRun) -> anyhow::Result<RunOutcome> {
     let RestoreRun { state, until, output } = run;
     env.operation.records = Arc::new(state.records());
     let operation = lifeboat_restore::run(request, &env);

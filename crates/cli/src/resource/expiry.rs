@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupPhase, Schedule, Time};
 use lifeboat_client::Client;
-use lifeboat_control::{BackupExpiry, ExpiryInput, ExpiryOutcome, describe_keepers, fates};
+use lifeboat_control::{BackupExpiry, ExpiryInput, ExpiryOutcome, describe_keepers, expiries};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -60,14 +60,14 @@ impl ExpiryArgs {
         if self.release.is_asked()? {
             let client = client(globals).await?;
             let lists = lists(&client).await?;
-            return self.release.run(&client, &lists, now, |fates| self.form.print(fates, now)).await;
+            return self.release.run(&client, &lists, now, |expiries| self.form.print(expiries, now)).await;
         }
-        let mut fates = fates(&lists(&client(globals).await?).await?, &TimeZone::UTC, now);
-        fates.sort_by_key(|fate| {
-            let end = fate.backup.status.expiration.map(Time::timestamp);
-            (end.is_none(), end, fate.backup.metadata.name.clone())
+        let mut expiries = expiries(&lists(&client(globals).await?).await?, &TimeZone::UTC, now);
+        expiries.sort_by_key(|expiry| {
+            let end = expiry.backup.status.expiration.map(Time::timestamp);
+            (end.is_none(), end, expiry.backup.metadata.name.clone())
         });
-        self.form.print(&fates, now)
+        self.form.print(&expiries, now)
     }
 }
 
@@ -93,13 +93,13 @@ impl RetentionArgs {
         } else if let Err(why) = schedule.retention() {
             bail!("the retention of schedule {name} cannot be followed, so all its good backups stay: {why}");
         }
-        let mut fates = fates(&lists, &TimeZone::UTC, now);
-        fates.retain(|fate| fate.schedule.as_ref() == Some(name));
+        let mut expiries = expiries(&lists, &TimeZone::UTC, now);
+        expiries.retain(|expiry| expiry.schedule.as_ref() == Some(name));
         if self.none && !self.dry_run {
-            said(staying(name, &kept_by_rules(&fates, name)))?;
+            said(staying(name, &kept_by_rules(&expiries, name)))?;
         }
-        fates.sort_by_key(|fate| std::cmp::Reverse((fate.stands_for, fate.backup.metadata.name.clone())));
-        self.form.print(&fates, now)
+        expiries.sort_by_key(|expiry| std::cmp::Reverse((expiry.stands_for, expiry.backup.metadata.name.clone())));
+        self.form.print(&expiries, now)
     }
 }
 
@@ -117,26 +117,26 @@ pub(super) async fn lists(client: &Client) -> Result<ExpiryInput> {
 }
 
 /// Describes the expiry of a backup.
-pub(super) fn describe(fate: &BackupExpiry, now: Timestamp) -> String {
-    match &fate.becomes {
+pub(super) fn describe(expiry: &BackupExpiry, now: Timestamp) -> String {
+    match &expiry.becomes {
         ExpiryOutcome::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
         ExpiryOutcome::Goes(at) => format!("goes in {}", until(Some(*at), now)),
-        ExpiryOutcome::Going => match &fate.waits_for {
+        ExpiryOutcome::Going => match &expiry.waits_for {
             Some(what) => format!("its deletion is asked for, and waits for {what}"),
             None => "its deletion is asked for".to_owned(),
         },
-        ExpiryOutcome::Kept => describe_keepers(&fate.keepers),
+        ExpiryOutcome::Kept => describe_keepers(&expiry.keepers),
         ExpiryOutcome::Runs => "is in progress".to_owned(),
         ExpiryOutcome::Read { restore } => {
             format!("its time is over; restore {restore} reads it, and it goes after that")
         }
         ExpiryOutcome::Blocked(obstacle) => {
-            let by = describe_keepers(&fate.keepers);
+            let by = describe_keepers(&expiry.keepers);
             let by = if by.is_empty() { by } else { format!("; it is also {by}") };
             format!("its time is over; it stays, because {obstacle}{by}")
         }
         ExpiryOutcome::Elsewhere { cluster } => {
-            let end = fate.backup.status.expiration.filter(|end| end.timestamp() <= now);
+            let end = expiry.backup.status.expiration.filter(|end| end.timestamp() <= now);
             let is_over = if end.is_some() { "its time is over; " } else { "" };
             format!("{is_over}it is left to cluster {cluster}, which has made it, to let it go")
         }
@@ -144,22 +144,22 @@ pub(super) fn describe(fate: &BackupExpiry, now: Timestamp) -> String {
     }
 }
 
-fn phase(fate: &BackupExpiry) -> &'static str {
-    fate.backup.status.phase.map_or("New", BackupPhase::as_str)
+fn phase(expiry: &BackupExpiry) -> &'static str {
+    expiry.backup.status.phase.map_or("New", BackupPhase::as_str)
 }
 
 impl FormatArgs {
-    fn print(&self, fates: &[BackupExpiry], now: Timestamp) -> Result<ExitCode> {
+    fn print(&self, expiries: &[BackupExpiry], now: Timestamp) -> Result<ExitCode> {
         if let Some(output) = self.output.and_then(Format::machine) {
-            let all: Vec<Value> = fates.iter().map(|fate| value(fate, now)).collect();
+            let all: Vec<Value> = expiries.iter().map(|expiry| value(expiry, now)).collect();
             print_resource(&all, output)?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut out = std::io::stdout();
-        if fates.is_empty() {
+        if expiries.is_empty() {
             writeln!(std::io::stderr(), "No backups found")?;
         }
-        let rows = fates.iter().map(|fate| (cells(fate, now), &fate.backup.meta().labels));
+        let rows = expiries.iter().map(|expiry| (cells(expiry, now), &expiry.backup.meta().labels));
         print(&mut out, &COLUMNS, rows, &Labels { columns: &[], all: false })?;
         Ok(ExitCode::SUCCESS)
     }
@@ -167,19 +167,19 @@ impl FormatArgs {
 
 const COLUMNS: [&str; 5] = ["NAME", "STATUS", "MADE FOR", "EXPIRES", "WHAT BECOMES OF IT"];
 
-fn cells(fate: &BackupExpiry, now: Timestamp) -> Vec<String> {
-    let end = fate.backup.status.expiration;
+fn cells(expiry: &BackupExpiry, now: Timestamp) -> Vec<String> {
+    let end = expiry.backup.status.expiration;
     vec![
-        fate.backup.metadata.name.clone(),
-        phase(fate).to_owned(),
-        time(fate.stands_for.map(Time::new)),
+        expiry.backup.metadata.name.clone(),
+        phase(expiry).to_owned(),
+        time(expiry.stands_for.map(Time::new)),
         time(end),
-        describe(fate, now),
+        describe(expiry, now),
     ]
 }
 
-fn value(fate: &BackupExpiry, now: Timestamp) -> Value {
-    let (becomes, more): (&str, BTreeMap<&str, Value>) = match &fate.becomes {
+fn value(expiry: &BackupExpiry, now: Timestamp) -> Value {
+    let (becomes, more): (&str, BTreeMap<&str, Value>) = match &expiry.becomes {
         ExpiryOutcome::Goes(at) => ("Goes", [("at", json!(Time::new(*at)))].into()),
         ExpiryOutcome::Going => ("Going", BTreeMap::new()),
         ExpiryOutcome::Kept => ("Kept", BTreeMap::new()),
@@ -190,16 +190,16 @@ fn value(fate: &BackupExpiry, now: Timestamp) -> Value {
         ExpiryOutcome::Stays => ("Stays", BTreeMap::new()),
     };
     let mut value = json!({
-        "backup": fate.backup.metadata.name,
-        "schedule": fate.schedule,
-        "sourceCluster": fate.source,
-        "phase": phase(fate),
-        "madeFor": fate.stands_for.map(Time::new),
-        "expiration": fate.backup.status.expiration,
-        "keptBy": fate.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "backup": expiry.backup.metadata.name,
+        "schedule": expiry.schedule,
+        "sourceCluster": expiry.source,
+        "phase": phase(expiry),
+        "madeFor": expiry.stands_for.map(Time::new),
+        "expiration": expiry.backup.status.expiration,
+        "keptBy": expiry.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "becomes": becomes,
-        "waitsFor": fate.waits_for,
-        "message": describe(fate, now),
+        "waitsFor": expiry.waits_for,
+        "message": describe(expiry, now),
     });
     for (name, more) in more {
         value[name] = more;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Resource, SourceCluster, Time, label_value, well_known};
 use lifeboat_client::Client;
-use lifeboat_control::{BackupExpiry, ExpiryInput, Keeper, fates, schedule_label};
+use lifeboat_control::{BackupExpiry, ExpiryInput, Keeper, expiries, schedule_label};
 use lifeboat_object::{counted, first_names_of};
 use std::io::Write;
 use std::process::ExitCode;
@@ -70,14 +70,14 @@ impl RulesReleaseArgs {
         refuse_without_terminal(is_answered || self.schedule.is_empty(), || {
             nobody_to_ask("released", "--schedule", ConfirmationTarget::of(client))
         })?;
-        let all = fates(lists, &TimeZone::UTC, now);
+        let all = expiries(lists, &TimeZone::UTC, now);
         let chosen = self.chosen(&all, &lists.cluster)?;
         if chosen.is_empty() {
             writeln!(std::io::stdout(), "No backups that rules keep were found")?;
             return Ok(ExitCode::SUCCESS);
         }
         show(&after_release(lists, &chosen, now))?;
-        let names: Vec<&str> = chosen.iter().map(|fate| fate.backup.metadata.name.as_str()).collect();
+        let names: Vec<&str> = chosen.iter().map(|expiry| expiry.backup.metadata.name.as_str()).collect();
         let question = question("Release", Backup::KIND, &names, ConfirmationTarget::of(client));
         if self.dry_run || !asked(&question, self.confirm)? {
             return Ok(ExitCode::SUCCESS);
@@ -92,9 +92,9 @@ impl RulesReleaseArgs {
         }
         let mut chosen = Vec::new();
         for name in &self.names {
-            match all.iter().find(|fate| fate.backup.metadata.name == *name) {
+            match all.iter().find(|expiry| expiry.backup.metadata.name == *name) {
                 None => return Err(missing::<Backup>(name)),
-                Some(fate) if fate.is_kept_by_rules() => chosen.push(fate),
+                Some(expiry) if expiry.is_kept_by_rules() => chosen.push(expiry),
                 Some(_) => writeln!(std::io::stderr(), "Backup \"{name}\" is kept by no rules.")?,
             }
         }
@@ -106,16 +106,16 @@ impl RulesReleaseArgs {
         let kept = kept_by_rules(all, name);
         let from = SourceCluster::parse(&self.source_cluster);
         let (chosen, others): (Vec<&BackupExpiry>, Vec<&BackupExpiry>) =
-            kept.into_iter().partition(|fate| from.admits(&fate.backup, this));
+            kept.into_iter().partition(|expiry| from.admits(&expiry.backup, this));
         let by_schedule =
-            |fate: &&BackupExpiry| fate.keepers.iter().any(|keeper| matches!(keeper, Keeper::Rules { .. }));
+            |expiry: &&BackupExpiry| expiry.keepers.iter().any(|keeper| matches!(keeper, Keeper::Rules { .. }));
         if chosen.iter().any(by_schedule) {
             bail!(
                 "schedule {name} is here, and its rules keep its backups: take the rules away first (`schedule retention {name} --none`), \
                  or name the backups"
             );
         }
-        let mut clusters: Vec<&str> = others.iter().filter_map(|fate| fate.source.as_deref()).collect();
+        let mut clusters: Vec<&str> = others.iter().filter_map(|expiry| expiry.source.as_deref()).collect();
         clusters.sort_unstable();
         clusters.dedup();
         if chosen.is_empty() && !clusters.is_empty() {
@@ -132,18 +132,18 @@ impl RulesReleaseArgs {
 /// Returns the backups of a schedule that rules keep.
 pub(super) fn kept_by_rules<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
     let label = label_value(schedule);
-    let of_it = all.iter().filter(|fate| schedule_label(&fate.backup).as_deref() == Some(label.as_str()));
-    of_it.filter(|fate| fate.is_kept_by_rules()).collect()
+    let of_it = all.iter().filter(|expiry| schedule_label(&expiry.backup).as_deref() == Some(label.as_str()));
+    of_it.filter(|expiry| expiry.is_kept_by_rules()).collect()
 }
 
 /// Computes the expiry of these backups after their release.
 fn after_release(lists: &ExpiryInput, chosen: &[&BackupExpiry], now: Timestamp) -> Vec<BackupExpiry> {
     let mut lists = lists.clone();
-    let is_chosen = |backup: &Backup| chosen.iter().any(|fate| fate.backup.metadata.name == backup.metadata.name);
+    let is_chosen = |backup: &Backup| chosen.iter().any(|expiry| expiry.backup.metadata.name == backup.metadata.name);
     lists.backups.iter_mut().filter(|backup| is_chosen(backup)).for_each(|backup| note_release(backup, now));
-    let mut fates = fates(&lists, &TimeZone::UTC, now);
-    fates.retain(|fate| is_chosen(&fate.backup));
-    fates
+    let mut expiries = expiries(&lists, &TimeZone::UTC, now);
+    expiries.retain(|expiry| is_chosen(&expiry.backup));
+    expiries
 }
 
 fn note_release(backup: &mut Backup, now: Timestamp) {
@@ -163,8 +163,8 @@ pub(super) async fn release(
     now: Timestamp,
 ) -> Result<ExitCode> {
     let mut errors = Vec::new();
-    for fate in chosen {
-        let name = &fate.backup.metadata.name;
+    for expiry in chosen {
+        let name = &expiry.backup.metadata.name;
         let released = change(client, name, "released", |before: &Backup| {
             let mut after = before.clone();
             note_release(&mut after, now);
@@ -212,7 +212,7 @@ pub(super) fn released_with(schedule: &str, kept: &[&BackupExpiry]) -> Option<St
 }
 
 fn own_names<'f>(kept: &[&'f BackupExpiry]) -> Vec<&'f str> {
-    kept.iter().filter(|fate| fate.is_own).map(|fate| fate.backup.metadata.name.as_str()).collect()
+    kept.iter().filter(|expiry| expiry.is_own).map(|expiry| expiry.backup.metadata.name.as_str()).collect()
 }
 
 #[cfg(test)]
@@ -267,13 +267,13 @@ mod tests {
     }
 
     fn days(chosen: &[&BackupExpiry]) -> Vec<String> {
-        chosen.iter().map(|fate| fate.backup.metadata.name["nightly-202611".len()..][..2].to_owned()).collect()
+        chosen.iter().map(|expiry| expiry.backup.metadata.name["nightly-202611".len()..][..2].to_owned()).collect()
     }
 
     #[test]
     fn backups_kept_by_a_deleted_schedule_are_released_by_its_name_or_theirs() {
         let lists = lists(&[]);
-        let all = fates(&lists, &TimeZone::UTC, now());
+        let all = expiries(&lists, &TimeZone::UTC, now());
         let chosen = |args: &RulesReleaseArgs| args.chosen(&all, "").map(|chosen| days(&chosen));
         assert_eq!(chosen(&args(&[], "nightly", "")).unwrap(), ["21", "22"]);
         assert_eq!(chosen(&args(&[], "nightly", "u")).unwrap(), ["23"]);
@@ -284,7 +284,7 @@ mod tests {
         assert!(chosen(&args(&["nope"], "", "")).unwrap_err().to_string().contains("\"nope\" not found"));
         let own = args(&[], "nightly", "");
         let after = after_release(&lists, &own.chosen(&all, "").unwrap(), now());
-        let becomes: Vec<&ExpiryOutcome> = after.iter().map(|fate| &fate.becomes).collect();
+        let becomes: Vec<&ExpiryOutcome> = after.iter().map(|expiry| &expiry.becomes).collect();
         let over: Timestamp = "2026-11-24T03:00:00Z".parse().unwrap();
         assert_eq!(becomes, [&ExpiryOutcome::Goes(over); 2]);
         let expected = "2 backups of schedule nightly stay until somebody releases them, because its rules have kept them: nightly-20261121030000, \
@@ -300,7 +300,7 @@ mod tests {
     fn a_backup_that_lost_its_label_is_released_with_those_of_its_schedule() {
         let mut lists = lists(&[]);
         lists.backups[1].metadata.labels.clear();
-        let all = fates(&lists, &TimeZone::UTC, now());
+        let all = expiries(&lists, &TimeZone::UTC, now());
         assert_eq!(days(&args(&[], "nightly", "").chosen(&all, "").unwrap()), ["21", "22"]);
     }
 
@@ -317,7 +317,7 @@ mod tests {
         let schedule = json!({"apiVersion": "velero.io/v1", "kind": "Schedule", "metadata": {"name": "nightly"},
             "spec": {"schedule": "0 3 * * *", "template": {}, "retention": {"keepLast": 2}}});
         let lists = lists(&[schedule]);
-        let all = fates(&lists, &TimeZone::UTC, now());
+        let all = expiries(&lists, &TimeZone::UTC, now());
         let why = args(&[], "nightly", "").chosen(&all, "").unwrap_err().to_string();
         let expected = "schedule nightly is here, and its rules keep its backups: take the rules away first (`schedule retention nightly \
                         --none`), or name the backups";

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, ObjectMeta, Schedule, SchedulePhase, Time};
 use lifeboat_client::{Client, ObjectIdentity};
-use lifeboat_control::{ExpiryInput, fates, schedule_refusal};
+use lifeboat_control::{ExpiryInput, expiries, schedule_refusal};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -200,7 +200,7 @@ async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode
             ExpiryInput::default()
         }
     };
-    let all = fates(&lists, &TimeZone::UTC, now);
+    let all = expiries(&lists, &TimeZone::UTC, now);
     let told = if args.release_backups { released_with } else { staying };
     let consequences = |found: &[Schedule]| -> Vec<String> {
         let names = found.iter().map(|schedule| &schedule.metadata.name);
@@ -225,7 +225,7 @@ async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode
         }
         if args.release_backups {
             let mut kept = kept_by_rules(&all, name);
-            kept.retain(|fate| fate.is_own);
+            kept.retain(|expiry| expiry.is_own);
             errors.extend(release(&client, &kept, &lists.locations, now).await.err());
         }
     }

@@ -112,11 +112,11 @@ pub(super) fn failures(lists: &ExpiryInput, now: Timestamp, program: &str) -> (V
             None => causes.push(vec![one]),
         }
     }
-    (causes.iter().map(|same| told(same, program)).collect(), earlier)
+    (causes.iter().map(|same| describe(same, program)).collect(), earlier)
 }
 
 /// Failures of one cause, the newest first.
-fn told(same: &[&EndedRun<'_>], program: &str) -> Attention {
+fn describe(same: &[&EndedRun<'_>], program: &str) -> Attention {
     let Some(newest) = same.first() else { return Attention { what: String::new(), next: String::new() } };
     let EndedRun { kind, name, phase, why, .. } = newest;
     let what = match same.len() {

@@ -96,7 +96,7 @@ impl BackupExpiry {
 
 /// Says of each backup, in the order of `lists.backups`, when it goes or what keeps it. `zone` is that of schedules that name none.
 #[must_use]
-pub fn fates(lists: &ExpiryInput, zone: &TimeZone, now: Timestamp) -> Vec<BackupExpiry> {
+pub fn expiries(lists: &ExpiryInput, zone: &TimeZone, now: Timestamp) -> Vec<BackupExpiry> {
     let requests: ByBackup<'_> = lists.requests.iter().collect();
     let sightings = Sightings::of(&lists.backups, &lists.cluster);
     let labels: BTreeMap<String, &Schedule> =
@@ -118,7 +118,7 @@ pub fn fates(lists: &ExpiryInput, zone: &TimeZone, now: Timestamp) -> Vec<Backup
     let restores = lists.restores.iter().filter(|restore| !has_ended(restore));
     let restores: BTreeMap<&str, &Restore> =
         restores.map(|restore| (restore.spec.backup_name.as_str(), restore)).collect();
-    let fate = |backup: &Backup| {
+    let expiry = |backup: &Backup| {
         let label = schedule_label(backup);
         let label = label.as_deref();
         let location = lists.location_of(backup);
@@ -148,7 +148,7 @@ pub fn fates(lists: &ExpiryInput, zone: &TimeZone, now: Timestamp) -> Vec<Backup
             backup: backup.clone(),
         }
     };
-    lists.backups.iter().map(fate).collect()
+    lists.backups.iter().map(expiry).collect()
 }
 
 #[cfg(test)]
@@ -235,7 +235,7 @@ mod tests {
             ("later", "", ExpiryOutcome::Goes(later)),
             ("for-ever", "", ExpiryOutcome::Stays),
         ];
-        let found = fates(&lists, &TimeZone::UTC, now);
+        let found = expiries(&lists, &TimeZone::UTC, now);
         let waiting: Vec<_> =
             found.iter().filter_map(|f| Some((&*f.backup.metadata.name, f.waits_for.as_deref()?))).collect();
         let told = "claims that have no volume yet (shop/data): use each of these claims in a pod, or delete it, otherwise it goes on at \

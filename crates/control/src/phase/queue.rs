@@ -62,7 +62,7 @@ pub(crate) struct Admissions {
 
 /// Whose turn it is. The whole state is in the backups and in how they stand, so nothing that was missed or lost can wedge
 /// the queue; nor does one whose steps fail for ever.
-pub(crate) fn turns<'a>(
+pub(crate) fn admit<'a>(
     backups: impl Iterator<Item = &'a Backup>,
     most: usize,
     explain: bool,
@@ -438,7 +438,7 @@ mod tests {
             ("no limit below one", vec![backup("q", Some(Queued), 1, all)], 0, vec![("q", QueueMove::Start)]),
         ] {
             let expected: Vec<_> = expected.into_iter().map(|(name, to)| (named(name), to)).collect();
-            assert_eq!(turns(backups.iter(), most, false, state).moves, expected, "{what}");
+            assert_eq!(admit(backups.iter(), most, false, state).moves, expected, "{what}");
         }
     }
 
@@ -460,7 +460,7 @@ mod tests {
             (backup("late1", Some(InProgress), 0, &["x"]), backup("late2", Some(ReadyToStart), 0, &["y"]));
         let again = |others: &[Backup], most| {
             let all = [&late1, &late2].into_iter().chain(others);
-            turns(all, most, false, state).again.into_iter().map(|backup| backup.name).collect::<Vec<_>>()
+            admit(all, most, false, state).again.into_iter().map(|backup| backup.name).collect::<Vec<_>>()
         };
         assert_eq!(again(&[], 1), ["late1"]);
         assert_eq!(again(&[], 2), ["late1", "late2"]);
@@ -477,7 +477,7 @@ mod tests {
             let mut backups: Vec<Backup> =
                 (0..5).map(|n| backup(&n.to_string(), phases[(seed >> n) % 4], (seed % 7) as i64, &["*"])).collect();
             for _ in 0..40 {
-                for (key, to) in turns(backups.iter(), 1, false, |_| QueueState::Good).moves {
+                for (key, to) in admit(backups.iter(), 1, false, |_| QueueState::Good).moves {
                     let Some(one) = backups.iter_mut().find(|b| b.key() == key) else { continue };
                     match to {
                         QueueMove::Queue(position) | QueueMove::Renumber(position) => {

@@ -141,7 +141,7 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
     let cluster = if names.is_empty() { String::new() } else { context.cluster_uid().await? };
     let found = Mutex::default();
     let finder = BackupAdopter { context, store, location, known, cluster: &cluster, found: &found };
-    let new: Vec<_> = names.into_iter().map(|name| finder.take_over(name).boxed()).collect();
+    let new: Vec<_> = names.into_iter().map(|name| finder.adopt(name).boxed()).collect();
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
     finder.look_at(&known.of_other_locations(&folders)).await;
@@ -194,7 +194,7 @@ const LOOKED_AT: usize = 50;
 
 impl BackupAdopter<'_> {
     /// Makes a Backup of one that was found; one that cannot be read or taken over is left out.
-    async fn take_over(&self, name: &str) -> Option<Effect> {
+    async fn adopt(&self, name: &str) -> Option<Effect> {
         let Self { context, store, location, known, .. } = *self;
         let found = match store.backup(name).await {
             Ok(found) => found,

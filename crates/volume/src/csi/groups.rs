@@ -57,7 +57,7 @@ pub struct GroupMember {
 
 impl CsiSnapshots {
     /// Begins to take one snapshot of several claims, of those for which none was begun before.
-    pub fn begin_group(&self, mut group: ClaimGroup, line: Priority) {
+    pub fn begin_group(&self, mut group: ClaimGroup, priority: Priority) {
         let mut promises = Vec::with_capacity(group.members.len());
         group.members.retain(|member| {
             let promise = self.promise(&member.claim.key);
@@ -69,12 +69,12 @@ impl CsiSnapshots {
             return;
         }
         let this = self.clone();
-        self.spawn(async move { this.take_group(&group, line, promises).await });
+        self.spawn(async move { this.take_group(&group, priority, promises).await });
     }
 
     /// Takes the group, or each of its members where the backup allows that, and gives the outcome of each.
-    async fn take_group(&self, group: &ClaimGroup, line: Priority, promises: Vec<SnapshotPromise>) {
-        let why = match self.take_together(group, line).await {
+    async fn take_group(&self, group: &ClaimGroup, priority: Priority, promises: Vec<SnapshotPromise>) {
+        let why = match self.take_together(group, priority).await {
             Ok(taken) => {
                 for (promise, taken) in promises.into_iter().zip(taken) {
                     promise.keep(Ok(Arc::new(taken)));
@@ -93,15 +93,15 @@ impl CsiSnapshots {
         let text = fallback_note(&group.all_names(), &format!("they could not be taken together: {why}"));
         self.operation.journal.warn(&ResultScope::Namespace(group.namespace.clone()), text);
         let each = group.members.iter().zip(promises).map(|(member, promise)| async move {
-            let taken = self.take(&member.claim, line, &group.driver, &member.class).await;
+            let taken = self.take(&member.claim, priority, &group.driver, &member.class).await;
             promise.keep(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())));
         });
         futures::future::join_all(each).await;
     }
 
     /// Takes the group; gives the snapshots in the order of its members.
-    async fn take_together(&self, group: &ClaimGroup, line: Priority) -> Result<Vec<TakenSnapshot>, CsiError> {
-        let _place = self.place(line).await;
+    async fn take_together(&self, group: &ClaimGroup, priority: Priority) -> Result<Vec<TakenSnapshot>, CsiError> {
+        let _place = self.place(priority).await;
         let types = self.of.types.groups.as_ref().ok_or(CsiError::NoGroups)?;
         let (backup, namespace) = (&self.of.backup, group.namespace.as_str());
         let uids: Vec<&str> = group.members.iter().map(|member| member.claim.uid.as_str()).collect();
@@ -123,7 +123,7 @@ impl CsiSnapshots {
             }
         };
         let created = Created { what: "VolumeGroupSnapshot", namespace, name: &name, uid: &uid };
-        let patience = WaitLimit::new(deadline, line == Priority::Frozen);
+        let patience = WaitLimit::new(deadline, priority == Priority::Frozen);
         let bound = tokio::select! {
             bound = self.bound(&followed, created, patience) => bound,
             said = self.refused_content(types, created, patience) => Err(said),

@@ -30,7 +30,7 @@ use tokio::sync::{AcquireError, OnceCell, SemaphorePermit};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// Snapshots of each line that are asked for and not taken yet, at once.
+/// Snapshots of each priority that are asked for and not taken yet, at once.
 const AT_ONCE: usize = 256;
 /// The pause between questions for the content of a snapshot that was taken.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
@@ -108,11 +108,11 @@ impl CsiSnapshots {
 
     /// Begins to take a snapshot of a claim, unless that was done before. `class` is the class that a policy names, or
     /// empty.
-    pub fn begin(&self, claim: &Claim, line: Priority, driver: &str, class: &str) {
+    pub fn begin(&self, claim: &Claim, priority: Priority, driver: &str, class: &str) {
         let Some(promise) = self.promise(&claim.key) else { return };
         let (this, claim, driver, class) = (self.clone(), claim.clone(), driver.to_owned(), class.to_owned());
         let task = async move {
-            let taken = this.take(&claim, line, &driver, &class).await;
+            let taken = this.take(&claim, priority, &driver, &class).await;
             promise.keep(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())));
         };
         self.spawn(task);
@@ -130,8 +130,8 @@ impl CsiSnapshots {
     }
 
     /// Waits for its turn: not all snapshots are asked for at once.
-    pub(super) async fn place(&self, line: Priority) -> Result<SemaphorePermit<'_>, AcquireError> {
-        self.shared.places.take(line).await
+    pub(super) async fn place(&self, priority: Priority) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.shared.places.take(priority).await
     }
 
     /// Returns true if the snapshot of a claim was begun.
@@ -193,11 +193,11 @@ impl CsiSnapshots {
     pub(super) async fn take(
         &self,
         claim: &Claim,
-        line: Priority,
+        priority: Priority,
         driver: &str,
         class: &str,
     ) -> Result<TakenSnapshot, CsiError> {
-        let _place = self.place(line).await;
+        let _place = self.place(priority).await;
         let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: class };
         let class = self.classes().await?.choose(driver, choice);
         let class = class.map_err(|trouble| CsiError::NoClass { driver: driver.to_owned(), trouble })?;
@@ -211,7 +211,7 @@ impl CsiSnapshots {
         let wanted = ToCreate { resource: &types.snapshots, namespace, name: &name, body, is_it: &is_of_claim };
         let uid = self.create(wanted, deadline).await?;
         let created = Created { what: "VolumeSnapshot", namespace, name: &name, uid: &uid };
-        let patience = WaitLimit::new(deadline, line == Priority::Frozen);
+        let patience = WaitLimit::new(deadline, priority == Priority::Frozen);
         match self.wait(&followed, created, patience).await {
             Ok(taken) => Ok(taken),
             Err(e) => {

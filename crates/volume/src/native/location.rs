@@ -11,7 +11,7 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Calls of one snapshotter at once, in each line.
+/// Calls of one snapshotter at once, of each priority.
 pub(crate) const AT_ONCE: usize = 16;
 /// The longest time for a question, and for a deletion. An implementation that calls programs has a shorter limit of
 /// its own, and ends programs that hang.
@@ -47,11 +47,11 @@ impl SnapshotterLocation {
     }
 
     /// Waits for a place among the calls; `None` when the operation ends before.
-    pub(crate) async fn place(&self, line: Priority, stop: &CancellationToken) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn place(&self, priority: Priority, stop: &CancellationToken) -> Option<SemaphorePermit<'_>> {
         tokio::select! {
             biased;
             () = stop.cancelled() => None,
-            place = self.places.take(line) => place.ok(),
+            place = self.places.take(priority) => place.ok(),
         }
     }
 
@@ -59,7 +59,7 @@ impl SnapshotterLocation {
     /// twice.
     pub(crate) async fn ask<T, F>(
         &self,
-        line: Priority,
+        priority: Priority,
         stop: &CancellationToken,
         question: impl Fn(Arc<dyn VolumeSnapshotter>) -> F,
     ) -> Result<T, ActionError>
@@ -67,7 +67,7 @@ impl SnapshotterLocation {
         F: Future<Output = Result<T, ActionError>>,
     {
         let asking = call(stop, || async {
-            let Some(_place) = self.place(line, stop).await else { return Err(ended()) };
+            let Some(_place) = self.place(priority, stop).await else { return Err(ended()) };
             let answer = caught(question(Arc::clone(&self.snapshotter)));
             timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(silent(ANSWER)))
         });
@@ -229,7 +229,7 @@ mod tests {
     async fn a_question_ends_with_the_operation_and_has_a_deadline() {
         let ask = |location: SnapshotterLocation, stop: CancellationToken| async move {
             location
-                .ask(Priority::Common, &stop, |snapshotter| async move { snapshotter.volume_id(&Value::Null).await })
+                .ask(Priority::Normal, &stop, |snapshotter| async move { snapshotter.volume_id(&Value::Null).await })
                 .await
         };
         let (hanging, _) = location(&[None]);

@@ -182,7 +182,7 @@ pub(crate) async fn delete(
     stop: &CancellationToken,
     operation: &Operation,
 ) -> Result<(), String> {
-    let deleted = location.ask(Priority::Common, stop, |snapshotter| async move {
+    let deleted = location.ask(Priority::Normal, stop, |snapshotter| async move {
         (operation.fence)().map_err(ActionError::item)?;
         snapshotter.delete_snapshot(snapshot).await
     });

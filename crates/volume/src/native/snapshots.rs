@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Volumes of each line whose PersistentVolumes are in memory at once, over all locations.
+/// Volumes of each priority whose PersistentVolumes are in memory at once, over all locations.
 const IN_MEMORY: usize = 256;
 /// The longest wait for calls that may have an effect when the backup is broken off.
 const GRACE: Duration = Duration::from_secs(5);
@@ -114,7 +114,7 @@ impl NativeSnapshots {
 
     /// Begins to take the snapshot of the volume behind a PersistentVolume, unless that was done before. `object` gives that, or
     /// why it cannot be read.
-    pub fn begin<F>(&self, volume: &str, line: Priority, object: F)
+    pub fn begin<F>(&self, volume: &str, priority: Priority, object: F)
     where
         F: Future<Output = Result<Value, String>> + Send + 'static,
     {
@@ -127,7 +127,7 @@ impl NativeSnapshots {
         drop(begun);
         let (inner, volume) = (Arc::clone(&self.inner), volume.to_owned());
         let task = async move {
-            let outcome = match inner.take(&volume, line, object).await {
+            let outcome = match inner.take(&volume, priority, object).await {
                 Ok(report) => NativeOutcome { report, refusal: None },
                 Err(failure) => failure.outcome(),
             };
@@ -264,18 +264,18 @@ struct VolumeToSnapshot<'a> {
 }
 
 impl SnapshotRun {
-    async fn take<F>(&self, volume: &str, line: Priority, object: F) -> Result<Report, SnapshotFailure>
+    async fn take<F>(&self, volume: &str, priority: Priority, object: F) -> Result<Report, SnapshotFailure>
     where
         F: Future<Output = Result<Value, String>>,
     {
-        let read = async { (self.places.take(line).await, object.await) };
+        let read = async { (self.places.take(priority).await, object.await) };
         let (_in_memory, object) = tokio::select! {
             (place, object) = read => (place, object.map_err(SnapshotFailure::Because)?),
             () = self.stop.cancelled() => return Err(SnapshotFailure::Because(ENDED.to_owned())),
         };
-        let (location, volume_id) = self.owner(volume, line, &object).await?;
+        let (location, volume_id) = self.owner(volume, priority, &object).await?;
         let zone = zone_of(&object);
-        let facts = location.ask(line, &self.stop, |snapshotter| {
+        let facts = location.ask(priority, &self.stop, |snapshotter| {
             let (volume_id, zone) = (&volume_id, &zone);
             async move { snapshotter.volume_facts(volume_id, zone).await }
         });
@@ -283,7 +283,7 @@ impl SnapshotRun {
             let refused = self.refusal(location, volume, &e);
             refused.unwrap_or_else(|| SnapshotFailure::Because(format!("{} cannot tell of it: {e}", location.called())))
         })?;
-        let Some(_place) = location.place(line, &self.stop).await else {
+        let Some(_place) = location.place(priority, &self.stop).await else {
             return Err(SnapshotFailure::Because(ENDED.to_owned()));
         };
         let snapshot = self.record(location, VolumeToSnapshot { volume, volume_id, zone, facts });
@@ -294,13 +294,13 @@ impl SnapshotRun {
     async fn owner(
         &self,
         volume: &str,
-        line: Priority,
+        priority: Priority,
         object: &Value,
     ) -> Result<(&SnapshotterLocation, String), SnapshotFailure> {
         let (mut strangers, mut silent) = (Vec::new(), self.missing.clone());
         for location in &self.locations {
             let asked =
-                location.ask(line, &self.stop, |snapshotter| async move { snapshotter.volume_id(object).await });
+                location.ask(priority, &self.stop, |snapshotter| async move { snapshotter.volume_id(object).await });
             match asked.await {
                 Ok(Some(id)) if !id.is_empty() => return Ok((location, id)),
                 Ok(_) => strangers.push(location.name.clone()),

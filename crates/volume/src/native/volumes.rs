@@ -187,7 +187,7 @@ impl NativeVolumes {
     /// [`NotMadeVolume`].
     pub async fn set_volume_id(&self, location: &str, object: &Value, volume_id: &str) -> Result<Value, NotMadeVolume> {
         let location = self.inner.find(location).ok_or_else(|| NotMadeVolume::Because(missing(location)))?;
-        let set = location.ask(Priority::Common, &self.inner.stop, |snapshotter| async move {
+        let set = location.ask(Priority::Normal, &self.inner.stop, |snapshotter| async move {
             snapshotter.set_volume_id(object.clone(), volume_id).await
         });
         match set.await {
@@ -273,7 +273,7 @@ impl VolumeRun {
     async fn make(&self, mut note: VolumeNote, spec: NativeSnapshotSpec) -> Result<MadeVolume, NotMadeVolume> {
         let because = NotMadeVolume::Because;
         let location = self.find(&note.location).ok_or_else(|| because(missing(&note.location)))?;
-        let Some(_place) = location.place(Priority::Common, &self.stop).await else { return Err(NotMadeVolume::Ended) };
+        let Some(_place) = location.place(Priority::Normal, &self.stop).await else { return Err(NotMadeVolume::Ended) };
         let volume = note.persistent_volume.clone();
         // The data counts more than a volume too many, and the protocol has no way to look for one whose name nobody heard.
         let before = lock(&self.known).get(&volume).map(|known| known.note.unheard + 1);

@@ -61,7 +61,7 @@ impl Planner<'_> {
         match becomes {
             ExpiryOutcome::Blocked(obstacle) => self.note(|_| (key.object(), Reason::Blocked(obstacle))),
             ExpiryOutcome::Elsewhere { cluster } if is_over => {
-                self.note(|_| (key.object(), Reason::GoesElsewhere(cluster)))
+                self.note(|_| (key.object(), Reason::GoesElsewhere(cluster)));
             }
             // Half a restore is worse than a backup that stays a little longer.
             ExpiryOutcome::Read { restore } if decision == Decision::Rest => {

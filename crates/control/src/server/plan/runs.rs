@@ -4,7 +4,7 @@ use super::{Key, Planner, Reason, SETTLED, ServerStep, Subject};
 use crate::member::location_in;
 use crate::options::Controller;
 use crate::phase::location::NoLocation;
-use crate::phase::queue::{Admissions, Blocked, NotAdmitted, QueueMove, QueueState, turns};
+use crate::phase::queue::{Admissions, Blocked, NotAdmitted, QueueMove, QueueState, admit};
 use crate::phase::{self, Decision};
 use crate::work::backup::BackupTarget;
 use crate::work::restore::{Origin, RestoreSource};
@@ -33,8 +33,8 @@ fn restore_key(restore: &Restore, step: &phase::restore::Step) -> Key {
 impl Planner<'_> {
     pub(super) fn backups(&mut self) {
         let world = self.view.world;
-        let turns = self.turns();
-        for (name, to) in turns.moves {
+        let admissions = self.admissions();
+        for (name, to) in admissions.moves {
             let key = if to == QueueMove::Start { Key::Start(name.clone()) } else { Key::Queue(name.clone()) };
             let settles = |started| self.view.now.1.saturating_duration_since(started) < SETTLED;
             if matches!(to, QueueMove::Renumber(_)) && self.view.memory.started.is_some_and(settles) {
@@ -61,7 +61,7 @@ impl Planner<'_> {
             let waits_for_place = self.has(Controller::BackupQueue)
                 && backup_runs(&step)
                 && self.backup_stands(backup) != QueueState::Good
-                && !turns.again.contains(&name);
+                && !admissions.again.contains(&name);
             let key = match step {
                 S::Cancel | S::CancelOperations => Key::CancelBackup(name),
                 _ => Key::Backup(name),
@@ -90,7 +90,7 @@ impl Planner<'_> {
     }
 
     /// The backups whose turn it is, when there is a queue. In a plan that explains, notes what the others wait for.
-    fn turns(&mut self) -> Admissions {
+    fn admissions(&mut self) -> Admissions {
         let world = self.view.world;
         let is_queued = |backup: &&Backup| {
             let is_left = backup.spec.cancel || backup.metadata.deletion_timestamp.is_some();
@@ -108,8 +108,9 @@ impl Planner<'_> {
             return Admissions::default();
         }
         let most = self.view.options.concurrent_backups;
-        let mut turns = turns(world.backups.iter(), most, self.waits.is_some(), |backup| self.backup_stands(backup));
-        for NotAdmitted { backup, position, why } in std::mem::take(&mut turns.waits) {
+        let mut admissions =
+            admit(world.backups.iter(), most, self.waits.is_some(), |backup| self.backup_stands(backup));
+        for NotAdmitted { backup, position, why } in std::mem::take(&mut admissions.waits) {
             let why = match position {
                 Some(position) => Reason::Queued { position, why },
                 None => Reason::NoSlot(why),
@@ -123,7 +124,7 @@ impl Planner<'_> {
                 }
             }
         }
-        turns
+        admissions
     }
 
     /// Notes what a backup waits for that has no turn, for itself and not because of others.

@@ -1,7 +1,7 @@
 //! The plan, step after step, in worlds where steps fail: whatever fails for ever, the rest comes to its end.
 
 mod cast;
-mod fates;
+mod expiries;
 mod kept;
 mod reasons;
 mod year;

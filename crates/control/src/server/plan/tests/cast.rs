@@ -10,7 +10,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// The fate of the steps of an object.
+/// The state of the steps of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Luck {
     Good,

@@ -3,7 +3,7 @@
 use super::super::years::Dice;
 use super::super::*;
 use super::promise::{Actor, Group, Numbers, Promise, Saved};
-use crate::phase::backup_expiry::{BackupExpiry, ExpiryInput, fates};
+use crate::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
 use crate::phase::expiry::Step as E;
 use crate::phase::kept_backups::rules_of;
 use crate::phase::schedule::{ScheduledRun, Step as S, run_name};
@@ -137,7 +137,8 @@ impl Site {
             cluster: world.cluster.clone(),
             ..ExpiryInput::default()
         };
-        let found = fates(&lists, &TimeZone::UTC, clock).into_iter().find(|fate| fate.backup.metadata.name == name);
+        let found =
+            expiries(&lists, &TimeZone::UTC, clock).into_iter().find(|expiry| expiry.backup.metadata.name == name);
         let told =
             |f: BackupExpiry| format!("{:?} {:?} {:?} {:?}", f.becomes, f.keepers, f.backup.metadata, f.backup.status);
         format!("{:?} looks at {}: {}", self.actor, self.looks, found.map(told).unwrap_or_default())

@@ -1,7 +1,7 @@
-//! Compares the steps for backups whose time is over, or that something keeps, with the fates that people are told.
+//! Compares the steps for backups whose time is over, or that something keeps, with the expiries that people are told.
 
 use super::Play;
-use crate::phase::backup_expiry::{ExpiryInput, fates};
+use crate::phase::backup_expiry::{ExpiryInput, expiries};
 use crate::phase::expiry::{ExpiryOutcome, Step as E};
 use crate::phase::location::location_name;
 use crate::server::key::Subject;
@@ -32,30 +32,32 @@ impl Play {
         let steps: BTreeMap<Subject, &ServerStep> =
             plan.work.iter().map(|work| (work.key.object(), &work.step)).collect();
         let waits: BTreeMap<&Subject, &Reason> = plan.waits.iter().map(|wait| (&wait.subject, &wait.why)).collect();
-        for fate in fates(&lists, &TimeZone::UTC, now) {
-            let subject = Subject::Backup(fate.backup.key());
+        for expiry in expiries(&lists, &TimeZone::UTC, now) {
+            let subject = Subject::Backup(expiry.backup.key());
             let (step, why) = (steps.get(&subject), waits.get(&subject).copied());
             let agrees = match step {
                 Some(ServerStep::Expire(_, _, E::Delete)) => {
-                    matches!(fate.becomes, ExpiryOutcome::Goes(at) if at <= now)
+                    matches!(expiry.becomes, ExpiryOutcome::Goes(at) if at <= now)
                 }
                 Some(ServerStep::Expire(_, _, E::Prolong { by, .. })) => {
-                    (&fate.becomes, &fate.keepers) == (&ExpiryOutcome::Kept, by)
+                    (&expiry.becomes, &expiry.keepers) == (&ExpiryOutcome::Kept, by)
                 }
                 Some(ServerStep::Expire(_, _, E::LabelFailure(obstacle))) => {
-                    fate.becomes == ExpiryOutcome::Blocked(obstacle.clone())
+                    expiry.becomes == ExpiryOutcome::Blocked(obstacle.clone())
                 }
                 _ => true,
             };
-            assert!(agrees, "{step:?}, and people are told {fate:?}");
+            assert!(agrees, "{step:?}, and people are told {expiry:?}");
             let agrees = match why {
-                Some(Reason::Blocked(obstacle)) => fate.becomes == ExpiryOutcome::Blocked(obstacle.clone()),
-                Some(Reason::ReadBy(restore)) => fate.becomes == ExpiryOutcome::Read { restore: restore.name.clone() },
-                Some(Reason::KeptBy(by)) => fate.keepers == *by,
+                Some(Reason::Blocked(obstacle)) => expiry.becomes == ExpiryOutcome::Blocked(obstacle.clone()),
+                Some(Reason::ReadBy(restore)) => {
+                    expiry.becomes == ExpiryOutcome::Read { restore: restore.name.clone() }
+                }
+                Some(Reason::KeptBy(by)) => expiry.keepers == *by,
                 _ => true,
             };
-            assert!(agrees, "waits for {why:?}, and people are told {fate:?}");
-            let is_something_due = match fate.becomes {
+            assert!(agrees, "waits for {why:?}, and people are told {expiry:?}");
+            let is_something_due = match expiry.becomes {
                 ExpiryOutcome::Goes(at) => at <= now,
                 ExpiryOutcome::Blocked(_) | ExpiryOutcome::Read { .. } => true,
                 _ => false,
@@ -63,7 +65,7 @@ impl Play {
             let is_worked_on = self.tasks.iter().any(|task| task.work.key.object() == subject);
             assert!(
                 !is_something_due || step.is_some() || why.is_some() || is_worked_on,
-                "nothing is done, and people are told {fate:?}"
+                "nothing is done, and people are told {expiry:?}"
             );
         }
     }
