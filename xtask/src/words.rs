@@ -16,7 +16,7 @@ const FIRST_WORDS: [&str; 7] = ["What", "Whether", "Why", "How", "Who", "Those",
 const LONGEST_TEST_NAME: usize = 70;
 
 /// Type names that have no meaning of their own, in any crate.
-const TYPE_NAMES: [&str; 25] = [
+const TYPE_NAMES: [&str; 30] = [
     "Answer",
     "Aside",
     "Along",
@@ -35,12 +35,17 @@ const TYPE_NAMES: [&str; 25] = [
     "Lasting",
     "Left",
     "Line",
+    "Look",
     "Lookout",
+    "Made",
+    "Maker",
     "Natives",
     "Place",
+    "Shelf",
     "Thing",
     "Told",
     "Way",
+    "Who",
     "Wish",
 ];
 

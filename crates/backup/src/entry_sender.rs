@@ -1,6 +1,6 @@
 //! Sends objects to the archive that did not come with the budget of a list.
 
-use crate::entry::{Entries, Entry};
+use crate::entry::{ArchiveEntry, Entries};
 use crate::spool::cost;
 use lifeboat_store::{ReceiverGone, StreamSender};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct EntrySender {
     most: usize,
     /// The largest batch.
     together: usize,
-    batch: Vec<Entry>,
+    batch: Vec<ArchiveEntry>,
     /// The memory that the batch takes.
     size: usize,
 }
@@ -46,7 +46,7 @@ impl EntrySender {
     }
 
     /// Takes one object; it is sent with others, or by the next [`EntrySender::flush`].
-    pub(crate) async fn take(&mut self, entry: Entry) -> Result<(), ReceiverGone> {
+    pub(crate) async fn take(&mut self, entry: ArchiveEntry) -> Result<(), ReceiverGone> {
         let size = cost(entry.body.len());
         if self.size + size > self.together {
             self.flush().await?;
@@ -86,8 +86,8 @@ mod tests {
 
     const LITTLE: usize = 64 << 10;
 
-    fn entry(number: usize, size: usize) -> Entry {
-        Entry {
+    fn entry(number: usize, size: usize) -> ArchiveEntry {
+        ArchiveEntry {
             resource: Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap")),
             namespace: Some("n".to_owned()),
             name: format!("c{number}"),

@@ -1,6 +1,6 @@
 //! The fast lane: decides about objects that no action looks at, and gives their bytes on as they came.
 
-use crate::entry::{Entries, Entry, tell_too_deep};
+use crate::entry::{ArchiveEntry, Entries, tell_too_deep};
 use crate::limits::tell_too_large;
 use crate::scope::Scope;
 use crate::spool::Batch;
@@ -80,7 +80,7 @@ impl FastLane {
     }
 
     /// Takes an object that a list has brought. An object that was not asked for may still be asked for later.
-    fn take_listed(&mut self, item: Item) -> Option<Entry> {
+    fn take_listed(&mut self, item: Item) -> Option<ArchiveEntry> {
         if let Err(reason) = self.scope.includes_listed(&item) {
             *self.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
             self.tally.settled(1);
@@ -96,7 +96,7 @@ impl FastLane {
 
     /// The entry to write for an object; `None` when it is out of scope or was saved before. An object that must be
     /// included is in scope unless it is being deleted.
-    pub(crate) fn take(&mut self, item: Item, must_include: bool) -> Option<Entry> {
+    pub(crate) fn take(&mut self, item: Item, must_include: bool) -> Option<ArchiveEntry> {
         let entry = self.entry(item, must_include);
         if entry.is_none() {
             self.tally.settled(1);
@@ -104,7 +104,7 @@ impl FastLane {
         entry
     }
 
-    fn entry(&mut self, item: Item, must_include: bool) -> Option<Entry> {
+    fn entry(&mut self, item: Item, must_include: bool) -> Option<ArchiveEntry> {
         if let Err(reason) = self.scope.includes(&item, must_include) {
             *self.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
             return None;
@@ -117,7 +117,7 @@ impl FastLane {
         if is_too_deep(&item.body) {
             tell_too_deep(&item.key(), &self.operation.journal);
         }
-        Some(Entry::as_sent(item))
+        Some(ArchiveEntry::as_sent(item))
     }
 }
 

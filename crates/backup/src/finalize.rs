@@ -1,6 +1,6 @@
 //! The second door: ends a backup whose operations have ended (backup.md 1.15).
 
-use crate::entry::Entry;
+use crate::entry::ArchiveEntry;
 use crate::env::Env;
 use crate::error::FinalizeError;
 use crate::look_after::{open_options, read};
@@ -149,9 +149,14 @@ impl StoredFiles {
     }
 
     /// The files that finalizing changes.
-    fn changes(&self, saved: Vec<Entry>, operations: &[BackupOperation], env: &Env) -> Result<Changes, StoreError> {
+    fn changes(
+        &self,
+        saved: Vec<ArchiveEntry>,
+        operations: &[BackupOperation],
+        env: &Env,
+    ) -> Result<Changes, StoreError> {
         let mut resources = self.resources.clone();
-        for Entry { resource, namespace, name, .. } in &saved {
+        for ArchiveEntry { resource, namespace, name, .. } in &saved {
             resources.add(&resource.api_version(), &resource.kind, namespace.as_deref(), name);
         }
         let added = resources.len() - self.resources.len();
@@ -202,14 +207,14 @@ fn is_of(volume: &BackupVolumeInfo, operation: &BackupOperation) -> bool {
 /// The volume information with the results of the operations, where they change it (backup.md 4.8).
 fn volumes(
     volumes: Option<Vec<BackupVolumeInfo>>,
-    saved: &[Entry],
+    saved: &[ArchiveEntry],
     operations: &[BackupOperation],
 ) -> Option<Vec<BackupVolumeInfo>> {
     let mut volumes = volumes?;
     let ended: HashMap<&str, &BackupOperation> =
         operations.iter().map(|operation| (operation.spec.operation_id.as_str(), operation)).collect();
-    let is_content = |entry: &&Entry| entry.resource.resource == "volumesnapshotcontents";
-    let contents: HashMap<&str, &Entry> =
+    let is_content = |entry: &&ArchiveEntry| entry.resource.resource == "volumesnapshotcontents";
+    let contents: HashMap<&str, &ArchiveEntry> =
         saved.iter().filter(is_content).map(|entry| (entry.name.as_str(), entry)).collect();
     let mut is_changed = false;
     for volume in &mut volumes {
@@ -228,8 +233,8 @@ fn volumes(
     is_changed.then_some(volumes)
 }
 
-fn new_object(entry: Entry) -> NewObject {
-    let Entry { resource, namespace, name, body } = entry;
+fn new_object(entry: ArchiveEntry) -> NewObject {
+    let ArchiveEntry { resource, namespace, name, body } = entry;
     NewObject {
         key: ObjectKey::new(resource.group_resource(), namespace.as_deref(), name),
         version: resource.version.clone(),

@@ -2,7 +2,7 @@
 //! all filters, without hooks and without volumes.
 
 use crate::body_store::BodyStore;
-use crate::entry::{Entries, Entry, FAILED};
+use crate::entry::{ArchiveEntry, Entries, FAILED};
 use crate::entry_sender::EntrySender;
 use crate::env::Env;
 use crate::error::{BackupError, FinalizeError};
@@ -44,7 +44,7 @@ pub(crate) async fn save_again(
     wanted: BTreeMap<ObjectKey, ObjectKey>,
     record: &Backup,
     env: &Env,
-) -> Result<Vec<Entry>, FinalizeError> {
+) -> Result<Vec<ArchiveEntry>, FinalizeError> {
     let is_snapshot = |key: &ObjectKey| key.resource.group == SNAPSHOT_API;
     let has_snapshots = wanted.keys().any(is_snapshot);
     let scope = match scope(record, has_snapshots, env).await? {
@@ -130,7 +130,7 @@ async fn scope(record: &Backup, has_snapshots: bool, env: &Env) -> Result<Result
     })
 }
 
-async fn gather(mut entries: StreamReceiver<Entries>, saved: &mut Vec<Entry>) -> Result<(), Broken> {
+async fn gather(mut entries: StreamReceiver<Entries>, saved: &mut Vec<ArchiveEntry>) -> Result<(), Broken> {
     while let Some(Entries { entries, .. }) = entries.next().await? {
         saved.extend(entries);
     }

@@ -4,7 +4,7 @@
 use crate::action_calls::{listen, may_speak, run_actions};
 use crate::actions::service_account::Digest;
 use crate::body_store::BodyStore;
-use crate::entry::{Entry, FAILED, tell_too_deep, whole};
+use crate::entry::{ArchiveEntry, FAILED, tell_too_deep, whole};
 use crate::entry_sender::EntrySender;
 use crate::env::Env;
 use crate::fetch::{failed, get, tell_absent};
@@ -280,7 +280,7 @@ impl Worker {
         tell_too_large(&item, &context.env.operation.journal);
         if is_too_deep(&item.body) {
             tell_too_deep(&item.key(), &context.env.operation.journal);
-            return Ok(SaveOutcome::Entry(Entry::as_sent(item)));
+            return Ok(SaveOutcome::Entry(ArchiveEntry::as_sent(item)));
         }
         if let Some(named) = context.named_if_unchanged(&item, &actions) {
             for (action, keys) in named {
@@ -290,7 +290,7 @@ impl Worker {
                 }
             }
             self.report.volumes.note(&item, &context.verdicts);
-            return Ok(SaveOutcome::Entry(Entry::as_sent(item)));
+            return Ok(SaveOutcome::Entry(ArchiveEntry::as_sent(item)));
         }
         let mut object = match whole(&item.resource, &item.body) {
             Ok(object) => object,
@@ -318,7 +318,11 @@ impl Worker {
             }
         }
         self.report.volumes.note(&item, &context.verdicts);
-        Ok(SaveOutcome::Entry(if is_changed { Entry::changed(item, object) } else { Entry::as_sent(item) }))
+        Ok(SaveOutcome::Entry(if is_changed {
+            ArchiveEntry::changed(item, object)
+        } else {
+            ArchiveEntry::as_sent(item)
+        }))
     }
 
     /// Saves the objects that an action names for an object, before that; the inner error is that of the object.
@@ -512,7 +516,7 @@ struct NamedItems<'a> {
 /// The outcome of the actions for an object.
 enum SaveOutcome {
     /// It is to be written.
-    Entry(Entry),
+    Entry(ArchiveEntry),
     /// It is not in the backup.
     Nothing(ItemState),
 }

@@ -1,6 +1,6 @@
 //! Packs objects into members, compresses members in parallel, and uploads them as they complete.
 
-use crate::entry::{Entries, Entry, FAILED};
+use crate::entry::{ArchiveEntry, Entries, FAILED};
 use crate::env::Env;
 use crate::spool::cost;
 use crate::stage_error::StageError;
@@ -152,7 +152,7 @@ impl<'a> ArchiveWriter<'a> {
         }
     }
 
-    fn push(&mut self, entry: &Entry) -> bool {
+    fn push(&mut self, entry: &ArchiveEntry) -> bool {
         let same = self.names.take().filter(|names| Arc::ptr_eq(&names.resource, &entry.resource));
         let names = &*self.names.insert(same.unwrap_or_else(|| TypeNames::of(&entry.resource)));
         let object = ObjectEntry {
@@ -205,8 +205,8 @@ mod tests {
     use lifeboat_store::stream;
     use tokio::sync::Semaphore;
 
-    fn entry(name: &str, length: usize) -> Entry {
-        Entry {
+    fn entry(name: &str, length: usize) -> ArchiveEntry {
+        ArchiveEntry {
             resource: Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap")),
             namespace: Some("n".to_owned()),
             name: name.to_owned(),
@@ -223,7 +223,7 @@ mod tests {
         let mut writer = ArchiveWriter::new(1, &upload, &tally, &env);
         let all = 64 << 20;
         let budget = Arc::new(Semaphore::new(all));
-        let mut add = |entries: Vec<Entry>, share: u32| {
+        let mut add = |entries: Vec<ArchiveEntry>, share: u32| {
             writer.add(Entries { entries, budget: Arc::clone(&budget).try_acquire_many_owned(share).ok() });
             (all - budget.available_permits(), writer.compressing.len())
         };

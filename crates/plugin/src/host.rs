@@ -10,7 +10,7 @@ use crate::failure::CallFailure;
 use crate::first::FirstCall;
 use crate::identity::{PluginIdentity, PluginKind, PluginName};
 use crate::item_block::RemoteItemBlockAction;
-use crate::keeper::{ProcessSpec, Settings};
+use crate::keeper::{KeeperSettings, ProcessSpec};
 use crate::launch::Launch;
 use crate::object_store::RemoteObjectStore;
 use crate::options::HostOptions;
@@ -72,7 +72,7 @@ impl PluginHost {
             return Err(DiscoveryError { directory: options.directory, problems });
         }
         let HostOptions { call_timeout, idle_timeout, .. } = options;
-        let processes = Processes::new(Settings { launch, call_timeout, idle_timeout });
+        let processes = Processes::new(KeeperSettings { launch, call_timeout, idle_timeout });
         Ok(Self { registry: Arc::new(registry), processes: Arc::new(processes) })
     }
 

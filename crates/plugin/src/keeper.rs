@@ -22,7 +22,7 @@ const GIVEN_UP: &str = "unable to restart plugin process: exceeded maximum numbe
 
 /// Settings for running processes.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct KeeperSettings {
     /// Arguments and environment of the programs.
     pub(crate) launch: Launch,
     /// Time limit of a call.
@@ -68,7 +68,7 @@ pub(crate) struct ProcessRequest {
 
 /// Keeps one process.
 pub(crate) struct Keeper {
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<KeeperSettings>,
     pub(crate) work: ProcessSpec,
     pub(crate) audience: Arc<Audience>,
     pub(crate) requests: mpsc::Receiver<ProcessRequest>,

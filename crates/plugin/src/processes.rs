@@ -3,7 +3,7 @@
 use crate::audience::Audience;
 use crate::connection::Connection;
 use crate::error::PluginError;
-use crate::keeper::{Keeper, NotRunning, ProcessRequest, ProcessSpec, RunningProcess, Settings};
+use crate::keeper::{Keeper, KeeperSettings, NotRunning, ProcessRequest, ProcessSpec, RunningProcess};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,7 @@ const END: Duration = Duration::from_secs(15);
 /// All processes. Dropping it kills them.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    settings: Arc<Settings>,
+    settings: Arc<KeeperSettings>,
     kept: Arc<Mutex<BTreeMap<ProcessSpec, Arc<ProcessHandle>>>>,
     keepers: Mutex<JoinSet<()>>,
     closing: CancellationToken,
@@ -46,7 +46,7 @@ pub(crate) struct ProcessUse {
 
 impl Processes {
     /// No process yet.
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: KeeperSettings) -> Self {
         Self {
             settings: Arc::new(settings),
             kept: Arc::default(),
@@ -56,7 +56,7 @@ impl Processes {
     }
 
     /// The settings with which they are run.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &KeeperSettings {
         &self.settings
     }
 
@@ -117,7 +117,7 @@ impl Processes {
 
 impl ProcessUse {
     /// The settings with which the process is run.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &KeeperSettings {
         self.processes.settings()
     }
 

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackupCommand {
     /// Make a backup
-    Create(Box<CreateArgs>),
+    Create(Box<BackupCreateArgs>),
     /// List backups
     Get(GetArgs),
     /// Show what is in backups and what became of them
@@ -52,7 +52,7 @@ pub(crate) enum BackupCommand {
 
 /// A backup to be made.
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct BackupCreateArgs {
     /// Its name
     name: Option<String>,
     /// The schedule whose template says what to back up; then no filter is taken from the command line
@@ -88,7 +88,7 @@ impl BackupCommand {
     }
 }
 
-impl CreateArgs {
+impl BackupCreateArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if self.from_schedule.as_deref().is_some_and(|schedule| schedule.trim().is_empty()) {
             bail!("flag must have a non-empty value: --from-schedule");

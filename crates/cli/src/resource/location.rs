@@ -21,7 +21,7 @@ use std::process::ExitCode;
 #[derive(Debug, Subcommand)]
 pub(crate) enum LocationCommand {
     /// Make a storage location
-    Create(Box<CreateArgs>),
+    Create(Box<LocationCreateArgs>),
     /// List storage locations
     Get(LocationGetArgs),
     /// Change a storage location
@@ -32,7 +32,7 @@ pub(crate) enum LocationCommand {
 
 /// A location to be made.
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct LocationCreateArgs {
     /// Its name
     name: String,
     /// Provider of the storage, such as aws or lifeboat.io/directory
@@ -124,7 +124,7 @@ impl LocationGetArgs {
     }
 }
 
-impl CreateArgs {
+impl LocationCreateArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let client = client(globals).await?;
         let location = self.location(globals)?;

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 #[derive(Debug, Subcommand)]
 pub(crate) enum RestoreCommand {
     /// Make a restore
-    Create(Box<CreateArgs>),
+    Create(Box<RestoreCreateArgs>),
     /// Say what a restore would create, update, leave and skip, and where objects differ; nothing is written
     Plan(Box<PlanArgs>),
     /// Show where the objects in the cluster differ from what a restore would make of them; nothing is written
@@ -64,7 +64,7 @@ struct RestoreContentArgs {
 
 /// A restore to be made.
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct RestoreCreateArgs {
     /// Its name; made of the backup's and the time when left out
     name: Option<String>,
     #[command(flatten)]
@@ -182,7 +182,7 @@ impl RestoreContentArgs {
     }
 }
 
-impl CreateArgs {
+impl RestoreCreateArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if !self.dry_run {
             self.preview.refuse(self.details)?;

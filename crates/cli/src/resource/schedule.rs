@@ -27,7 +27,7 @@ use std::process::ExitCode;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
     /// Make a schedule
-    Create(Box<CreateArgs>),
+    Create(Box<ScheduleCreateArgs>),
     /// List schedules
     Get(GetArgs),
     /// Show when schedules make backups, and which
@@ -45,7 +45,7 @@ pub(crate) enum ScheduleCommand {
 
 /// A schedule to be made.
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct ScheduleCreateArgs {
     /// Its name
     name: String,
     /// When to make a backup: five fields of cron, such as '0 3 * * *', a word such as @daily, or '@every 6h'. In the server's
@@ -116,7 +116,7 @@ impl SkipArgs {
     }
 }
 
-impl CreateArgs {
+impl ScheduleCreateArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if self.schedule.is_empty() {
             bail!("--schedule is required");
@@ -289,12 +289,12 @@ mod tests {
         #[derive(Debug, clap::Parser)]
         struct Line {
             #[command(flatten)]
-            args: CreateArgs,
+            args: ScheduleCreateArgs,
         }
         let grammar = crate::pflag::with_rules(<Line as clap::CommandFactory>::command());
         let words = std::iter::once("create").chain(line.split('|'));
         let matches = grammar.try_get_matches_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
-        let args = <CreateArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+        let args = <ScheduleCreateArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
         let globals = Lifeboat::parsed("-n velero version").globals.settled(crate::program::Program::default());
         let mut object = serde_json::to_value(args.made(&globals)).unwrap();
         let spec = object["spec"].take();

@@ -203,7 +203,7 @@ mod tests {
         }));
         assert_eq!(shown(&mut known).as_deref(), Some("shop Some(2), web Some(1)"));
         known.take(objects("persistentvolumeclaims", |known| {
-            known.see_claims(ObjectsChange::Gone(object("shop", "b")))
+            known.see_claims(ObjectsChange::Gone(object("shop", "b")));
         }));
         known.take(objects("namespaces", |known| known.see_namespaces(ObjectsChange::Gone(object("", "web")))));
         assert_eq!(shown(&mut known).as_deref(), Some("shop Some(1)"));
