@@ -14,5 +14,5 @@ mod leader;
 pub use change::ChangeResult;
 pub use client::{Client, Object, api_resource, is_refused};
 pub use follow::{Follow, FollowedObject};
-pub use identity::{NamespacedName, ObjectIdentity};
+pub use identity::ObjectIdentity;
 pub use leader::SERVER_LEASE;

@@ -2,9 +2,10 @@
 
 use crate::options::{LocationAccess, Providers};
 use crate::world::Meta;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_bucket::BlobStore;
-use lifeboat_client::{Client, NamespacedName};
+use lifeboat_client::Client;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

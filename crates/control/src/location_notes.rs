@@ -1,10 +1,10 @@
 //! Facts about locations that a server keeps in memory. No decision needs them to survive a restart: unknown facts are
 //! looked up again.
 
-use crate::passed_over::PassedOver;
 use crate::world::Meta;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
-use lifeboat_client::NamespacedName;
+use lifeboat_lifecycle::passed_over::PassedOver;
 use lifeboat_store::{ConditionalPuts, ProbeResult};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn what_a_server_before_has_noted_is_said_until_the_first_sync() {
         let (notes, mut location) = (LocationNotes::default(), main());
-        let names = |name: &str| crate::passed_over::NotedNames::of(vec![name.to_owned()]);
+        let names = |name: &str| lifeboat_lifecycle::passed_over::NotedNames::of(vec![name.to_owned()]);
         let before = PassedOver { waiting: names("a"), ..PassedOver::default() };
         before.note(&mut location);
         assert_eq!(notes.passed_over(&location), before);

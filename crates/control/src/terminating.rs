@@ -5,12 +5,12 @@
 //! safe without a Lease: it removes what goes with the namespace, and in the bucket, which outlives it, the files of these Restores, as
 //! each deletion of a Restore does (originals of objects stay for the time that was promised); two that do it do the same.
 
-use crate::phase::restore::FINALIZER;
 use crate::work::restore::{LocatedBackup, clean_up};
 use crate::work::{Context, StepError};
 use lifeboat_api::{Backup, BackupStorageLocation, ObjectMeta, Restore};
 use lifeboat_client::{SERVER_LEASE, api_resource};
 use lifeboat_cluster::{Cluster, ClusterError};
+use lifeboat_lifecycle::phase::restore::FINALIZER;
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 use std::time::Duration;

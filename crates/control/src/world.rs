@@ -2,15 +2,16 @@
 
 mod unreadable;
 
-pub(crate) use unreadable::Unreadable;
 use unreadable::meta;
+pub(crate) use unreadable::{Unreadable, step as unreadable_step};
 
 use bytes::Bytes;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{
     Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Resource, Restore, Schedule,
     ServerStatusRequest,
 };
-use lifeboat_client::{NamespacedName, Object, ObjectIdentity};
+use lifeboat_client::{Object, ObjectIdentity};
 use lifeboat_reconcile::MirrorEvent;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,7 +15,7 @@ use crate::output::print_resource;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::EnumValueParser;
-use lifeboat_control::Inventory;
+use lifeboat_lifecycle::coverage::Inventory;
 use looked::{LOOKING, ServerQuery, StatusInput, inventory, next_backups};
 use screen::StatusScreen;
 use std::io::{IsTerminal, Write};

@@ -10,8 +10,10 @@ use lifeboat_api::{Backup, DeleteBackupRequest, PodVolumeBackup, Restore, label_
 use lifeboat_archive::layout::REPOSITORY_SNAPSHOTS;
 use lifeboat_backup::unbound_claims;
 use lifeboat_client::Client;
-use lifeboat_control::{
-    ExpiryInput, Hold, check_deletion, claims_may_need, reads, refusal_for_claims, refusal_for_reader,
+use lifeboat_lifecycle::phase::backup_expiry::ExpiryInput;
+use lifeboat_lifecycle::phase::hold::Hold;
+use lifeboat_lifecycle::phase::request::{
+    check_deletion, claims_may_need, reads, refusal_for_claims, refusal_for_reader,
 };
 use lifeboat_object::first_names;
 use std::io::Write;

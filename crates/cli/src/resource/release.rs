@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Resource, SourceCluster, Time, label_value, well_known};
 use lifeboat_client::Client;
-use lifeboat_control::{BackupExpiry, ExpiryInput, Keeper, expiries, schedule_label};
+use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
+use lifeboat_lifecycle::phase::keep::Keeper;
+use lifeboat_lifecycle::phase::kept_by::schedule_label;
 use lifeboat_object::{counted, first_names_of};
 use std::io::Write;
 use std::process::ExitCode;
@@ -218,7 +220,7 @@ fn own_names<'f>(kept: &[&'f BackupExpiry]) -> Vec<&'f str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_control::ExpiryOutcome;
+    use lifeboat_lifecycle::phase::expiry::ExpiryOutcome;
     use serde_json::{Value, json};
 
     fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -247,7 +249,10 @@ mod tests {
         lists.schedules = schedules.iter().cloned().map(read).collect();
         lists.locations = vec![read(json!({"apiVersion": "velero.io/v1", "kind": "BackupStorageLocation",
             "metadata": {"name": "main"}, "spec": {"provider": "aws"}, "status": {"phase": "Available"}}))];
-        lifeboat_control::note_writable(&mut lists.locations[0], "2026-11-01T00:00:00Z".parse().unwrap());
+        lifeboat_lifecycle::phase::writable::note_writable(
+            &mut lists.locations[0],
+            "2026-11-01T00:00:00Z".parse().unwrap(),
+        );
         lists
     }
 

@@ -19,7 +19,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, ObjectMeta, Schedule, SchedulePhase, Time};
 use lifeboat_client::{Client, ObjectIdentity};
-use lifeboat_control::{ExpiryInput, expiries, schedule_refusal};
+use lifeboat_lifecycle::phase::backup_expiry::{ExpiryInput, expiries};
+use lifeboat_lifecycle::phase::schedule::refusal as schedule_refusal;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use jiff::Timestamp;
 use lifeboat_api::BackupStorageLocation;
+use lifeboat_api::well_known::HEADER_DOWNLOAD;
 use lifeboat_client::Client;
 use lifeboat_operation::Clock;
 use sha2::Sha256;
@@ -22,9 +23,6 @@ use std::sync::Arc;
 
 /// The first part of the path of every URL.
 const ROOT: &str = "/downloads/";
-/// A header of every answer: it shows that the server answered, and not another program that listens at this address of
-/// another machine.
-pub const HEADER_DOWNLOAD: &str = "lifeboat-download";
 
 /// Signs URLs of the server's own port, and knows those that it signed. Another process does not.
 #[derive(Clone)]

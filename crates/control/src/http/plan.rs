@@ -29,8 +29,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-/// Where plans are asked for.
-pub const PLAN_PATH: &str = "/v1/plans/restore";
 /// Bytes of a request: more than any Restore has that an API server takes.
 const MOST_ASKED: usize = 2 << 20;
 /// For a client to send its request.

@@ -1,10 +1,10 @@
 use super::*;
-use crate::coverage::{EndedBackup, NamespaceState};
-use crate::phase::taken_over::note_taken_over;
 use crate::world::World;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Schedule, SchedulePhase, Time, well_known};
+use lifeboat_lifecycle::coverage::{EndedBackup, NamespaceState};
+use lifeboat_lifecycle::phase::taken_over::note_taken_over;
 
 fn lines(metrics: &Metrics, part: &str) -> Vec<String> {
     let text = String::from_utf8(metrics.text().unwrap()).unwrap();

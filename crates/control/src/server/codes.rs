@@ -2,11 +2,12 @@
 
 use super::step::ServerStep;
 use super::wait::Reason;
-use crate::phase::keep::Keeper;
-use crate::phase::queue::{Blocked, QueueMove};
-use crate::phase::{self, expiry, request, unreadable};
 use crate::work;
+use crate::world::unreadable_step;
 use lifeboat_api::{Schedule, SchedulePhase};
+use lifeboat_lifecycle::phase::keep::Keeper;
+use lifeboat_lifecycle::phase::queue::{Blocked, QueueMove};
+use lifeboat_lifecycle::phase::{self, expiry, request};
 
 const REFUSE: &str = "Refuse";
 const FAIL: &str = "Fail";
@@ -20,9 +21,9 @@ const CANCEL_OPERATIONS: &str = "EndOperations";
 /// The code of a step.
 pub(super) fn of_step(step: &ServerStep) -> &'static str {
     match step {
-        ServerStep::Unreadable(_, _, unreadable::Step::Refuse, _) => REFUSE,
-        ServerStep::Unreadable(_, _, unreadable::Step::Fail, _) => FAIL,
-        ServerStep::Unreadable(_, _, unreadable::Step::CleanUp, _) => CLEAN_UP,
+        ServerStep::Unreadable(_, _, unreadable_step::Step::Refuse, _) => REFUSE,
+        ServerStep::Unreadable(_, _, unreadable_step::Step::Fail, _) => FAIL,
+        ServerStep::Unreadable(_, _, unreadable_step::Step::CleanUp, _) => CLEAN_UP,
         ServerStep::Mark { default: true, .. } => "MarkDefault",
         ServerStep::Mark { default: false, .. } => "UnmarkDefault",
         ServerStep::Validate(_, None) => "Validate",

@@ -1,7 +1,7 @@
 //! The keys of work: which work excludes which, and how many tasks of each kind run at once.
 
 use crate::world::{MirroredKind, World};
-use lifeboat_client::NamespacedName;
+use lifeboat_api::NamespacedName;
 use lifeboat_reconcile::TaskKey;
 
 /// A kind of work on an object. Failures are counted for it.

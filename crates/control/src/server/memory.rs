@@ -2,12 +2,12 @@
 
 use super::key::Key;
 use super::step::{KeyedStep, ServerStep};
-use crate::phase;
-use crate::phase::queue::QueueMove;
 use crate::work::{Effect, StepError};
 use crate::world::{Meta, World};
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
-use lifeboat_client::NamespacedName;
+use lifeboat_lifecycle::phase;
+use lifeboat_lifecycle::phase::queue::QueueMove;
 use lifeboat_reconcile::{StepBackoff, TaskKey};
 use std::collections::HashMap;
 use tokio::time::Instant;

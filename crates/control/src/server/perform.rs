@@ -2,10 +2,11 @@
 
 use super::key::Key;
 use super::step::{KeyedStep, ServerStep};
-use crate::phase::{backup, expiry, request, restore, schedule, unreadable};
 use crate::work::{self, Context, StepError, StepResult};
+use crate::world::unreadable_step;
 use crate::world::{MirroredKind, Unreadable};
 use lifeboat_api::{Backup, BackupStorageLocation, Restore, Schedule};
+use lifeboat_lifecycle::phase::{backup, expiry, request, restore, schedule};
 use tokio_util::sync::CancellationToken;
 
 /// Performs a step to its end, or until `stop`.
@@ -55,7 +56,7 @@ fn foreign(key: &Key, namespace: &str) -> Option<String> {
 async fn of_unreadable(
     context: &Context,
     kind: MirroredKind,
-    (object, step): (&Unreadable, unreadable::Step),
+    (object, step): (&Unreadable, unreadable_step::Step),
     location: Option<&BackupStorageLocation>,
 ) -> StepResult {
     match kind {
@@ -152,7 +153,7 @@ async fn of_restore(
 mod tests {
     use super::*;
     use crate::stub::named;
-    use lifeboat_client::NamespacedName;
+    use lifeboat_api::NamespacedName;
 
     #[test]
     fn nothing_is_done_for_an_object_of_another_namespace() {

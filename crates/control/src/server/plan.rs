@@ -16,13 +16,14 @@ use super::memory::Memory;
 use super::step::{KeyedStep, ServerStep};
 use super::wait::{Reason, Wait};
 use crate::options::{Controller, Options};
-use crate::phase::{self, Decision, request};
 use crate::work;
 use crate::work::sync::{self, BackupNames, SyncFacts};
+use crate::world::unreadable_step;
 use crate::world::{Meta, World};
 use jiff::Timestamp;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
-use lifeboat_client::NamespacedName;
+use lifeboat_lifecycle::phase::{self, Decision, request};
 use lifeboat_reconcile::{StepBackoff, TaskKey};
 use limits::ConcurrencyLimits;
 use std::collections::{HashMap, HashSet};
@@ -242,7 +243,7 @@ impl<'a> Planner<'a> {
     fn unreadable(&mut self) {
         let world = self.view.world;
         for (kind, object) in world.unreadable() {
-            let Some(step) = phase::unreadable::step(kind, object) else { continue };
+            let Some(step) = unreadable_step::step(kind, object) else { continue };
             let name = NamespacedName::of(&object.meta);
             let key = Key::Unreadable(kind, name.clone());
             if self.may_begin(&key) {

@@ -2,10 +2,10 @@
 //! leaves.
 
 use super::step::{KeyedStep, ServerStep};
-use crate::phase::queue::{QueueMove, conflicts};
 use crate::world::World;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Time;
+use lifeboat_lifecycle::phase::queue::{QueueMove, conflicts};
 
 /// Tells of a backup that comes into the queue or leaves it.
 pub(super) fn tell(work: &KeyedStep, world: &World, now: Timestamp) {

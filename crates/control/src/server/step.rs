@@ -1,12 +1,13 @@
 //! The steps that can be done with an object.
 
 use super::key::Key;
-use crate::phase::{self, request};
 use crate::work;
+use crate::world::unreadable_step;
 use crate::world::{Leftover, MirroredKind, Unreadable};
 use lifeboat_api::{
     Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, Schedule, ServerStatusRequest,
 };
+use lifeboat_lifecycle::phase::{self, request};
 
 /// A step of one object.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(super) struct KeyedStep {
 #[derive(Debug)]
 pub(super) enum ServerStep {
     /// For an object that cannot be read; the location is that of its files.
-    Unreadable(MirroredKind, Box<Unreadable>, phase::unreadable::Step, Option<BackupStorageLocation>),
+    Unreadable(MirroredKind, Box<Unreadable>, unreadable_step::Step, Option<BackupStorageLocation>),
     Mark {
         location: BackupStorageLocation,
         default: bool,

@@ -3,14 +3,15 @@
 use super::key::Key;
 use super::step::ServerStep;
 use super::wait::Reason;
-use crate::phase::expiry;
-use crate::phase::keep::describe;
-use crate::phase::queue::{Blocked, QueueMove};
-use crate::phase::schedule::{postponed, run_name};
-use crate::phase::{self, request, unreadable};
 use crate::work;
+use crate::world::unreadable_step;
 use jiff::{SignedDuration, Timestamp, Unit};
 use lifeboat_api::{Schedule, SchedulePhase};
+use lifeboat_lifecycle::phase::expiry;
+use lifeboat_lifecycle::phase::keep::describe;
+use lifeboat_lifecycle::phase::queue::{Blocked, QueueMove};
+use lifeboat_lifecycle::phase::schedule::{postponed, run_name};
+use lifeboat_lifecycle::phase::{self, request};
 use tokio::time::Instant;
 
 /// The most names that are told one by one.
@@ -22,13 +23,15 @@ const SYNC: &str = "its Backups are brought in line with its bucket";
 /// Describes the effect of a step on its object.
 pub(super) fn does(step: &ServerStep) -> String {
     match step {
-        ServerStep::Unreadable(_, object, unreadable::Step::Refuse, _) => {
+        ServerStep::Unreadable(_, object, unreadable_step::Step::Refuse, _) => {
             refused(&[format!("it cannot be read: {}", object.why)])
         }
-        ServerStep::Unreadable(_, object, unreadable::Step::Fail, _) => {
+        ServerStep::Unreadable(_, object, unreadable_step::Step::Fail, _) => {
             format!("fails: it cannot be read: {}", object.why)
         }
-        ServerStep::Unreadable(_, _, unreadable::Step::CleanUp, _) => "its files are deleted, then it goes".to_owned(),
+        ServerStep::Unreadable(_, _, unreadable_step::Step::CleanUp, _) => {
+            "its files are deleted, then it goes".to_owned()
+        }
         ServerStep::Mark { default: true, .. } => "is marked as the default".to_owned(),
         ServerStep::Mark { default: false, .. } => "is the default no more: there is a newer one".to_owned(),
         ServerStep::Validate(_, None) => "is validated".to_owned(),

@@ -11,10 +11,6 @@ use super::running::{
 };
 use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
 use crate::extensions::open_snapshotter;
-use crate::phase::location::refusal;
-use crate::phase::queue::QueueMove;
-use crate::phase::snapshot_location;
-use crate::phase::taken_over::{note_begun_here, was_taken_over};
 use crate::records::RecordMap;
 use crate::world::MirroredKind;
 use ending::{note_outcome, note_refusal, record_and_note_failure};
@@ -26,6 +22,10 @@ use lifeboat_backup::{
 use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
 use lifeboat_cluster::{ClusterError, Failure};
+use lifeboat_lifecycle::phase::location::refusal;
+use lifeboat_lifecycle::phase::queue::QueueMove;
+use lifeboat_lifecycle::phase::snapshot_location;
+use lifeboat_lifecycle::phase::taken_over::{note_begun_here, was_taken_over};
 use lifeboat_operation::Operation;
 use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;

@@ -6,24 +6,25 @@ use super::running::capped;
 use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
 use crate::event::{emit, warning};
 use crate::member::location_in;
-use crate::phase::facts::deletion_has_begun;
-use crate::phase::hold::{Hold, set_elsewhere};
-use crate::phase::location::NoLocation;
-use crate::phase::request::{
-    check_deletion, claims_may_need, claims_waited_for, is_meant, reads, refusal_for_claims, refusal_for_reader,
-    tell_of_claims, waits_for_claims_until, way_out_of_claims,
-};
-use crate::phase::restore::has_files;
 use crate::world::{Meta, MirroredKind, Unreadable, World};
 use jiff::Timestamp;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value,
     well_known,
 };
 use lifeboat_backup::{CsiError, run_delete_actions, unbound_claims};
+use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
-use lifeboat_client::{NamespacedName, ObjectIdentity};
 use lifeboat_cluster::ClusterError;
+use lifeboat_lifecycle::phase::facts::deletion_has_begun;
+use lifeboat_lifecycle::phase::hold::{Hold, set_elsewhere};
+use lifeboat_lifecycle::phase::location::NoLocation;
+use lifeboat_lifecycle::phase::request::{
+    check_deletion, claims_may_need, claims_waited_for, is_meant, reads, refusal_for_claims, refusal_for_reader,
+    tell_of_claims, waits_for_claims_until, way_out_of_claims,
+};
+use lifeboat_lifecycle::phase::restore::has_files;
 use lifeboat_object::first_names;
 use lifeboat_operation::{Subject, Trace};
 use lifeboat_store::{Store, StoreError};

@@ -3,12 +3,14 @@
 use super::{Context, Effect, StepError, StepResult};
 use crate::world::{Meta, MirroredKind, World};
 use jiff::SignedDuration;
+use lifeboat_api::NamespacedName;
+use lifeboat_api::well_known::ANNOTATION_THROUGH_SERVER;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
     RestorePhase, Time,
 };
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
-use lifeboat_client::{NamespacedName, ObjectIdentity};
+use lifeboat_client::ObjectIdentity;
 use std::time::Duration;
 
 /// Time for which a URL is valid, and a request is kept.
@@ -95,9 +97,6 @@ fn place(kind: DownloadTargetKind) -> BucketFile {
         K::CsiBackupVolumeSnapshotContents => BucketFile::Backup(BackupFile::CsiVolumeSnapshotContents),
     }
 }
-
-/// Put on a request by a client that does not reach the bucket: the URL shall be one of the server.
-pub const ANNOTATION_THROUGH_SERVER: &str = "lifeboat.io/through-server";
 
 /// A URL of our own port.
 fn sign(context: &Context, location: &BackupStorageLocation, key: &str) -> Option<String> {

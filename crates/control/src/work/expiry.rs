@@ -1,9 +1,9 @@
 //! Asks for the deletion of backups whose time is over (api-and-controllers.md 3.8).
 
 use super::{Context, Effect, StepError, StepResult, keep};
-use crate::phase::CLOCK_SKEW;
-use crate::phase::expiry::Obstacle;
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Time, label_value, well_known};
+use lifeboat_lifecycle::phase::CLOCK_SKEW;
+use lifeboat_lifecycle::phase::expiry::Obstacle;
 
 /// Says by its label why a backup stays.
 pub(crate) async fn label_failure(context: &Context, backup: &Backup, obstacle: &Obstacle) -> StepResult {

@@ -5,13 +5,13 @@
 
 use super::backup::is_record_of;
 use super::{Context, Effect, StepError, StepResult};
-use crate::phase::hold::set_elsewhere;
-use crate::phase::keep::{Keeper, describe};
-use crate::phase::kept_by::InForce;
-use crate::phase::taken_over::is_of_another_cluster;
-use crate::phase::{hold, kept_by};
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Time, well_known};
+use lifeboat_lifecycle::phase::hold::set_elsewhere;
+use lifeboat_lifecycle::phase::keep::{Keeper, describe};
+use lifeboat_lifecycle::phase::kept_by::InForce;
+use lifeboat_lifecycle::phase::taken_over::is_of_another_cluster;
+use lifeboat_lifecycle::phase::{hold, kept_by};
 use lifeboat_object::chain;
 use lifeboat_store::{Store, StoreError};
 use serde_json::{Value, json};

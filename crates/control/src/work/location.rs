@@ -4,12 +4,12 @@ use super::bucket_id::{MarkerSearch, empty_though, mark, may_be_unmounted};
 use super::probe::probe;
 use super::sync::{SyncFacts, is_stored_in, sync_backups, tell_of_passed_over};
 use super::{Context, Effect, StepResult};
-use crate::phase::writable::note_writable;
 use crate::world::Meta;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationPhase, Time, label_value, well_known};
 use lifeboat_archive::layout::TOP_LEVEL;
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions};
+use lifeboat_lifecycle::phase::writable::note_writable;
 use std::sync::Arc;
 use tokio::time::Instant;
 

@@ -1,11 +1,11 @@
 //! Looks at what the next backups of schedules would do with volumes, by the settings of this server and today's claims.
 
 use super::{Context, SnapshotLocations};
-use crate::next_backups::{NextBackup, NextBackups};
-use crate::phase::facts::saves_volumes;
-use crate::phase::schedule::ScheduleStanding;
 use lifeboat_api::Schedule;
 use lifeboat_backup::{Env, Request, VolumeExplanation, explain_volumes};
+use lifeboat_lifecycle::next_backups::{NextBackup, NextBackups};
+use lifeboat_lifecycle::phase::facts::saves_volumes;
+use lifeboat_lifecycle::phase::schedule::ScheduleStanding;
 use lifeboat_object::ResultSet;
 use lifeboat_operation::Operation;
 use lifeboat_store::Store;

@@ -6,8 +6,8 @@ pub(crate) mod restore;
 
 use super::running::{Phased, until_written};
 use super::{Context, StepError};
-use crate::phase::pending::{ANNOTATION_UNREACHABLE, Patience, patience};
 use lifeboat_api::{Duration, ObjectMeta, Time};
+use lifeboat_lifecycle::phase::pending::{ANNOTATION_UNREACHABLE, Patience, patience};
 
 /// Decides about a pending object when the bucket or the plugins that it needs cannot be reached, for this reason.
 /// Returns the reason to end it when that has lasted for too long; `begun` and `timeout` are those of [`patience`].

@@ -4,17 +4,18 @@ use super::running::{
     Attempt, fence, leave_to_next_server, not_taken, recorded, shortened, store_refusal, until_written, watched,
 };
 use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
-use crate::phase::MOST_ATTEMPTS;
-use crate::phase::restore::{FINALIZER, has_files};
 use crate::records::RecordMap;
 use crate::world::{Meta, MirroredKind, World};
 use jiff::Timestamp;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{
     Backup, BackupStorageLocation, BackupStorageLocationPhase, NoneOfSchedule, Restore, RestorePhase, RestoreStatus,
     SourceCluster, Time, choose_of_schedule,
 };
+use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
-use lifeboat_client::{NamespacedName, ObjectIdentity};
+use lifeboat_lifecycle::phase::MOST_ATTEMPTS;
+use lifeboat_lifecycle::phase::restore::{FINALIZER, has_files};
 use lifeboat_operation::Operation;
 use lifeboat_restore::{
     BrokenOff, Outcome, Request, RestoreError, check_source, owner_of_files, prepared, record_failure,

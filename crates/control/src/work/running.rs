@@ -2,11 +2,11 @@
 //! are still in the phase and the attempt that the server knows.
 
 use super::{Context, StepError};
-use crate::phase::{attempt, note_attempt};
 use crate::world::Meta;
 use lifeboat_api::{Backup, Restore};
 use lifeboat_client::{ChangeResult, is_refused};
 use lifeboat_cluster::ClusterError;
+use lifeboat_lifecycle::phase::{attempt, note_attempt};
 use lifeboat_operation::{Fence, Progress};
 use lifeboat_reconcile::Leadership;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Makes the backups of schedules (api-and-controllers.md 3.9).
 
 use super::{Context, Effect, StepError, StepResult};
-use crate::phase::kept_backups::rules_of;
-use crate::phase::schedule::{ScheduledRun, run_name};
-use crate::phase::taken_over::was_taken_over;
 use lifeboat_api::{Backup, KeptBy, Schedule, SchedulePhase, Time, well_known};
 use lifeboat_client::is_refused;
+use lifeboat_lifecycle::phase::kept_backups::rules_of;
+use lifeboat_lifecycle::phase::schedule::{ScheduledRun, run_name};
+use lifeboat_lifecycle::phase::taken_over::was_taken_over;
 use lifeboat_operation::{Subject, Trace};
 
 /// Changes what a schedule says of itself.

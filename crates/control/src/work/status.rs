@@ -2,10 +2,10 @@
 
 use super::next_backups::next_backups;
 use super::{Context, Effect, StepResult};
-use crate::next_backups::NextBackups;
 use crate::world::MirroredKind;
 use lifeboat_api::{ServerStatusRequest, ServerStatusRequestPhase, Time};
 use lifeboat_client::ObjectIdentity;
+use lifeboat_lifecycle::next_backups::NextBackups;
 
 /// Says which version this is and which plugins it has, the built-in ones among them; and what the next backups would do with volumes,
 /// where that is asked for.

@@ -5,13 +5,13 @@
 
 use super::backup::engine_env;
 use super::{Context, SnapshotLocations, StepError, StepResult};
-use crate::phase::writable::spares_until;
 use crate::world::{Leftover, Meta};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, Restore};
 use lifeboat_archive::restore_claim::RestoreClaim;
 use lifeboat_archive::sidecar::BackupClaim;
 use lifeboat_backup::remove_snapshots;
+use lifeboat_lifecycle::phase::writable::spares_until;
 use lifeboat_object::first_names;
 use lifeboat_store::{Store, StoreError};
 use tokio::time::Instant;
@@ -157,11 +157,11 @@ async fn has_record(store: &Store, name: &str) -> Result<bool, StoreError> {
 mod tests {
     use super::*;
     use crate::options::ServerClock;
-    use crate::phase::writable::note_writable;
     use crate::stub::{OneBucket, context, sandbox};
     use lifeboat_archive::layout::restore_claim_key;
     use lifeboat_archive::sidecar::CLAIM_FORMAT;
     use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+    use lifeboat_lifecycle::phase::writable::note_writable;
     use lifeboat_store::RestoreOwner;
     use std::sync::Arc;
 

@@ -4,18 +4,19 @@ use super::backup::is_record_of;
 use super::bucket_id::{empty_though, may_be_unmounted};
 use super::{Context, Effect, StepError, StepResult, sweep};
 use crate::event::{emit, warning};
-use crate::passed_over::{NotedNames as PassedNames, PassedOver};
-use crate::phase::hold::agree_alone;
-use crate::phase::taken_over::{note_source_cluster, note_taken_over, was_taken_over};
 use crate::world::{Leftover, MirroredKind, World};
 use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, ObjectMeta, PodVolumeBackup, Resource, Schedule, Time, label_value,
     well_known,
 };
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_client::{NamespacedName, ObjectIdentity};
+use lifeboat_client::ObjectIdentity;
+use lifeboat_lifecycle::passed_over::{NotedNames as PassedNames, PassedOver};
+use lifeboat_lifecycle::phase::hold::agree_alone;
+use lifeboat_lifecycle::phase::taken_over::{note_source_cluster, note_taken_over, was_taken_over};
 use lifeboat_store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -3,11 +3,11 @@
 use super::restore::delete_files;
 use super::running::shortened;
 use super::{Context, Effect, StepResult};
-use crate::phase::restore::FINALIZER;
-use crate::phase::unreadable::Step;
+use crate::world::unreadable_step::Step;
 use crate::world::{MirroredKind, Unreadable};
 use lifeboat_api::{BackupStorageLocation, Resource, Restore, Time};
 use lifeboat_client::Object;
+use lifeboat_lifecycle::phase::restore::FINALIZER;
 use serde_json::json;
 
 /// Performs a step; `location` is where the files of a Restore lie. The mirror sees what is written.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocationPhase, Time};
-use lifeboat_control::{Coverage, FailedEarlier, NamespaceState, ObjectProgress, coverage};
+use lifeboat_lifecycle::coverage::{Coverage, FailedEarlier, NamespaceState, ObjectProgress, coverage};
 use lifeboat_object::counted;
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::looked::StatusInput;
 use lifeboat_api::ObjectMeta;
-use lifeboat_control::{Inventory, namespace_to_protect};
+use lifeboat_lifecycle::coverage::{Inventory, namespace_to_protect};
 use lifeboat_reconcile::MirrorEvent;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,7 +8,7 @@ use super::volumes::{self, BackupVolumes};
 use lifeboat_api::{
     Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestPhase, TypedLocalObjectReference, well_known,
 };
-use lifeboat_control::Hold;
+use lifeboat_lifecycle::phase::hold::Hold;
 
 /// Everything that is known of a backup. Its `files.volumes` are in `volumes`.
 #[derive(Clone, Debug, Default, PartialEq)]

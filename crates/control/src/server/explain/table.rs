@@ -1,12 +1,12 @@
 //! Tables of explanations for whole worlds of objects.
 
 use super::*;
-use crate::phase::expiry::Obstacle;
-use crate::phase::queue::Blocked;
-use crate::phase::restore::FINALIZER;
-use crate::phase::writable::note_writable;
 use crate::stub::{named, options};
 use lifeboat_api::BackupStorageLocation;
+use lifeboat_lifecycle::phase::expiry::Obstacle;
+use lifeboat_lifecycle::phase::queue::Blocked;
+use lifeboat_lifecycle::phase::restore::FINALIZER;
+use lifeboat_lifecycle::phase::writable::note_writable;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -5,14 +5,14 @@ mod keepers;
 
 use super::{Key, Planner, Reason, ServerStep};
 use crate::options::Controller;
-use crate::phase::expiry::{self, ExpiryFacts, ExpiryOutcome, Obstacle, is_to_be_recorded};
-use crate::phase::writable::spares_until;
-use crate::phase::{Decision, facts};
 use crate::world::Meta;
 use concerns::Concerns;
 use jiff::SignedDuration;
 use keepers::Keepers;
 use lifeboat_api::{Backup, Time};
+use lifeboat_lifecycle::phase::expiry::{self, ExpiryFacts, ExpiryOutcome, Obstacle, is_to_be_recorded};
+use lifeboat_lifecycle::phase::writable::spares_until;
+use lifeboat_lifecycle::phase::{Decision, facts};
 
 impl Planner<'_> {
     pub(super) fn expiries(&mut self) {

@@ -1,11 +1,11 @@
 //! The limits on concurrent tasks: a number of each kind for each storage location, so that a bucket that hangs does
 //! not take all places, and a number of each kind for all locations together.
 
-use crate::phase::location::location_name;
 use crate::server::key::Key;
 use crate::work::deletion::backup_named;
 use crate::world::{Meta, MirroredKind, World};
-use lifeboat_client::NamespacedName;
+use lifeboat_api::NamespacedName;
+use lifeboat_lifecycle::phase::location::location_name;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
@@ -114,8 +114,6 @@ impl<'a> ConcurrencyLimits<'a> {
 mod tests {
     use super::super::{KeyedStep, Memory, PlanInput, ServerStep, plan};
     use super::*;
-    use crate::phase::restore::FINALIZER;
-    use crate::phase::writable::note_writable;
     use crate::stub::{named, options};
     use crate::work::StepError;
     use crate::world::Leftover;
@@ -123,6 +121,8 @@ mod tests {
     use lifeboat_api::{
         Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, DeleteBackupRequest, Restore, Time,
     };
+    use lifeboat_lifecycle::phase::restore::FINALIZER;
+    use lifeboat_lifecycle::phase::writable::note_writable;
     use std::collections::BTreeSet;
     use std::time::Duration;
     use tokio::time::Instant;

@@ -3,15 +3,15 @@
 use super::{Key, Planner, Reason, SETTLED, ServerStep, Subject};
 use crate::member::location_in;
 use crate::options::Controller;
-use crate::phase::location::NoLocation;
-use crate::phase::queue::{Admissions, Blocked, NotAdmitted, QueueMove, QueueState, admit};
-use crate::phase::{self, Decision};
 use crate::work::backup::BackupTarget;
 use crate::work::restore::{Origin, RestoreSource};
 use crate::world::Meta;
 use jiff::Timestamp;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, RestorePhase};
-use lifeboat_client::NamespacedName;
+use lifeboat_lifecycle::phase::location::NoLocation;
+use lifeboat_lifecycle::phase::queue::{Admissions, Blocked, NotAdmitted, QueueMove, QueueState, admit};
+use lifeboat_lifecycle::phase::{self, Decision};
 use std::sync::Arc;
 
 /// Returns true if a step runs the engine, for which there is a limited number of places.

@@ -2,12 +2,12 @@
 
 use super::{Key, Planner, Reason, ServerStep};
 use crate::options::Controller;
-use crate::phase::schedule::{self, Defaults, Runs, Step as S, postponed};
-use crate::phase::taken_over::is_of_another_cluster;
-use crate::phase::{Decision, facts};
 use crate::world::{Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, Schedule, Time};
+use lifeboat_lifecycle::phase::schedule::{self, Defaults, Runs, Step as S, postponed};
+use lifeboat_lifecycle::phase::taken_over::is_of_another_cluster;
+use lifeboat_lifecycle::phase::{Decision, facts};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 

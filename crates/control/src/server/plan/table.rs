@@ -1,11 +1,11 @@
 //! Tables of plans for whole worlds of objects: slots, exclusion, failures and defaults together.
 
 use super::*;
-use crate::phase::writable::note_writable;
-use crate::phase::{ANNOTATION_ATTEMPT, restore::FINALIZER};
 use crate::server::words::{does, waits_for};
 use crate::stub::{named, options};
 use crate::world::{MirrorChange, MirroredKind};
+use lifeboat_lifecycle::phase::writable::note_writable;
+use lifeboat_lifecycle::phase::{ANNOTATION_ATTEMPT, restore::FINALIZER};
 use lifeboat_reconcile::MirrorEvent;
 use serde_json::{Value, json};
 

@@ -8,14 +8,10 @@ mod year;
 mod years;
 
 use super::*;
-use crate::phase::queue::QueueMove;
-use crate::phase::{
-    MOST_ATTEMPTS, attempt, note_attempt,
-    restore::{FINALIZER, has_files},
-};
 use crate::server::step::{KeyedStep, ServerStep};
 use crate::stub::{named, options};
 use crate::work::StepError;
+use crate::world::unreadable_step;
 use crate::world::{MirrorChange, MirroredKind};
 use cast::{Cast, Luck, Thing, cast};
 use jiff::SignedDuration;
@@ -25,6 +21,11 @@ use lifeboat_api::{
     ServerStatusRequestPhase, Time, well_known,
 };
 use lifeboat_client::ObjectIdentity;
+use lifeboat_lifecycle::phase::queue::QueueMove;
+use lifeboat_lifecycle::phase::{
+    MOST_ATTEMPTS, attempt, note_attempt,
+    restore::{FINALIZER, has_files},
+};
 use lifeboat_reconcile::MirrorEvent;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -318,7 +319,7 @@ impl Play {
         let now = Some(Time::new(self.now().0));
         match step {
             ServerStep::Unreadable(kind, object, step, _) => {
-                use phase::unreadable::Step as S;
+                use unreadable_step::Step as S;
                 let (phase, message) = match step {
                     S::CleanUp => return self.world.restores.remove(&object.identity()),
                     S::Refuse if kind == MirroredKind::BackupStorageLocation => ("Unavailable", object.why.as_str()),
@@ -517,28 +518,24 @@ impl Play {
             add(
                 MirroredKind::Schedule,
                 &object.meta.name,
-                phase::unreadable::step(MirroredKind::Schedule, object).is_none(),
+                unreadable_step::step(MirroredKind::Schedule, object).is_none(),
             );
         }
         for object in self.world.backups.unreadable() {
-            add(
-                MirroredKind::Backup,
-                &object.meta.name,
-                phase::unreadable::step(MirroredKind::Backup, object).is_none(),
-            );
+            add(MirroredKind::Backup, &object.meta.name, unreadable_step::step(MirroredKind::Backup, object).is_none());
         }
         for object in self.world.restores.unreadable() {
             add(
                 MirroredKind::Restore,
                 &object.meta.name,
-                phase::unreadable::step(MirroredKind::Restore, object).is_none(),
+                unreadable_step::step(MirroredKind::Restore, object).is_none(),
             );
         }
         for object in self.world.locations.unreadable() {
             add(
                 MirroredKind::BackupStorageLocation,
                 &object.meta.name,
-                phase::unreadable::step(MirroredKind::BackupStorageLocation, object).is_none(),
+                unreadable_step::step(MirroredKind::BackupStorageLocation, object).is_none(),
             );
         }
         out

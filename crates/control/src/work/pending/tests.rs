@@ -2,7 +2,6 @@
 
 use super::{backup as pending_backup, restore as pending_restore};
 use crate::options::{LocationAccess, Providers, ServerClock};
-use crate::phase::pending::ANNOTATION_UNREACHABLE;
 use crate::stub::{FixedActions, context, sandbox};
 use crate::work::backup::BackupTarget;
 use crate::work::restore::Origin;
@@ -17,6 +16,7 @@ use lifeboat_action::{
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_bucket::{BlobStore, Memory};
+use lifeboat_lifecycle::phase::pending::ANNOTATION_UNREACHABLE;
 use lifeboat_object::Results;
 use lifeboat_operation::{Operation, TRACE_TARGET};
 use lifeboat_sandbox::Sandbox;

@@ -1,9 +1,9 @@
 use super::*;
-use crate::phase::taken_over::source_cluster;
 use crate::stub::{OneBucket, context, named, sandbox};
 use lifeboat_api::OwnerReference;
 use lifeboat_archive::sidecar::{BackupClaim, CLAIM_FORMAT};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+use lifeboat_lifecycle::phase::taken_over::source_cluster;
 
 #[tokio::test]
 async fn what_is_not_taken_over_is_told_beside_the_location_and_by_one_event() {

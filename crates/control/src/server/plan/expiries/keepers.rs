@@ -4,15 +4,15 @@
 use super::concerns::Concerns;
 use crate::member::member_in;
 use crate::options::Options;
-use crate::phase::expiry::Note;
-use crate::phase::hold::Hold;
-use crate::phase::keep::Keeper;
-use crate::phase::kept_backups::{KeptBackups, ScheduleLookup, keepers, rules_text};
-use crate::phase::kept_by::schedule_label;
-use crate::phase::member::ScheduleMember;
 use crate::world::{Unreadable, World};
 use jiff::Timestamp;
 use lifeboat_api::{Backup, Schedule, label_value, well_known};
+use lifeboat_lifecycle::phase::expiry::Note;
+use lifeboat_lifecycle::phase::hold::Hold;
+use lifeboat_lifecycle::phase::keep::Keeper;
+use lifeboat_lifecycle::phase::kept_backups::{KeptBackups, ScheduleLookup, keepers, rules_text};
+use lifeboat_lifecycle::phase::kept_by::schedule_label;
+use lifeboat_lifecycle::phase::member::ScheduleMember;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 

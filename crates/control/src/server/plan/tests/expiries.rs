@@ -1,15 +1,15 @@
 //! Compares the steps for backups whose time is over, or that something keeps, with the expiries that people are told.
 
 use super::Play;
-use crate::phase::backup_expiry::{ExpiryInput, expiries};
-use crate::phase::expiry::{ExpiryOutcome, Step as E};
-use crate::phase::location::location_name;
 use crate::server::key::Subject;
 use crate::server::plan::ServerPlan;
 use crate::server::step::ServerStep;
 use crate::server::wait::Reason;
 use crate::world::Meta;
 use jiff::tz::TimeZone;
+use lifeboat_lifecycle::phase::backup_expiry::{ExpiryInput, expiries};
+use lifeboat_lifecycle::phase::expiry::{ExpiryOutcome, Step as E};
+use lifeboat_lifecycle::phase::location::location_name;
 use std::collections::BTreeMap;
 
 impl Play {

@@ -3,17 +3,17 @@
 
 use super::years::Dice;
 use super::*;
-use crate::cron::zone_of;
-use crate::phase::expiry::Step as E;
-use crate::phase::facts::stands_for;
-use crate::phase::kept_backups::rules_of;
-use crate::phase::retention::RetentionCandidate;
-use crate::phase::retention::tests::naive;
-use crate::phase::schedule::{ScheduledRun, Step as S, run_name};
-use crate::phase::writable::note_writable;
-use crate::phase::{hold, kept_by};
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, KeptBy, Retention};
+use lifeboat_lifecycle::cron::zone_of;
+use lifeboat_lifecycle::phase::expiry::Step as E;
+use lifeboat_lifecycle::phase::facts::stands_for;
+use lifeboat_lifecycle::phase::kept_backups::rules_of;
+use lifeboat_lifecycle::phase::retention::RetentionCandidate;
+use lifeboat_lifecycle::phase::schedule::{ScheduledRun, Step as S, run_name};
+use lifeboat_lifecycle::phase::writable::note_writable;
+use lifeboat_lifecycle::phase::{hold, kept_by};
+use lifeboat_lifecycle::reference::keeps_by_rules;
 use std::collections::BTreeMap;
 
 const HOLD: &str = well_known::ANNOTATION_HOLD;
@@ -257,7 +257,7 @@ impl Keeping {
             is_good: backup.status.phase == Some(BackupPhase::Completed),
         };
         let candidates: Vec<RetentionCandidate> = backups.iter().map(candidate).collect();
-        let kept = naive(rules, &zone_of(&found.spec.schedule, &TimeZone::UTC), &candidates);
+        let kept = keeps_by_rules(rules, &zone_of(&found.spec.schedule, &TimeZone::UTC), &candidates);
         candidates.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(candidate, _)| candidate.name).collect()
     }
 

@@ -7,8 +7,8 @@ mod site;
 
 use super::years::Dice;
 use super::*;
-use crate::phase::hold::Hold;
 use lifeboat_api::Retention;
+use lifeboat_lifecycle::phase::hold::Hold;
 use promise::{Group, Promise};
 use site::{Bucket, Shared, Site};
 use std::collections::BTreeMap;

@@ -2,11 +2,11 @@
 //! is counted beforehand, day by day, by other code than the plan's.
 
 use super::*;
-use crate::cron::tests::{Values, counted, text};
-use crate::phase::schedule::{ScheduledRun, Step as S};
 use jiff::civil::date;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Schedule, well_known};
+use lifeboat_lifecycle::phase::schedule::{ScheduledRun, Step as S};
+use lifeboat_lifecycle::reference::{FieldValues as Values, text_of as text, times_of as counted};
 use std::collections::BTreeMap;
 
 /// The first look.

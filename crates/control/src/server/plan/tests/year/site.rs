@@ -3,16 +3,16 @@
 use super::super::years::Dice;
 use super::super::*;
 use super::promise::{Actor, Group, Numbers, Promise, Saved};
-use crate::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
-use crate::phase::expiry::Step as E;
-use crate::phase::kept_backups::rules_of;
-use crate::phase::schedule::{ScheduledRun, Step as S, run_name};
-use crate::phase::taken_over::{is_of_another_cluster, note_source_cluster, note_taken_over};
-use crate::phase::writable::note_writable;
-use crate::phase::{CLOCK_SKEW, hold, kept_by};
 use crate::work::sync::as_taken_over;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode, Retention};
+use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
+use lifeboat_lifecycle::phase::expiry::Step as E;
+use lifeboat_lifecycle::phase::kept_backups::rules_of;
+use lifeboat_lifecycle::phase::schedule::{ScheduledRun, Step as S, run_name};
+use lifeboat_lifecycle::phase::taken_over::{is_of_another_cluster, note_source_cluster, note_taken_over};
+use lifeboat_lifecycle::phase::writable::note_writable;
+use lifeboat_lifecycle::phase::{CLOCK_SKEW, hold, kept_by};
 use std::collections::BTreeMap;
 
 pub(super) const MAIN: &str = "l0";
