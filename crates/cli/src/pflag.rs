@@ -2,9 +2,9 @@
 //! at once, so that no flag can be forgotten.
 //!
 //! A flag that is given again takes the last value; those whose occurrences add up are `Vec`s of
-//! [`Pairs`](crate::flags::KeyValuePairs) or [`List`](crate::flags::List). A truth value is given as `--flag` or `--flag=VALUE`,
-//! never as a word of its own. Any other value may begin with a dash. A line that ends at a command that only holds others
-//! is not refused: it asks for help ([`asks_for_help`]).
+//! [`KeyValuePairs`](crate::flags::KeyValuePairs) or [`List`](crate::flags::List). A truth value is given as `--flag` or
+//! `--flag=VALUE`, never as a word of its own. Any other value may begin with a dash. A line that ends at a command that
+//! only holds others is not refused: it asks for help ([`asks_for_help`]).
 
 use crate::flags::{self, Optional};
 use clap::{Arg, ArgAction, ArgMatches, Command};

@@ -5,10 +5,10 @@ use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 /// The priority of the snapshot of a volume among those that wait for a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Priority {
-    /// All others.
+    /// All other snapshots.
     #[default]
     Normal,
-    /// Those of pods that stand still meanwhile: they do not wait behind those that harm nobody by waiting.
+    /// Snapshots of pods that stand still meanwhile: they do not wait behind those that harm nobody by waiting.
     Frozen,
 }
 
