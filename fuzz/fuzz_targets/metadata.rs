@@ -5,7 +5,7 @@ use flate2::Compression;
 use flate2::read::GzEncoder;
 use libfuzzer_sys::fuzz_target;
 use lifeboat_api::{Backup, Restore};
-use lifeboat_archive::sidecar::{Claim, Manifest, ResourceList, decode};
+use lifeboat_archive::sidecar::{BackupClaim, Manifest, ResourceList, decode};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, RestoreVolumeInfo};
 use lifeboat_object::{ListSplitter, Results};
 use std::io::Read;
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(serde_json::from_slice::<Backup>(&text).expect("and read again"), backup);
     }
     let _ = serde_json::from_slice::<Restore>(bytes);
-    let _ = serde_json::from_slice::<Claim>(bytes);
+    let _ = serde_json::from_slice::<BackupClaim>(bytes);
     let _ = serde_json::from_slice::<Manifest>(bytes);
     // Packed here: random bytes would hardly ever be a valid gzip file.
     let mut packed = Vec::new();

@@ -28,7 +28,7 @@ use anyhow::{Context, Result, bail};
 use lifeboat_testbed::Binaries;
 use programs::Programs;
 use report::Measured;
-use rows::{Row, Work};
+use rows::{Row, RowWork};
 use std::path::Path;
 
 /// Runs the rows whose names contain one of the arguments, all without arguments; `--small` with a hundredth of the
@@ -36,11 +36,11 @@ use std::path::Path;
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let mut rows = rows::chosen(args)?;
     if args.is_empty() && !is_root()? {
-        rows.retain(|row| !matches!(row.work, Work::Snapshots));
+        rows.retain(|row| !matches!(row.work, RowWork::Snapshots));
         println!("-- snapshots-500 is left out: a node needs root");
     }
     // A plan needs neither a cluster nor the command.
-    let programs = if rows.iter().any(|row| !matches!(row.work, Work::Plan)) {
+    let programs = if rows.iter().any(|row| !matches!(row.work, RowWork::Plan)) {
         Binaries::ensure()?;
         Some(Programs::build()?)
     } else {
@@ -101,19 +101,21 @@ fn tell(done: &[Measured], path: &Path) -> Result<()> {
 
 fn run_row(row: &Row, programs: Option<&Programs>) -> Result<Measured> {
     match (row.work, programs) {
-        (Work::Plan, _) => plan::run(row),
-        (Work::Verify | Work::Preview | Work::DiffBackups | Work::DiffLive, _) => bail!("this is a row of bench-large"),
+        (RowWork::Plan, _) => plan::run(row),
+        (RowWork::Verify | RowWork::Preview | RowWork::DiffBackups | RowWork::DiffLive, _) => {
+            bail!("this is a row of bench-large")
+        }
         (_, None) => bail!("the programs that it measures were not built"),
-        (Work::Backup(place), Some(programs)) => backup::run(row, place, programs),
-        (Work::BackupMixed, Some(programs)) => mixed::run(row, programs),
-        (Work::Restore, Some(programs)) => restore::run_new(row, programs),
-        (Work::RestoreUnchanged, Some(programs)) => restore::run_unchanged(row, programs),
-        (Work::ServerBackup, Some(programs)) => server::run_backup(row, programs),
-        (Work::Snapshots, Some(programs)) => snapshots::run(row, programs),
-        (Work::ServerRestore, Some(programs)) => server::run_restore(row, programs),
-        (Work::ServerIdle, Some(programs)) => idle::run_server(row, programs),
-        (Work::GetBackups, Some(programs)) => idle::run_get(row, programs),
-        (Work::Browse, Some(programs)) => browse::run(row, programs),
+        (RowWork::Backup(place), Some(programs)) => backup::run(row, place, programs),
+        (RowWork::BackupMixed, Some(programs)) => mixed::run(row, programs),
+        (RowWork::Restore, Some(programs)) => restore::run_new(row, programs),
+        (RowWork::RestoreUnchanged, Some(programs)) => restore::run_unchanged(row, programs),
+        (RowWork::ServerBackup, Some(programs)) => server::run_backup(row, programs),
+        (RowWork::Snapshots, Some(programs)) => snapshots::run(row, programs),
+        (RowWork::ServerRestore, Some(programs)) => server::run_restore(row, programs),
+        (RowWork::ServerIdle, Some(programs)) => idle::run_server(row, programs),
+        (RowWork::GetBackups, Some(programs)) => idle::run_get(row, programs),
+        (RowWork::Browse, Some(programs)) => browse::run(row, programs),
     }
 }
 

@@ -5,7 +5,7 @@ mod links;
 
 use crate::edges;
 use anyhow::{Context, Result, bail};
-use links::{Found, Pages};
+use links::{BookPages, PathKind};
 use mdbook_driver::MDBook;
 use mdbook_driver::config::Config;
 use std::collections::BTreeSet;
@@ -43,14 +43,14 @@ fn in_repository(path: &Path) -> String {
     format!("{FOLDER}/{}", path.display())
 }
 
-fn found(path: &str) -> Option<Found> {
+fn found(path: &str) -> Option<PathKind> {
     let path = Path::new(path);
-    path.exists().then(|| if path.is_dir() { Found::Folder } else { Found::File })
+    path.exists().then(|| if path.is_dir() { PathKind::Folder } else { PathKind::File })
 }
 
 /// The pages of docs/, and those beside it, whose links are looked at too.
-fn pages() -> Result<Pages> {
-    let mut pages = Pages::new();
+fn pages() -> Result<BookPages> {
+    let mut pages = BookPages::new();
     for path in [markdown(Path::new("."))?, below(Path::new(FOLDER))?].concat() {
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
         pages.insert(path.strip_prefix(".").unwrap_or(&path).display().to_string(), text);
@@ -76,7 +76,7 @@ fn markdown(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The pages of docs/ that are no chapters.
-fn not_in_summary(pages: &Pages, chapters: &BTreeSet<String>) -> Vec<String> {
+fn not_in_summary(pages: &BookPages, chapters: &BTreeSet<String>) -> Vec<String> {
     let own = pages.keys().filter(|path| path.starts_with(&format!("{FOLDER}/")) && *path != SUMMARY);
     own.filter(|path| !chapters.contains(*path)).map(|path| format!("{path}: {SUMMARY} does not name it")).collect()
 }

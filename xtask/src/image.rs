@@ -11,7 +11,7 @@ mod tools;
 use crate::timed;
 use anyhow::{Context, Result, bail, ensure};
 use architecture::Architecture;
-use compile::{Compiled, Place, Source};
+use compile::{BuildSource, BuildTree, Compiled};
 use lifeboat_testbed::{Entry, Image};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,13 +33,13 @@ pub(crate) const PROGRAM: &str = "lifeboat";
 /// engines will call it; `--profile NAME` is how it is compiled (`dist`).
 pub(crate) fn image(args: &[String]) -> Result<()> {
     let options = Options::parse(args)?;
-    let place = Place::here()?;
+    let place = BuildTree::here()?;
     let output = options.output.clone().unwrap_or_else(|| place.target.join("lifeboat-image.tar"));
     let made = if options.binaries.is_empty() {
-        make(&place, &Source::of(&place.sources)?, &options)?
+        make(&place, &BuildSource::of(&place.sources)?, &options)?
     } else {
         let programs = options.binaries.iter().map(|path| Program::read(path.clone())).collect::<Result<Vec<_>>>()?;
-        let nowhere = Source { commit: None, time: 0 };
+        let nowhere = BuildSource { commit: None, time: 0 };
         pack(&nowhere, &options.name, programs)?
     };
     let write = |path: &Path, bytes: &[u8]| -> Result<()> {
@@ -56,7 +56,7 @@ pub(crate) fn image(args: &[String]) -> Result<()> {
 }
 
 /// An image as one file, and what is in it.
-pub(crate) struct Made {
+pub(crate) struct BuiltImage {
     pub(crate) archive: Vec<u8>,
     pub(crate) programs: Vec<Program>,
 }
@@ -80,7 +80,7 @@ impl Program {
 }
 
 /// Builds the image from a tree of sources.
-pub(crate) fn make(place: &Place, source: &Source, options: &Options) -> Result<Made> {
+pub(crate) fn make(place: &BuildTree, source: &BuildSource, options: &Options) -> Result<BuiltImage> {
     let compiled = compile::compile(place, &options.profile, source, &options.architectures)?;
     let program = |(architecture, compiled): (&Architecture, &Compiled)| -> Result<Program> {
         let mut program = Program::read(compiled.program.clone())?;
@@ -91,7 +91,7 @@ pub(crate) fn make(place: &Place, source: &Source, options: &Options) -> Result<
     pack(source, &options.name, compiled.iter().map(program).collect::<Result<_>>()?)
 }
 
-fn pack(source: &Source, name: &str, mut programs: Vec<Program>) -> Result<Made> {
+fn pack(source: &BuildSource, name: &str, mut programs: Vec<Program>) -> Result<BuiltImage> {
     programs.sort_by_key(|program| program.architecture);
     let of: Vec<Architecture> = programs.iter().map(|program| program.architecture).collect();
     ensure!(of.windows(2).all(|two| two[0] != two[1]), "two programs are for one architecture");
@@ -106,7 +106,7 @@ fn pack(source: &Source, name: &str, mut programs: Vec<Program>) -> Result<Made>
         let assemble = |program: &Program| assemble(program, &others, source);
         Image::write_all(name, &programs.iter().map(assemble).collect::<Result<Vec<_>>>()?, &mut archive)
     })?;
-    Ok(Made { archive, programs })
+    Ok(BuiltImage { archive, programs })
 }
 
 /// The scripts that complete command lines, and where shells look for them.
@@ -187,7 +187,7 @@ impl Options {
 }
 
 /// The image: one program under four names (cli-and-install.md 1.1), and what it needs of a file system.
-fn assemble(program: &Program, others: &BTreeMap<String, Entry>, source: &Source) -> Result<Image> {
+fn assemble(program: &Program, others: &BTreeMap<String, Entry>, source: &BuildSource) -> Result<Image> {
     let mut entries = others.clone();
     entries.insert(PROGRAM.to_owned(), Entry::File { mode: 0o755, content: program.content.clone() });
     for other in ["velero", "velero-helper", "velero-restore-helper"] {
@@ -238,7 +238,7 @@ mod tests {
             sbom: Some(b"parts".to_vec()),
         };
         let others = BTreeMap::from([(AUTHORITIES.to_owned(), file(b"PEM".to_vec()))]);
-        let source = Source { commit: Some("abc".to_owned()), time: 1 };
+        let source = BuildSource { commit: Some("abc".to_owned()), time: 1 };
         let image = assemble(&program, &others, &source).expect("a time");
         let same: Vec<&str> = image
             .entries

@@ -3,10 +3,10 @@
 
 use crate::image::architecture::Architecture;
 use crate::image::archive::{Archive, Image};
-use crate::image::compile::{PACKAGE, Place, Source, cargo_home};
+use crate::image::compile::{BuildSource, BuildTree, PACKAGE, cargo_home};
 use crate::image::elf;
 use crate::image::sbom::{self, Crate, CrateVersion};
-use crate::image::{Made, Options, PROGRAM, SBOM, USER, difference, make};
+use crate::image::{BuiltImage, Options, PROGRAM, SBOM, USER, difference, make};
 use crate::timed;
 use anyhow::{Context, Result, bail, ensure};
 use lifeboat_testbed::{cache_folder, digest};
@@ -22,8 +22,8 @@ use std::process::Command;
 pub(crate) fn check(args: &[String]) -> Result<()> {
     let options = Options::parse(args)?;
     ensure!(options.binaries.is_empty() && options.output.is_none(), "the check builds its images, and keeps none");
-    let here = Place::here()?;
-    let source = Source::of(&here.sources)?;
+    let here = BuildTree::here()?;
+    let source = BuildSource::of(&here.sources)?;
     let first = make(&here, &source, &options)?;
     println!("-- {} bytes, {}", first.archive.len(), digest(&first.archive));
     let archive = Archive::read(&first.archive)?;
@@ -39,7 +39,7 @@ pub(crate) fn check(args: &[String]) -> Result<()> {
     let folder = cache_folder();
     std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
     let folder = tempfile::Builder::new().prefix("image-check-").tempdir_in(folder).context("make a folder")?;
-    let there = Place { sources: folder.path().join("sources"), target: folder.path().join("built") };
+    let there = BuildTree { sources: folder.path().join("sources"), target: folder.path().join("built") };
     timed("copy of the tree", || copy(&here.sources, &there.sources))?;
     let second = make(&there, &source, &options)?;
     if let Some(found) = difference::first(&first.archive, &second.archive)? {
@@ -49,7 +49,7 @@ pub(crate) fn check(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn check_config(architecture: Architecture, source: &Source, image: &Image) -> Result<()> {
+fn check_config(architecture: Architecture, source: &BuildSource, image: &Image) -> Result<()> {
     let mut platform = json!({"architecture": architecture.name(), "os": "linux"});
     if architecture == Architecture::Arm64 {
         platform["variant"] = json!("v8");
@@ -78,7 +78,7 @@ fn check_config(architecture: Architecture, source: &Source, image: &Image) -> R
     Ok(())
 }
 
-fn check_sbom(place: &Place, architecture: Architecture, image: &Image, made: &Made) -> Result<()> {
+fn check_sbom(place: &BuildTree, architecture: Architecture, image: &Image, made: &BuiltImage) -> Result<()> {
     let in_image = &image.files.get(SBOM).with_context(|| format!("the image has no {SBOM}"))?.content;
     let beside = made.programs.iter().find(|program| program.architecture == architecture);
     let beside = beside.and_then(|program| program.sbom.as_ref());
@@ -99,7 +99,7 @@ fn check_sbom(place: &Place, architecture: Architecture, image: &Image, made: &M
 }
 
 /// The crates that cargo takes for the program, with their features, as `cargo tree` resolves them.
-fn tree(place: &Place, architecture: Architecture) -> Result<BTreeMap<CrateVersion, BTreeSet<String>>> {
+fn tree(place: &BuildTree, architecture: Architecture) -> Result<BTreeMap<CrateVersion, BTreeSet<String>>> {
     let mut command = place.cargo();
     command.args(["tree", "--locked", "--package", PACKAGE, "--edges", "normal,no-proc-macro", "--prefix", "none"]);
     command.args(["--target", architecture.target(), "--format", "{p}|{f}"]);
@@ -151,7 +151,7 @@ fn disagreements(list: &BTreeMap<CrateVersion, Crate>, cargo: &BTreeMap<CrateVer
 }
 
 /// Both builds share cargo's folder and the cache, so that no comparison would find these in a program.
-fn check_paths(here: &Place, image: &Image) -> Result<()> {
+fn check_paths(here: &BuildTree, image: &Image) -> Result<()> {
     let program = &image.files.get(PROGRAM).context("the image has no program")?.content;
     let home = cargo_home()?;
     for folder in [&here.sources, &here.target, &home, &cache_folder()] {
@@ -177,7 +177,7 @@ fn find(text: &[u8], words: &[u8]) -> Option<usize> {
 }
 
 /// Runs the program of an image.
-fn check_program(architecture: Architecture, source: &Source, image: &Image) -> Result<()> {
+fn check_program(architecture: Architecture, source: &BuildSource, image: &Image) -> Result<()> {
     let folder = tempfile::tempdir().context("make a folder for a program")?;
     let program = folder.path().join(PROGRAM);
     let content = &image.files.get(PROGRAM).context("the image has no program")?.content;

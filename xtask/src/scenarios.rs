@@ -134,10 +134,10 @@ fn with_table(page: &str, table: &str) -> Result<String> {
 }
 
 /// The tests of each scenario.
-type Found = BTreeMap<String, Vec<String>>;
+type ScenarioTests = BTreeMap<String, Vec<String>>;
 
 /// The table, and below it what is not there yet. Each scenario is in one of them.
-fn table(found: &Found) -> Result<String> {
+fn table(found: &ScenarioTests) -> Result<String> {
     let is_known = |name: &str| SCENARIOS.iter().any(|(known, _)| *known == name);
     if let Some(unknown) = found.keys().find(|name| !is_known(name)) {
         bail!("a test stands for the scenario {unknown:?}, which is none of those in xtask/src/scenarios.rs");
@@ -167,8 +167,8 @@ fn table(found: &Found) -> Result<String> {
     Ok(out)
 }
 
-fn found() -> Result<Found> {
-    let mut out = Found::new();
+fn found() -> Result<ScenarioTests> {
+    let mut out = ScenarioTests::new();
     for file in sources(Path::new(TESTS))? {
         let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
         let module = file.strip_prefix(TESTS)?.with_extension("").display().to_string().replace('/', "::");
@@ -227,7 +227,8 @@ mod tests {
     fn each_scenario_has_a_test_or_is_not_there_yet_and_never_both() {
         let one = |name: &str| (name.to_owned(), vec!["a::b".to_owned()]);
         let waiting = |name: &str| NOT_THERE.iter().any(|(_, names)| names.contains(&name));
-        let mut all: Found = SCENARIOS.iter().filter(|(name, _)| !waiting(name)).map(|(name, _)| one(name)).collect();
+        let mut all: ScenarioTests =
+            SCENARIOS.iter().filter(|(name, _)| !waiting(name)).map(|(name, _)| one(name)).collect();
         let made = table(&all).expect("a table");
         assert!(made.contains("| Scale | 2,500 namespaces | `a::b` |\n"), "{made}");
         assert!(
@@ -235,7 +236,7 @@ mod tests {
             "{made}"
         );
         assert!(!made.contains("| UploaderConfig |"), "{made}");
-        let why = |all: &Found| table(all).expect_err("a refusal").to_string();
+        let why = |all: &ScenarioTests| table(all).expect_err("a refusal").to_string();
         all.remove("Scale");
         assert!(why(&all).starts_with("no test stands for the scenario \"Scale\""), "{}", why(&all));
         all.extend([one("Scale"), one("FSBackup")]);

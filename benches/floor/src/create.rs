@@ -1,6 +1,6 @@
 //! Creates objects, many at once.
 
-use crate::http::{Connection, Server};
+use crate::http::{ApiServer, Connection};
 use crate::objects::{Object, Shape};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub(crate) struct Created {
 }
 
 /// Creates `count` objects. Their namespaces are made before the clock starts.
-pub(crate) fn create(server: &Server, shape: &Shape, count: usize, connections: usize) -> Result<Created> {
+pub(crate) fn create(server: &ApiServer, shape: &Shape, count: usize, connections: usize) -> Result<Created> {
     let mut opened = open(server, connections)?;
     let Some(first) = opened.first_mut() else { bail!("no connections") };
     for namespace in shape.namespaces() {
@@ -28,7 +28,7 @@ pub(crate) fn create(server: &Server, shape: &Shape, count: usize, connections: 
 }
 
 /// Creates the objects of a file, each of which is a line of JSON, at one path.
-pub(crate) fn create_lines(server: &Server, path: &str, file: &Path, connections: usize) -> Result<Created> {
+pub(crate) fn create_lines(server: &ApiServer, path: &str, file: &Path, connections: usize) -> Result<Created> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
     let lines: Vec<&str> = text.lines().collect();
     let object = |index: usize| Object {
@@ -38,7 +38,7 @@ pub(crate) fn create_lines(server: &Server, path: &str, file: &Path, connections
     create_each(open(server, connections)?, lines.len(), object)
 }
 
-fn open(server: &Server, connections: usize) -> Result<Vec<Connection<'_>>> {
+fn open(server: &ApiServer, connections: usize) -> Result<Vec<Connection<'_>>> {
     (0..connections).map(|_| Connection::open(server)).collect()
 }
 

@@ -16,14 +16,14 @@ const SILENCE: Duration = Duration::from_secs(60);
 const SOCKET_READ: usize = 128 << 10;
 
 /// The address of the server, and the credentials for it.
-pub(crate) struct Server {
+pub(crate) struct ApiServer {
     address: String,
     name: ServerName<'static>,
     config: Arc<ClientConfig>,
     headers: String,
 }
 
-impl Server {
+impl ApiServer {
     pub(crate) fn new(address: &str, authority: &Path, token: &str) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_file_iter(authority).context("read the certificate authority")? {
@@ -48,13 +48,13 @@ impl Server {
 
 /// An open connection.
 pub(crate) struct Connection<'a> {
-    server: &'a Server,
+    server: &'a ApiServer,
     stream: StreamOwned<ClientConnection, Socket>,
 }
 
 impl<'a> Connection<'a> {
     /// Connects; the TLS handshake is done when this returns.
-    pub(crate) fn open(server: &'a Server) -> Result<Self> {
+    pub(crate) fn open(server: &'a ApiServer) -> Result<Self> {
         let socket = TcpStream::connect(&server.address).with_context(|| format!("connect to {}", server.address))?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(SILENCE))?;

@@ -1,13 +1,13 @@
 //! Lists, page by page.
 
-use crate::http::{Connection, Server};
+use crate::http::{ApiServer, Connection};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::time::Instant;
 
 /// The cost of listing.
 #[derive(Debug, Serialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListCost {
     seconds: f64,
     requests: u32,
     bytes: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Listed {
 const METADATA: usize = 8 << 10;
 
 /// Reads so many pages of every list, at most, one after the other over one connection.
-pub(crate) fn list(server: &Server, paths: &[String], limit: u32, pages: u32) -> Result<Listed> {
+pub(crate) fn list(server: &ApiServer, paths: &[String], limit: u32, pages: u32) -> Result<ListCost> {
     let mut connection = Connection::open(server)?;
     let (mut requests, mut bytes) = (0, 0);
     let began = Instant::now();
@@ -47,7 +47,7 @@ pub(crate) fn list(server: &Server, paths: &[String], limit: u32, pages: u32) ->
             }
         }
     }
-    Ok(Listed { seconds: began.elapsed().as_secs_f64(), requests, bytes })
+    Ok(ListCost { seconds: began.elapsed().as_secs_f64(), requests, bytes })
 }
 
 /// The token in the start or the end of a list; none on the last page.

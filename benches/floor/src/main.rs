@@ -87,7 +87,7 @@ enum Command {
 
 fn main() -> Result<()> {
     let floor = Floor::parse();
-    let server = http::Server::new(&floor.server.server, &floor.server.authority, &floor.server.token)?;
+    let server = http::ApiServer::new(&floor.server.server, &floor.server.authority, &floor.server.token)?;
     let line = match floor.command {
         Command::List { limit, pages, paths } => serde_json::to_string(&list::list(&server, &paths, limit, pages)?)?,
         Command::Create { connections, count, shape } => {

@@ -22,7 +22,7 @@ pub(crate) struct Shape {
     only_config_maps: bool,
     /// Objects of another kind
     #[arg(long)]
-    kind: Option<Kind>,
+    kind: Option<ObjectKind>,
     /// The UID of the namespace kube-system, which owns pods and custom resources
     #[arg(long, default_value = "")]
     owner: String,
@@ -36,7 +36,7 @@ pub(crate) struct Shape {
 
 /// The kinds of a mixed cluster, in the order in which they have to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum ObjectKind {
     /// Service accounts: the first, with their namespaces
     Accounts,
     /// Volumes, each for the claim of its number
@@ -74,7 +74,11 @@ pub(crate) fn disk(index: usize) -> String {
 impl Shape {
     /// The namespaces to make first; later kinds find them there.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = Object> {
-        let new = if matches!(self.kind, None | Some(Kind::Accounts | Kind::Disks)) { self.namespaces } else { 0 };
+        let new = if matches!(self.kind, None | Some(ObjectKind::Accounts | ObjectKind::Disks)) {
+            self.namespaces
+        } else {
+            0
+        };
         (0..new).map(|number| Object {
             path: "/api/v1/namespaces".to_owned(),
             body: format!(
@@ -92,7 +96,7 @@ impl Shape {
     }
 
     /// An object of a mixed cluster.
-    fn part(&self, kind: Kind, index: usize) -> Object {
+    fn part(&self, kind: ObjectKind, index: usize) -> Object {
         let namespaces = self.namespaces.max(1);
         let (namespace, number) = (self.namespace(index % namespaces), index / namespaces);
         let core = |plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
@@ -102,37 +106,37 @@ impl Shape {
         );
         let mut random = Random(index as u64);
         let (path, body) = match kind {
-            Kind::Accounts => (
+            ObjectKind::Accounts => (
                 core("serviceaccounts"),
                 format!(r#"{{"apiVersion":"v1","kind":"ServiceAccount","metadata":{{"name":"account-{number:04}"}}}}"#),
             ),
-            Kind::Volumes => (
+            ObjectKind::Volumes => (
                 "/api/v1/persistentvolumes".to_owned(),
                 format!(
                     r#"{{"apiVersion":"v1","kind":"PersistentVolume","metadata":{{"name":"volume-{index:06}"}},"spec":{{"accessModes":["ReadWriteOnce"],"capacity":{{"storage":"1Gi"}},"claimRef":{{"namespace":"{namespace}","name":"claim-{number:05}"}},"hostPath":{{"path":"/data/{index}"}},"persistentVolumeReclaimPolicy":"Retain","storageClassName":"manual"}}}}"#
                 ),
             ),
-            Kind::Claims => (
+            ObjectKind::Claims => (
                 core("persistentvolumeclaims"),
                 format!(
                     r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"claim-{number:05}"}},"spec":{{"accessModes":["ReadWriteOnce"],"resources":{{"requests":{{"storage":"1Gi"}}}},"storageClassName":"manual","volumeName":"volume-{index:06}"}}}}"#
                 ),
             ),
-            Kind::Disks => (
+            ObjectKind::Disks => (
                 core("persistentvolumeclaims"),
                 format!(
                     r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"{}"}},"spec":{{"accessModes":["ReadWriteOnce"],"resources":{{"requests":{{"storage":"16Mi"}}}},"storageClassName":"csi"}}}}"#,
                     disk(index)
                 ),
             ),
-            Kind::Pods => (core("pods"), self.pod(index, number, &owned, &mut random)),
-            Kind::Definitions => (
+            ObjectKind::Pods => (core("pods"), self.pod(index, number, &owned, &mut random)),
+            ObjectKind::Definitions => (
                 "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(),
                 format!(
                     r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{{"name":"things{index:03}.bench.example.com"}},"spec":{{"group":"bench.example.com","scope":"Namespaced","names":{{"plural":"things{index:03}","singular":"thing{index:03}","kind":"Thing{index:03}","listKind":"Thing{index:03}List"}},"versions":[{{"name":"v1","served":true,"storage":true,"schema":{{"openAPIV3Schema":{{"type":"object","properties":{{"spec":{{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}}}}}}]}}}}"#
                 ),
             ),
-            Kind::Custom => {
+            ObjectKind::Custom => {
                 let definition = index % self.of.max(1);
                 let namespace = self.namespace(index / self.of.max(1) % namespaces);
                 (
@@ -275,24 +279,25 @@ mod tests {
             let Object { path, body } = Shape { kind: Some(kind), ..shape(2, false) }.object(index);
             (path, serde_json::from_str::<serde_json::Value>(&body).unwrap())
         };
-        let (path, pod) = part(Kind::Pods, 1);
+        let (path, pod) = part(ObjectKind::Pods, 1);
         assert_eq!(path, "/api/v1/namespaces/b-001/pods");
         let claim = &pod["spec"]["volumes"][1]["persistentVolumeClaim"]["claimName"];
-        let (claims, claimed) = part(Kind::Claims, 1);
+        let (claims, claimed) = part(ObjectKind::Claims, 1);
         assert_eq!(
             (claims.as_str(), claim),
             ("/api/v1/namespaces/b-001/persistentvolumeclaims", &claimed["metadata"]["name"])
         );
-        let (_, volume) = part(Kind::Volumes, 1);
+        let (_, volume) = part(ObjectKind::Volumes, 1);
         assert_eq!(volume["spec"]["claimRef"], serde_json::json!({"namespace": "b-001", "name": claim}));
         assert_eq!(claimed["spec"]["volumeName"], volume["metadata"]["name"]);
-        let (_, later) = part(Kind::Pods, 2);
+        let (_, later) = part(ObjectKind::Pods, 2);
         assert_eq!(later["spec"]["volumes"].as_array().unwrap().len(), 1, "only the first ones have a claim");
-        let accounts: Vec<_> = (0..4).map(|index| part(Kind::Accounts, index).1["metadata"]["name"].clone()).collect();
-        assert!((0..20).all(|index| accounts.contains(&part(Kind::Pods, index).1["spec"]["serviceAccountName"])));
-        let (path, custom) = part(Kind::Custom, 3);
+        let accounts: Vec<_> =
+            (0..4).map(|index| part(ObjectKind::Accounts, index).1["metadata"]["name"].clone()).collect();
+        assert!((0..20).all(|index| accounts.contains(&part(ObjectKind::Pods, index).1["spec"]["serviceAccountName"])));
+        let (path, custom) = part(ObjectKind::Custom, 3);
         assert_eq!(path, "/apis/bench.example.com/v1/namespaces/b-001/things001");
-        assert_eq!(part(Kind::Definitions, 1).1["spec"]["names"]["kind"], custom["kind"]);
+        assert_eq!(part(ObjectKind::Definitions, 1).1["spec"]["names"]["kind"], custom["kind"]);
     }
 
     #[test]

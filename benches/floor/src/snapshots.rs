@@ -1,7 +1,7 @@
 //! Asks for snapshots of claims, all at once, and waits until all of them are ready.
 
 use crate::create::{Created, send};
-use crate::http::{Connection, Server};
+use crate::http::{ApiServer, Connection};
 use crate::objects::{Object, disk};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -30,7 +30,7 @@ pub(crate) struct Disks {
 
 /// Takes a snapshot of each claim.
 #[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but time between two looks")]
-pub(crate) fn snapshots(server: &Server, of: &Disks, connections: usize) -> Result<Created> {
+pub(crate) fn snapshots(server: &ApiServer, of: &Disks, connections: usize) -> Result<Created> {
     let Disks { namespace, count, class } = of;
     let path = format!("/apis/snapshot.storage.k8s.io/v1/namespaces/{namespace}/volumesnapshots");
     let opened = (0..connections).map(|_| Connection::open(server)).collect::<Result<Vec<_>>>()?;

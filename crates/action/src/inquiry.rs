@@ -37,14 +37,14 @@ pub struct Inquiry {
 
 /// The new status of an operation, after its action was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct InquiryResult {
     /// The status; the operation has ended when the phase is one of an end.
     pub status: OperationStatus,
     /// The reason, if it can pass, for which the action could not tell the progress. The action is to be asked again.
     pub trouble: Option<String>,
 }
 
-impl Answer {
+impl InquiryResult {
     /// Writes into the log what there is to say of the operation of an action: that it has failed, or could not be asked.
     pub fn tell(&self, action: &str, operation: &str, journal: &Journal) {
         let (message, why) = match &self.trouble {
@@ -61,14 +61,14 @@ impl Answer {
 /// Asks for operations by these calls, eight at once and for a minute at most. Gives what each of them gives, in their order;
 /// `None` of those whose turn did not come. `first` says with which of them it begins, so that those do not wait for ever that
 /// come behind ones that hang.
-pub async fn ask_all(calls: Vec<BoxFuture<'_, Option<Answer>>>, first: Timestamp) -> Vec<Option<Answer>> {
+pub async fn ask_all(calls: Vec<BoxFuture<'_, Option<InquiryResult>>>, first: Timestamp) -> Vec<Option<InquiryResult>> {
     let end = Instant::now() + ROUND;
     let count = calls.len();
-    let mut turns: Vec<(usize, BoxFuture<'_, Option<Answer>>)> = calls.into_iter().enumerate().collect();
+    let mut turns: Vec<(usize, BoxFuture<'_, Option<InquiryResult>>)> = calls.into_iter().enumerate().collect();
     if count > 0 {
         turns.rotate_left(usize::try_from(first.as_second()).unwrap_or(0) % count);
     }
-    let mut answers: Vec<Option<Answer>> = (0..count).map(|_| None).collect();
+    let mut answers: Vec<Option<InquiryResult>> = (0..count).map(|_| None).collect();
     let (mut turns, mut asking) = (turns.into_iter(), FuturesUnordered::new());
     loop {
         while asking.len() < AT_ONCE
@@ -117,7 +117,7 @@ impl OperationCounts {
 impl Inquiry {
     /// Asks the action by `progress`. When the operation should end and has not, `cancel` tells the action so, and the
     /// operation counts as failed whatever the action answers. Both calls have a deadline of 30 seconds.
-    pub async fn ask<P, C>(self, progress: P, cancel: C) -> Answer
+    pub async fn ask<P, C>(self, progress: P, cancel: C) -> InquiryResult
     where
         P: Future<Output = Result<OperationProgress, ActionError>>,
         C: Future<Output = Result<(), ActionError>>,
@@ -140,7 +140,7 @@ impl Inquiry {
             if status.started.is_some() || status.phase.is_none() {
                 status.phase = Some(status.started.map_or(OperationPhase::New, |_| OperationPhase::InProgress));
             }
-            return Answer { status, trouble };
+            return InquiryResult { status, trouble };
         };
         if let Some(trouble) = trouble {
             why = format!("{why}; when it was asked for its progress: {trouble}");
@@ -162,9 +162,9 @@ impl Inquiry {
         end.is_none_or(|end| end < self.now).then(|| TIMED_OUT.to_owned())
     }
 
-    fn ended(&self, mut status: OperationStatus, phase: OperationPhase, error: String) -> Answer {
+    fn ended(&self, mut status: OperationStatus, phase: OperationPhase, error: String) -> InquiryResult {
         (status.phase, status.error, status.updated) = (Some(phase), error, Some(Time::new(self.now)));
-        Answer { status, trouble: None }
+        InquiryResult { status, trouble: None }
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
             updated: Some(Time::new(time("2026-11-22T13:00:00Z"))),
             ..OperationStatus::default()
         };
-        assert_eq!(followed, Answer { status: expected, trouble: None });
+        assert_eq!(followed, InquiryResult { status: expected, trouble: None });
     }
 
     #[tokio::test(start_paused = true)]
@@ -287,11 +287,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_round_ends_although_questions_hang_and_the_next_begins_elsewhere() {
         let begun = Instant::now();
-        let answer = |status: &OperationStatus| Some(Answer { status: status.clone(), trouble: None });
+        let answer = |status: &OperationStatus| Some(InquiryResult { status: status.clone(), trouble: None });
         let status = OperationStatus::default();
         let round = |first: &str| {
-            let calls: Vec<BoxFuture<'_, Option<Answer>>> = (0..40)
-                .map(|number| -> BoxFuture<'_, Option<Answer>> {
+            let calls: Vec<BoxFuture<'_, Option<InquiryResult>>> = (0..40)
+                .map(|number| -> BoxFuture<'_, Option<InquiryResult>> {
                     let status = status.clone();
                     Box::pin(async move {
                         if number < 32 {
@@ -303,7 +303,7 @@ mod tests {
                 .collect();
             ask_all(calls, time(first))
         };
-        let answered = |answers: Vec<Option<Answer>>| -> Vec<usize> {
+        let answered = |answers: Vec<Option<InquiryResult>>| -> Vec<usize> {
             answers.iter().enumerate().filter(|(_, answer)| answer.is_some()).map(|(number, _)| number).collect()
         };
         // Eight at once, half a minute each: two rounds of them, and no third one.

@@ -1,6 +1,6 @@
 //! The CustomResourceDefinitions of the kinds (api-and-controllers.md 1.1).
 
-use crate::schema::Field;
+use crate::schema::FieldType;
 use crate::{
     Backup, BackupRepository, BackupStorageLocation, DataDownload, DataUpload, DeleteBackupRequest, DownloadRequest,
     GROUP, PodVolumeBackup, PodVolumeRestore, Restore, Schedule, ServerStatusRequest, VolumeSnapshotLocation,
@@ -142,7 +142,7 @@ const AGE: Column = Column::date("Age", ".metadata.creationTimestamp");
 const NODE: Column = Column::text("Node", ".status.node");
 
 /// The definition of a kind; without `columns`, `kubectl get` shows name and age.
-fn crd<R: Resource + Field>(short_names: &[&str], columns: Option<&[Column]>) -> Value {
+fn crd<R: Resource + FieldType>(short_names: &[&str], columns: Option<&[Column]>) -> Value {
     let mut names = json!({
         "kind": R::KIND,
         "listKind": format!("{}List", R::KIND),
@@ -227,7 +227,7 @@ mod tests {
     /// Checks a kind against a schema, with a full object, and that the object is read back as it was written.
     fn differences<R>(schema: &Value) -> Vec<String>
     where
-        R: Resource + Field + Serialize + DeserializeOwned + PartialEq + Debug,
+        R: Resource + FieldType + Serialize + DeserializeOwned + PartialEq + Debug,
     {
         let full = R::full();
         let value = serde_json::to_value(&full).unwrap();
@@ -284,7 +284,7 @@ mod tests {
     ];
 
     /// A null is read like an absent field, whether the definition allows it or an old store holds it.
-    fn assert_reads_null<R: Resource + Field + Serialize + DeserializeOwned + Default + PartialEq + Debug>() {
+    fn assert_reads_null<R: Resource + FieldType + Serialize + DeserializeOwned + Default + PartialEq + Debug>() {
         let mut value = serde_json::to_value(R::full()).unwrap();
         for part in ["spec", "status"] {
             value[part].as_object_mut().unwrap().values_mut().for_each(|field| *field = Value::Null);
@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    fn assert_keeps_unknown<R: Resource + Field + Serialize + DeserializeOwned>() {
+    fn assert_keeps_unknown<R: Resource + FieldType + Serialize + DeserializeOwned>() {
         let mut value = serde_json::to_value(R::full()).unwrap();
         with_unknown(&mut value, &R::schema().into());
         assert!(value["spec"]["ofLater"].is_object() || value["status"]["ofLater"].is_object(), "{value}");

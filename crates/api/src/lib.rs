@@ -16,6 +16,7 @@ mod kept_by;
 mod label;
 mod location;
 mod meta;
+mod namespaced_name;
 mod newest;
 mod operation;
 mod origin;
@@ -52,6 +53,7 @@ pub use location::{
     VolumeSnapshotLocationSpec, VolumeSnapshotLocationStatus,
 };
 pub use meta::{ObjectMeta, OwnerReference};
+pub use namespaced_name::NamespacedName;
 pub use newest::{NoneOfSchedule, SourceCluster, choose_of_schedule, only_of_others, usable_of_schedule};
 pub use operation::{OperationPhase, OperationStatus};
 pub use origin::{is_of_another_cluster, source_cluster, was_taken_over};

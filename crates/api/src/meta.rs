@@ -52,6 +52,12 @@ pub struct ObjectMeta {
 }
 
 impl ObjectMeta {
+    /// Namespace and name.
+    #[must_use]
+    pub fn key(&self) -> crate::NamespacedName {
+        crate::NamespacedName::of(self)
+    }
+
     /// Tells whether an annotation says `true`: a switch that is on.
     #[must_use]
     pub fn says_true(&self, annotation: &str) -> bool {

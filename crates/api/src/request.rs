@@ -2,7 +2,7 @@
 //! (api-and-controllers.md 1.7, 1.8 and 1.11).
 
 use crate::Time;
-use crate::schema::{Field, Schema, object, of_type, resource, words};
+use crate::schema::{FieldType, Schema, object, of_type, resource, words};
 use serde::{Deserialize, Serialize};
 
 resource! {
@@ -129,7 +129,7 @@ resource! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerStatusRequestSpec {}
 
-impl Field for ServerStatusRequestSpec {
+impl FieldType for ServerStatusRequestSpec {
     fn schema() -> Schema {
         of_type("object")
     }

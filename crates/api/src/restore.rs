@@ -1,6 +1,6 @@
 //! The `Restore` resource (api-and-controllers.md 1.3).
 
-use crate::schema::{Field, Schema, object, of_type, resource, words};
+use crate::schema::{FieldType, Schema, object, of_type, resource, words};
 use crate::{Duration, HookErrorMode, HookStatus, LabelSelector, Time, TypedLocalObjectReference};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -96,7 +96,7 @@ pub enum ExistingResourcePolicy {
     Other(String),
 }
 
-impl Field for ExistingResourcePolicy {
+impl FieldType for ExistingResourcePolicy {
     fn schema() -> Schema {
         // compat: any word, because Velero's schema has no enumeration here and validation answers instead.
         of_type("string")

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(crate) type Schema = Map<String, Value>;
 
 /// A type that a field of a resource can have.
-pub(crate) trait Field: Sized {
+pub(crate) trait FieldType: Sized {
     /// Its schema.
     fn schema() -> Schema;
 
@@ -89,7 +89,7 @@ impl Facets {
 }
 
 /// Adds the property `name` of type `T` to the schema of an object.
-pub(crate) fn add_property<T: Field>(object: &mut Schema, name: &str, doc: &[&str], facets: Facets) {
+pub(crate) fn add_property<T: FieldType>(object: &mut Schema, name: &str, doc: &[&str], facets: Facets) {
     if facets.is_later {
         return;
     }
@@ -149,11 +149,11 @@ macro_rules! object {
 
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use crate::schema::{Facets, Field};
+                use crate::schema::{Facets, FieldType};
                 use serde::ser::SerializeMap as _;
                 let mut map = serializer.serialize_map(None)?;
                 $(
-                    if const { Facets::NONE$(.$facet())*.is_written } || !Field::is_omitted(&self.$field) {
+                    if const { Facets::NONE$(.$facet())*.is_written } || !FieldType::is_omitted(&self.$field) {
                         map.serialize_entry($json, &self.$field)?;
                     }
                 )*
@@ -164,7 +164,7 @@ macro_rules! object {
             }
         }
 
-        impl crate::schema::Field for $name {
+        impl crate::schema::FieldType for $name {
             fn schema() -> crate::schema::Schema {
                 use crate::schema::{Facets, add_property};
                 let mut schema = crate::schema::of_type("object");
@@ -180,7 +180,7 @@ macro_rules! object {
 
             #[cfg(test)]
             fn full() -> Self {
-                Self { $($field: crate::schema::Field::full(),)* ..Self::default() }
+                Self { $($field: crate::schema::FieldType::full(),)* ..Self::default() }
             }
         }
     };
@@ -212,7 +212,7 @@ macro_rules! words {
             }
         }
 
-        impl crate::schema::Field for $name {
+        impl crate::schema::FieldType for $name {
             fn schema() -> crate::schema::Schema {
                 let words = [$((Self::$variant, crate::schema::is_later!($($later)?)),)*];
                 let known = words.iter().filter(|(_, later)| !later).map(|(word, _)| word.as_str().into()).collect();
@@ -308,7 +308,7 @@ macro_rules! resource {
             const VERSION: &'static str = $version;
         }
 
-        impl crate::schema::Field for $name {
+        impl crate::schema::FieldType for $name {
             fn schema() -> crate::schema::Schema {
                 use crate::schema::{Facets, add_property, describe, of_type};
                 let mut schema = of_type("object");
@@ -333,7 +333,7 @@ macro_rules! resource {
 }
 pub(crate) use resource;
 
-impl Field for String {
+impl FieldType for String {
     fn schema() -> Schema {
         of_type("string")
     }
@@ -348,7 +348,7 @@ impl Field for String {
     }
 }
 
-impl Field for bool {
+impl FieldType for bool {
     fn schema() -> Schema {
         of_type("boolean")
     }
@@ -363,7 +363,7 @@ impl Field for bool {
     }
 }
 
-impl Field for i64 {
+impl FieldType for i64 {
     fn schema() -> Schema {
         of_type("integer")
     }
@@ -378,7 +378,7 @@ impl Field for i64 {
     }
 }
 
-impl Field for crate::Duration {
+impl FieldType for crate::Duration {
     fn schema() -> Schema {
         of_type("string")
     }
@@ -389,7 +389,7 @@ impl Field for crate::Duration {
     }
 }
 
-impl Field for crate::Time {
+impl FieldType for crate::Time {
     fn schema() -> Schema {
         let mut schema = of_type("string");
         schema.insert("format".to_owned(), json!("date-time"));
@@ -402,7 +402,7 @@ impl Field for crate::Time {
     }
 }
 
-impl Field for Value {
+impl FieldType for Value {
     fn schema() -> Schema {
         let mut schema = of_type("object");
         schema.insert("x-kubernetes-preserve-unknown-fields".to_owned(), Self::Bool(true));
@@ -415,7 +415,7 @@ impl Field for Value {
     }
 }
 
-impl<T: Field> Field for Option<T> {
+impl<T: FieldType> FieldType for Option<T> {
     fn schema() -> Schema {
         T::schema()
     }
@@ -430,7 +430,7 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-impl<T: Field> Field for Vec<T> {
+impl<T: FieldType> FieldType for Vec<T> {
     fn schema() -> Schema {
         let mut schema = of_type("array");
         schema.insert("items".to_owned(), T::schema().into());
@@ -447,7 +447,7 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
-impl<T: Field> Field for BTreeMap<String, T> {
+impl<T: FieldType> FieldType for BTreeMap<String, T> {
     fn schema() -> Schema {
         let mut schema = of_type("object");
         schema.insert("additionalProperties".to_owned(), T::schema().into());

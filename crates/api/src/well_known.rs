@@ -265,3 +265,10 @@ pub const FINALIZER_DATA_PATH: &str = "velero.io/data-upload-download-finalizer"
 pub const FINALIZER_POD_VOLUME: &str = "velero.io/pod-volume-finalizer";
 /// On VolumeSnapshotContents of other versions: removed, never added.
 pub const FINALIZER_VSC_PROTECT: &str = "velero.io/volume-snapshot-content-protect-finalizer";
+/// A header of every answer: it shows that the server answered, and not another program that listens at this address of
+/// another machine.
+pub const HEADER_DOWNLOAD: &str = "lifeboat-download";
+/// Where plans are asked for.
+pub const PLAN_PATH: &str = "/v1/plans/restore";
+/// Put on a request by a client that does not reach the bucket: the URL shall be one of the server.
+pub const ANNOTATION_THROUGH_SERVER: &str = "lifeboat.io/through-server";

@@ -81,7 +81,7 @@ impl ResourceList {
 
 /// Value of [`Manifest::format`].
 pub const MANIFEST_FORMAT: &str = "lifeboat.io/manifest/v1";
-/// Value of [`Claim::format`].
+/// Value of [`BackupClaim::format`].
 pub const CLAIM_FORMAT: &str = "lifeboat.io/claim/v1";
 
 /// `lifeboat-manifest.json`: every file of the backup but `velero-backup.json` and itself, so that a backup can be
@@ -146,7 +146,7 @@ pub struct FileDigest {
 /// none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Claim {
+pub struct BackupClaim {
     /// [`CLAIM_FORMAT`].
     pub format: String,
     /// UID of the cluster's namespace `kube-system`; empty when it could not be read.
@@ -167,7 +167,7 @@ pub struct Claim {
     pub refreshed: Option<Timestamp>,
 }
 
-impl Claim {
+impl BackupClaim {
     /// Returns true if the server of this namespace of this cluster has put the claim. In an unknown cluster no server
     /// has, and a command, whose namespace is empty, is none.
     #[must_use]

@@ -30,7 +30,7 @@ pub const BUILT_IN_BLOCK_ACTIONS: [&str; 3] = ["velero.io/pod", "velero.io/pvc",
 
 /// Context that the built-in actions use, beside the object itself.
 #[derive(Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct ActionContext {
     pub(crate) bindings: Arc<Bindings>,
     /// Takes CSI snapshots; `None` where none are taken.
     pub(crate) csi: Option<CsiSnapshots>,
@@ -38,7 +38,7 @@ pub(crate) struct Known {
 }
 
 /// The actions in the order in which they are called.
-pub(crate) fn built_in(known: &Known) -> Vec<Arc<dyn BackupItemAction>> {
+pub(crate) fn built_in(known: &ActionContext) -> Vec<Arc<dyn BackupItemAction>> {
     let bindings = Arc::clone(&known.bindings);
     let mut all: Vec<Arc<dyn BackupItemAction>> =
         vec![Arc::new(pod::Pod), Arc::new(pv::Pv), Arc::new(service_account::ServiceAccount { bindings })];
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_names_of_the_actions_are_those_that_are_told() {
-        let all = built_in(&Known::default());
+        let all = built_in(&ActionContext::default());
         assert_eq!(all.iter().map(|action| action.name()).collect::<Vec<_>>(), BUILT_IN_ACTIONS);
     }
 }

@@ -4,7 +4,7 @@
 //! Work that comes before any object of a block is saved, and after all of them, happens once for the block.
 
 use crate::actions::service_account::{Bindings, Digest};
-use crate::index::{Facts, Index, Record};
+use crate::index::{Index, Record, RelationFacts};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ pub(crate) struct Relations<'a> {
 /// type.
 pub(crate) fn blocks(relations: &Relations<'_>, ordered: &[Vec<u32>]) -> Blocks {
     let index = relations.index;
-    let mut maker = Maker::new(relations);
+    let mut maker = BlockBuilder::new(relations);
     let is_of = |number: u32, rank: u8| index.record(number).is_some_and(|record| self::rank(record) == rank);
     for rank in 0..RANKS {
         for run in ordered.iter().filter(|run| run.first().is_some_and(|number| is_of(*number, rank))) {
@@ -81,7 +81,7 @@ fn rank(record: &Record) -> u8 {
     }
 }
 
-struct Maker<'a> {
+struct BlockBuilder<'a> {
     relations: &'a Relations<'a>,
     blocks: Blocks,
     /// True, by number in the index, for objects that are in a block.
@@ -92,18 +92,18 @@ struct Maker<'a> {
     groups: HashMap<Digest, Vec<u32>>,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> BlockBuilder<'a> {
     fn new(relations: &'a Relations<'a>) -> Self {
         let (mut mounts, mut groups) = (HashMap::<u32, Vec<u32>>::new(), HashMap::<Digest, Vec<u32>>::new());
         for (number, record) in (0..).zip(relations.index.records()) {
             match &record.facts {
-                Facts::Pod { is_running: true, claims, .. } => {
+                RelationFacts::Pod { is_running: true, claims, .. } => {
                     for claim in claims.iter().filter_map(|claim| relations.index.number(claim)) {
                         mounts.entry(claim).or_default().push(number);
                     }
                 }
-                Facts::Claim { group: Some(group), .. } => groups.entry(*group).or_default().push(number),
-                Facts::Pod { .. } | Facts::Claim { .. } | Facts::Other => {}
+                RelationFacts::Claim { group: Some(group), .. } => groups.entry(*group).or_default().push(number),
+                RelationFacts::Pod { .. } | RelationFacts::Claim { .. } | RelationFacts::Other => {}
             }
         }
         let used = vec![false; relations.index.len()];
@@ -129,15 +129,17 @@ impl<'a> Maker<'a> {
         let Relations { index, bindings, named } = self.relations;
         let Some(record) = index.record(number) else { return Vec::new() };
         let mut out: Vec<u32> = match &record.facts {
-            Facts::Pod { claims, .. } => claims.iter().filter_map(|claim| index.number(claim)).collect(),
-            Facts::Claim { volume: Some(volume), group } => {
+            RelationFacts::Pod { claims, .. } => claims.iter().filter_map(|claim| index.number(claim)).collect(),
+            RelationFacts::Claim { volume: Some(volume), group } => {
                 let mut out: Vec<u32> = index.number(volume).into_iter().collect();
                 out.extend(self.mounts.remove(&number).unwrap_or_default());
                 out.extend(group.and_then(|group| self.groups.remove(&group)).unwrap_or_default());
                 out
             }
-            Facts::Claim { volume: None, .. } => Vec::new(),
-            Facts::Other => bindings.of(&record.digest).iter().filter_map(|key| index.number(&key.digest())).collect(),
+            RelationFacts::Claim { volume: None, .. } => Vec::new(),
+            RelationFacts::Other => {
+                bindings.of(&record.digest).iter().filter_map(|key| index.number(&key.digest())).collect()
+            }
         };
         let named = named.get(&number).map(Vec::as_slice).unwrap_or_default();
         out.extend(named.iter().filter_map(|digest| index.number(digest)));
@@ -157,8 +159,8 @@ impl<'a> Maker<'a> {
 mod tests {
     use super::*;
     use crate::actions::service_account::Binding;
+    use crate::body_store::BodyLocation;
     use crate::index::Body;
-    use crate::shelf::Place;
     use lifeboat_hook::BackupHooks;
     use lifeboat_object::{ApiResource, Item};
     use serde_json::{Value, json};
@@ -180,9 +182,9 @@ mod tests {
             let item = Item::parse(resource, object.to_string().into()).unwrap();
             index.add(Record {
                 digest: item.digest(),
-                facts: Facts::of(&item, "g", &BackupHooks::default()),
+                facts: RelationFacts::of(&item, "g", &BackupHooks::default()),
                 resource: item.resource,
-                body: Body::Shelf(Place::Memory(item.body)),
+                body: Body::Stored(BodyLocation::Memory(item.body)),
             });
         }
         (index, bindings)

@@ -1,13 +1,13 @@
 //! Lists the planned types, several at once, and hands the objects on as they arrive.
 
 use crate::env::Env;
-use crate::plan::{Plan, PlannedList, PlannedPlace};
-use crate::spool::{Batch, Intake, LEAST, LISTING, Raw, spool};
-use crate::stopped::Stopped;
+use crate::plan::{ListPlan, PlannedList, PlannedPlace};
+use crate::spool::{Batch, Intake, LEAST, LISTING, RawPage, spool};
+use crate::stage_error::StageError;
 use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_cluster::{ClusterError, ListRequest};
-use lifeboat_object::{ApiResource, ObjectKey, Place, Severity};
+use lifeboat_object::{ApiResource, ObjectKey, ResultScope, Severity};
 use lifeboat_store::{ReceiverGone, StreamReceiver, StreamSender, stream};
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -16,57 +16,57 @@ use tokio::task::JoinSet;
 const LISTS: usize = 4;
 
 /// The objects that the lists bring.
-pub(crate) struct Collected {
+pub(crate) struct CollectedLists {
     /// Objects that no action looks at.
     pub(crate) batches: StreamReceiver<Batch>,
     /// Objects that actions look at, as they arrived.
-    pub(crate) looked_at: StreamReceiver<Raw>,
+    pub(crate) looked_at: StreamReceiver<RawPage>,
     /// Bytes of memory for those while they wait for their turn.
     pub(crate) room: usize,
 }
 
-/// Answers on their way to the shelf, which takes them in at once.
+/// Answers on their way to the action lane, which takes them in at once.
 const SHELVING: usize = 2;
 
 /// Starts the lists as tasks of the operation. A stream ends when all its lists have ended; a list that fails is an
 /// error in the journal and the others go on.
 pub(crate) fn collect(
-    plan: &Plan,
+    plan: &ListPlan,
     memory_budget: usize,
     env: &Env,
     tally: &Arc<Tally>,
     tasks: &mut JoinSet<()>,
-) -> Collected {
+) -> CollectedLists {
     // A quarter of what reading can spare.
     let room = memory_budget.saturating_sub(LEAST) / 4;
     let (intake, spool, batches) = spool(memory_budget - room, env, tally);
-    let (shelf, looked_at) = stream(SHELVING, LISTING);
+    let (action_lane, looked_at) = stream(SHELVING, LISTING);
     tasks.spawn(spool.run());
-    let ways = Ways { intake, shelf };
+    let ways = LaneRoutes { intake, action_lane };
     let (trace, listing) =
         (env.operation.trace.clone(), list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
     tasks.spawn(async move { trace.within("collect", listing).await });
-    Collected { batches, looked_at, room }
+    CollectedLists { batches, looked_at, room }
 }
 
 /// Says the ends only after all lists of a stream came to theirs. The types that actions look at come first.
-async fn list_all(lists: Vec<PlannedList>, ways: Ways, env: Env, tally: Arc<Tally>) {
-    let mut running: JoinSet<Result<(), Stopped>> = JoinSet::new();
-    let Ways { intake, shelf } = ways;
-    let mut shelf = Some(shelf);
+async fn list_all(lists: Vec<PlannedList>, ways: LaneRoutes, env: Env, tally: Arc<Tally>) {
+    let mut running: JoinSet<Result<(), StageError>> = JoinSet::new();
+    let LaneRoutes { intake, action_lane } = ways;
+    let mut action_lane = Some(action_lane);
     let mut lists = lists.into_iter().peekable();
     loop {
         if !lists.peek().is_some_and(|list| list.is_looked_at)
-            && let Some(shelf) = shelf.take()
+            && let Some(action_lane) = action_lane.take()
         {
-            shelf.end();
+            action_lane.end();
         }
         if running.len() < LISTS
             && let Some(list) = lists.next()
         {
-            let to = match &shelf {
-                Some(shelf) => To::Shelf(shelf.another(LISTING)),
-                None => To::Spool(Box::new(intake.another())),
+            let to = match &action_lane {
+                Some(action_lane) => LaneRoute::ActionLane(action_lane.another(LISTING)),
+                None => LaneRoute::FastLane(Box::new(intake.another())),
             };
             let lister = Lister { env: env.clone(), to, tally: Arc::clone(&tally) };
             running.spawn(lister.run(list));
@@ -82,43 +82,43 @@ async fn list_all(lists: Vec<PlannedList>, ways: Ways, env: Env, tally: Arc<Tall
 }
 
 /// The ways that objects can take.
-struct Ways {
+struct LaneRoutes {
     intake: Intake,
-    shelf: StreamSender<Raw>,
+    action_lane: StreamSender<RawPage>,
 }
 
 /// The way that the objects of one list take.
-enum To {
+enum LaneRoute {
     /// The fast lane.
-    Spool(Box<Intake>),
-    /// The shelf, for objects that wait for their turn.
-    Shelf(StreamSender<Raw>),
+    FastLane(Box<Intake>),
+    /// The action lane, for objects that wait for their turn.
+    ActionLane(StreamSender<RawPage>),
 }
 
-impl To {
+impl LaneRoute {
     async fn take(&self, resource: &Arc<ApiResource>, bodies: Vec<Bytes>) -> Result<(), ReceiverGone> {
         match self {
-            Self::Spool(intake) => intake.take(resource, bodies).await,
-            Self::Shelf(shelf) => shelf.send(Raw { resource: Arc::clone(resource), bodies }).await,
+            Self::FastLane(intake) => intake.take(resource, bodies).await,
+            Self::ActionLane(action_lane) => action_lane.send(RawPage { resource: Arc::clone(resource), bodies }).await,
         }
     }
 
     fn end(self) {
         match self {
-            Self::Spool(intake) => intake.end(),
-            Self::Shelf(shelf) => shelf.end(),
+            Self::FastLane(intake) => intake.end(),
+            Self::ActionLane(action_lane) => action_lane.end(),
         }
     }
 }
 
 struct Lister {
     env: Env,
-    to: To,
+    to: LaneRoute,
     tally: Arc<Tally>,
 }
 
 impl Lister {
-    async fn run(self, list: PlannedList) -> Result<(), Stopped> {
+    async fn run(self, list: PlannedList) -> Result<(), StageError> {
         for PlannedPlace { namespace, selectors } in &list.places {
             for selector in selectors {
                 match self.one(&list.resource, namespace.as_deref(), selector).await? {
@@ -136,7 +136,7 @@ impl Lister {
 
     /// Lists namespace by namespace, for users who may not list the whole cluster. Namespaces denied too are errors;
     /// when all are, the one error is that of the whole cluster.
-    async fn by_namespace(&self, list: &PlannedList, selector: &str, whole: ClusterError) -> Result<(), Stopped> {
+    async fn by_namespace(&self, list: &PlannedList, selector: &str, whole: ClusterError) -> Result<(), StageError> {
         let mut denied = Vec::new();
         for namespace in list.when_denied.iter() {
             match self.one(&list.resource, Some(namespace), selector).await? {
@@ -159,7 +159,7 @@ impl Lister {
         resource: &Arc<ApiResource>,
         namespace: Option<&str>,
         selector: &str,
-    ) -> Result<Result<(), ClusterError>, Stopped> {
+    ) -> Result<Result<(), ClusterError>, StageError> {
         let mut list = self.env.cluster.list(ListRequest {
             resource: Arc::clone(resource),
             namespace: namespace.map(str::to_owned),
@@ -168,7 +168,7 @@ impl Lister {
         });
         loop {
             let bodies = tokio::select! {
-                () = self.env.operation.cancel.cancelled() => return Err(Stopped::Over),
+                () = self.env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
                 bodies = list.next() => bodies,
             };
             match bodies {
@@ -182,7 +182,7 @@ impl Lister {
         }
         if list.end().mixed_revisions {
             self.env.operation.journal.warn(
-                &Place::Velero,
+                &ResultScope::Velero,
                 format!(
                     "{} were read at more than one revision of the cluster, because the list was interrupted: objects may not fit together",
                     resource.group_resource()
@@ -214,8 +214,8 @@ mod tests {
             let (mut spooling, mut listing) = (JoinSet::new(), JoinSet::new());
             let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
             spooling.spawn(spool.run());
-            let (shelf, mut looked_at) = stream(SHELVING, LISTING);
-            listing.spawn(list_all(vec![list], Ways { intake, shelf }, env, Arc::default()));
+            let (action_lane, mut looked_at) = stream(SHELVING, LISTING);
+            listing.spawn(list_all(vec![list], LaneRoutes { intake, action_lane }, env, Arc::default()));
             // It asks a cluster that does not answer.
             tokio::task::yield_now().await;
             listing.shutdown().await;

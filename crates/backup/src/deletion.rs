@@ -2,7 +2,7 @@
 //! 1, and 5.2).
 
 use crate::env::Env;
-use crate::lane::Scoped;
+use crate::lane::ScopedAction;
 use crate::look_after::open_options;
 use crate::repository_snapshots::keep_repository_snapshots;
 use crate::snapshots::{remove_before, remove_csi, remove_native};
@@ -16,7 +16,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::unproven::{self, UnprovenDeletions, UnprovenSnapshot};
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_object::{ApiResource, Catalog, GroupResource, Place, counted, first_names};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, ResultScope, counted, first_names};
 use lifeboat_store::{Archive, StoreError};
 use lifeboat_volume::csi::{ArchivedSnapshots, SNAPSHOT_API, Unproven, delete_actions, recorded_contents};
 use lifeboat_volume::native::delete_recorded;
@@ -43,9 +43,9 @@ const MOST_TOLD: usize = 200;
 /// and the last one says how many more there are.
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
     keep_repository_snapshots(backup, uid, env).await.map_err(|e| vec![e])?;
-    let mut failed = Failed::default();
+    let mut failed = DeletionFailures::default();
     let unproven = Unproven::default();
-    let mut calling = Calling { backup, uid, unproven: &unproven, failed: &mut failed, env };
+    let mut calling = ActionCall { backup, uid, unproven: &unproven, failed: &mut failed, env };
     if let Err(e) = Box::pin(calling.call_actions()).await {
         failed.add(e);
     }
@@ -98,21 +98,21 @@ async fn note_unproven(backup: &Backup, uid: &str, all: Vec<UnprovenSnapshot>, e
         counted(handles.len() as u64, "snapshot"),
         first_names(&handles)
     );
-    env.operation.journal.warn(&Place::Velero, text);
+    env.operation.journal.warn(&ResultScope::Velero, text);
     Ok(())
 }
 
 /// A call of all actions.
-struct Calling<'a> {
+struct ActionCall<'a> {
     backup: &'a Backup,
     /// The UID of the backup in its files.
     uid: &'a str,
     unproven: &'a Unproven,
-    failed: &'a mut Failed,
+    failed: &'a mut DeletionFailures,
     env: &'a Env,
 }
 
-impl Calling<'_> {
+impl ActionCall<'_> {
     async fn call_actions(&mut self) -> Result<(), String> {
         let Self { backup, uid, unproven, env, .. } = *self;
         let name = &backup.metadata.name;
@@ -134,7 +134,7 @@ impl Calling<'_> {
         let mut actions = Vec::new();
         for action in own.iter().chain(&env.actions.delete_item) {
             let named = (action.name(), action.applies_to());
-            actions.push(Scoped::new(action, named, &types).map_err(|e| e.to_string())?);
+            actions.push(ScopedAction::new(action, named, &types).map_err(|e| e.to_string())?);
         }
         let is_covered =
             |row: &Row| row.preferred && actions.iter().any(|action| action.covers(&row.resource, row.namespace()));
@@ -150,7 +150,7 @@ impl Calling<'_> {
                 continue;
             }
             let (key, object) = (row.key().to_string(), serde_json::from_slice(&item.body).map_err(|e| e.to_string()));
-            calls.push(Call { actions: of_item, key, object, backup, env }.make().boxed());
+            calls.push(DeleteActionCalls { actions: of_item, key, object, backup, env }.make().boxed());
             if calls.len() >= AT_ONCE {
                 calls.next().await.into_iter().flatten().for_each(|e| self.failed.add(e));
             }
@@ -179,7 +179,7 @@ impl Calling<'_> {
         let calls = contents.into_iter().map(|(claim, content)| {
             let actions = own.iter().map(|action| &**action).collect();
             let key = format!("the snapshot {} of the claim {claim}", handle(&content));
-            Call { actions, key, object: Ok(content), backup, env }.make().boxed()
+            DeleteActionCalls { actions, key, object: Ok(content), backup, env }.make().boxed()
         });
         let calls: Vec<BoxFuture<'_, Vec<String>>> = calls.collect();
         let mut calls = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
@@ -226,7 +226,7 @@ fn with_archived_types(served: &Catalog, archive: &Archive) -> Catalog {
 }
 
 /// The calls of the actions of one object.
-struct Call<'a> {
+struct DeleteActionCalls<'a> {
     actions: Vec<&'a dyn DeleteItemAction>,
     /// The name of the object in errors.
     key: String,
@@ -236,7 +236,7 @@ struct Call<'a> {
     env: &'a Env,
 }
 
-impl Call<'_> {
+impl DeleteActionCalls<'_> {
     /// Makes them one after the other; one that fails does not keep the next from its turn.
     async fn make(self) -> Vec<String> {
         let Self { actions, key, object, backup, env } = self;
@@ -260,12 +260,12 @@ impl Call<'_> {
 
 /// Messages about what was not removed, up to a bound.
 #[derive(Default)]
-struct Failed {
+struct DeletionFailures {
     told: Vec<String>,
     more: usize,
 }
 
-impl Failed {
+impl DeletionFailures {
     fn add(&mut self, error: String) {
         if self.told.len() < MOST_TOLD { self.told.push(error) } else { self.more += 1 }
     }

@@ -12,14 +12,14 @@ pub(crate) const FAILED: &str = "Error backing up item";
 
 /// An object in the form it is written in.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ArchiveEntry {
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
     pub(crate) body: Spliced,
 }
 
-impl Entry {
+impl ArchiveEntry {
     /// The bytes that the API server has sent.
     pub(crate) fn as_sent(item: Item) -> Self {
         let body = splice_type(&item);
@@ -36,7 +36,7 @@ impl Entry {
 /// Objects to be written together, and their share of the memory budget, or of the reserve of a stage.
 #[derive(Debug)]
 pub(crate) struct Entries {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ArchiveEntry>,
     pub(crate) budget: Option<OwnedSemaphorePermit>,
 }
 

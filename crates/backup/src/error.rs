@@ -1,7 +1,7 @@
 //! Errors that end a backup, or keep it from being finalized now.
 
 use crate::request::ValidationErrors;
-use crate::stopped::Refusal;
+use crate::stage_error::ActionRefusal;
 use lifeboat_cluster::ClusterError;
 use lifeboat_select::SelectorError;
 use lifeboat_store::{Broken, StoreError};
@@ -63,8 +63,8 @@ impl From<Broken> for BackupError {
     }
 }
 
-impl From<Refusal> for BackupError {
-    fn from(Refusal { action, object, message }: Refusal) -> Self {
+impl From<ActionRefusal> for BackupError {
+    fn from(ActionRefusal { action, object, message }: ActionRefusal) -> Self {
         Self::Action { action, object: object.to_string(), message }
     }
 }

@@ -3,8 +3,8 @@
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::load::policies;
-use crate::movers::survey;
-use crate::objects::{Wanted, scope};
+use crate::mover_check::survey_volumes;
+use crate::objects::{ObjectsRequest, scope};
 use crate::preview::PreviewedVolume;
 use crate::request::{Request, prepare};
 use crate::volumes::refusal;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The decisions of a backup about the volumes in its scope.
 #[derive(Clone, Debug)]
-pub struct Explained {
+pub struct VolumeExplanation {
     /// The volumes in scope, in the order of their claims; then volumes without a claim.
     pub volumes: Vec<PreviewedVolume>,
     /// Volumes among them whose data would not be saved, although nobody has left it out on purpose.
@@ -30,15 +30,15 @@ pub struct Explained {
 ///
 /// # Errors
 /// [`BackupError`], where `run` would have it too.
-pub async fn explain_volumes(request: &Request, env: &Env) -> Result<Explained, BackupError> {
+pub async fn explain_volumes(request: &Request, env: &Env) -> Result<VolumeExplanation, BackupError> {
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let policies = policies(&backup, &request.settings, env).await?;
-    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
     let scope = Arc::new(scope(wanted, None, env).await?);
-    let verdicts = survey(&scope, env).await?;
+    let verdicts = survey_volumes(&scope, env).await?;
     let to_be_protected = verdicts.iter().filter(|decided| is_to_be_protected(decided, &verdicts));
-    Ok(Explained {
+    Ok(VolumeExplanation {
         unprotected: to_be_protected.map(PreviewedVolume::of).filter(|volume| volume.advice.is_some()).collect(),
         volumes: verdicts.iter().map(PreviewedVolume::of).collect(),
         refusal: refusal(verdicts.iter()).filter(|_| !backup.spec.allow_unprotected),

@@ -9,9 +9,9 @@ use crate::snapshots::tell_native;
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar;
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use lifeboat_store::{ClaimOutcome, StoreError};
-use lifeboat_volume::native::{Left, noted};
+use lifeboat_volume::native::{RemainingSnapshot, noted};
 use std::collections::BTreeMap;
 
 /// Stores log, results and record of a backup that failed, so that its log can be read and its files can be deleted
@@ -32,7 +32,7 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
         ClaimOutcome::Complete(complete) => return Ok(*complete),
     };
     let native = native(&backup, env).await;
-    env.operation.journal.error(&Place::Velero, &backup.status.failure_reason);
+    env.operation.journal.error(&ResultScope::Velero, &backup.status.failure_reason);
     let closed = env.operation.journal.close();
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     (backup.status.warnings, backup.status.errors) = (count(closed.warnings), count(closed.errors));
@@ -51,11 +51,12 @@ async fn native(backup: &Backup, env: &Env) -> Native {
         Ok(removal) => removal.left,
         Err(e) => {
             let text = format!("native snapshots that this backup has taken may be left in the storage: {e}");
-            env.operation.journal.warn(&Place::Velero, text);
+            env.operation.journal.warn(&ResultScope::Velero, text);
             Vec::new()
         }
     };
-    let (unheard, left): (Vec<Left>, Vec<Left>) = left.into_iter().partition(|one| one.note.snapshot_id.is_empty());
+    let (unheard, left): (Vec<RemainingSnapshot>, Vec<RemainingSnapshot>) =
+        left.into_iter().partition(|one| one.note.snapshot_id.is_empty());
     tell_native(&unheard, &metadata.name, env);
     let left = left.iter().filter_map(|one| one.record(&metadata.name, &metadata.uid)).collect();
     Native { left, ..Native::default() }

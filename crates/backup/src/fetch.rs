@@ -5,7 +5,7 @@
 use crate::env::Env;
 use crate::parse;
 use crate::scope::Scope;
-use crate::stopped::Stopped;
+use crate::stage_error::StageError;
 use futures::StreamExt;
 use lifeboat_cluster::ListRequest;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity};
@@ -18,9 +18,9 @@ const ONE_BY_ONE: usize = 32;
 const AT_ONCE: usize = 8;
 
 /// The caller that asks for objects, and takes them as they arrive.
-pub(crate) trait Taker: Send {
+pub(crate) trait ItemReceiver: Send {
     /// Takes one.
-    fn take(&mut self, item: Item) -> impl Future<Output = Result<(), Stopped>> + Send;
+    fn take(&mut self, item: Item) -> impl Future<Output = Result<(), StageError>> + Send;
 
     /// The cluster has no such object.
     fn absent(&mut self, key: ObjectKey);
@@ -34,8 +34,8 @@ pub(crate) async fn named(
     wanted: impl IntoIterator<Item = ObjectKey>,
     scope: &Scope,
     env: &Env,
-    taker: &mut impl Taker,
-) -> Result<(), Stopped> {
+    taker: &mut impl ItemReceiver,
+) -> Result<(), StageError> {
     let mut places: BTreeMap<(GroupResource, Option<String>), BTreeSet<String>> = BTreeMap::new();
     for key in wanted {
         places.entry((key.resource, key.namespace)).or_default().insert(key.name);
@@ -67,8 +67,8 @@ pub(crate) async fn pick(
     namespace: Option<&str>,
     mut wanted: impl FnMut(&Item) -> bool,
     env: &Env,
-    taker: &mut impl Taker,
-) -> Result<bool, Stopped> {
+    taker: &mut impl ItemReceiver,
+) -> Result<bool, StageError> {
     let request = ListRequest {
         resource: Arc::clone(resource),
         namespace: namespace.map(str::to_owned),
@@ -78,7 +78,7 @@ pub(crate) async fn pick(
     let mut list = env.cluster.list(request);
     loop {
         let bodies = tokio::select! {
-            () = env.operation.cancel.cancelled() => return Err(Stopped::Over),
+            () = env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
             bodies = list.next() => bodies,
         };
         match bodies {
@@ -101,42 +101,46 @@ async fn get_all(
     resource: &Arc<ApiResource>,
     keys: impl Iterator<Item = ObjectKey>,
     env: &Env,
-    taker: &mut impl Taker,
-) -> Result<(), Stopped> {
+    taker: &mut impl ItemReceiver,
+) -> Result<(), StageError> {
     let reads = keys.map(|key| async move { (get(resource, &key, env).await, key) });
     // In their order, so that what is told and what is saved does not depend on which answer comes first.
     let mut found = futures::stream::iter(reads).buffered(AT_ONCE);
     loop {
         let read = tokio::select! {
-            () = env.operation.cancel.cancelled() => return Err(Stopped::Over),
+            () = env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
             read = found.next() => read,
         };
         match read {
             None => return Ok(()),
             Some((Ok(Some(item)), _)) => taker.take(item).await?,
             Some((Ok(None), key)) => taker.absent(key),
-            Some((Err(Told), key)) => taker.unread(key),
+            Some((Err(ReportedError), key)) => taker.unread(key),
         }
     }
 }
 
 /// An error that stands in the results.
-pub(crate) struct Told;
+pub(crate) struct ReportedError;
 
 /// Reads one object.
-pub(crate) async fn get(resource: &Arc<ApiResource>, key: &ObjectKey, env: &Env) -> Result<Option<Item>, Told> {
+pub(crate) async fn get(
+    resource: &Arc<ApiResource>,
+    key: &ObjectKey,
+    env: &Env,
+) -> Result<Option<Item>, ReportedError> {
     match env.cluster.get(resource, key.namespace.as_deref(), &key.name).await {
         Ok(None) => Ok(None),
         Ok(Some(body)) => match Item::parse(Arc::clone(resource), body) {
             Ok(item) => Ok(Some(item)),
             Err(e) => {
                 failed(key, &e, env);
-                Err(Told)
+                Err(ReportedError)
             }
         },
         Err(e) => {
             failed(key, &e, env);
-            Err(Told)
+            Err(ReportedError)
         }
     }
 }

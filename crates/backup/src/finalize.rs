@@ -1,10 +1,10 @@
 //! The second door: ends a backup whose operations have ended (backup.md 1.15).
 
-use crate::again::save_again;
-use crate::entry::Entry;
+use crate::entry::ArchiveEntry;
 use crate::env::Env;
 use crate::error::FinalizeError;
 use crate::look_after::{open_options, read};
+use crate::post_operation_items::save_again;
 use crate::run::subject;
 use crate::seal::log_content;
 use crate::snapshots::release_snapshots;
@@ -13,9 +13,9 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar::{self, ResourceList};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, FAILED, SUCCEEDED};
-use lifeboat_object::{ObjectKey, Place, Results, Severity};
+use lifeboat_object::{ObjectKey, ResultScope, Results, Severity};
 use lifeboat_store::{Content, NewObject, Rewrite, StoreError};
-use lifeboat_volume::csi::{self, Content as SnapshotContent};
+use lifeboat_volume::csi::{self, SnapshotContent};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
@@ -47,13 +47,13 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
     if !operations.is_empty() {
         env.operation.journal.info("Finalizing the backup", &[("operations", &operations.len().to_string())]);
         operations.iter().for_each(|operation| tell_failed(operation, env));
-        let before = Before::read(&name, env).await?;
+        let before = StoredFiles::read(&name, env).await?;
         let wanted = to_be_saved_again(operations.iter().filter(|operation| !before.knows_the_end_of(operation)));
         let saved = if is_cancelled && !wanted.is_empty() {
             let objects =
                 if wanted.len() == 1 { "1 object stands" } else { &format!("{} objects stand", wanted.len()) };
             let message = format!("cancelled on request: {objects} in the archive as before their operations");
-            env.operation.journal.error(&Place::Velero, message);
+            env.operation.journal.error(&ResultScope::Velero, message);
             Vec::new()
         } else if wanted.is_empty() {
             Vec::new()
@@ -64,7 +64,7 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
         if has_snapshots(&operations) {
             // What the snapshots are must be stored before their objects go: whoever has to do this again cannot read them.
             let told = env.operation.journal.counts();
-            take_over(&mut record.status, &change);
+            apply_changes(&mut record.status, &change);
             store(std::mem::take(&mut change), &record, env).await?;
             let named = to_be_saved_again(operations.iter());
             Box::pin(release_snapshots(&record.metadata.uid, named.keys(), env)).await;
@@ -73,7 +73,7 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
             }
         }
     }
-    take_over(&mut record.status, &change);
+    apply_changes(&mut record.status, &change);
     record.status.phase = Some(match has_failed || record.status.errors > 0 {
         true => BackupPhase::PartiallyFailed,
         false => BackupPhase::Completed,
@@ -89,7 +89,7 @@ fn has_snapshots(operations: &[BackupOperation]) -> bool {
 }
 
 /// Brings the counts of errors, warnings and added objects into the status.
-fn take_over(status: &mut BackupStatus, change: &Changes) {
+fn apply_changes(status: &mut BackupStatus, change: &Changes) {
     let count = |set: usize| i64::try_from(set).unwrap_or(i64::MAX);
     if let Some(results) = &change.results {
         // More than the results have room for was counted when it happened.
@@ -123,14 +123,14 @@ struct Changes {
 }
 
 /// The files as they are stored. An earlier run that was cut off may have stored them before.
-struct Before {
+struct StoredFiles {
     resources: ResourceList,
     volumes: Option<Vec<BackupVolumeInfo>>,
     results: Results,
     log: Content,
 }
 
-impl Before {
+impl StoredFiles {
     async fn read(name: &str, env: &Env) -> Result<Self, StoreError> {
         let log = env.store.backup_file_content(name, BackupFile::Logs, &env.operation.scratch).await?;
         Ok(Self {
@@ -149,9 +149,14 @@ impl Before {
     }
 
     /// The files that finalizing changes.
-    fn changes(&self, saved: Vec<Entry>, operations: &[BackupOperation], env: &Env) -> Result<Changes, StoreError> {
+    fn changes(
+        &self,
+        saved: Vec<ArchiveEntry>,
+        operations: &[BackupOperation],
+        env: &Env,
+    ) -> Result<Changes, StoreError> {
         let mut resources = self.resources.clone();
-        for Entry { resource, namespace, name, .. } in &saved {
+        for ArchiveEntry { resource, namespace, name, .. } in &saved {
             resources.add(&resource.api_version(), &resource.kind, namespace.as_deref(), name);
         }
         let added = resources.len() - self.resources.len();
@@ -202,14 +207,14 @@ fn is_of(volume: &BackupVolumeInfo, operation: &BackupOperation) -> bool {
 /// The volume information with the results of the operations, where they change it (backup.md 4.8).
 fn volumes(
     volumes: Option<Vec<BackupVolumeInfo>>,
-    saved: &[Entry],
+    saved: &[ArchiveEntry],
     operations: &[BackupOperation],
 ) -> Option<Vec<BackupVolumeInfo>> {
     let mut volumes = volumes?;
     let ended: HashMap<&str, &BackupOperation> =
         operations.iter().map(|operation| (operation.spec.operation_id.as_str(), operation)).collect();
-    let is_content = |entry: &&Entry| entry.resource.resource == "volumesnapshotcontents";
-    let contents: HashMap<&str, &Entry> =
+    let is_content = |entry: &&ArchiveEntry| entry.resource.resource == "volumesnapshotcontents";
+    let contents: HashMap<&str, &ArchiveEntry> =
         saved.iter().filter(is_content).map(|entry| (entry.name.as_str(), entry)).collect();
     let mut is_changed = false;
     for volume in &mut volumes {
@@ -228,8 +233,8 @@ fn volumes(
     is_changed.then_some(volumes)
 }
 
-fn new_object(entry: Entry) -> NewObject {
-    let Entry { resource, namespace, name, body } = entry;
+fn new_object(entry: ArchiveEntry) -> NewObject {
+    let ArchiveEntry { resource, namespace, name, body } = entry;
     NewObject {
         key: ObjectKey::new(resource.group_resource(), namespace.as_deref(), name),
         version: resource.version.clone(),

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Time;
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_hook::{Hook, HookError, HookPod, HookTally, Moment, Owed, OwedHooks, PodHooks};
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Severity};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, ResultScope, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -47,12 +47,12 @@ pub(crate) struct Commands {
 struct Shared {
     running: Mutex<JoinSet<()>>,
     /// The pods that are owed hooks by this run.
-    owing: Mutex<BTreeMap<ObjectKey, Quiesced>>,
+    owing: Mutex<BTreeMap<ObjectKey, QuiescedPod>>,
 }
 
 /// A pod whose commands before its backup have run.
 #[derive(Clone)]
-pub(crate) struct Quiesced {
+pub(crate) struct QuiescedPod {
     pod: HookPod,
     post: Vec<Hook>,
     /// True when a command before the backup may have frozen something: false only when certainly none was started.
@@ -72,7 +72,7 @@ impl Commands {
     }
 
     /// Runs the hooks of a pod before its backup, in their order. Errors are in the results.
-    pub(crate) async fn quiesce(&self, pod: HookPod, hooks: PodHooks, tally: &mut HookTally) -> Quiesced {
+    pub(crate) async fn quiesce(&self, pod: HookPod, hooks: PodHooks, tally: &mut HookTally) -> QuiescedPod {
         let PodHooks { pre, post, warnings } = hooks;
         let key = pod.key();
         let pod = if pre.is_empty() && post.is_empty() { pod } else { self.as_it_is(pod, &key).await };
@@ -82,7 +82,7 @@ impl Commands {
         let name = key.to_string();
         pre.iter().for_each(|hook| tally.due(&name, hook, Moment::Pre));
         post.iter().for_each(|hook| tally.due(&name, hook, Moment::Post));
-        let mut quiesced = Quiesced {
+        let mut quiesced = QuiescedPod {
             pod,
             post,
             may_be_frozen: true,
@@ -147,15 +147,15 @@ impl Commands {
 
     /// Runs the hooks of a pod after its backup, in their order. Errors are in the results. Returns true if nothing is
     /// owed to the pod any more.
-    pub(crate) async fn thaw(&self, quiesced: Quiesced, tally: &mut HookTally) -> bool {
+    pub(crate) async fn thaw(&self, quiesced: QuiescedPod, tally: &mut HookTally) -> bool {
         let pod = quiesced.pod.clone();
         let has_post = !quiesced.post.is_empty();
         self.run_post(quiesced, tally).await && (!has_post || self.settle(&pod).await)
     }
 
     /// Runs the hooks of a pod after its backup, and gives whether its note may go.
-    async fn run_post(&self, quiesced: Quiesced, tally: &mut HookTally) -> bool {
-        let Quiesced { pod, post, may_be_frozen, has_only_post, runs_again, .. } = quiesced;
+    async fn run_post(&self, quiesced: QuiescedPod, tally: &mut HookTally) -> bool {
+        let QuiescedPod { pod, post, may_be_frozen, has_only_post, runs_again, .. } = quiesced;
         let key = pod.key();
         let mut stays_owed = false;
         for hook in post {
@@ -208,7 +208,7 @@ impl Commands {
                 "the hooks of {} after its backup have run, and that cannot be noted: they may run again: {e}",
                 pod.key()
             );
-            self.operation.journal.warn(&Place::Namespace(pod.namespace.clone()), text);
+            self.operation.journal.warn(&ResultScope::Namespace(pod.namespace.clone()), text);
         }
         settled.is_ok()
     }
@@ -272,7 +272,7 @@ impl Commands {
                 .journal
                 .info("Waiting for commands in pods, which may freeze them still", &[("commands", &count)]);
             let thaw = |commands: Self, pod| async move {
-                commands.run_post(Quiesced { runs_again: true, ..pod }, &mut HookTally::default()).await
+                commands.run_post(QuiescedPod { runs_again: true, ..pod }, &mut HookTally::default()).await
             };
             self.for_some_at_once(owing.values().cloned(), thaw).await;
             // Each has a time of its own.
@@ -283,7 +283,7 @@ impl Commands {
     }
 
     /// Runs the hooks of pods after their backup, of several at once, so that none of them waits for another's node.
-    pub(crate) async fn thaw_all(&self, quiesced: Vec<Quiesced>, tally: &mut HookTally) {
+    pub(crate) async fn thaw_all(&self, quiesced: Vec<QuiescedPod>, tally: &mut HookTally) {
         let thaw = |pod| async move {
             let mut tally = HookTally::default();
             self.thaw(pod, &mut tally).await;
@@ -311,14 +311,14 @@ impl Commands {
                 let text = format!(
                     "it cannot be read which pods are owed hooks after their backup: {e}: applications may be frozen"
                 );
-                self.operation.journal.error(&Place::Velero, text);
+                self.operation.journal.error(&ResultScope::Velero, text);
                 return false;
             }
         };
         for key in unreadable {
             let text =
                 format!("the note {key} of hooks that a pod is owed cannot be read: an application may be frozen");
-            self.operation.journal.error(&Place::Velero, text);
+            self.operation.journal.error(&ResultScope::Velero, text);
         }
         let pay = |commands: Self, one| async move { commands.pay_one(one, attempt_follows).await };
         self.for_some_at_once(owed, pay).await
@@ -342,7 +342,7 @@ impl Commands {
                 Some(Err(_)) => {
                     well = false;
                     let text = "a task that ran the hooks owed to a pod died: an application may be frozen";
-                    self.operation.journal.error(&Place::Velero, text);
+                    self.operation.journal.error(&ResultScope::Velero, text);
                 }
             }
         }
@@ -370,7 +370,7 @@ impl Commands {
         self.operation.journal.info("Running hooks that a pod is owed", &[("pod", &name)]);
         let left = frozen_by.map_or(Duration::ZERO, |by| self.time_until(by));
         let is_early = !left.is_zero();
-        let mut owed = Quiesced {
+        let mut owed = QuiescedPod {
             pod,
             post,
             may_be_frozen: true,

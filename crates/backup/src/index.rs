@@ -1,9 +1,9 @@
-//! Facts about each object of the action lane while its body waits on the shelf: about 200 bytes.
+//! Facts about each object of the action lane while its body waits: about 200 bytes.
 
 use crate::actions::pod::PodView;
 use crate::actions::pv::{claim, volume_key};
 use crate::actions::service_account::Digest;
-use crate::shelf::Place;
+use crate::body_store::BodyLocation;
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, view};
 use std::collections::HashMap;
@@ -15,21 +15,21 @@ pub(crate) struct Record {
     pub(crate) digest: Digest,
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) body: Body,
-    pub(crate) facts: Facts,
+    pub(crate) facts: RelationFacts,
 }
 
 /// The place where the body of an object is kept.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// It is on the shelf.
-    Shelf(Place),
+    /// It is in the body store.
+    Stored(BodyLocation),
     /// Nowhere: it is read again.
     Cluster(Box<ObjectKey>),
 }
 
 /// The objects that an object belongs to, as far as Velero's own rules go (backup.md 1.11).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Facts {
+pub(crate) enum RelationFacts {
     /// A pod.
     Pod {
         is_running: bool,
@@ -49,7 +49,7 @@ pub(crate) enum Facts {
     Other,
 }
 
-impl Facts {
+impl RelationFacts {
     /// The facts of an object; nothing is known of one that cannot be read.
     pub(crate) fn of(item: &Item, group_label: &str, hooks: &BackupHooks) -> Self {
         let is_pod = match (item.resource.group.as_str(), item.resource.resource.as_str()) {
@@ -81,9 +81,9 @@ pub(crate) fn group_digest(namespace: &str, value: &str) -> Digest {
     ObjectKey::new(GroupResource::new("", "groups of claims"), Some(namespace), value).digest()
 }
 
-/// The reason for which an object of these types is not on the shelf.
+/// The reason for which an object of these types is not in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outside {
+pub(crate) enum NotIndexed {
     /// The cluster has none.
     Absent,
     /// It is out of scope.
@@ -97,7 +97,7 @@ pub(crate) enum Outside {
 pub(crate) struct Index {
     records: Vec<Record>,
     numbers: HashMap<Digest, u32>,
-    outside: HashMap<Digest, Outside>,
+    outside: HashMap<Digest, NotIndexed>,
 }
 
 impl Index {
@@ -117,11 +117,11 @@ impl Index {
         self.numbers.get(digest).copied()
     }
 
-    pub(crate) fn outside(&self, digest: &Digest) -> Option<Outside> {
+    pub(crate) fn outside(&self, digest: &Digest) -> Option<NotIndexed> {
         self.outside.get(digest).copied()
     }
 
-    /// Returns true if the object is on the shelf, or it is known why not.
+    /// Returns true if the object is in the index, or it is known why not.
     pub(crate) fn knows(&self, digest: &Digest) -> bool {
         self.numbers.contains_key(digest) || self.outside.contains_key(digest)
     }
@@ -133,8 +133,8 @@ impl Index {
         self.records.push(record);
     }
 
-    /// Notes of an object that it is not on the shelf, unless it is.
-    pub(crate) fn note(&mut self, digest: Digest, what: Outside) {
+    /// Notes of an object that it is not in the index, unless it is.
+    pub(crate) fn note(&mut self, digest: Digest, what: NotIndexed) {
         if !self.numbers.contains_key(&digest) {
             self.outside.insert(digest, what);
         }

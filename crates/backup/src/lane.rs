@@ -1,7 +1,7 @@
 //! The action lane: the objects that actions look at. All others go through as bytes.
 
 use crate::actions::service_account::Bindings;
-use crate::actions::{Known, TYPES, built_in};
+use crate::actions::{ActionContext, TYPES, built_in};
 use crate::error::BackupError;
 use lifeboat_action::{ActionScope, Actions, BackupItemAction, ItemBlockAction};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head};
@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// An action and the objects that it is called for.
-pub(crate) struct Scoped<A: ?Sized> {
+pub(crate) struct ScopedAction<A: ?Sized> {
     pub(crate) action: Arc<A>,
     scope: ObjectScope,
 }
 
-impl<A: ?Sized> Scoped<A> {
+impl<A: ?Sized> ScopedAction<A> {
     /// Resolves the scope of an action, which has this name, against these types.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl<A: ?Sized> Scoped<A> {
     }
 }
 
-impl<A: ?Sized> Clone for Scoped<A> {
+impl<A: ?Sized> Clone for ScopedAction<A> {
     fn clone(&self) -> Self {
         Self { action: Arc::clone(&self.action), scope: self.scope.clone() }
     }
@@ -52,8 +52,8 @@ impl<A: ?Sized> Clone for Scoped<A> {
 /// The actions of a backup, and the types that are in the scope of any.
 pub(crate) struct Lane {
     types: BTreeSet<GroupResource>,
-    backup_item: Vec<Scoped<dyn BackupItemAction>>,
-    pub(crate) item_block: Vec<Scoped<dyn ItemBlockAction>>,
+    backup_item: Vec<ScopedAction<dyn BackupItemAction>>,
+    pub(crate) item_block: Vec<ScopedAction<dyn ItemBlockAction>>,
     /// Takes CSI snapshots; `None` where none are taken.
     pub(crate) csi: Option<CsiSnapshots>,
 }
@@ -64,15 +64,17 @@ impl Lane {
     /// # Errors
     /// When the label selector of an action cannot be read: its objects are not known then.
     pub(crate) fn new(catalog: &Catalog, actions: &Actions, csi: Option<CsiSnapshots>) -> Result<Self, BackupError> {
-        let own = built_in(&Known { csi: csi.clone(), ..Known::default() });
+        let own = built_in(&ActionContext { csi: csi.clone(), ..ActionContext::default() });
         let backup_item = own
             .iter()
             .chain(&actions.backup_item)
-            .map(|action| Scoped::new(action, (action.name(), action.applies_to()), catalog));
-        let backup_item: Vec<Scoped<dyn BackupItemAction>> = backup_item.collect::<Result<_, BackupError>>()?;
-        let item_block =
-            actions.item_block.iter().map(|action| Scoped::new(action, (action.name(), action.applies_to()), catalog));
-        let item_block: Vec<Scoped<dyn ItemBlockAction>> = item_block.collect::<Result<_, BackupError>>()?;
+            .map(|action| ScopedAction::new(action, (action.name(), action.applies_to()), catalog));
+        let backup_item: Vec<ScopedAction<dyn BackupItemAction>> = backup_item.collect::<Result<_, BackupError>>()?;
+        let item_block = actions
+            .item_block
+            .iter()
+            .map(|action| ScopedAction::new(action, (action.name(), action.applies_to()), catalog));
+        let item_block: Vec<ScopedAction<dyn ItemBlockAction>> = item_block.collect::<Result<_, BackupError>>()?;
         let looked_into = |resource: &GroupResource| {
             TYPES.contains(&(resource.group.as_str(), resource.resource.as_str()))
                 || backup_item.iter().any(|action| action.covers_type(resource))
@@ -92,9 +94,9 @@ impl Lane {
         &self,
         bindings: Arc<Bindings>,
         verdicts: Arc<Verdicts>,
-    ) -> Vec<Scoped<dyn BackupItemAction>> {
+    ) -> Vec<ScopedAction<dyn BackupItemAction>> {
         let mut actions = self.backup_item.clone();
-        let known = Known { bindings, csi: self.csi.clone(), verdicts };
+        let known = ActionContext { bindings, csi: self.csi.clone(), verdicts };
         for (scoped, own) in actions.iter_mut().zip(built_in(&known)) {
             scoped.action = own;
         }

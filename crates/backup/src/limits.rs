@@ -1,6 +1,6 @@
 //! Objects that are saved, and that a restore may not be able to bring back because of their size.
 
-use lifeboat_object::{Item, Place, is_built_in};
+use lifeboat_object::{Item, ResultScope, is_built_in};
 use lifeboat_operation::Journal;
 
 /// The most bytes of a request that etcd takes, unless it was started with another `--max-request-bytes`. Custom resources are in it as JSON.
@@ -28,7 +28,7 @@ pub(crate) fn tell_too_large(item: &Item, journal: &Journal) {
         "{key} is saved, but a restore may not be able to bring it back, or only without its two labels: it has {body} bytes, and {most} \
          are the most that {of}"
     );
-    journal.warn(&Place::of(item.head.namespace.as_deref()), text);
+    journal.warn(&ResultScope::of(item.head.namespace.as_deref()), text);
 }
 
 #[cfg(test)]

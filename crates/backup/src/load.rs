@@ -5,7 +5,7 @@ use crate::request::{Settings, ValidationErrors};
 use crate::volumes::ask_for_movers;
 use lifeboat_api::Backup;
 use lifeboat_cluster::{Cluster, ConfigMapError};
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use lifeboat_select::{BackupFilter, PolicyUse, ResourcePolicies, RulesText};
 
 /// The policies of a backup, followed by the policies for the volumes of all backups. A policy without effect is a
@@ -33,7 +33,7 @@ pub(crate) async fn policies(
     if let Some(conflict) = own.as_ref().and_then(|own| BackupFilter::conflict(&backup.spec, own)) {
         return Err(ValidationErrors(vec![conflict]));
     }
-    let warn = |text: String| env.operation.journal.warn(&Place::Velero, text);
+    let warn = |text: String| env.operation.journal.warn(&ResultScope::Velero, text);
     own.iter().chain(&global).flat_map(ResourcePolicies::warnings).cloned().for_each(warn);
     if let Some(global) = &global {
         own.get_or_insert_default().append_global(global).into_iter().for_each(warn);
@@ -56,7 +56,7 @@ async fn own(backup: &Backup, settings: &Settings, env: &Env) -> Result<Option<R
             let (kind, name) = (&reference.kind, &reference.name);
             let text =
                 format!("resource policies are in ConfigMaps only: the {kind} {name} is not read, and has no effect");
-            env.operation.journal.warn(&Place::Velero, text);
+            env.operation.journal.warn(&ResultScope::Velero, text);
             Ok(None)
         }
         (None, None) => Ok(None),

@@ -1,11 +1,11 @@
 //! Looks after the operations that actions have begun for a pending backup (backup.md 1.15, api-and-controllers.md 3.4).
 
-use crate::actions::{Known, built_in};
+use crate::actions::{ActionContext, built_in};
 use crate::env::Env;
 use crate::snapshots::csi_snapshots_of;
 use futures::FutureExt;
 use jiff::SignedDuration;
-use lifeboat_action::{ActionError, Answer, BackupItemAction, Inquiry, OperationCounts, ask_all};
+use lifeboat_action::{ActionError, BackupItemAction, Inquiry, InquiryResult, OperationCounts, ask_all};
 use lifeboat_api::{Backup, BackupPhase, BackupStatus, OperationPhase};
 use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
@@ -33,7 +33,7 @@ pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: 
     let name = record.metadata.name.clone();
     let mut operations = read(&name, env).await?;
     let known = Box::pin(known(&operations, &record, env)).await;
-    let asker = Asker { known: &known, record: &record, is_cancelled, env };
+    let asker = OperationInquirer { known: &known, record: &record, is_cancelled, env };
     let asked = operations.iter().map(|operation| asker.ask(operation).boxed()).collect();
     let answers = ask_all(asked, (env.operation.clock)()).await;
     let mut is_changed = false;
@@ -75,30 +75,32 @@ fn is_of_csi(action: &str) -> bool {
 
 /// The context of the engine's own actions that have begun these operations; or the reason for which the actions of CSI
 /// snapshots cannot be asked just now.
-async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Result<Known, String> {
+async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Result<ActionContext, String> {
     let is_asked =
         |operation: &BackupOperation| !operation.status.has_ended() && is_of_csi(&operation.spec.backup_item_action);
     if !operations.iter().any(is_asked) {
-        return Ok(Known::default());
+        return Ok(ActionContext::default());
     }
     match served(&env.cluster).await {
-        Ok(Some(types)) => Ok(Known { csi: Some(csi_snapshots_of(record, types, env)), ..Known::default() }),
+        Ok(Some(types)) => {
+            Ok(ActionContext { csi: Some(csi_snapshots_of(record, types, env)), ..ActionContext::default() })
+        }
         Ok(None) => Err(format!("the cluster does not serve {SNAPSHOT_API}")),
         Err(e) => Err(e.to_string()),
     }
 }
 
 /// Everything that is needed to ask an action about an operation.
-struct Asker<'a> {
-    known: &'a Result<Known, String>,
+struct OperationInquirer<'a> {
+    known: &'a Result<ActionContext, String>,
     record: &'a Backup,
     is_cancelled: bool,
     env: &'a Env,
 }
 
-impl Asker<'_> {
+impl OperationInquirer<'_> {
     /// Asks one operation; `None` when it has ended before.
-    async fn ask(&self, operation: &BackupOperation) -> Option<Answer> {
+    async fn ask(&self, operation: &BackupOperation) -> Option<InquiryResult> {
         if operation.status.has_ended() {
             return None;
         }
@@ -132,7 +134,7 @@ impl Asker<'_> {
 
     /// The action of a name, one of the engine's own first.
     fn action(&self, name: &str) -> Option<Arc<dyn BackupItemAction>> {
-        let own = self.known.as_ref().map_or_else(|_| built_in(&Known::default()), built_in);
+        let own = self.known.as_ref().map_or_else(|_| built_in(&ActionContext::default()), built_in);
         own.into_iter().chain(self.env.actions.backup_item.iter().cloned()).find(|action| action.name() == name)
     }
 }

@@ -3,19 +3,19 @@
 use crate::collect::collect;
 use crate::env::Env;
 use crate::error::BackupError;
-use crate::hands::Hands;
 use crate::lane::Lane;
-use crate::plan::{Plan, Versions, plan};
-use crate::process::{Processed, process};
+use crate::plan::{ListPlan, Versions, plan};
+use crate::process::{ProcessingStages, process};
 use crate::request::{Settings, ValidationErrors};
 use crate::scope::{Scope, read_namespaces};
+use crate::side_effects::SideEffects;
 use crate::snapshots::csi_snapshots;
 use crate::tally::Tally;
 use crate::terminating::TerminatingObjects;
 use crate::volumes::VolumeRules;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_hook::BackupHooks;
-use lifeboat_object::{GroupResource, Place};
+use lifeboat_object::{GroupResource, ResultScope};
 use lifeboat_select::{BackupFilter, ResourcePolicies, SelectorError};
 use lifeboat_volume::Flags;
 use lifeboat_volume::csi::{GroupTypes, SnapshotTypes, served_by};
@@ -24,16 +24,16 @@ use tokio::task::JoinSet;
 
 /// The request for objects: the backup with its policies and settings.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ObjectsRequest<'a> {
     pub(crate) backup: &'a Backup,
     pub(crate) policies: Option<&'a ResourcePolicies>,
     pub(crate) settings: &'a Settings,
 }
 
 /// The objects of a backup on their way.
-pub(crate) struct Objects {
-    pub(crate) plan: Plan,
-    pub(crate) processed: Processed,
+pub(crate) struct ObjectPipeline {
+    pub(crate) plan: ListPlan,
+    pub(crate) processed: ProcessingStages,
     /// Namespaces whose label keeps them out.
     pub(crate) kept_out: Vec<String>,
     pub(crate) tally: Arc<Tally>,
@@ -41,12 +41,12 @@ pub(crate) struct Objects {
 
 /// Plans, and starts listing and processing as tasks of the operation. Without hands, the cluster is only read.
 pub(crate) async fn objects(
-    wanted: Wanted<'_>,
-    hands: Option<&Hands>,
+    wanted: ObjectsRequest<'_>,
+    side_effects: Option<&SideEffects>,
     env: &Env,
     tasks: &mut JoinSet<()>,
-) -> Result<Objects, BackupError> {
-    let scope = env.operation.trace.stage("discover", Box::pin(scope(wanted, hands, env)));
+) -> Result<ObjectPipeline, BackupError> {
+    let scope = env.operation.trace.stage("discover", Box::pin(scope(wanted, side_effects, env)));
     let scope = Arc::new(scope.await?);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
     let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::of(wanted.settings.features));
@@ -58,22 +58,26 @@ pub(crate) async fn objects(
     let tally = Arc::default();
     let collected = collect(&plan, wanted.settings.memory_budget, env, &tally, tasks);
     let processed = process(collected, scope, env, &tally, tasks);
-    Ok(Objects { plan, processed, kept_out, tally })
+    Ok(ObjectPipeline { plan, processed, kept_out, tally })
 }
 
 /// Reads from the cluster the facts that the filters need, from fresh discovery. Oddities are warnings.
-pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) -> Result<Scope, BackupError> {
+pub(crate) async fn scope(
+    wanted: ObjectsRequest<'_>,
+    side_effects: Option<&SideEffects>,
+    env: &Env,
+) -> Result<Scope, BackupError> {
     let catalog = env.cluster.discover().await?;
     for failure in &catalog.failures {
         env.operation.journal.warn(
-            &Place::Velero,
+            &ResultScope::Velero,
             format!(
                 "the types of {} could not be discovered and are not in this backup: {}",
                 failure.group_version, failure.message
             ),
         );
     }
-    let Wanted { backup, policies, settings } = wanted;
+    let ObjectsRequest { backup, policies, settings } = wanted;
     let namespaces = read_namespaces(backup, &catalog, env).await?;
     let facts: Vec<_> = namespaces.iter().map(|n| n.facts.clone()).collect();
     let filter = BackupFilter::new(&backup.spec, policies, &catalog, &facts).map_err(|e| {
@@ -85,45 +89,46 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
     for name in filter.namespaces().missing() {
         env.operation
             .journal
-            .error(&Place::Namespace(name.clone()), format!("the included namespace {name} does not exist"));
+            .error(&ResultScope::Namespace(name.clone()), format!("the included namespace {name} does not exist"));
     }
     if filter.namespaces().matched_nothing() {
         env.operation
             .journal
-            .warn(&Place::Velero, "no namespace matches the included namespaces: no namespaced object is saved");
+            .warn(&ResultScope::Velero, "no namespace matches the included namespaces: no namespaced object is saved");
     }
     for name in filter.unresolved() {
         env.operation
             .journal
-            .warn(&Place::Velero, format!("the cluster serves no type {name:?}, which a filter names"));
+            .warn(&ResultScope::Velero, format!("the cluster serves no type {name:?}, which a filter names"));
     }
     for name in filter.wrong_scope() {
-        env.operation
-            .journal
-            .warn(&Place::Velero, format!("the type {name:?} is of the other scope than the filter that names it"));
+        env.operation.journal.warn(
+            &ResultScope::Velero,
+            format!("the type {name:?} is of the other scope than the filter that names it"),
+        );
     }
     for warning in filter.warnings() {
-        env.operation.journal.warn(&Place::Velero, warning.as_str());
+        env.operation.journal.warn(&ResultScope::Velero, warning.as_str());
     }
     for facts in facts.iter().filter(|f| filter.namespaces().includes(&f.name)) {
         if facts.labels.get(well_known::LABEL_ARGOCD_MANAGED_BY).is_some_and(|v| !v.is_empty()) {
             env.operation.journal.warn(
-                &Place::Namespace(facts.name.clone()),
+                &ResultScope::Namespace(facts.name.clone()),
                 format!("namespace {} is managed by Argo CD: restoring it may fight with it", facts.name),
             );
         }
     }
-    let takes_snapshots = settings.features.csi && hands.is_some();
+    let takes_snapshots = settings.features.csi && side_effects.is_some();
     if takes_snapshots && let Err(e) = Box::pin(served_by(&env.cluster, &catalog)).await {
         // Otherwise there would only be a warning of volumes that nothing protects.
-        env.operation.journal.error(&Place::Velero, format!("not all CSI snapshots can be taken: {e}"));
+        env.operation.journal.error(&ResultScope::Velero, format!("not all CSI snapshots can be taken: {e}"));
     }
     let csi = takes_snapshots.then(|| csi_snapshots(backup, &catalog, env)).flatten();
-    if let (Some(hands), Some(csi)) = (hands, &csi) {
-        hands.hold(csi);
+    if let (Some(side_effects), Some(csi)) = (side_effects, &csi) {
+        side_effects.hold(csi);
     }
-    let commands = hands.map(|hands| hands.commands.clone());
-    let native = hands.and_then(Hands::native).cloned();
+    let commands = side_effects.map(|side_effects| side_effects.commands.clone());
+    let native = side_effects.and_then(SideEffects::native).cloned();
     let lane = Lane::new(&catalog, &env.actions, csi)?;
     let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
     let hooks = hooks.with_most(settings.max_hook_timeout);

@@ -24,7 +24,7 @@ pub(crate) fn items(resource: &Arc<ApiResource>, bodies: Vec<Bytes>, journal: &J
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_object::{Place, Results};
+    use lifeboat_object::{ResultScope, Results};
 
     #[test]
     fn what_is_no_object_is_an_error_and_the_others_stay() {
@@ -36,7 +36,7 @@ mod tests {
         let mut expected = Results::default();
         let text = " resource: /configmaps name: /? message: /The API server listed something that is no object error: \
                     /the object has no metadata.name";
-        expected.add(Severity::Error, &Place::Cluster, text);
+        expected.add(Severity::Error, &ResultScope::Cluster, text);
         assert_eq!(journal.close().results, expected);
     }
 }

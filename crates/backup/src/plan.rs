@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The lists of a backup, in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct ListPlan {
     /// Types to list.
     pub(crate) lists: Vec<PlannedList>,
     /// Types that are not listed.
@@ -70,13 +70,13 @@ pub(crate) fn plan(
     lane: &Lane,
     existing: &[String],
     versions: Versions,
-) -> Plan {
+) -> ListPlan {
     let included: Arc<[String]> = existing.iter().filter(|name| filter.namespaces().includes(name)).cloned().collect();
     let namespaces = match filter.namespaces().to_list() {
         NamespaceScope::All => None,
         NamespaceScope::Names(names) => Some(names),
     };
-    let mut plan = Plan::default();
+    let mut plan = ListPlan::default();
     let mut cohabited: Vec<&str> = Vec::new();
     for resource in catalog.preferred() {
         let mut exclude = |reason| plan.excluded.push(Excluded { resource: resource.group_resource(), reason });

@@ -3,14 +3,14 @@
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::load::policies;
-use crate::objects::{Objects, Wanted, objects};
+use crate::objects::{ObjectPipeline, ObjectsRequest, objects};
 use crate::plan::Excluded;
-use crate::process::Processed;
+use crate::process::ProcessingStages;
 use crate::request::{Request, prepare};
 use crate::volumes::refusal;
 use lifeboat_action::Actions;
-use lifeboat_object::{GroupResource, Place, Results};
-use lifeboat_volume::Decided;
+use lifeboat_object::{GroupResource, ResultScope, Results};
+use lifeboat_volume::DecidedVolume;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
@@ -45,9 +45,9 @@ pub struct PreviewedVolume {
 }
 
 impl PreviewedVolume {
-    pub(crate) fn of(decided: &Decided) -> Self {
+    pub(crate) fn of(decided: &DecidedVolume) -> Self {
         let verdict = &decided.verdict;
-        let needs_mover = verdict.way.needs_mover().then(|| {
+        let needs_mover = verdict.method.needs_mover().then(|| {
             "let a policy ask for a CSI snapshot that stays in its storage: this version of Lifeboat has no mover of volume data"
                 .to_owned()
         });
@@ -91,12 +91,12 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
             "a preview calls no actions of plugins, so it does not know what they change: {}",
             names.join(", ")
         );
-        env.operation.journal.warn(&Place::Velero, text);
+        env.operation.journal.warn(&ResultScope::Velero, text);
     }
     let policies = policies(&backup, &request.settings, &env).await?;
-    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
-    let Objects { plan, processed, tally, .. } = objects(wanted, None, &env, &mut tasks).await?;
-    let Processed { mut entries, learned, .. } = processed;
+    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    let ObjectPipeline { plan, processed, tally, .. } = objects(wanted, None, &env, &mut tasks).await?;
+    let ProcessingStages { mut entries, learned, .. } = processed;
     let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();
     loop {
         let batch = match entries.next().await {
@@ -119,7 +119,7 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
     tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
     if let Some(refusal) = refusal(learned.volumes.decided()).filter(|_| !backup.spec.allow_unprotected) {
-        env.operation.journal.error(&Place::Velero, format!("the backup would be refused: {refusal}"));
+        env.operation.journal.error(&ResultScope::Velero, format!("the backup would be refused: {refusal}"));
     }
     let volumes = learned.volumes.decided().map(PreviewedVolume::of).collect();
     Ok(Preview {

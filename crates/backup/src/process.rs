@@ -1,24 +1,24 @@
 //! Decides about each object and gives it the form it has in the archive.
 //!
-//! Two lanes: an object whose type no action looks at goes through as bytes (`pass`). The others are put on a shelf until all of
-//! them are known, and then have their turn (`work`). Neither waits for the other. What belongs to saved objects and is known
-//! only at the end comes last (`late`).
+//! Two lanes: an object whose type no action looks at goes through as bytes (`fast_lane`). The others wait in the body
+//! store until all of them are known, and then have their turn (`action_lane`). Neither waits for the other. What belongs
+//! to saved objects and is known only at the end comes last (`related_items`).
 
-use crate::collect::Collected;
-use crate::deeds::Deeds;
+use crate::action_lane::{ACTING, run_action_lane};
+use crate::action_lane_intake::ActionLaneIntake;
+use crate::collect::CollectedLists;
 use crate::entry::Entries;
+use crate::entry_sender::EntrySender;
 use crate::env::Env;
-use crate::late::{FETCHING, Late};
-use crate::order::ordered_key;
-use crate::output::Output;
-use crate::pass::{LeftOut, Pass};
-use crate::save::{Acted, Desk, Worker};
+use crate::fast_lane::{FastLane, LeftOut};
+use crate::ordered_resources::ordered_key;
+use crate::related_items::{FETCHING, RelatedItems};
+use crate::save::{ActionLaneResult, SaveContext, Worker};
+use crate::save_report::SaveReport;
 use crate::scope::Scope;
-use crate::shelve::Shelves;
-use crate::stopped::{Refusal, Stopped, say_end};
+use crate::stage_error::{ActionRefusal, StageError, say_end};
 use crate::tally::Tally;
 use crate::volumes::Volumes;
-use crate::work::{ACTING, work};
 use lifeboat_api::Time;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_hook::HookTally;
@@ -35,17 +35,17 @@ const WAITING: usize = 8;
 const PASSING: &str = "processing objects";
 
 /// The stages between the lists and the archive, running.
-pub(crate) struct Processed {
+pub(crate) struct ProcessingStages {
     pub(crate) entries: StreamReceiver<Entries>,
     /// Gives the facts about the objects when their stream ends.
-    pub(crate) learned: oneshot::Receiver<Learned>,
+    pub(crate) learned: oneshot::Receiver<ProcessedFacts>,
     /// Gives the error of an action that ends the operation.
-    pub(crate) refusal: oneshot::Receiver<Refusal>,
+    pub(crate) refusal: oneshot::Receiver<ActionRefusal>,
 }
 
 /// Facts that are known when all objects went through.
 #[derive(Debug)]
-pub(crate) struct Learned {
+pub(crate) struct ProcessedFacts {
     pub(crate) volumes: Volumes,
     /// The number of objects of each type that were found and left out, by reason.
     pub(crate) left_out: LeftOut,
@@ -57,16 +57,16 @@ pub(crate) struct Learned {
 
 /// Starts the stages as tasks of the operation.
 pub(crate) fn process(
-    collected: Collected,
+    collected: CollectedLists,
     scope: Arc<Scope>,
     env: &Env,
     tally: &Arc<Tally>,
     tasks: &mut JoinSet<()>,
-) -> Processed {
+) -> ProcessingStages {
     let (sender, entries) = stream(WAITING, PASSING);
-    let Collected { batches, looked_at, room } = collected;
-    let pass = Pass::new(Arc::clone(&scope), env.operation.clone(), Arc::clone(tally));
-    let shelves = Shelves::new(room, scope, env, Arc::clone(tally));
+    let CollectedLists { batches, looked_at, room } = collected;
+    let pass = FastLane::new(Arc::clone(&scope), env.operation.clone(), Arc::clone(tally));
+    let intake = ActionLaneIntake::new(room, scope, env, Arc::clone(tally));
 
     let (passed_sender, passed) = oneshot::channel();
     let to_archive = sender.another(PASSING);
@@ -78,7 +78,7 @@ pub(crate) fn process(
     let (acted_sender, acted) = oneshot::channel();
     let to_archive = sender.another(ACTING);
     tasks.spawn(async move {
-        let result = work(shelves, looked_at, &to_archive).await;
+        let result = run_action_lane(intake, looked_at, &to_archive).await;
         let _ = acted_sender.send(say_end(result, to_archive));
     });
     let (learned_sender, learned) = oneshot::channel();
@@ -91,41 +91,41 @@ pub(crate) fn process(
                 let _ = learned_sender.send(learned);
                 Ok(())
             }
-            Err(Stopped::Refused(refusal)) => {
+            Err(StageError::ActionRefused(refusal)) => {
                 let _ = refusal_sender.send(*refusal);
-                Err(Stopped::Over)
+                Err(StageError::OperationEnded)
             }
             Err(stopped) => Err(stopped),
         };
         let _ = say_end(result, sender);
     });
-    Processed { entries, learned, refusal }
+    ProcessingStages { entries, learned, refusal }
 }
 
 /// Waits for both lanes, and brings in the objects that are known only then.
 async fn bring_together(
-    passed: oneshot::Receiver<Result<Pass, Stopped>>,
-    acted: oneshot::Receiver<Result<Acted, Stopped>>,
+    passed: oneshot::Receiver<Result<FastLane, StageError>>,
+    acted: oneshot::Receiver<Result<ActionLaneResult, StageError>>,
     sender: &StreamSender<Entries>,
-) -> Result<Learned, Stopped> {
+) -> Result<ProcessedFacts, StageError> {
     let (pass, acted) = tokio::try_join!(end_of(passed, PASSING), end_of(acted, ACTING))?;
-    let out = Output::one(sender, FETCHING);
-    let mut late = Late::new(pass, Worker::taking_over(acted, out));
+    let out = EntrySender::one(sender, FETCHING);
+    let mut late = RelatedItems::new(pass, Worker::taking_over(acted, out));
     late.run().await?;
-    let Late { pass, worker, .. } = late;
-    let Acted { desk, mut deeds } = worker.end().await?;
-    tell_missing(&pass, &desk);
-    deeds.add_left_out(pass.left_out);
-    deeds.operations.sort_by(|a, b| order(a).cmp(&order(b)));
-    let Deeds { volumes, left_out, operations, hooks, .. } = deeds;
-    let verdicts = Arc::clone(&desk.verdicts);
-    desk.scope.terminating.tell(&desk.env.operation.journal);
-    let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
+    let RelatedItems { pass, worker, .. } = late;
+    let ActionLaneResult { context, mut report } = worker.end().await?;
+    tell_missing(&pass, &context);
+    report.add_left_out(pass.left_out);
+    report.operations.sort_by(|a, b| order(a).cmp(&order(b)));
+    let SaveReport { volumes, left_out, operations, hooks, .. } = report;
+    let verdicts = Arc::clone(&context.verdicts);
+    context.scope.terminating.tell(&context.env.operation.journal);
+    let (csi, native) = (context.scope.lane.csi.clone(), context.scope.native.clone());
     // The last one has it: it is not copied.
-    drop(desk);
+    drop(context);
     csi.iter().for_each(CsiSnapshots::tell_unkept_groups);
     let volumes = Volumes::new(Arc::unwrap_or_clone(verdicts), volumes, (csi.as_ref(), native.as_ref()));
-    Ok(Learned { volumes, left_out, operations, hooks })
+    Ok(ProcessedFacts { volumes, left_out, operations, hooks })
 }
 
 fn order(operation: &BackupOperation) -> (Option<Time>, ObjectKey, &str) {
@@ -134,19 +134,19 @@ fn order(operation: &BackupOperation) -> (Option<Time>, ObjectKey, &str) {
 }
 
 /// Waits for the result of a lane, or for the news that it died.
-async fn end_of<T>(lane: oneshot::Receiver<Result<T, Stopped>>, what: &'static str) -> Result<T, Stopped> {
-    lane.await.unwrap_or(Err(Stopped::Broken(Broken(what))))
+async fn end_of<T>(lane: oneshot::Receiver<Result<T, StageError>>, what: &'static str) -> Result<T, StageError> {
+    lane.await.unwrap_or(Err(StageError::StageDied(Broken(what))))
 }
 
 /// Tells of objects named in `orderedResources` that are not in the backup.
-fn tell_missing(pass: &Pass, desk: &Desk) {
-    let scope = &desk.scope;
+fn tell_missing(pass: &FastLane, context: &SaveContext) {
+    let scope = &context.scope;
     for resource in scope.catalog.preferred() {
         for name in scope.filter.ordered(resource).unwrap_or_default() {
             let key = ordered_key(resource, name);
-            if scope.filter.collects(resource).is_ok() && !pass.has_seen(&key) && !desk.has_seen(&key) {
+            if scope.filter.collects(resource).is_ok() && !pass.has_seen(&key) && !context.has_seen(&key) {
                 let message = "an object named in the ordered resources is not in the backup";
-                desk.env.operation.journal.item(Severity::Warning, &key, message, None);
+                context.env.operation.journal.item(Severity::Warning, &key, message, None);
             }
         }
     }
@@ -157,15 +157,15 @@ mod tests {
     use super::*;
     use crate::env::test_env;
     use crate::scope::test_scope;
-    use crate::spool::{Batch, Raw};
+    use crate::spool::{Batch, RawPage};
     use lifeboat_action::Actions;
-    use lifeboat_object::{ApiResource, Item, Place, Results};
+    use lifeboat_object::{ApiResource, Item, ResultScope, Results};
     use std::task::Poll;
 
-    fn collected() -> (Collected, StreamSender<Batch>, StreamSender<Raw>) {
+    fn collected() -> (CollectedLists, StreamSender<Batch>, StreamSender<RawPage>) {
         let (fast, batches) = stream(4, "listing objects");
         let (lane, looked_at) = stream(4, "listing objects");
-        (Collected { batches, looked_at, room: 0 }, fast, lane)
+        (CollectedLists { batches, looked_at, room: 0 }, fast, lane)
     }
 
     #[tokio::test]
@@ -208,12 +208,12 @@ mod tests {
                 drop(acted_sender);
             } else {
                 let scope = test_scope(Vec::new(), &Actions::default());
-                let pass = Pass::new(scope, env.operation.clone(), Arc::default());
+                let pass = FastLane::new(scope, env.operation.clone(), Arc::default());
                 assert!(passed_sender.send(Ok(pass)).is_ok());
                 drop(acted_sender);
             }
             let stopped = bring_together(passed, acted, &sender).await.map(drop);
-            assert_eq!(stopped, Err(Stopped::Broken(Broken(expected))));
+            assert_eq!(stopped, Err(StageError::StageDied(Broken(expected))));
         }
     }
 
@@ -240,16 +240,17 @@ mod tests {
         }
     }
 
-    type Lanes = (oneshot::Receiver<Result<Pass, Stopped>>, oneshot::Receiver<Result<Acted, Stopped>>);
+    type Lanes =
+        (oneshot::Receiver<Result<FastLane, StageError>>, oneshot::Receiver<Result<ActionLaneResult, StageError>>);
 
     async fn lanes_at_their_end(env: &Env, sender: &StreamSender<Entries>) -> (Lanes, Arc<Tally>) {
         let (scope, tally) = (test_scope(Vec::new(), &Actions::default()), Arc::new(Tally::default()));
         let (passed_sender, passed) = oneshot::channel();
         let (acted_sender, acted) = oneshot::channel();
-        let pass = Pass::new(Arc::clone(&scope), env.operation.clone(), Arc::clone(&tally));
+        let pass = FastLane::new(Arc::clone(&scope), env.operation.clone(), Arc::clone(&tally));
         let (lists, looked_at) = stream(1, "listing objects");
         lists.end();
-        let acts = work(Shelves::new(0, scope, env, Arc::clone(&tally)), looked_at, sender).await;
+        let acts = run_action_lane(ActionLaneIntake::new(0, scope, env, Arc::clone(&tally)), looked_at, sender).await;
         assert!(passed_sender.send(Ok(pass)).is_ok() && acted_sender.send(acts).is_ok());
         ((passed, acted), tally)
     }
@@ -274,7 +275,9 @@ mod tests {
             );
             let resource = Arc::new(resource.clone());
             if resource.resource == "pods" {
-                lane.send(Raw { resource: Arc::clone(&resource), bodies: vec![body.clone().into()] }).await.unwrap();
+                lane.send(RawPage { resource: Arc::clone(&resource), bodies: vec![body.clone().into()] })
+                    .await
+                    .unwrap();
             } else {
                 let items = vec![Item::parse(Arc::clone(&resource), body.clone().into()).unwrap()];
                 let budget = Arc::clone(&budget).acquire_owned().await.unwrap();
@@ -286,7 +289,7 @@ mod tests {
                      restored: it is nested deeper than 127 levels",
                     resource.resource
                 );
-                expected.0.add(Severity::Error, &Place::of(Some("a")), text);
+                expected.0.add(Severity::Error, &ResultScope::of(Some("a")), text);
             }
             expected.1.insert(name, body);
         }

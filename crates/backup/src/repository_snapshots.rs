@@ -6,7 +6,7 @@ use lifeboat_api::Backup;
 use lifeboat_archive::layout::{BackupFile, repository_snapshots_key};
 use lifeboat_archive::repository_snapshot::repository_snapshots;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_object::{Place, chain};
+use lifeboat_object::{ResultScope, chain};
 use lifeboat_store::StoreError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -37,7 +37,7 @@ async fn keep(name: &str, uid: &str, env: &Env) -> Result<(), StoreError> {
         "the data of {volumes} stays in repositories, because this version of Lifeboat has no mover that deletes it; their snapshot IDs \
          are kept in {key}"
     );
-    env.operation.journal.warn(&Place::Velero, text);
+    env.operation.journal.warn(&ResultScope::Velero, text);
     Ok(())
 }
 
@@ -49,7 +49,7 @@ async fn read<T: DeserializeOwned>(name: &str, file: BackupFile, env: &Env) -> R
         Err(e @ StoreError::Sidecar { .. }) => {
             let text =
                 format!("what the backup has in repositories may stay there, because it cannot be read: {}", chain(&e));
-            env.operation.journal.warn(&Place::Velero, text);
+            env.operation.journal.warn(&ResultScope::Velero, text);
             Ok(Vec::new())
         }
         Err(e) => Err(e),

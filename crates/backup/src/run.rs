@@ -1,27 +1,27 @@
 //! The door: makes a backup, from the claim of its name to its record.
 
-use crate::beside_claim::forget_beside_claim;
 use crate::entry::Entries;
 use crate::env::Env;
 use crate::error::BackupError;
-use crate::hands::Hands;
 use crate::hook::Commands;
 use crate::load::policies;
-use crate::movers::check_movers;
-use crate::objects::{Objects, Wanted, objects};
-use crate::process::{Learned, Processed};
+use crate::mover_check::check_movers;
+use crate::objects::{ObjectPipeline, ObjectsRequest, objects};
+use crate::process::{ProcessedFacts, ProcessingStages};
 use crate::request::{Request, Settings, prepare};
-use crate::seal::{Finished, Native, Unsealed, seal};
+use crate::seal::{Native, UnrecordedBackup, Unsealed, seal};
+use crate::side_effects::SideEffects;
+use crate::snapshot_notes::forget_beside_claim;
 use crate::snapshots::{
     asked_for_in_vain, native_snapshots, remove_before, remove_csi, remove_native, remove_untaken, tell_native,
 };
-use crate::stopped::{Refusal, Stopped};
+use crate::stage_error::{ActionRefusal, StageError};
 use crate::tally::Tally;
 use crate::volumes::Volumes;
 use crate::write::{Written, write};
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
-use lifeboat_object::{Place, Results, chain};
+use lifeboat_object::{ResultScope, Results, chain};
 use lifeboat_operation::Subject;
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
 use lifeboat_volume::native::{NativeSnapshots, SnapshotNote};
@@ -90,46 +90,46 @@ pub(crate) fn subject(backup: &Backup) -> Subject<'_> {
 
 async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let mut tasks = JoinSet::new();
-    let hands = Hands::new(Commands::new(&env.cluster, &env.operation));
+    let side_effects = SideEffects::new(Commands::new(&env.cluster, &env.operation));
     let made = tokio::select! {
-        made = Box::pin(make(request, &hands, env, &mut tasks)) => made,
+        made = Box::pin(make(request, &side_effects, env, &mut tasks)) => made,
         () = overdue(env) => Err(BackupError::Cancelled),
     };
     // However that ended, no task of this operation runs on, and no application stays frozen.
     tasks.shutdown().await;
-    hands.commands.end().await;
-    if let Some(snapshots) = hands.snapshots() {
+    side_effects.commands.end().await;
+    if let Some(snapshots) = side_effects.snapshots() {
         snapshots.end().await;
     }
-    if let Some(native) = hands.native() {
+    if let Some(native) = side_effects.native() {
         native.end().await;
     }
     let sealed = match made {
-        Ok(Made::Archive(unsealed)) => sealed(*unsealed, env).await,
-        Ok(Made::Before(backup)) => {
+        Ok(RunResult::Archive(unsealed)) => sealed(*unsealed, env).await,
+        Ok(RunResult::Before(backup)) => {
             forget_beside_claim(&backup.metadata.name, env).await;
             let results = Results::default();
             return Ok(Outcome { backup: *backup, results, was_complete: true, archive_size: None });
         }
         Err(e) => Err(e),
     };
-    let (Finished { backup, closed, sealed }, archive_size) = match sealed {
+    let (UnrecordedBackup { backup, closed, sealed }, archive_size) = match sealed {
         Ok(sealed) => sealed,
         Err(e) => {
-            Box::pin(remove_useless(request, &hands, env)).await;
+            Box::pin(remove_useless(request, &side_effects, env)).await;
             return Err(e);
         }
     };
     // A cancellation does not end this wait: it must be known whether the backup is visible.
     env.operation.trace.stage("publish", sealed.publish(&backup)).await?;
-    if hands.native().is_some() || may_be_again(request) {
+    if side_effects.native().is_some() || may_be_again(request) {
         forget_beside_claim(&backup.metadata.name, env).await;
     }
     Ok(Outcome { backup, results: closed.results, was_complete: false, archive_size: Some(archive_size) })
 }
 
 /// A backup of which only the record is missing, and the size of its archive.
-async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(Finished, u64), BackupError> {
+async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(UnrecordedBackup, u64), BackupError> {
     if env.operation.cancel.is_cancelled() {
         return Err(BackupError::Cancelled);
     }
@@ -142,20 +142,20 @@ async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(Finished, u64), Backup
 
 /// Removes the snapshots of a backup that does not come to its end: nobody can restore from them. Where another process has taken the
 /// backup over, it does that.
-async fn remove_useless(request: &Request, hands: &Hands, env: &Env) {
+async fn remove_useless(request: &Request, side_effects: &SideEffects, env: &Env) {
     if (env.operation.fence)().is_err() {
         return;
     }
     let metadata = &request.backup.metadata;
     let is_again = may_be_again(request);
-    if is_again || hands.snapshots().is_some() {
+    if is_again || side_effects.snapshots().is_some() {
         remove_csi(&metadata.uid, env, |_, _| false).await;
     }
-    if let Some(native) = hands.native() {
+    if let Some(native) = side_effects.native() {
         // What this run knows does not depend on its notes, which may be gone with the Backup.
         native.remove_taken().await;
     }
-    if is_again || hands.native().is_some() {
+    if is_again || side_effects.native().is_some() {
         let left = remove_native(env, |_| true).await;
         tell_native(&left.unwrap_or_default(), &metadata.name, env);
     }
@@ -177,25 +177,30 @@ async fn overdue(env: &Env) {
 }
 
 /// A backup whose files can be completed.
-enum Made {
+enum RunResult {
     /// The archive is stored; the rest is to be put beside it.
     Archive(Box<Unsealed>),
     /// It was complete before.
     Before(Box<Backup>),
 }
 
-async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
+async fn make(
+    request: &Request,
+    side_effects: &SideEffects,
+    env: &Env,
+    tasks: &mut JoinSet<()>,
+) -> Result<RunResult, BackupError> {
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let policies = policies(&backup, &request.settings, env).await?;
-    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
     check_movers(wanted, env).await?;
     let trace = &env.operation.trace;
     let writer = match trace.stage("claim", claim(&backup, &request.settings, env)).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => {
-            hands.commands.pay(false).await;
-            return Ok(Made::Before(backup));
+            side_effects.commands.pay(false).await;
+            return Ok(RunResult::Before(backup));
         }
     };
     env.operation
@@ -204,9 +209,9 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
     let attempt = writer.attempt();
     trace.attempt(attempt);
     if attempt > 1 {
-        let asked_for = asked_for_in_vain(&hands.commands, &backup.metadata.uid, env).await;
+        let asked_for = asked_for_in_vain(&side_effects.commands, &backup.metadata.uid, env).await;
         // What the attempt before has frozen comes first.
-        hands.commands.pay(true).await;
+        side_effects.commands.pay(true).await;
         if let Some(untaken) = asked_for {
             remove_untaken(&backup.metadata.uid, env, &untaken).await;
         }
@@ -217,12 +222,12 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
         left.retain(|one| one.note.snapshot_id.is_empty());
         tell_native(&left, &backup.metadata.name, env);
     }
-    native_snapshots(&backup, attempt, env).into_iter().for_each(|native| hands.hold_native(native));
-    let objects = objects(wanted, Some(hands), env, tasks).await?;
-    let Walked { written, mut learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
+    native_snapshots(&backup, attempt, env).into_iter().for_each(|native| side_effects.hold_native(native));
+    let objects = objects(wanted, Some(side_effects), env, tasks).await?;
+    let ObjectsResult { written, mut learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
     if attempt > 1 {
         // Of pods that this attempt did not come to.
-        hands.commands.pay(false).await;
+        side_effects.commands.pay(false).await;
     }
     if attempt > 1 || learned.volumes.may_have_left_snapshots() {
         // Of claims that an attempt before has found and that are gone, of those that are not in the backup, and what failed and could
@@ -230,7 +235,7 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
         let (uid, volumes) = (&backup.metadata.uid, &learned.volumes);
         Box::pin(remove_csi(uid, env, |namespace, name| volumes.has_snapshot(namespace, name))).await;
     }
-    if let Some(native) = hands.native() {
+    if let Some(native) = side_effects.native() {
         remove_unsaved(native, &mut learned.volumes, env).await;
     }
     let left = if attempt > 1 { left_of_before(&backup, attempt, env).await } else { Vec::new() };
@@ -241,7 +246,7 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
     // The record lists them beside the namespaces that the user excludes.
     backup.spec.excluded_namespaces.extend(kept_out);
     backup.status.unprotected_volumes = i64::try_from(learned.volumes.unprotected().len()).unwrap_or(i64::MAX);
-    Ok(Made::Archive(Box::new(Unsealed {
+    Ok(RunResult::Archive(Box::new(Unsealed {
         backup,
         writer,
         written,
@@ -263,7 +268,7 @@ async fn remove_unsaved(native: &NativeSnapshots, volumes: &mut Volumes, env: &E
                 let text = format!(
                     "the PersistentVolume {volume} is not in the backup, and its snapshot stays until the backup is deleted: {why}"
                 );
-                env.operation.journal.warn(&Place::Velero, text);
+                env.operation.journal.warn(&ResultScope::Velero, text);
             }
         }
     }
@@ -292,15 +297,20 @@ pub(crate) async fn claim(backup: &Backup, settings: &Settings, env: &Env) -> Re
 }
 
 /// The result of the walk over the objects.
-struct Walked {
+struct ObjectsResult {
     written: Written,
-    learned: Learned,
+    learned: ProcessedFacts,
     kept_out: Vec<String>,
 }
 
-async fn walk(request: &Request, objects: Objects, writer: &BackupWriter, env: &Env) -> Result<Walked, BackupError> {
-    let Objects { processed, kept_out, tally, .. } = objects;
-    let Processed { entries, learned, refusal } = processed;
+async fn walk(
+    request: &Request,
+    objects: ObjectPipeline,
+    writer: &BackupWriter,
+    env: &Env,
+) -> Result<ObjectsResult, BackupError> {
+    let ObjectPipeline { processed, kept_out, tally, .. } = objects;
+    let ProcessingStages { entries, learned, refusal } = processed;
     let archive = Archive { level: request.settings.compression, writer, tally: &tally, env };
     let written = env.operation.trace.stage("write", Box::pin(archive.put(entries, refusal))).await?;
     tally.balance()?;
@@ -310,7 +320,7 @@ async fn walk(request: &Request, objects: Objects, writer: &BackupWriter, env: &
             [("resource", resource.to_string()), ("count", count.to_string()), ("reason", (*reason).to_owned())];
         env.operation.journal.info("Left out objects", &fields.each_ref().map(|(key, value)| (*key, value.as_str())));
     }
-    Ok(Walked { written, learned, kept_out })
+    Ok(ObjectsResult { written, learned, kept_out })
 }
 
 /// Everything that is needed to store an archive.
@@ -327,13 +337,13 @@ impl Archive<'_> {
     async fn put(
         &self,
         entries: StreamReceiver<Entries>,
-        refusal: oneshot::Receiver<Refusal>,
+        refusal: oneshot::Receiver<ActionRefusal>,
     ) -> Result<Written, BackupError> {
         let (pieces, upload) = stream(WAITING, "making the archive");
         let writing = async {
             let result = tokio::select! {
                 biased;
-                Ok(refusal) = refusal => Err(Stopped::Refused(Box::new(refusal))),
+                Ok(refusal) = refusal => Err(StageError::ActionRefused(Box::new(refusal))),
                 result = write(entries, self.level, &pieces, self.tally, self.env) => result,
             };
             // The upload must not take a half-written archive for a whole one.
@@ -350,9 +360,11 @@ impl Archive<'_> {
         }
         match written {
             // What the upload says then is only that it was given up.
-            Err(Stopped::Broken(broken)) => Err(broken.into()),
-            Err(Stopped::Refused(refusal)) => Err((*refusal).into()),
-            Err(Stopped::Over) => Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into)),
+            Err(StageError::StageDied(broken)) => Err(broken.into()),
+            Err(StageError::ActionRefused(refusal)) => Err((*refusal).into()),
+            Err(StageError::OperationEnded) => {
+                Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into))
+            }
             Ok(written) => uploaded.map(|_| written).map_err(Into::into),
         }
     }
@@ -419,7 +431,7 @@ mod tests {
         // Nothing ends the stream: the other lane goes on.
         let (_sender, entries) = stream(4, "processing objects");
         let (refusal_sender, refusal) = oneshot::channel();
-        let said = Refusal { action: "x/y".into(), object: pod(), message: "no licence".into() };
+        let said = ActionRefusal { action: "x/y".into(), object: pod(), message: "no licence".into() };
         refusal_sender.send(said).unwrap();
         let error = archive.put(entries, refusal).await.unwrap_err();
         let expected = "the action x/y ended the backup when it was called for pods/n/web: no licence: nothing of this backup \
@@ -454,7 +466,7 @@ mod tests {
         let (volumes, native, tool, cluster_version) = Default::default();
         let hooks = HookTally::default();
         let unsealed = Unsealed { backup, writer, written, volumes, native, operations, hooks, tool, cluster_version };
-        let Finished { backup, closed, .. } = seal(unsealed, &env).await.unwrap();
+        let UnrecordedBackup { backup, closed, .. } = seal(unsealed, &env).await.unwrap();
         let status =
             (backup.status.phase, backup.status.backup_item_operations_attempted, backup.status.completion_timestamp);
         assert_eq!(status, (Some(BackupPhase::WaitingForPluginOperations), 1, None));

@@ -1,31 +1,31 @@
 //! Saves one object of the action lane: runs its actions in their order, saves the objects that they name, then the
 //! object itself (backup.md 2.1, 2.2).
 
+use crate::action_calls::{listen, may_speak, run_actions};
 use crate::actions::service_account::Digest;
-use crate::deeds::{Deeds, Wish};
-use crate::entry::{Entry, FAILED, tell_too_deep, whole};
+use crate::body_store::BodyStore;
+use crate::entry::{ArchiveEntry, FAILED, tell_too_deep, whole};
+use crate::entry_sender::EntrySender;
 use crate::env::Env;
-use crate::fates::{Fate, Fates, Who};
 use crate::fetch::{failed, get, tell_absent};
-use crate::hook::Quiesced;
-use crate::index::{Body, Facts, Index, Outside, Record};
-use crate::kept_from::is_kept_from;
-use crate::lane::Scoped;
+use crate::hook::QuiescedPod;
+use crate::index::{Body, Index, NotIndexed, Record, RelationFacts};
+use crate::item_states::{ItemId, ItemState, ItemStates};
+use crate::lane::ScopedAction;
 use crate::limits::tell_too_large;
-use crate::output::Output;
-use crate::perform::{listen, may_speak, perform};
+use crate::policy_exclusions::is_excluded_by_policy;
+use crate::save_report::{AdditionalItem, SaveReport};
 use crate::scope::Scope;
-use crate::shelf::Shelf;
-use crate::stopped::{Refusal, Stopped};
+use crate::stage_error::{ActionRefusal, StageError};
 use crate::tally::Tally;
 use futures::future::BoxFuture;
 use lifeboat_action::{ActionError, BackupItemAction, BackupItemOutput};
 use lifeboat_api::{OperationPhase, OperationStatus, Time};
 use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
 use lifeboat_hook::HookPod;
-use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Place, Severity, is_too_deep};
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, ResultScope, Severity, is_too_deep};
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::{Verdicts, Way};
+use lifeboat_volume::{Method, Verdicts};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -34,23 +34,23 @@ const DEEPEST: usize = 64;
 /// Reason in the results for leaving out an object that its actions do not want.
 const SKIPPED: &str = "an action leaves it out (annotation velero.io/skip-from-backup)";
 
-/// State that all workers of the stage share. Nothing of it changes but the fates.
-pub(crate) struct Desk {
+/// State that all workers of the stage share. Nothing of it changes but the states of items.
+pub(crate) struct SaveContext {
     pub(crate) scope: Arc<Scope>,
     pub(crate) env: Env,
     pub(crate) tally: Arc<Tally>,
-    pub(crate) actions: Vec<Scoped<dyn BackupItemAction>>,
+    pub(crate) actions: Vec<ScopedAction<dyn BackupItemAction>>,
     pub(crate) index: Index,
-    pub(crate) shelf: Shelf,
-    pub(crate) fates: Fates,
+    pub(crate) body_store: BodyStore,
+    pub(crate) states: ItemStates,
     /// Decisions about volumes; empty when objects are saved again.
     pub(crate) verdicts: Arc<Verdicts>,
-    pub(crate) turn: Turn,
+    pub(crate) turn: SavePass,
 }
 
 /// Tells the first saving of objects from saving them again after operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum SavePass {
     /// The backup is being made.
     First,
     /// Operations have ended, and objects that they name are saved again. What actions name must be saved with them, and they
@@ -58,17 +58,17 @@ pub(crate) enum Turn {
     AfterOperations,
 }
 
-impl Desk {
+impl SaveContext {
     /// Returns true if the object is in the backup, or an error in the results.
     pub(crate) fn has_seen(&self, key: &ObjectKey) -> bool {
-        matches!(self.fates.of(self.who(&key.digest())), Some(Fate::Saved | Fate::Failed))
+        matches!(self.states.of(self.who(&key.digest())), Some(ItemState::Saved | ItemState::Failed))
     }
 
     /// Reads an object of the index before its turn. An object that cannot be read is reported in its turn.
     pub(crate) async fn look_at(&self, number: u32) -> Result<Value, String> {
         let record = self.index.record(number).ok_or("it is not in the index")?;
         let body = match &record.body {
-            Body::Shelf(place) => self.shelf.take(place).await.map_err(|e| e.to_string())?,
+            Body::Stored(place) => self.body_store.take(place).await.map_err(|e| e.to_string())?,
             Body::Cluster(key) => {
                 let read = self.env.cluster.get(&record.resource, key.namespace.as_deref(), &key.name).await;
                 read.map_err(|e| e.to_string())?.ok_or("it was deleted while it waited for its turn")?
@@ -81,7 +81,7 @@ impl Desk {
     async fn read(&self, record: &Record) -> Option<Item> {
         let journal = &self.env.operation.journal;
         let place = match &record.body {
-            Body::Shelf(place) => place,
+            Body::Stored(place) => place,
             Body::Cluster(key) => {
                 let read = get(&record.resource, key, &self.env).await.ok()?;
                 if read.is_none() {
@@ -91,12 +91,12 @@ impl Desk {
                 return read;
             }
         };
-        let body = self.shelf.take(place).await.map_err(|e| e.to_string());
+        let body = self.body_store.take(place).await.map_err(|e| e.to_string());
         let item = body.and_then(|body| Item::parse(Arc::clone(&record.resource), body).map_err(|e| e.to_string()));
         let lost = |e: &String| {
-            let (resource, folder) = (record.resource.group_resource(), self.shelf.folder());
+            let (resource, folder) = (record.resource.group_resource(), self.body_store.folder());
             let text = format!("1 object of {resource} is lost: reading it back from {folder}: {e}");
-            journal.error(&Place::Velero, text);
+            journal.error(&ResultScope::Velero, text);
         };
         item.inspect_err(lost).ok()
     }
@@ -106,12 +106,12 @@ impl Desk {
     fn named_if_unchanged<'a>(
         &self,
         item: &Item,
-        actions: &[&'a Scoped<dyn BackupItemAction>],
+        actions: &[&'a ScopedAction<dyn BackupItemAction>],
     ) -> Option<Vec<(&'a str, Vec<ObjectKey>)>> {
         if may_speak(&item.body) {
             return None;
         }
-        let glance = |action: &&'a Scoped<dyn BackupItemAction>| {
+        let glance = |action: &&'a ScopedAction<dyn BackupItemAction>| {
             Some((action.action.name(), action.action.named_if_unchanged(item, &self.scope.backup)?))
         };
         actions.iter().map(glance).collect()
@@ -121,63 +121,64 @@ impl Desk {
     /// begins only when the hooks of its pods have run, and which has to name the snapshot.
     fn waits_for_hooks(&self, key: &ObjectKey) -> bool {
         let (Some(csi), Some(namespace)) = (&self.scope.lane.csi, &key.namespace) else { return false };
-        if self.turn != Turn::First || key.resource != GroupResource::new("", "persistentvolumeclaims") {
+        if self.turn != SavePass::First || key.resource != GroupResource::new("", "persistentvolumeclaims") {
             return false;
         }
         let claim = ClaimKey { namespace: namespace.clone(), name: key.name.clone() };
         let decided = self.verdicts.of_claim(&claim);
-        decided.is_some_and(|decided| matches!(decided.verdict.way, Way::CsiSnapshot { .. })) && !csi.has_begun(&claim)
+        decided.is_some_and(|decided| matches!(decided.verdict.method, Method::CsiSnapshot { .. }))
+            && !csi.has_begun(&claim)
     }
 
-    fn who(&self, digest: &Digest) -> Who {
-        self.index.number(digest).map_or(Who::Outsider(*digest), Who::Indexed)
+    fn who(&self, digest: &Digest) -> ItemId {
+        self.index.number(digest).map_or(ItemId::NotIndexed(*digest), ItemId::Indexed)
     }
 }
 
 /// The result of the stage.
-pub(crate) struct Acted {
-    pub(crate) desk: Arc<Desk>,
-    pub(crate) deeds: Deeds,
+pub(crate) struct ActionLaneResult {
+    pub(crate) context: Arc<SaveContext>,
+    pub(crate) report: SaveReport,
 }
 
 /// Saves objects, one after the other.
 pub(crate) struct Worker {
-    desk: Arc<Desk>,
-    pub(crate) out: Output,
-    pub(crate) deeds: Deeds,
+    context: Arc<SaveContext>,
+    pub(crate) out: EntrySender,
+    pub(crate) report: SaveReport,
 }
 
 impl Worker {
-    pub(crate) fn new(desk: Arc<Desk>, out: Output) -> Self {
-        Self { desk, out, deeds: Deeds::default() }
+    pub(crate) fn new(context: Arc<SaveContext>, out: EntrySender) -> Self {
+        Self { context, out, report: SaveReport::default() }
     }
 
     /// Creates a worker that goes on where the stage has ended.
-    pub(crate) fn taking_over(acted: Acted, out: Output) -> Self {
-        Self { desk: acted.desk, out, deeds: acted.deeds }
+    pub(crate) fn taking_over(acted: ActionLaneResult, out: EntrySender) -> Self {
+        Self { context: acted.context, out, report: acted.report }
     }
 
-    pub(crate) fn desk(&self) -> &Desk {
-        &self.desk
+    pub(crate) fn context(&self) -> &SaveContext {
+        &self.context
     }
 
     /// Sends the remaining entries, and gives the result.
-    pub(crate) async fn end(self) -> Result<Acted, Stopped> {
+    pub(crate) async fn end(self) -> Result<ActionLaneResult, StageError> {
         self.out.end().await?;
-        Ok(Acted { desk: self.desk, deeds: self.deeds })
+        Ok(ActionLaneResult { context: self.context, report: self.report })
     }
 
     /// Saves an object of the index, unless a worker has begun it before.
-    pub(crate) async fn indexed(&mut self, number: u32) -> Result<Fate, Stopped> {
+    pub(crate) async fn indexed(&mut self, number: u32) -> Result<ItemState, StageError> {
         self.of_index(number, 0).await
     }
 
     /// Saves an object that was read for this and is counted, unless a worker has begun it before. One that must be
     /// included is saved whatever the filters say.
-    pub(crate) async fn found(&mut self, item: Item, must_include: bool) -> Result<Fate, Stopped> {
-        let who = self.desk.who(&item.digest());
-        if let Some(before) = self.desk.fates.begin(who, must_include) {
-            self.desk.tally.settled(1);
+    pub(crate) async fn found(&mut self, item: Item, must_include: bool) -> Result<ItemState, StageError> {
+        let who = self.context.who(&item.digest());
+        if let Some(before) = self.context.states.begin(who, must_include) {
+            self.context.tally.settled(1);
             return Ok(before);
         }
         self.judged(item, must_include, 0).await
@@ -185,28 +186,30 @@ impl Worker {
 
     /// Runs the hooks that come before a block in those of its pods that are not saved yet. A pod whose hooks refuse it is
     /// settled as failed.
-    pub(crate) async fn quiesce(&mut self, block: &[u32]) -> Result<Vec<Quiesced>, Stopped> {
-        let desk = Arc::clone(&self.desk);
-        let (Some(commands), mut all) = (&desk.scope.commands, Vec::new()) else { return Ok(Vec::new()) };
+    pub(crate) async fn quiesce(&mut self, block: &[u32]) -> Result<Vec<QuiescedPod>, StageError> {
+        let context = Arc::clone(&self.context);
+        let (Some(commands), mut all) = (&context.scope.commands, Vec::new()) else { return Ok(Vec::new()) };
         for number in block {
-            let Some(record) = desk.index.record(*number) else { continue };
-            let who = Who::Indexed(*number);
-            if !matches!(record.facts, Facts::Pod { may_have_hooks: true, .. }) || desk.fates.of(who).is_some() {
+            let Some(record) = context.index.record(*number) else { continue };
+            let who = ItemId::Indexed(*number);
+            if !matches!(record.facts, RelationFacts::Pod { may_have_hooks: true, .. })
+                || context.states.of(who).is_some()
+            {
                 continue;
             }
-            if desk.env.operation.cancel.is_cancelled() {
-                return Err(Stopped::Over);
+            if context.env.operation.cancel.is_cancelled() {
+                return Err(StageError::OperationEnded);
             }
             // What cannot be read is told when it is saved.
-            let Some(item) = desk.read(record).await else { continue };
+            let Some(item) = context.read(record).await else { continue };
             let pod = HookPod::of(&serde_json::from_slice(&item.body).unwrap_or_default());
-            let hooks = desk.scope.hooks.of(&pod);
+            let hooks = context.scope.hooks.of(&pod);
             if hooks.is_empty() {
                 continue;
             }
-            let quiesced = commands.quiesce(pod, hooks, &mut self.deeds.hooks).await;
-            if quiesced.is_refused && desk.fates.begin(who, false).is_none() {
-                self.settle(who, Fate::Failed);
+            let quiesced = commands.quiesce(pod, hooks, &mut self.report.hooks).await;
+            if quiesced.is_refused && context.states.begin(who, false).is_none() {
+                self.settle(who, ItemState::Failed);
             }
             all.push(quiesced);
         }
@@ -214,80 +217,80 @@ impl Worker {
     }
 
     /// Runs the hooks that come after a block.
-    pub(crate) async fn thaw(&mut self, quiesced: Vec<Quiesced>) {
-        let desk = Arc::clone(&self.desk);
-        let Some(commands) = &desk.scope.commands else { return };
-        commands.thaw_all(quiesced, &mut self.deeds.hooks).await;
+    pub(crate) async fn thaw(&mut self, quiesced: Vec<QuiescedPod>) {
+        let context = Arc::clone(&self.context);
+        let Some(commands) = &context.scope.commands else { return };
+        commands.thaw_all(quiesced, &mut self.report.hooks).await;
     }
 
-    async fn of_index(&mut self, number: u32, depth: usize) -> Result<Fate, Stopped> {
-        let desk = Arc::clone(&self.desk);
-        let Some(record) = desk.index.record(number) else { return Ok(Fate::Absent) };
-        let who = Who::Indexed(number);
-        if let Some(before) = desk.fates.begin(who, false) {
+    async fn of_index(&mut self, number: u32, depth: usize) -> Result<ItemState, StageError> {
+        let context = Arc::clone(&self.context);
+        let Some(record) = context.index.record(number) else { return Ok(ItemState::Absent) };
+        let who = ItemId::Indexed(number);
+        if let Some(before) = context.states.begin(who, false) {
             return Ok(before);
         }
-        match desk.read(record).await {
+        match context.read(record).await {
             Some(item) => self.item(item, depth).await,
-            None => Ok(self.settle(who, Fate::Failed)),
+            None => Ok(self.settle(who, ItemState::Failed)),
         }
     }
 
     /// Notes what became of an object that does not go into the archive.
-    fn settle(&mut self, who: Who, fate: Fate) -> Fate {
-        self.desk.tally.settled(1);
-        self.desk.fates.settle(who, fate);
-        fate
+    fn settle(&mut self, who: ItemId, state: ItemState) -> ItemState {
+        self.context.tally.settled(1);
+        self.context.states.settle(who, state);
+        state
     }
 
     /// Saves an object that the filters have not seen.
-    async fn judged(&mut self, item: Item, must_include: bool, depth: usize) -> Result<Fate, Stopped> {
-        if let Err(reason) = self.desk.scope.includes(&item, must_include) {
-            *self.deeds.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
-            return Ok(self.settle(self.desk.who(&item.digest()), Fate::LeftOut));
+    async fn judged(&mut self, item: Item, must_include: bool, depth: usize) -> Result<ItemState, StageError> {
+        if let Err(reason) = self.context.scope.includes(&item, must_include) {
+            *self.report.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
+            return Ok(self.settle(self.context.who(&item.digest()), ItemState::LeftOut));
         }
-        self.deeds.used.note(&item);
+        self.report.used.note(&item);
         self.item(item, depth).await
     }
 
     /// Saves an object that is begun and in scope.
-    fn item(&mut self, item: Item, depth: usize) -> BoxFuture<'_, Result<Fate, Stopped>> {
+    fn item(&mut self, item: Item, depth: usize) -> BoxFuture<'_, Result<ItemState, StageError>> {
         Box::pin(async move {
-            let desk = Arc::clone(&self.desk);
-            if desk.env.operation.cancel.is_cancelled() {
-                return Err(Stopped::Over);
+            let context = Arc::clone(&self.context);
+            if context.env.operation.cancel.is_cancelled() {
+                return Err(StageError::OperationEnded);
             }
-            let who = desk.who(&item.digest());
+            let who = context.who(&item.digest());
             let entry = match self.entry(item, depth).await? {
-                Made::Entry(entry) => entry,
-                Made::Nothing(fate) => return Ok(self.settle(who, fate)),
+                SaveOutcome::Entry(entry) => entry,
+                SaveOutcome::Nothing(state) => return Ok(self.settle(who, state)),
             };
             self.out.take(entry).await?;
-            desk.fates.settle(who, Fate::Saved);
-            Ok(Fate::Saved)
+            context.states.settle(who, ItemState::Saved);
+            Ok(ItemState::Saved)
         })
     }
 
-    async fn entry(&mut self, item: Item, depth: usize) -> Result<Made, Stopped> {
-        let desk = Arc::clone(&self.desk);
+    async fn entry(&mut self, item: Item, depth: usize) -> Result<SaveOutcome, StageError> {
+        let context = Arc::clone(&self.context);
         let resource = item.resource.group_resource();
-        let actions = desk.actions.iter().filter(|action| action.applies(&resource, &item.head));
+        let actions = context.actions.iter().filter(|action| action.applies(&resource, &item.head));
         let actions: Vec<_> =
-            actions.filter(|action| !is_kept_from(action.action.name(), &item, &desk.verdicts)).collect();
-        tell_too_large(&item, &desk.env.operation.journal);
+            actions.filter(|action| !is_excluded_by_policy(action.action.name(), &item, &context.verdicts)).collect();
+        tell_too_large(&item, &context.env.operation.journal);
         if is_too_deep(&item.body) {
-            tell_too_deep(&item.key(), &desk.env.operation.journal);
-            return Ok(Made::Entry(Entry::as_sent(item)));
+            tell_too_deep(&item.key(), &context.env.operation.journal);
+            return Ok(SaveOutcome::Entry(ArchiveEntry::as_sent(item)));
         }
-        if let Some(named) = desk.named_if_unchanged(&item, &actions) {
+        if let Some(named) = context.named_if_unchanged(&item, &actions) {
             for (action, keys) in named {
-                let named = Named { action, keys, must_include: false };
+                let named = NamedItems { action, keys, must_include: false };
                 if let Err(error) = Box::pin(self.all_additional(&item, named, depth)).await? {
                     return Ok(self.fails(&item, &error));
                 }
             }
-            self.deeds.volumes.note(&item, &desk.verdicts);
-            return Ok(Made::Entry(Entry::as_sent(item)));
+            self.report.volumes.note(&item, &context.verdicts);
+            return Ok(SaveOutcome::Entry(ArchiveEntry::as_sent(item)));
         }
         let mut object = match whole(&item.resource, &item.body) {
             Ok(object) => object,
@@ -307,33 +310,37 @@ impl Worker {
                         return Ok(self.fails(&item, &error));
                     }
                     object = answer.item;
-                    let named = Named { action, keys: answer.additional_items, must_include: said.must_include };
+                    let named = NamedItems { action, keys: answer.additional_items, must_include: said.must_include };
                     if let Err(error) = Box::pin(self.all_additional(&item, named, depth)).await? {
                         return Ok(self.fails(&item, &error));
                     }
                 }
             }
         }
-        self.deeds.volumes.note(&item, &desk.verdicts);
-        Ok(Made::Entry(if is_changed { Entry::changed(item, object) } else { Entry::as_sent(item) }))
+        self.report.volumes.note(&item, &context.verdicts);
+        Ok(SaveOutcome::Entry(if is_changed {
+            ArchiveEntry::changed(item, object)
+        } else {
+            ArchiveEntry::as_sent(item)
+        }))
     }
 
     /// Saves the objects that an action names for an object, before that; the inner error is that of the object.
     async fn all_additional(
         &mut self,
         item: &Item,
-        named: Named<'_>,
+        named: NamedItems<'_>,
         depth: usize,
-    ) -> Result<Result<(), String>, Stopped> {
-        let Named { action, keys, must_include } = named;
+    ) -> Result<Result<(), String>, StageError> {
+        let NamedItems { action, keys, must_include } = named;
         if depth == DEEPEST && !keys.is_empty() {
             let error = format!("it is an additional item of an additional item, and so on, {DEEPEST} deep");
             return Ok(Err(format!("{error}, and has further ones")));
         }
-        let must_include = must_include || self.desk.turn == Turn::AfterOperations;
+        let must_include = must_include || self.context.turn == SavePass::AfterOperations;
         for key in keys {
-            let wish = Wish { parent: item.key(), must_include };
-            if self.additional(&key, wish, depth + 1).await? == Fate::Failed {
+            let additional_item = AdditionalItem { parent: item.key(), must_include };
+            if self.additional(&key, additional_item, depth + 1).await? == ItemState::Failed {
                 return Ok(Err(format!("{key}, which {action} saves with it, failed")));
             }
         }
@@ -347,15 +354,15 @@ impl Worker {
         object: Value,
         is_changed: bool,
         action: &dyn BackupItemAction,
-    ) -> Result<Result<BackupItemOutput, String>, Stopped> {
-        let (backup, cancel) = (&self.desk.scope.backup, &self.desk.env.operation.cancel);
+    ) -> Result<Result<BackupItemOutput, String>, StageError> {
+        let (backup, cancel) = (&self.context.scope.backup, &self.context.env.operation.cancel);
         let kept = is_changed.then(|| object.clone());
         let again = || kept.clone().unwrap_or_else(|| whole(&item.resource, &item.body).unwrap_or_default());
         let answer = tokio::select! {
-            () = cancel.cancelled() => return Err(Stopped::Over),
-            answer = perform(action, object, again, backup, cancel) => answer,
+            () = cancel.cancelled() => return Err(StageError::OperationEnded),
+            answer = run_actions(action, object, again, backup, cancel) => answer,
         };
-        let refused = |error: ActionError| Refusal {
+        let refused = |error: ActionError| ActionRefusal {
             action: action.name().to_owned(),
             object: item.key(),
             message: error.message,
@@ -364,21 +371,25 @@ impl Worker {
             // What is no object would stand in the archive, where nothing could be made of it.
             Ok(answer) if !answer.item.is_object() => Ok(Err(format!("{} answered with no object", action.name()))),
             Ok(answer) => Ok(Ok(answer)),
-            Err(error) if error.is_fatal() => Err(Stopped::Refused(Box::new(refused(error)))),
+            Err(error) if error.is_fatal() => Err(StageError::ActionRefused(Box::new(refused(error)))),
             Err(error) => Ok(Err(format!("{}: {error}", action.name()))),
         }
     }
 
-    fn fails(&self, item: &Item, error: &str) -> Made {
-        self.desk.env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(error));
-        Made::Nothing(Fate::Failed)
+    fn fails(&self, item: &Item, error: &str) -> SaveOutcome {
+        self.context.env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(error));
+        SaveOutcome::Nothing(ItemState::Failed)
     }
 
-    fn skipped(&mut self, item: &Item, action: &str) -> Made {
+    fn skipped(&mut self, item: &Item, action: &str) -> SaveOutcome {
         let key = item.key().to_string();
-        self.desk.env.operation.journal.info("An action leaves out an object", &[("object", &key), ("action", action)]);
-        *self.deeds.left_out.entry((item.resource.group_resource(), SKIPPED)).or_default() += 1;
-        Made::Nothing(Fate::LeftOut)
+        self.context
+            .env
+            .operation
+            .journal
+            .info("An action leaves out an object", &[("object", &key), ("action", action)]);
+        *self.report.left_out.entry((item.resource.group_resource(), SKIPPED)).or_default() += 1;
+        SaveOutcome::Nothing(ItemState::LeftOut)
     }
 
     /// Notes the operation that an action has begun, if any; the error is that of the object.
@@ -386,17 +397,17 @@ impl Worker {
         if answer.operation_id.is_empty() {
             return Ok(());
         }
-        if self.desk.turn == Turn::AfterOperations {
+        if self.context.turn == SavePass::AfterOperations {
             let id = &answer.operation_id;
             return Err(format!(
                 "{action} has begun the operation {id} for an object that is saved again after one: the backup would never end"
             ));
         }
-        let metadata = &self.desk.scope.backup.metadata;
+        let metadata = &self.context.scope.backup.metadata;
         let post = (!answer.post_operation_items.is_empty())
             .then(|| answer.post_operation_items.iter().map(Into::into).collect());
-        let created = Some(Time::new((self.desk.env.operation.clock)()));
-        self.deeds.operations.push(BackupOperation {
+        let created = Some(Time::new((self.context.env.operation.clock)()));
+        self.report.operations.push(BackupOperation {
             spec: BackupOperationSpec {
                 backup_name: metadata.name.clone(),
                 backup_uid: metadata.uid.clone(),
@@ -411,86 +422,91 @@ impl Worker {
     }
 
     /// Saves an object that an action names, before the one that it was called for. If no action looks at its
-    /// type, this only notes a wish: a later stage fetches it unless the lists have brought it.
-    async fn additional(&mut self, key: &ObjectKey, wish: Wish, depth: usize) -> Result<Fate, Stopped> {
-        let desk = Arc::clone(&self.desk);
-        let looked_at = desk.scope.catalog.find(&key.resource).filter(|resource| desk.scope.lane.takes(resource));
+    /// type, this only notes that it is wanted: a later stage fetches it unless the lists have brought it.
+    async fn additional(
+        &mut self,
+        key: &ObjectKey,
+        additional_item: AdditionalItem,
+        depth: usize,
+    ) -> Result<ItemState, StageError> {
+        let context = Arc::clone(&self.context);
+        let looked_at = context.scope.catalog.find(&key.resource).filter(|resource| context.scope.lane.takes(resource));
         let Some(resource) = looked_at else {
-            self.deeds.wish(key.clone(), wish);
-            return Ok(Fate::Begun);
+            self.report.want(key.clone(), additional_item);
+            return Ok(ItemState::Begun);
         };
         let digest = key.digest();
-        if let Some(number) = desk.index.number(&digest) {
-            if desk.waits_for_hooks(key) {
-                return Ok(Fate::Begun);
+        if let Some(number) = context.index.number(&digest) {
+            if context.waits_for_hooks(key) {
+                return Ok(ItemState::Begun);
             }
             return Box::pin(self.of_index(number, depth)).await;
         }
-        let known = desk.fates.of(Who::Outsider(digest)).or(match desk.index.outside(&digest) {
-            Some(Outside::Absent) => Some(Fate::Absent),
-            Some(Outside::LeftOut) => Some(Fate::LeftOut),
-            Some(Outside::Unread) => Some(Fate::Failed),
+        let known = context.states.of(ItemId::NotIndexed(digest)).or(match context.index.outside(&digest) {
+            Some(NotIndexed::Absent) => Some(ItemState::Absent),
+            Some(NotIndexed::LeftOut) => Some(ItemState::LeftOut),
+            Some(NotIndexed::Unread) => Some(ItemState::Failed),
             None => None,
         });
         match known {
-            Some(Fate::Absent) => return Ok(self.tell_absent(key, &wish.parent)),
-            Some(Fate::LeftOut) if wish.must_include => {}
+            Some(ItemState::Absent) => return Ok(self.tell_absent(key, &additional_item.parent)),
+            Some(ItemState::LeftOut) if additional_item.must_include => {}
             Some(known) => return Ok(known),
-            None if !wish.must_include && !desk.scope.can_include(resource, key.namespace.as_deref()) => {
-                return Ok(Fate::LeftOut);
+            None if !additional_item.must_include && !context.scope.can_include(resource, key.namespace.as_deref()) => {
+                return Ok(ItemState::LeftOut);
             }
             None => {}
         }
-        self.outsider(resource, key, &wish, depth).await
+        self.save_not_indexed(resource, key, &additional_item, depth).await
     }
 
     /// Reads an object that did not come before.
-    async fn outsider(
+    async fn save_not_indexed(
         &mut self,
         resource: &Arc<ApiResource>,
         key: &ObjectKey,
-        wish: &Wish,
+        additional_item: &AdditionalItem,
         depth: usize,
-    ) -> Result<Fate, Stopped> {
-        let desk = Arc::clone(&self.desk);
-        let who = Who::Outsider(key.digest());
-        if let Some(before) = desk.fates.begin(who, wish.must_include) {
+    ) -> Result<ItemState, StageError> {
+        let context = Arc::clone(&self.context);
+        let who = ItemId::NotIndexed(key.digest());
+        if let Some(before) = context.states.begin(who, additional_item.must_include) {
             return Ok(before);
         }
         let read = tokio::select! {
-            () = desk.env.operation.cancel.cancelled() => return Err(Stopped::Over),
-            read = get(resource, key, &desk.env) => read,
+            () = context.env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
+            read = get(resource, key, &context.env) => read,
         };
         match read {
             Ok(Some(item)) if item.key() == *key => {
-                desk.tally.came(1);
-                desk.env.operation.progress.found(1);
-                self.judged(item, wish.must_include, depth).await
+                context.tally.came(1);
+                context.env.operation.progress.found(1);
+                self.judged(item, additional_item.must_include, depth).await
             }
             Ok(Some(_)) => {
-                failed(key, &OtherObject, &desk.env);
-                desk.fates.settle(who, Fate::Failed);
-                Ok(Fate::Failed)
+                failed(key, &OtherObject, &context.env);
+                context.states.settle(who, ItemState::Failed);
+                Ok(ItemState::Failed)
             }
             Ok(None) => {
-                desk.fates.settle(who, Fate::Absent);
-                Ok(self.tell_absent(key, &wish.parent))
+                context.states.settle(who, ItemState::Absent);
+                Ok(self.tell_absent(key, &additional_item.parent))
             }
             Err(_) => {
-                desk.fates.settle(who, Fate::Failed);
-                Ok(Fate::Failed)
+                context.states.settle(who, ItemState::Failed);
+                Ok(ItemState::Failed)
             }
         }
     }
 
-    fn tell_absent(&self, key: &ObjectKey, parent: &ObjectKey) -> Fate {
-        tell_absent(key, parent, &self.desk.env);
-        Fate::Absent
+    fn tell_absent(&self, key: &ObjectKey, parent: &ObjectKey) -> ItemState {
+        tell_absent(key, parent, &self.context.env);
+        ItemState::Absent
     }
 }
 
 /// The related objects that an action names for an object.
-struct Named<'a> {
+struct NamedItems<'a> {
     action: &'a str,
     keys: Vec<ObjectKey>,
     /// Past all filters.
@@ -498,11 +514,11 @@ struct Named<'a> {
 }
 
 /// The outcome of the actions for an object.
-enum Made {
+enum SaveOutcome {
     /// It is to be written.
-    Entry(Entry),
+    Entry(ArchiveEntry),
     /// It is not in the backup.
-    Nothing(Fate),
+    Nothing(ItemState),
 }
 
 /// The answer of an API server that was asked for something else.

@@ -10,7 +10,7 @@ use crate::volumes::VolumeRules;
 use lifeboat_api::Backup;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_hook::BackupHooks;
-use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, Place};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, ResultScope};
 use lifeboat_select::{BackupFilter, NamespaceFacts, ObjectFacts, is_kept_out};
 use lifeboat_volume::csi::{is_group_of_backup, is_snapshot_of_backup};
 use lifeboat_volume::native::NativeSnapshots;
@@ -138,7 +138,7 @@ async fn read_namespace(resource: &Arc<ApiResource>, name: &str, env: &Env) -> R
                 "the Namespace {name} itself is not in the backup, only what is in it: {e}; a restore makes it without its \
                  labels and annotations"
             );
-            env.operation.journal.warn(&Place::Namespace(name.to_owned()), message);
+            env.operation.journal.warn(&ResultScope::Namespace(name.to_owned()), message);
             let facts = NamespaceFacts { name: name.to_owned(), labels: BTreeMap::new(), active: true };
             Ok(Some(Namespace { facts, item: None }))
         }

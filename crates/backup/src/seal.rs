@@ -11,7 +11,7 @@ use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_hook::HookTally;
-use lifeboat_operation::{Closed, Log};
+use lifeboat_operation::{ClosedJournal, Log};
 use lifeboat_store::{BackupWriter, Content, Sealed, StoreError};
 use std::collections::BTreeMap;
 
@@ -51,14 +51,14 @@ impl Native {
 }
 
 /// A backup of which only the record is missing.
-pub(crate) struct Finished {
+pub(crate) struct UnrecordedBackup {
     pub(crate) backup: Backup,
-    pub(crate) closed: Closed,
+    pub(crate) closed: ClosedJournal,
     pub(crate) sealed: Sealed,
 }
 
 /// Puts every file but `velero-backup.json`, and makes the resource as that will have it.
-pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<Finished, BackupError> {
+pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<UnrecordedBackup, BackupError> {
     let Unsealed { mut backup, mut writer, written, volumes, native, operations, hooks, tool, cluster_version } =
         unsealed;
     writer.record_tarball(&written.summary);
@@ -103,7 +103,7 @@ pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<Finished, Back
     annotations.insert(well_known::ANNOTATION_NAMESPACED_ITEMS.to_owned(), namespaced.to_string());
     let counts: BTreeMap<String, u64> = written.counts;
     let sealed = writer.seal(&backup.metadata.uid, &tool, counts, &cluster_version).await?;
-    Ok(Finished { backup, closed, sealed })
+    Ok(UnrecordedBackup { backup, closed, sealed })
 }
 
 /// A log, to be stored.

@@ -3,19 +3,21 @@
 use crate::actions::pv::volume_key;
 use crate::env::Env;
 use crate::hook::Commands;
-use crate::save::Desk;
+use crate::save::SaveContext;
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_cluster::Cluster;
-use lifeboat_object::{Catalog, ObjectKey, Place};
+use lifeboat_object::{Catalog, ObjectKey, ResultScope};
 use lifeboat_operation::Operation;
 use lifeboat_volume::csi::{
     self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GroupMember, HeldSnapshots, SNAPSHOT_API, SnapshotTypes,
     release_all, remove_all, served, untaken,
 };
 use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
-use lifeboat_volume::native::{Left, NativeBackup, NativeSnapshots, Removal, SnapshotNote, noted, remove_noted};
-use lifeboat_volume::{Decided, Group, Line, Verdicts, Way};
+use lifeboat_volume::native::{
+    NativeBackup, NativeSnapshots, RemainingSnapshot, Removal, SnapshotNote, noted, remove_noted,
+};
+use lifeboat_volume::{DecidedVolume, Group, Method, Priority, Verdicts};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -45,7 +47,7 @@ pub(crate) fn native_snapshots(backup: &Backup, attempt: u32, env: &Env) -> Opti
 }
 
 /// Claims and volumes of a backup whose snapshots are due, by numbers in the index.
-pub(crate) struct Due {
+pub(crate) struct DueSnapshots {
     csi: Option<CsiSnapshots>,
     native: Option<NativeSnapshots>,
     verdicts: Arc<Verdicts>,
@@ -55,33 +57,33 @@ pub(crate) struct Due {
     /// The names of PersistentVolumes.
     volumes: HashMap<u32, String>,
     /// Weak, so that reads which are still to come stop when the backup has ended.
-    desk: Weak<Desk>,
+    context: Weak<SaveContext>,
 }
 
-impl Due {
-    pub(crate) fn new(desk: &Arc<Desk>) -> Self {
-        let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
+impl DueSnapshots {
+    pub(crate) fn new(context: &Arc<SaveContext>) -> Self {
+        let (csi, native) = (context.scope.lane.csi.clone(), context.scope.native.clone());
         let (mut claims, mut volumes) = (HashMap::new(), HashMap::new());
-        for Decided { claim, volume, verdict, .. } in desk.verdicts.iter() {
-            match (&verdict.way, claim, volume) {
-                (Way::CsiSnapshot { .. }, Some(claim), _) if csi.is_some() => {
-                    if let Some(number) = desk.index.number(&claim.object().digest()) {
+        for DecidedVolume { claim, volume, verdict, .. } in context.verdicts.iter() {
+            match (&verdict.method, claim, volume) {
+                (Method::CsiSnapshot { .. }, Some(claim), _) if csi.is_some() => {
+                    if let Some(number) = context.index.number(&claim.object().digest()) {
                         claims.insert(number, claim.clone());
                     }
                 }
-                (Way::NativeSnapshot, _, Some(volume)) if native.is_some() => {
-                    if let Some(number) = desk.index.number(&volume_key(volume).digest()) {
+                (Method::NativeSnapshot, _, Some(volume)) if native.is_some() => {
+                    if let Some(number) = context.index.number(&volume_key(volume).digest()) {
                         volumes.insert(number, volume.clone());
                     }
                 }
                 _ => {}
             }
         }
-        let mut groups = desk.verdicts.groups();
+        let mut groups = context.verdicts.groups();
         let is_here: HashSet<&ClaimKey> = claims.values().collect();
         groups.values_mut().for_each(|members| members.retain(|claim| is_here.contains(claim)));
-        let verdicts = Arc::clone(&desk.verdicts);
-        Self { csi, native, verdicts, claims, groups, volumes, desk: Arc::downgrade(desk) }
+        let verdicts = Arc::clone(&context.verdicts);
+        Self { csi, native, verdicts, claims, groups, volumes, context: Arc::downgrade(context) }
     }
 
     /// Returns true if no snapshots are due.
@@ -103,19 +105,19 @@ impl Due {
     }
 
     /// Begins the snapshots that are due of these objects, unless that was done before.
-    pub(crate) fn begin(&self, block: &[u32], line: Line) {
+    pub(crate) fn begin(&self, block: &[u32], line: Priority) {
         if let Some(native) = &self.native {
             for (number, volume) in block.iter().filter_map(|number| self.volumes.get_key_value(number)) {
-                let (number, desk) = (*number, Weak::clone(&self.desk));
+                let (number, context) = (*number, Weak::clone(&self.context));
                 native.begin(volume, line, async move {
-                    let desk = desk.upgrade().ok_or("the backup has ended")?;
-                    desk.look_at(number).await
+                    let context = context.upgrade().ok_or("the backup has ended")?;
+                    context.look_at(number).await
                 });
             }
         }
         let Some(csi) = &self.csi else { return };
         for key in block.iter().filter_map(|number| self.claims.get(number)) {
-            let Some((Way::CsiSnapshot { class, group }, driver)) = self.way(key) else { continue };
+            let Some((Method::CsiSnapshot { class, group }, driver)) = self.method(key) else { continue };
             match group {
                 None => self.verdicts.claim(key).into_iter().for_each(|claim| csi.begin(claim, line, driver, class)),
                 Some(group) => csi.begin_group(self.group(&key.namespace, group, driver), line),
@@ -124,12 +126,12 @@ impl Due {
     }
 
     /// The decision about a claim, and its driver.
-    fn way(&self, key: &ClaimKey) -> Option<(&Way, &str)> {
+    fn method(&self, key: &ClaimKey) -> Option<(&Method, &str)> {
         let decided = self.verdicts.of_claim(key)?;
-        Some((&decided.verdict.way, self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default()))
+        Some((&decided.verdict.method, self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default()))
     }
 
-    fn volume(&self, decided: &Decided) -> Option<&PersistentVolume> {
+    fn volume(&self, decided: &DecidedVolume) -> Option<&PersistentVolume> {
         self.verdicts.volume(decided.volume.as_deref()?)
     }
 
@@ -139,7 +141,7 @@ impl Due {
         let members = self.groups.get(&(namespace.to_owned(), value.clone())).map(Vec::as_slice).unwrap_or_default();
         let members = members.iter().filter_map(|key| {
             let (claim, decided) = (self.verdicts.claim(key)?.clone(), self.verdicts.of_claim(key)?);
-            let Way::CsiSnapshot { class, .. } = &decided.verdict.way else { return None };
+            let Method::CsiSnapshot { class, .. } = &decided.verdict.method else { return None };
             let handle = self.volume(decided).map(|volume| volume.handle.clone()).unwrap_or_default();
             Some(GroupMember { claim, handle, class: class.clone() })
         });
@@ -160,7 +162,7 @@ impl Due {
 pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
     let left = remove_native(env, |_| true).await;
     tell_native(left.as_deref().unwrap_or_default(), &backup.metadata.name, env);
-    let is_unheard = |left: &Left| left.note.snapshot_id.is_empty();
+    let is_unheard = |left: &RemainingSnapshot| left.note.snapshot_id.is_empty();
     let is_before_gone = remove_before(&backup.metadata.name, env).await;
     remove_csi(&backup.metadata.uid, env, |_, _| false).await
         && is_before_gone
@@ -222,7 +224,7 @@ async fn removed_csi(
     backup_uid: &str,
     env: &Env,
     is_kept: impl Fn(&str, &str) -> bool + Sync,
-) -> Result<Vec<csi::Left>, String> {
+) -> Result<Vec<csi::RemovalFailure>, String> {
     let cluster = &env.cluster;
     let (steps, seen) = watch::channel(0_u64);
     let step = || steps.send_modify(|count| *count += 1);
@@ -275,7 +277,7 @@ pub(crate) async fn asked_for_in_vain(
                 "snapshots that an attempt before has asked for may be of a moment in which their pods were not quiesced: they \
                  cannot be listed: {e}"
             );
-            env.operation.journal.warn(&Place::Velero, text);
+            env.operation.journal.warn(&ResultScope::Velero, text);
             None
         }
     }
@@ -293,7 +295,7 @@ pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeS
 
 /// Removes the native snapshots that are noted among the records of a backup and `which` selects. Gives the snapshots
 /// that are left, which are not reported yet; `None` when they are not known, which is reported.
-pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bool) -> Option<Vec<Left>> {
+pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bool) -> Option<Vec<RemainingSnapshot>> {
     let (operation, journal) = (&env.operation, &env.operation.journal);
     let removing = remove_noted(operation, &env.actions.volume_snapshotters, &which);
     let removed = match timeout(LONGEST, removing).await {
@@ -305,7 +307,7 @@ pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bo
             for key in unreadable {
                 let text =
                     format!("the note {key} of a native snapshot cannot be read: one may be left in the storage");
-                journal.warn(&Place::Velero, text);
+                journal.warn(&ResultScope::Velero, text);
             }
             Some(left)
         }
@@ -313,7 +315,7 @@ pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bo
             let text = format!(
                 "native snapshots that this backup has taken and does not need may be left in the storage: {e}"
             );
-            journal.warn(&Place::Velero, text);
+            journal.warn(&ResultScope::Velero, text);
             None
         }
     }
@@ -329,14 +331,14 @@ pub async fn has_noted_snapshots(operation: &Operation) -> bool {
 }
 
 /// Tells of native snapshots that are left, unless that was told before.
-pub(crate) fn tell_native(left: &[Left], backup: &str, env: &Env) {
+pub(crate) fn tell_native(left: &[RemainingSnapshot], backup: &str, env: &Env) {
     if left.is_empty() {
         return;
     }
     let journal = &env.operation.journal;
     let told = journal.close().results.warnings;
     let texts = left.iter().map(|one| one.tell(backup)).filter(|text| !told.messages().any(|message| message == text));
-    texts.for_each(|text| journal.warn(&Place::Velero, text));
+    texts.for_each(|text| journal.warn(&ResultScope::Velero, text));
 }
 
 fn late() -> String {
@@ -348,7 +350,7 @@ fn tell_left(operation: &Operation, why: &str) {
         "snapshots that this backup has taken and does not need may be left in the cluster and its storage: {why}; they have \
          the label velero.io/backup-uid with the UID of this backup"
     );
-    operation.journal.warn(&Place::Velero, text);
+    operation.journal.warn(&ResultScope::Velero, text);
 }
 
 /// Takes the objects of snapshots out of the cluster whose backup has ended, and leaves the snapshots in the storage: of all of these
@@ -370,14 +372,14 @@ pub(crate) async fn release_snapshots<'a>(backup_uid: &str, objects: impl Iterat
                  serves it again",
                 held.snapshots.len()
             );
-            env.operation.journal.warn(&Place::Velero, text);
+            env.operation.journal.warn(&ResultScope::Velero, text);
             return;
         }
     };
     for (name, e) in release_all(&env.cluster, &types, backup_uid, &held).await {
         let text = format!("the objects of the snapshot {name} stay in the cluster: {e}");
         let namespace = name.split('/').next().unwrap_or_default();
-        env.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
+        env.operation.journal.warn(&ResultScope::Namespace(namespace.to_owned()), text);
     }
 }
 

@@ -4,11 +4,11 @@
 
 use crate::env::Env;
 use crate::scratch::Scratch;
-use crate::stopped::{Stopped, say_end};
+use crate::stage_error::{StageError, say_end};
 use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_archive::tarball::SEGMENT_SIZE;
-use lifeboat_object::{ApiResource, Item, Place};
+use lifeboat_object::{ApiResource, Item, ResultScope};
 use lifeboat_store::{ReceiverGone, StreamReceiver, StreamSender, stream};
 use std::collections::VecDeque;
 use std::io;
@@ -38,7 +38,7 @@ pub(crate) struct Batch {
 }
 
 /// Bytes that arrived together.
-pub(crate) struct Raw {
+pub(crate) struct RawPage {
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) bodies: Vec<Bytes>,
 }
@@ -54,7 +54,7 @@ pub(crate) fn cost(length: usize) -> usize {
 pub(crate) struct Intake {
     out: Out,
     sender: StreamSender<Batch>,
-    overflow: StreamSender<Raw>,
+    overflow: StreamSender<RawPage>,
 }
 
 /// The budget, and everything that is needed to make a batch.
@@ -70,12 +70,12 @@ struct Out {
 /// The part that keeps objects on disk: [`Spool::run`] is a task of the operation.
 pub(crate) struct Spool {
     sender: StreamSender<Batch>,
-    incoming: StreamReceiver<Raw>,
-    shelf: Shelf,
+    incoming: StreamReceiver<RawPage>,
+    disk_queue: DiskQueue,
 }
 
 /// Objects that wait on disk, and the budget that they wait for.
-struct Shelf {
+struct DiskQueue {
     out: Out,
     disk: Disk,
 }
@@ -87,8 +87,8 @@ pub(crate) fn spool(memory_budget: usize, env: &Env, tally: &Arc<Tally>) -> (Int
     let budget = memory_budget.clamp(LEAST, Semaphore::MAX_PERMITS).min(u32::MAX as usize);
     let most = budget / 4;
     let out = Out { budget: Arc::new(Semaphore::new(budget)), most, env: env.clone(), tally: Arc::clone(tally) };
-    let shelf = Shelf { out: out.clone(), disk: Disk::new(&env.operation.scratch) };
-    let spool = Spool { sender: sender.another("keeping objects on disk"), incoming, shelf };
+    let disk_queue = DiskQueue { out: out.clone(), disk: Disk::new(&env.operation.scratch) };
+    let spool = Spool { sender: sender.another("keeping objects on disk"), incoming, disk_queue };
     (Intake { out, sender, overflow }, spool, batches)
 }
 
@@ -106,7 +106,7 @@ impl Intake {
 
     /// Takes objects of one list, quickly: into memory, or to disk.
     pub(crate) async fn take(&self, resource: &Arc<ApiResource>, bodies: Vec<Bytes>) -> Result<(), ReceiverGone> {
-        let raw = Raw { resource: Arc::clone(resource), bodies };
+        let raw = RawPage { resource: Arc::clone(resource), bodies };
         let budget = Arc::clone(&self.out.budget).try_acquire_many_owned(self.out.share(&raw));
         match (budget, self.sender.try_reserve()) {
             (Ok(budget), Some(slot)) => {
@@ -121,12 +121,12 @@ impl Intake {
 impl Out {
     /// The share of the budget that objects take, a quarter of the budget at most. So the next ones always find room while a
     /// segment is open: what stands in a segment of 1 MiB costs less than 3 MiB, and the smallest budget is 4 MiB.
-    fn share(&self, raw: &Raw) -> u32 {
+    fn share(&self, raw: &RawPage) -> u32 {
         let size = raw.bodies.iter().map(|body| cost(body.len())).sum::<usize>().clamp(1, self.most);
         u32::try_from(size).unwrap_or(u32::MAX)
     }
 
-    fn parse(&self, raw: Raw, budget: OwnedSemaphorePermit) -> Batch {
+    fn parse(&self, raw: RawPage, budget: OwnedSemaphorePermit) -> Batch {
         let came = raw.bodies.len();
         let items = crate::parse::items(&raw.resource, raw.bodies, &self.env.operation.journal);
         self.tally.settled(came - items.len());
@@ -145,15 +145,19 @@ impl Out {
 impl Spool {
     /// Runs until all readers have ended and everything on disk was handed on, and says the end then.
     pub(crate) async fn run(self) {
-        let Self { sender, incoming, shelf } = self;
-        let result = shelf.hand_on(incoming, &sender).await;
+        let Self { sender, incoming, disk_queue } = self;
+        let result = disk_queue.hand_on(incoming, &sender).await;
         // `say_end` tells the receiver.
         let _ = say_end(result, sender);
     }
 }
 
-impl Shelf {
-    async fn hand_on(mut self, mut incoming: StreamReceiver<Raw>, sender: &StreamSender<Batch>) -> Result<(), Stopped> {
+impl DiskQueue {
+    async fn hand_on(
+        mut self,
+        mut incoming: StreamReceiver<RawPage>,
+        sender: &StreamSender<Batch>,
+    ) -> Result<(), StageError> {
         let mut open = true;
         let mut ready: Option<Batch> = None;
         let out = self.out.clone();
@@ -161,7 +165,7 @@ impl Shelf {
             let share = self.disk.queue.front().map_or(0, |stored| stored.share);
             tokio::select! {
                 biased;
-                () = out.env.operation.cancel.cancelled() => return Err(Stopped::Over),
+                () = out.env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
                 raw = incoming.next(), if open => match raw? {
                     None => open = false,
                     Some(raw) => self.keep(raw, sender).await?,
@@ -181,13 +185,13 @@ impl Shelf {
     }
 
     /// Puts objects on disk. When that fails they wait for memory, and so do the readers of the cluster.
-    async fn keep(&mut self, raw: Raw, sender: &StreamSender<Batch>) -> Result<(), ReceiverGone> {
+    async fn keep(&mut self, raw: RawPage, sender: &StreamSender<Batch>) -> Result<(), ReceiverGone> {
         let share = self.out.share(&raw);
         let Err((e, raw)) = self.disk.push(raw, share).await else { return Ok(()) };
         if !std::mem::replace(&mut self.disk.broken, true) {
             let text =
                 format!("objects cannot wait in {}, so reading waits for the upload: {e}", self.disk.scratch.place());
-            self.out.env.operation.journal.warn(&Place::Velero, text);
+            self.out.env.operation.journal.warn(&ResultScope::Velero, text);
         }
         let budget = self.out.acquire(share).await;
         sender.send(self.out.parse(raw, budget)).await
@@ -196,7 +200,7 @@ impl Shelf {
     async fn fetch(&mut self, budget: OwnedSemaphorePermit) -> Option<Batch> {
         let stored = self.disk.queue.pop_front()?;
         match self.disk.read(&stored).await {
-            Ok(bodies) => Some(self.out.parse(Raw { resource: stored.resource, bodies }, budget)),
+            Ok(bodies) => Some(self.out.parse(RawPage { resource: stored.resource, bodies }, budget)),
             Err(e) => {
                 let (count, resource) = (stored.lengths.len(), stored.resource.group_resource());
                 self.out.tally.settled(count);
@@ -204,7 +208,7 @@ impl Shelf {
                     "{count} objects of {resource} are lost: reading them back from {}: {e}",
                     self.disk.scratch.place()
                 );
-                self.out.env.operation.journal.error(&Place::Velero, text);
+                self.out.env.operation.journal.error(&ResultScope::Velero, text);
                 None
             }
         }
@@ -214,11 +218,11 @@ impl Shelf {
 /// Objects on disk, first in, first out.
 struct Disk {
     scratch: Scratch,
-    queue: VecDeque<Stored>,
+    queue: VecDeque<StoredBatch>,
     broken: bool,
 }
 
-struct Stored {
+struct StoredBatch {
     resource: Arc<ApiResource>,
     share: u32,
     at: u64,
@@ -231,7 +235,7 @@ impl Disk {
     }
 
     /// Gives the objects back when they cannot be written.
-    async fn push(&mut self, raw: Raw, share: u32) -> Result<(), (io::Error, Raw)> {
+    async fn push(&mut self, raw: RawPage, share: u32) -> Result<(), (io::Error, RawPage)> {
         if self.queue.is_empty()
             && let Err(e) = self.scratch.empty()
         {
@@ -241,14 +245,14 @@ impl Disk {
             Ok(at) => {
                 // A body comes out of one answer, which has a bound far below.
                 let lengths = raw.bodies.iter().map(|body| u32::try_from(body.len()).unwrap_or(u32::MAX)).collect();
-                self.queue.push_back(Stored { resource: raw.resource, share, at, lengths });
+                self.queue.push_back(StoredBatch { resource: raw.resource, share, at, lengths });
                 Ok(())
             }
             Err(e) => Err((e, raw)),
         }
     }
 
-    async fn read(&self, stored: &Stored) -> io::Result<Vec<Bytes>> {
+    async fn read(&self, stored: &StoredBatch) -> io::Result<Vec<Bytes>> {
         let total = stored.lengths.iter().map(|length| *length as usize).sum();
         let mut rest = self.scratch.read(stored.at, total).await?;
         Ok(stored.lengths.iter().map(|length| rest.split_to(*length as usize)).collect())
@@ -264,10 +268,10 @@ mod tests {
         Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"))
     }
 
-    fn raw(name: &str, size: usize) -> Raw {
+    fn raw(name: &str, size: usize) -> RawPage {
         let body =
             format!(r#"{{"metadata":{{"name":"{name}","namespace":"n"}},"data":{{"x":"{}"}}}}"#, "x".repeat(size));
-        Raw { resource: resource(), bodies: vec![body.clone().into(), body.into()] }
+        RawPage { resource: resource(), bodies: vec![body.clone().into(), body.into()] }
     }
 
     #[tokio::test]
@@ -299,7 +303,7 @@ mod tests {
     async fn a_spool_that_died_is_no_end_of_the_objects() {
         let env = crate::env::test_env().await;
         let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
-        let Raw { resource, bodies } = raw("a", 10);
+        let RawPage { resource, bodies } = raw("a", 10);
         intake.take(&resource, bodies).await.unwrap();
         intake.end();
         // Never run: what it holds for others is lost.
@@ -325,7 +329,7 @@ mod tests {
         let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
         // More than the smallest budget holds.
         for _ in 0..3 {
-            let Raw { resource, bodies } = raw("a", 1 << 20);
+            let RawPage { resource, bodies } = raw("a", 1 << 20);
             intake.take(&resource, bodies).await.unwrap();
         }
         intake.end();

@@ -1,6 +1,6 @@
 //! Objects that are not in a backup because they were being deleted when it looked at them.
 
-use lifeboat_object::{Item, Place, first_names};
+use lifeboat_object::{Item, ResultScope, first_names};
 use lifeboat_operation::Journal;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ impl TerminatingObjects {
                 format!("{count} objects were being deleted when the backup looked at them, and are not in it: {names}")
             }
         };
-        journal.warn(&Place::Velero, text);
+        journal.warn(&ResultScope::Velero, text);
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {

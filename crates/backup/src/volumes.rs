@@ -5,14 +5,15 @@ use crate::actions::pv::volume_key;
 use lifeboat_api::Backup;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_object::{Item, Place, Severity, first_names};
+use lifeboat_object::{Item, ResultScope, Severity, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_select::ResourcePolicies;
-use lifeboat_volume::csi::{self, CsiSnapshots, HeldSnapshots, Taken};
+use lifeboat_volume::csi::{self, CsiSnapshots, HeldSnapshots, TakenSnapshot};
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
-    Decided, Flags, Report, Reports, Rules, Saved, Survey, Verdicts, Why, records, unprotected, unprotected_warning,
+    DecidedVolume, Flags, MethodReason, Report, Reports, Rules, SavedObjects, Verdicts, VolumeInventory, records,
+    unprotected, unprotected_warning,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,16 +38,16 @@ fn concerns_volumes(item: &Item) -> bool {
 
 /// Outcomes for volumes while objects were saved.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct VolumeDeeds {
-    saved: Saved,
+pub(crate) struct VolumeOutcomes {
+    saved: SavedObjects,
     /// Claims and volumes that came after the decisions.
-    late: Survey,
+    late: VolumeInventory,
     snapshots: HeldSnapshots,
 }
 
 /// The reason for which nobody could restore from a snapshot that was taken: an object of it is not in the backup.
-fn lacks(held: &HeldSnapshots, taken: &Taken) -> Option<String> {
-    let Taken { namespace, name, content, .. } = taken;
+fn lacks(held: &HeldSnapshots, taken: &TakenSnapshot) -> Option<String> {
+    let TakenSnapshot { namespace, name, content, .. } = taken;
     let is_there = held.snapshots.contains(&(namespace.clone(), name.clone()));
     let missing = match (is_there, held.contents.contains(&content.name)) {
         (true, true) => return None,
@@ -56,7 +57,7 @@ fn lacks(held: &HeldSnapshots, taken: &Taken) -> Option<String> {
     Some(format!("its snapshot was taken, but {missing} is not in the backup: was it deleted meanwhile?"))
 }
 
-impl VolumeDeeds {
+impl VolumeOutcomes {
     /// Notes an object that is saved.
     pub(crate) fn note(&mut self, item: &Item, verdicts: &Verdicts) {
         if item.resource.group == csi::SNAPSHOT_API {
@@ -106,7 +107,7 @@ const NOT_SAVED: &str = "the data of the claim is not saved";
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     verdicts: Verdicts,
-    saved: Saved,
+    saved: SavedObjects,
     reports: Reports,
     /// Namespaces and names of the VolumeSnapshots that were taken, and of their groups.
     snapshots: BTreeSet<(String, String)>,
@@ -117,10 +118,10 @@ pub(crate) struct Volumes {
 impl Volumes {
     pub(crate) fn new(
         mut verdicts: Verdicts,
-        deeds: VolumeDeeds,
+        outcomes: VolumeOutcomes,
         (csi, native): (Option<&CsiSnapshots>, Option<&NativeSnapshots>),
     ) -> Self {
-        let VolumeDeeds { saved, late, snapshots } = deeds;
+        let VolumeOutcomes { saved, late, snapshots } = outcomes;
         verdicts.came_late(late);
         let mut reports = Reports {
             of_claims: csi.map(CsiSnapshots::reports).unwrap_or_default(),
@@ -185,7 +186,7 @@ impl Volumes {
     }
 
     /// The decisions about the volumes in scope.
-    pub(crate) fn decided(&self) -> impl Iterator<Item = &Decided> {
+    pub(crate) fn decided(&self) -> impl Iterator<Item = &DecidedVolume> {
         self.verdicts.iter().filter(|decided| self.saved.has(decided))
     }
 
@@ -197,7 +198,7 @@ impl Volumes {
     /// Tells what nothing protects, and of each volume why it is not saved that somebody has asked to save.
     pub(crate) fn tell(&self, backup: &Backup, journal: &Journal) {
         if let Some(line) = unprotected_warning(&self.unprotected()) {
-            journal.warn(&Place::Velero, line);
+            journal.warn(&ResultScope::Velero, line);
         }
         for (claim, report) in &self.reports.of_claims {
             if let Some(why) = report.failure() {
@@ -221,7 +222,7 @@ impl Volumes {
         if backup.spec.allow_unprotected {
             return;
         }
-        for decided in self.decided().filter(|decided| decided.verdict.way.needs_mover()) {
+        for decided in self.decided().filter(|decided| decided.verdict.method.needs_mover()) {
             let namespace = decided.claim.as_ref().map(|claim| claim.namespace.clone());
             let namespace = namespace.or_else(|| decided.of_pod.as_ref().map(|(namespace, ..)| namespace.clone()));
             let text = format!(
@@ -231,7 +232,7 @@ impl Volumes {
                 decided.verdict.reason(),
                 decided.verdict.done()
             );
-            journal.error(&namespace.map_or(Place::Velero, Place::Namespace), text);
+            journal.error(&namespace.map_or(ResultScope::Velero, ResultScope::Namespace), text);
         }
     }
 }
@@ -246,7 +247,7 @@ impl Volumes {
                 "the data of native snapshots is not moved (snapshotMoveData), it stays in the storage: {}",
                 first_names(&names)
             );
-            journal.warn(&Place::Velero, text);
+            journal.warn(&ResultScope::Velero, text);
         }
     }
 }
@@ -265,16 +266,18 @@ pub(crate) fn ask_for_movers(policies: &ResourcePolicies) -> bool {
 /// The reason for which a backup may not begin: volumes whose data this version cannot move, though the backup, a
 /// policy or a default of the server asks for it. A mover that only a pod's annotation asks for is an error of that
 /// volume instead.
-pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a Decided>) -> Option<String> {
+pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>) -> Option<String> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for decided in decided {
         let verdict = &decided.verdict;
-        if !verdict.way.needs_mover() || matches!(verdict.why, Why::Annotation { .. }) {
+        if !verdict.method.needs_mover() || matches!(verdict.why, MethodReason::Annotation { .. }) {
             continue;
         }
         let rule = match &verdict.why {
-            Why::FsBackupByDefault { .. } => "files are saved by default (defaultVolumesToFsBackup)".to_owned(),
-            Why::SnapshotByDefault { .. } => "the data of snapshots is moved (snapshotMoveData)".to_owned(),
+            MethodReason::FsBackupByDefault { .. } => {
+                "files are saved by default (defaultVolumesToFsBackup)".to_owned()
+            }
+            MethodReason::SnapshotByDefault { .. } => "the data of snapshots is moved (snapshotMoveData)".to_owned(),
             _ => verdict.reason(),
         };
         names.entry(rule).or_default().push(decided.name());

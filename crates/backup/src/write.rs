@@ -1,9 +1,9 @@
 //! Packs objects into members, compresses members in parallel, and uploads them as they complete.
 
-use crate::entry::{Entries, Entry, FAILED};
+use crate::entry::{ArchiveEntry, Entries, FAILED};
 use crate::env::Env;
 use crate::spool::cost;
-use crate::stopped::Stopped;
+use crate::stage_error::StageError;
 use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_archive::gzip::Packer;
@@ -40,11 +40,11 @@ pub(crate) async fn write(
     upload: &StreamSender<Bytes>,
     tally: &Tally,
     env: &Env,
-) -> Result<Written, Stopped> {
-    Writer::new(level, upload, tally, env).run(objects).await
+) -> Result<Written, StageError> {
+    ArchiveWriter::new(level, upload, tally, env).run(objects).await
 }
 
-struct Writer<'a> {
+struct ArchiveWriter<'a> {
     env: &'a Env,
     tally: &'a Tally,
     level: u32,
@@ -58,19 +58,19 @@ struct Writer<'a> {
     idle: Vec<(Segment, Packer)>,
     packer: Packer,
     /// The name of the last object's type; the next object is mostly of the same.
-    names: Option<Names>,
+    names: Option<TypeNames>,
     resources: ResourceList,
     counts: BTreeMap<String, u64>,
 }
 
-struct Names {
+struct TypeNames {
     resource: Arc<ApiResource>,
     group_resource: GroupResource,
     text: String,
     api_version: String,
 }
 
-impl Names {
+impl TypeNames {
     fn of(resource: &Arc<ApiResource>) -> Self {
         let group_resource = resource.group_resource();
         Self {
@@ -82,7 +82,7 @@ impl Names {
     }
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ArchiveWriter<'a> {
     fn new(level: u32, upload: &'a StreamSender<Bytes>, tally: &'a Tally, env: &'a Env) -> Self {
         Self {
             env,
@@ -102,7 +102,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    async fn run(mut self, mut objects: StreamReceiver<Entries>) -> Result<Written, Stopped> {
+    async fn run(mut self, mut objects: StreamReceiver<Entries>) -> Result<Written, StageError> {
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         self.segment.push_version(self.mtime);
         loop {
@@ -152,9 +152,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn push(&mut self, entry: &Entry) -> bool {
+    fn push(&mut self, entry: &ArchiveEntry) -> bool {
         let same = self.names.take().filter(|names| Arc::ptr_eq(&names.resource, &entry.resource));
-        let names = &*self.names.insert(same.unwrap_or_else(|| Names::of(&entry.resource)));
+        let names = &*self.names.insert(same.unwrap_or_else(|| TypeNames::of(&entry.resource)));
         let object = ObjectEntry {
             resource: &names.group_resource,
             version: &entry.resource.version,
@@ -188,7 +188,7 @@ impl<'a> Writer<'a> {
         self.compressing.spawn_blocking(move || (segment.compress(&mut packer), budgets, segment, packer));
     }
 
-    async fn send(&mut self, (member, budgets, segment, packer): Compressed) -> Result<(), Stopped> {
+    async fn send(&mut self, (member, budgets, segment, packer): Compressed) -> Result<(), StageError> {
         self.idle.push((segment, packer));
         self.tally.settled(member.objects());
         let bytes = self.assembler.append(member);
@@ -205,8 +205,8 @@ mod tests {
     use lifeboat_store::stream;
     use tokio::sync::Semaphore;
 
-    fn entry(name: &str, length: usize) -> Entry {
-        Entry {
+    fn entry(name: &str, length: usize) -> ArchiveEntry {
+        ArchiveEntry {
             resource: Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap")),
             namespace: Some("n".to_owned()),
             name: name.to_owned(),
@@ -220,10 +220,10 @@ mod tests {
         let env = test_env().await;
         let (upload, mut pieces) = stream(4, "making the archive");
         let tally = Tally::default();
-        let mut writer = Writer::new(1, &upload, &tally, &env);
+        let mut writer = ArchiveWriter::new(1, &upload, &tally, &env);
         let all = 64 << 20;
         let budget = Arc::new(Semaphore::new(all));
-        let mut add = |entries: Vec<Entry>, share: u32| {
+        let mut add = |entries: Vec<ArchiveEntry>, share: u32| {
             writer.add(Entries { entries, budget: Arc::clone(&budget).try_acquire_many_owned(share).ok() });
             (all - budget.available_permits(), writer.compressing.len())
         };
@@ -249,7 +249,7 @@ mod tests {
         sender.send(Entries { entries: Vec::new(), budget: None }).await.unwrap();
         drop(sender);
         let stopped = write(objects, 1, &upload, &Tally::default(), &env).await.unwrap_err();
-        assert_eq!(stopped, Stopped::Broken(Broken("processing objects")));
+        assert_eq!(stopped, StageError::StageDied(Broken("processing objects")));
     }
 
     #[tokio::test]
@@ -259,10 +259,10 @@ mod tests {
         let (sender, objects) = stream(4, "processing objects");
         sender.end();
         let tally = Tally::default();
-        let mut writer = Writer::new(1, &upload, &tally, &env);
+        let mut writer = ArchiveWriter::new(1, &upload, &tally, &env);
         writer.compressing.spawn_blocking(|| panic!("in the middle"));
         let stopped = writer.run(objects).await.unwrap_err();
-        assert_eq!(stopped, Stopped::Broken(Broken("compressing the archive")));
+        assert_eq!(stopped, StageError::StageDied(Broken("compressing the archive")));
     }
 
     #[tokio::test]
@@ -273,6 +273,6 @@ mod tests {
         sender.end();
         drop(pieces);
         let stopped = write(objects, 1, &upload, &Tally::default(), &env).await.unwrap_err();
-        assert_eq!(stopped, Stopped::Over);
+        assert_eq!(stopped, StageError::OperationEnded);
     }
 }

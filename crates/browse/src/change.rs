@@ -13,12 +13,12 @@ pub struct ChangedObject {
     /// The object.
     pub key: ObjectKey,
     /// Its change.
-    pub change: Change,
+    pub change: ObjectChange,
 }
 
 /// Kinds of change of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum ObjectChange {
     /// The second side alone has it.
     Added,
     /// The first side alone has it.
@@ -30,11 +30,11 @@ pub enum Change {
 /// Numbers of objects that were compared, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiffCounts {
-    /// [`Change::Added`].
+    /// [`ObjectChange::Added`].
     pub added: usize,
-    /// [`Change::Removed`].
+    /// [`ObjectChange::Removed`].
     pub removed: usize,
-    /// [`Change::Changed`].
+    /// [`ObjectChange::Changed`].
     pub changed: usize,
     /// The same, or different only in what servers and controllers write.
     pub unchanged: usize,
@@ -44,11 +44,11 @@ pub struct DiffCounts {
 
 impl DiffCounts {
     /// Counts one more object that is not the same.
-    pub fn add(&mut self, change: &Change) {
+    pub fn add(&mut self, change: &ObjectChange) {
         *match change {
-            Change::Added => &mut self.added,
-            Change::Removed => &mut self.removed,
-            Change::Changed(_) => &mut self.changed,
+            ObjectChange::Added => &mut self.added,
+            ObjectChange::Removed => &mut self.removed,
+            ObjectChange::Changed(_) => &mut self.changed,
         } += 1;
     }
 }
@@ -58,7 +58,7 @@ impl DiffCounts {
 pub(crate) enum Compared {
     Same,
     LeftOut,
-    Differs(Change),
+    Differs(ObjectChange),
 }
 
 /// The results so far: objects that differ and were not given out yet, and the counts.
@@ -90,11 +90,11 @@ pub(crate) fn compared(before: Option<Value>, after: Option<Value>) -> Compared 
     match (before, after) {
         (Some(before), Some(after)) => {
             let differences = field_differences(before, after);
-            if differences.is_empty() { Compared::Same } else { Compared::Differs(Change::Changed(differences)) }
+            if differences.is_empty() { Compared::Same } else { Compared::Differs(ObjectChange::Changed(differences)) }
         }
         (Some(only), None) | (None, Some(only)) if comes_with_namespace(&only) => Compared::LeftOut,
-        (Some(_), None) => Compared::Differs(Change::Removed),
-        (None, Some(_)) => Compared::Differs(Change::Added),
+        (Some(_), None) => Compared::Differs(ObjectChange::Removed),
+        (None, Some(_)) => Compared::Differs(ObjectChange::Added),
         (None, None) => Compared::Same,
     }
 }

@@ -6,7 +6,7 @@
 use crate::change::{ChangedObject, DiffCounts, Tally, compared};
 use crate::diff_scope::DiffScope;
 use crate::noise::is_noise_type;
-use crate::rows::{BATCH, BATCH_BYTES, Place, Rows};
+use crate::rows::{BATCH, BATCH_BYTES, ListPosition, Rows};
 use crate::store::BackupStore;
 use crate::value::object_value;
 use lifeboat_archive::index::Row;
@@ -170,7 +170,7 @@ impl<'a> Pairs<'a> {
 
     fn is_in(&self, pair: &Pair, scope: &DiffScope) -> bool {
         let row = self.row(pair);
-        row.is_some_and(|row| scope.has_place(&row.resource, Place(&row.namespace, &row.name)))
+        row.is_some_and(|row| scope.has_place(&row.resource, ListPosition(&row.namespace, &row.name)))
     }
 
     /// The number of bytes to read for a comparison; `None` when the indexes say that they are the same bytes.

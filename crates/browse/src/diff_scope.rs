@@ -1,6 +1,6 @@
 //! The choice of the objects that are compared. Pure.
 
-use crate::rows::Place;
+use crate::rows::ListPosition;
 use lifeboat_object::GroupResource;
 use lifeboat_select::Selector;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ impl DiffScope {
         (self.resources.is_empty() || self.resources.contains(resource)) && !self.excluded.contains(resource)
     }
 
-    pub(crate) fn has_place(&self, resource: &GroupResource, Place(namespace, name): Place<'_>) -> bool {
+    pub(crate) fn has_place(&self, resource: &GroupResource, ListPosition(namespace, name): ListPosition<'_>) -> bool {
         self.namespaces.is_empty() || self.namespaces.contains(if resource.is_namespaces() { name } else { namespace })
     }
 }

@@ -4,9 +4,9 @@
 //! before. An archive without index has to be read as a whole; the results are kept for the next time.
 
 use crate::change::field_differences;
-use crate::history_scope::{HistoryScope, Lack};
+use crate::history_scope::{HistoryScope, NotInBackup};
 use crate::object_state::{ObjectState, Summary, uid};
-use crate::timeline::{Happening, HistoryEvent, Look, Timeline};
+use crate::timeline::{HistoryEvent, HistoryEventKind, Observation, Timeline};
 use crate::value::object_value;
 use lifeboat_api::Backup;
 use lifeboat_archive::index::Row;
@@ -39,16 +39,16 @@ impl History {
     /// Looks for an object in these backups of a store. One that cannot be read is an event.
     pub async fn of(store: &Store, backups: &UsableBackups, key: &ObjectKey, options: &HistoryOptions) -> Self {
         let mut timeline = Timeline::default();
-        let mut reader = Reader { store, key, options, scope: HistoryScope::new(key), newest: None };
+        let mut reader = HistoryReader { store, key, options, scope: HistoryScope::new(key), newest: None };
         for (name, record) in &backups.oldest_first {
             let look = match reader.look(name, record).await {
                 Ok(look) => look,
-                Err(e) => Look::Unreadable(chain(&e)),
+                Err(e) => Observation::Unreadable(chain(&e)),
             };
             timeline.add(name, record.status.start_timestamp, look);
         }
         for (name, why) in &backups.unreadable {
-            timeline.add(name, None, Look::Unreadable(why.clone()));
+            timeline.add(name, None, Observation::Unreadable(why.clone()));
         }
         Self { events: timeline.events(), left_out: backups.left_out }
     }
@@ -56,35 +56,39 @@ impl History {
     /// Returns true if some backup could not be read.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
-        self.events.iter().any(|event| matches!(event.happening, Happening::Unreadable(_) | Happening::NotCompared(_)))
+        self.events
+            .iter()
+            .any(|event| matches!(event.happening, HistoryEventKind::Unreadable(_) | HistoryEventKind::NotCompared(_)))
     }
 
     /// Returns true if some backup has the object.
     #[must_use]
     pub fn has_object(&self) -> bool {
-        self.events.iter().any(|event| matches!(event.happening, Happening::Present | Happening::Appeared))
+        self.events
+            .iter()
+            .any(|event| matches!(event.happening, HistoryEventKind::Present | HistoryEventKind::Appeared))
     }
 }
 
 /// Looks into one backup after the other.
-struct Reader<'a> {
+struct HistoryReader<'a> {
     store: &'a Store,
     key: &'a ObjectKey,
     options: &'a HistoryOptions,
     scope: HistoryScope,
     /// The object in the last backup that had it.
-    newest: Option<State>,
+    newest: Option<ArchivedObject>,
 }
 
 /// An object in a backup.
-struct State {
+struct ArchivedObject {
     backup: String,
     row: Row,
     /// The contents of the object, as far as they were needed.
-    source: Source,
+    source: ContentSource,
 }
 
-enum Source {
+enum ContentSource {
     /// The cache was not searched for the object yet.
     Rows(Box<ArchiveRows>),
     /// The cache was searched, and does not have the whole object; it may have a summary.
@@ -97,23 +101,23 @@ enum Source {
     Lost,
 }
 
-impl State {
+impl ArchivedObject {
     fn is_same_bytes(&self, other: &Self) -> bool {
         (self.row.length, self.row.hash) == (other.row.length, other.row.hash)
     }
 
     /// Looks for what was kept of the object.
     async fn recall(&mut self) {
-        self.source = match std::mem::replace(&mut self.source, Source::Lost) {
-            Source::Rows(rows) => {
+        self.source = match std::mem::replace(&mut self.source, ContentSource::Lost) {
+            ContentSource::Rows(rows) => {
                 let kept = match rows.cache() {
                     Some(cache) => cache.object(&self.row).await,
                     None => None,
                 };
                 match kept.and_then(|kept| ObjectState::decode(&kept)) {
-                    Some(ObjectState::Whole(object)) => Source::Read(Box::new(object)),
-                    Some(ObjectState::Summary(summary)) => Source::LookedFor { summary: Some(summary), rows },
-                    None => Source::LookedFor { summary: None, rows },
+                    Some(ObjectState::Whole(object)) => ContentSource::Read(Box::new(object)),
+                    Some(ObjectState::Summary(summary)) => ContentSource::LookedFor { summary: Some(summary), rows },
+                    None => ContentSource::LookedFor { summary: None, rows },
                 }
             }
             source => source,
@@ -123,36 +127,36 @@ impl State {
     /// The summary of the object, as far as it is known without reading the object.
     fn summary(&self) -> Option<Summary> {
         match &self.source {
-            Source::LookedFor { summary, .. } => summary.clone(),
-            Source::Read(object) => Some(Summary::of((**object).clone())),
-            Source::Rows(_) | Source::Lost => None,
+            ContentSource::LookedFor { summary, .. } => summary.clone(),
+            ContentSource::Read(object) => Some(Summary::of((**object).clone())),
+            ContentSource::Rows(_) | ContentSource::Lost => None,
         }
     }
 }
 
-impl Reader<'_> {
-    async fn look(&mut self, name: &str, record: &Backup) -> Result<Look, StoreError> {
+impl HistoryReader<'_> {
+    async fn look(&mut self, name: &str, record: &Backup) -> Result<Observation, StoreError> {
         let rows = self.rows(name).await?;
         let found = rows.rows().find(|row| is_row_of(row, self.key));
         let Some(row) = found.cloned() else { return Ok(self.lack(record).await) };
-        let mut state = State { backup: name.to_owned(), row, source: Source::Rows(Box::new(rows)) };
+        let mut state = ArchivedObject { backup: name.to_owned(), row, source: ContentSource::Rows(Box::new(rows)) };
         let Some(mut before) = self.newest.take() else {
             self.newest = Some(state);
-            return Ok(Look::First);
+            return Ok(Observation::First);
         };
         if before.is_same_bytes(&state) {
             // What is known of the one before is known of this one too.
-            if let Source::Read(read) = before.source {
-                state.source = Source::Read(read);
+            if let ContentSource::Read(read) = before.source {
+                state.source = ContentSource::Read(read);
             }
             self.newest = Some(state);
-            return Ok(Look::Has { differences: Vec::new(), is_another: false });
+            return Ok(Observation::Has { differences: Vec::new(), is_another: false });
         }
         before.recall().await;
         state.recall().await;
         if let Some((left, right)) = before.summary().zip(state.summary()).filter(|(left, right)| left.is_as(right)) {
             self.newest = Some(state);
-            return Ok(Look::Has { differences: Vec::new(), is_another: left.uid != right.uid });
+            return Ok(Observation::Has { differences: Vec::new(), is_another: left.uid != right.uid });
         }
         match (self.value(&mut before).await, self.value(&mut state).await) {
             // The next one that can be read is compared with the one before.
@@ -162,7 +166,7 @@ impl Reader<'_> {
             }
             (Err(e), Ok(_)) => {
                 self.newest = Some(state);
-                Ok(Look::NotCompared(format!("its state in {} cannot be read: {}", before.backup, chain(&e))))
+                Ok(Observation::NotCompared(format!("its state in {} cannot be read: {}", before.backup, chain(&e))))
             }
             (Ok(left), Ok(right)) => {
                 self.newest = Some(state);
@@ -176,7 +180,7 @@ impl Reader<'_> {
     }
 
     /// Explains that a backup does not have the object: left out by its filters, or missing.
-    async fn lack(&mut self, record: &Backup) -> Look {
+    async fn lack(&mut self, record: &Backup) -> Observation {
         let (mut seen, mut unknown) = (None, None);
         // Only where they decide: reading them may take the whole archive.
         if HistoryScope::asks_for_labels(record)
@@ -193,24 +197,24 @@ impl Reader<'_> {
             self.newest = Some(newest);
         }
         match self.scope.lack(record, seen.as_ref()) {
-            Lack::NotInScope(why) => Look::NotInScope(why),
-            Lack::Lacks(doubt) => {
+            NotInBackup::NotInScope(why) => Observation::NotInScope(why),
+            NotInBackup::Lacks(doubt) => {
                 let doubts: Vec<String> = doubt.into_iter().chain(unknown).collect();
-                Look::Lacks((!doubts.is_empty()).then(|| doubts.join("; ")))
+                Observation::Lacks((!doubts.is_empty()).then(|| doubts.join("; ")))
             }
         }
     }
 
     /// Reads the object.
-    async fn value(&self, state: &mut State) -> Result<Value, StoreError> {
-        let rows = match std::mem::replace(&mut state.source, Source::Lost) {
-            Source::Read(read) => {
+    async fn value(&self, state: &mut ArchivedObject) -> Result<Value, StoreError> {
+        let rows = match std::mem::replace(&mut state.source, ContentSource::Lost) {
+            ContentSource::Read(read) => {
                 let value = (*read).clone();
-                state.source = Source::Read(read);
+                state.source = ContentSource::Read(read);
                 return Ok(value);
             }
-            Source::Rows(rows) | Source::LookedFor { rows, .. } => rows,
-            Source::Lost => Box::new(self.rows(&state.backup).await?),
+            ContentSource::Rows(rows) | ContentSource::LookedFor { rows, .. } => rows,
+            ContentSource::Lost => Box::new(self.rows(&state.backup).await?),
         };
         let cache = rows.cache().cloned();
         let archive = rows.open(self.store, &self.options.open).await?;
@@ -219,7 +223,7 @@ impl Reader<'_> {
             cache.keep_object(&row, ObjectState::encode(&row.resource, &item.body)).await;
         }
         let read = object_value(&item.body);
-        state.source = Source::Read(Box::new(read.clone()));
+        state.source = ContentSource::Read(Box::new(read.clone()));
         Ok(read)
     }
 
@@ -235,9 +239,9 @@ impl Reader<'_> {
 }
 
 /// Compares two states of the object that are not the same bytes.
-fn compared(before: Value, after: Value) -> Look {
+fn compared(before: Value, after: Value) -> Observation {
     let is_another = uid(&before) != uid(&after);
-    Look::Has { differences: field_differences(before, after), is_another }
+    Observation::Has { differences: field_differences(before, after), is_another }
 }
 
 /// Returns true if this row is the object, in the preferred version.

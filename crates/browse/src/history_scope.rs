@@ -2,7 +2,7 @@
 
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_object::{ApiResource, Catalog, ObjectKey};
-use lifeboat_sandbox::Types;
+use lifeboat_sandbox::ServedTypes;
 use lifeboat_select::{BackupScope, Doubt, NamespaceFacts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct HistoryScope {
 
 /// The reason for which a backup does not have an object.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Lack {
+pub(crate) enum NotInBackup {
     /// Its filters leave the object out, for this reason.
     NotInScope(&'static str),
     /// It was not there; or this is why it may have been there all the same.
@@ -31,7 +31,7 @@ const MAY_BE_NAMED: &str = "not included, unless a name in its filters that is n
 
 impl HistoryScope {
     pub(crate) fn new(key: &ObjectKey) -> Self {
-        let mut types: Vec<Arc<ApiResource>> = Types::default().all().cloned().collect();
+        let mut types: Vec<Arc<ApiResource>> = ServedTypes::default().all().cloned().collect();
         let known = types.iter().find(|api| api.preferred && api.group_resource() == key.resource).cloned();
         let is_custom = known.is_none();
         let api = known.unwrap_or_else(|| {
@@ -54,22 +54,22 @@ impl HistoryScope {
     }
 
     /// Finds the reason for which a backup does not have the object, whose labels were these when it was seen last.
-    pub(crate) fn lack(&self, record: &Backup, labels: Option<&BTreeMap<String, String>>) -> Lack {
+    pub(crate) fn lack(&self, record: &Backup, labels: Option<&BTreeMap<String, String>>) -> NotInBackup {
         let namespace = self.namespace.as_deref();
         let facts: Vec<NamespaceFacts> = namespace.into_iter().map(NamespaceFacts::named).collect();
         let Ok(scope) = BackupScope::of(record, &self.catalog, &facts) else {
-            return Lack::Lacks(Some("the filters of the backup cannot be read".to_owned()));
+            return NotInBackup::Lacks(Some("the filters of the backup cannot be read".to_owned()));
         };
         if !scope.includes_place(namespace) {
-            return Lack::NotInScope("its namespace is not included");
+            return NotInBackup::NotInScope("its namespace is not included");
         }
         let words = self.words_that_may_mean_it(record, &facts, &scope);
         if let Err(why) = scope.collects(&self.api) {
-            return Lack::NotInScope(if words.is_empty() { why } else { MAY_BE_NAMED });
+            return NotInBackup::NotInScope(if words.is_empty() { why } else { MAY_BE_NAMED });
         }
         let of_labels = match labels {
             Some(labels) if !scope.selects(labels) => {
-                return Lack::NotInScope("its labels do not match the selector of the backup");
+                return NotInBackup::NotInScope("its labels do not match the selector of the backup");
             }
             None if Self::asks_for_labels(record) => Some("the backup has a label selector".to_owned()),
             _ => None,
@@ -78,7 +78,7 @@ impl HistoryScope {
             let words: Vec<String> = words.into_iter().collect();
             format!("the filters of the backup name types that are not known here: {}", words.join(", "))
         });
-        Lack::Lacks(of_words.or(of_labels).or_else(|| scope.doubt().map(words_of)))
+        NotInBackup::Lacks(of_words.or(of_labels).or_else(|| scope.doubt().map(words_of)))
     }
 
     /// Names in the filters that may be the singular or a short name of the type, and then decide whether the backup has looked for it: the
@@ -146,17 +146,17 @@ mod tests {
         let of_shop = record(|record| record.spec.included_namespaces = list(&["sh*"]));
         let of_other = record(|record| record.spec.included_namespaces = list(&["other"]));
         let without = record(|record| record.spec.excluded_resources = list(&["deploy", "widgets.example.com"]));
-        let elsewhere = Lack::NotInScope("its namespace is not included");
-        let excluded = Lack::NotInScope("excluded by excludedResources");
-        let restricted = Lack::NotInScope("cluster-scoped, and the backup is restricted to some namespaces");
+        let elsewhere = NotInBackup::NotInScope("its namespace is not included");
+        let excluded = NotInBackup::NotInScope("excluded by excludedResources");
+        let restricted = NotInBackup::NotInScope("cluster-scoped, and the backup is restricted to some namespaces");
         for (scope, record, expected) in [
-            (&in_shop, &all, &Lack::Lacks(None)),
-            (&in_shop, &of_shop, &Lack::Lacks(None)),
+            (&in_shop, &all, &NotInBackup::Lacks(None)),
+            (&in_shop, &of_shop, &NotInBackup::Lacks(None)),
             (&in_shop, &of_other, &elsewhere),
             (&in_shop, &without, &excluded),
             (&custom, &without, &excluded),
-            (&custom, &of_shop, &Lack::Lacks(None)),
-            (&pv, &all, &Lack::Lacks(None)),
+            (&custom, &of_shop, &NotInBackup::Lacks(None)),
+            (&pv, &all, &NotInBackup::Lacks(None)),
             (&namespace, &of_other, &elsewhere),
         ] {
             assert_eq!(scope.lack(record, None), *expected, "{scope:?} {:?}", record.spec);
@@ -180,12 +180,12 @@ mod tests {
         let of_cluster = scope("example.com", "fleets", None);
         let built_in = scope("apps", "deployments", Some("shop"));
         let doubt = |words: &str| {
-            Lack::Lacks(Some(format!("the filters of the backup name types that are not known here: {words}")))
+            NotInBackup::Lacks(Some(format!("the filters of the backup name types that are not known here: {words}")))
         };
-        let gone = || Lack::Lacks(None);
-        let excluded = || Lack::NotInScope("excluded by excludedResources");
-        let may_be_named = || Lack::NotInScope(MAY_BE_NAMED);
-        let not_included = || Lack::NotInScope("not in includedResources");
+        let gone = || NotInBackup::Lacks(None);
+        let excluded = || NotInBackup::NotInScope("excluded by excludedResources");
+        let may_be_named = || NotInBackup::NotInScope(MAY_BE_NAMED);
+        let not_included = || NotInBackup::NotInScope("not in includedResources");
         for (scope, included, excludes, expected) in [
             (&custom, &[][..], &["wd"][..], doubt("wd")),
             (&custom, &[], &["Widget", "deploy"], doubt("Widget")),
@@ -215,19 +215,19 @@ mod tests {
         });
         assert_eq!(custom.lack(&single, None), may_be_named());
         let filtered = "cluster-scoped, not in includedClusterScopedResources, and the backup has filters";
-        assert_eq!(of_cluster.lack(&single, None), Lack::NotInScope(filtered));
+        assert_eq!(of_cluster.lack(&single, None), NotInBackup::NotInScope(filtered));
         assert_eq!(built_in.lack(&single, None), gone());
         // What leaves the object out in any case is told as before.
         let elsewhere = record(|record| {
             record.spec.excluded_resources = list(&["wd"]);
             record.spec.included_namespaces = list(&["other"]);
         });
-        assert_eq!(custom.lack(&elsewhere, None), Lack::NotInScope("its namespace is not included"));
+        assert_eq!(custom.lack(&elsewhere, None), NotInBackup::NotInScope("its namespace is not included"));
         let selected = record(|record| {
             record.spec.excluded_resources = list(&["wd"]);
             record.spec.label_selector = Some(lifeboat_select::parse_selector("a=b").unwrap());
         });
-        let other = Lack::NotInScope("its labels do not match the selector of the backup");
+        let other = NotInBackup::NotInScope("its labels do not match the selector of the backup");
         assert_eq!(custom.lack(&selected, Some(&BTreeMap::new())), other);
         assert_eq!(custom.lack(&selected, None), doubt("wd"));
     }
@@ -238,20 +238,26 @@ mod tests {
         let selected =
             record(|record| record.spec.label_selector = Some(lifeboat_select::parse_selector("a=b").unwrap()));
         let labels = |value: &str| BTreeMap::from([("a".to_owned(), value.to_owned())]);
-        assert_eq!(in_shop.lack(&selected, Some(&labels("b"))), Lack::Lacks(None));
-        let other = Lack::NotInScope("its labels do not match the selector of the backup");
+        assert_eq!(in_shop.lack(&selected, Some(&labels("b"))), NotInBackup::Lacks(None));
+        let other = NotInBackup::NotInScope("its labels do not match the selector of the backup");
         assert_eq!(in_shop.lack(&selected, Some(&labels("c"))), other);
-        assert_eq!(in_shop.lack(&selected, None), Lack::Lacks(Some("the backup has a label selector".to_owned())));
+        assert_eq!(
+            in_shop.lack(&selected, None),
+            NotInBackup::Lacks(Some("the backup has a label selector".to_owned()))
+        );
     }
 
     #[test]
     fn a_backup_that_may_have_left_the_object_out_says_so() {
         let in_shop = scope("", "pods", Some("shop"));
         let partial = record(|record| record.status.phase = Some(BackupPhase::PartiallyFailed));
-        assert_eq!(in_shop.lack(&partial, None), Lack::Lacks(Some("the backup is PartiallyFailed".to_owned())));
+        assert_eq!(in_shop.lack(&partial, None), NotInBackup::Lacks(Some("the backup is PartiallyFailed".to_owned())));
         let policies = record(|record| {
             record.metadata.annotations.insert(ANNOTATION_RESOURCE_POLICIES.to_owned(), "file".to_owned());
         });
-        assert_eq!(in_shop.lack(&policies, None), Lack::Lacks(Some("the backup has resource policies".to_owned())));
+        assert_eq!(
+            in_shop.lack(&policies, None),
+            NotInBackup::Lacks(Some("the backup has resource policies".to_owned()))
+        );
     }
 }

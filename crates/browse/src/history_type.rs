@@ -6,7 +6,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar::ResourceList;
 use lifeboat_object::{ApiResource, GroupResource, types_named};
-use lifeboat_sandbox::{ObjectStore, Types};
+use lifeboat_sandbox::{ObjectStore, ServedTypes};
 use lifeboat_store::{ArchiveRows, Store, StoreError, UsableBackups};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub async fn types_of_backups(
     word: &str,
     options: &HistoryOptions,
 ) -> Vec<Arc<ApiResource>> {
-    let built_in = meant(word, Types::default().all());
+    let built_in = meant(word, ServedTypes::default().all());
     if !built_in.is_empty() {
         return built_in;
     }

@@ -31,7 +31,7 @@ mod timeline;
 mod types;
 mod value;
 
-pub use change::{Change, ChangedObject, DiffCounts};
+pub use change::{ChangedObject, DiffCounts, ObjectChange};
 pub use contents::TypeContents;
 pub use diff::Diff;
 pub use diff_scope::DiffScope;
@@ -42,4 +42,4 @@ pub use live_cluster::LiveCluster;
 pub use live_error::LiveError;
 pub use owned::owned_by;
 pub use store::BackupStore;
-pub use timeline::{Happening, HistoryEvent};
+pub use timeline::{HistoryEvent, HistoryEventKind};

@@ -5,8 +5,8 @@ use crate::diff_scope::DiffScope;
 use crate::live_cluster::{LiveCluster, facts};
 use crate::live_error::LiveError;
 use crate::live_lists::Lists;
-use crate::live_plan::{LivePlan, LiveType, Saved, Served};
-use crate::rows::{BATCH, BATCH_BYTES, Place, Rows};
+use crate::live_plan::{ComparedBackup, LivePlan, LiveType, ServedAs};
+use crate::rows::{BATCH, BATCH_BYTES, ListPosition, Rows};
 use crate::store::BackupStore;
 use crate::value::object_value;
 use bytes::Bytes;
@@ -50,7 +50,7 @@ impl<'a> LiveDiff<'a> {
         let held = rows.archive().rows().filter_map(|row| row.namespace()).map(str::to_owned);
         let names = held.chain(scope.namespaces.iter().cloned()).collect();
         let namespaces = live.namespaces(&scope, names).await?;
-        let (plan, types) = LivePlan::new(Saved { record, rows }, &scope, &live.catalog, &namespaces)?;
+        let (plan, types) = LivePlan::new(ComparedBackup { record, rows }, &scope, &live.catalog, &namespaces)?;
         let (types, tally) = (types.into_iter(), Tally::default());
         Ok(Self { rows, live, scope, plan, types, current: None, filled: BTreeSet::new(), tally })
     }
@@ -98,9 +98,9 @@ impl<'a> LiveDiff<'a> {
     fn of_type(&self, of_type: LiveType) -> Result<OfType<'a>, LiveError> {
         let rows = self.rows.of_type(&of_type.resource);
         let (api, places) = match &of_type.served {
-            Served::As(api) => (Some(Arc::clone(api)), self.plan.places(api, self.rows, &self.scope)),
-            Served::Not => (None, Vec::new()),
-            Served::Unknown(why) => {
+            ServedAs::As(api) => (Some(Arc::clone(api)), self.plan.places(api, self.rows, &self.scope)),
+            ServedAs::Not => (None, Vec::new()),
+            ServedAs::Unknown(why) => {
                 return Err(LiveError::Unknown { resource: of_type.resource, why: why.clone() });
             }
         };
@@ -115,7 +115,7 @@ impl<'a> LiveDiff<'a> {
         let mut pairs = Vec::new();
         let mut bytes = 0;
         for item in page {
-            let place = Place(item.head.namespace.as_deref().unwrap_or_default(), &item.head.name);
+            let place = ListPosition(item.head.namespace.as_deref().unwrap_or_default(), &item.head.name);
             if !self.scope.has_place(&current.of_type.resource, place) {
                 continue;
             }

@@ -17,9 +17,9 @@ pub(crate) struct Lists {
     /// Lists that are not begun, in their order.
     waiting: std::vec::IntoIter<List>,
     /// Lists that wait for their first response, each in a task, so that its time limit is kept while nobody polls it.
-    begun: JoinSet<(usize, Answered)>,
+    begun: JoinSet<(usize, AnsweredList)>,
     /// Lists that have their first response, by number.
-    ready: BTreeMap<usize, Answered>,
+    ready: BTreeMap<usize, AnsweredList>,
     /// The numbers of the next one to begin, and of the next one whose turn it is.
     next: usize,
     turn: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Lists {
 }
 
 /// A list that has had its first answer.
-struct Answered {
+struct AnsweredList {
     list: List,
     /// The first objects that it has brought; `None` when there are none.
     first: Result<Option<Vec<Bytes>>, ClusterError>,
@@ -53,7 +53,7 @@ impl Lists {
                     objects
                 }
                 None => {
-                    let Some(Answered { list, first }) = self.next_list().await? else { return Ok(None) };
+                    let Some(AnsweredList { list, first }) = self.next_list().await? else { return Ok(None) };
                     self.current = Some(list);
                     first
                 }
@@ -66,7 +66,7 @@ impl Lists {
     }
 
     /// The list whose turn it is; `None` when there are no more.
-    async fn next_list(&mut self) -> Result<Option<Answered>, LiveError> {
+    async fn next_list(&mut self) -> Result<Option<AnsweredList>, LiveError> {
         while self.next < self.turn + AT_ONCE
             && let Some(mut list) = self.waiting.next()
         {
@@ -74,7 +74,7 @@ impl Lists {
             self.next += 1;
             self.begun.spawn(async move {
                 let first = list.next().await;
-                (number, Answered { list, first })
+                (number, AnsweredList { list, first })
             });
         }
         loop {

@@ -24,14 +24,14 @@ pub(crate) struct LivePlan {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LiveType {
     pub(crate) resource: GroupResource,
-    pub(crate) served: Served,
+    pub(crate) served: ServedAs,
     /// True when the backup has listed all objects of the type.
     pub(crate) is_collected: bool,
 }
 
 /// The way in which a cluster serves a type.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Served {
+pub(crate) enum ServedAs {
     /// In this version.
     As(Arc<ApiResource>),
     /// Not at all, or so that it cannot be listed.
@@ -51,7 +51,7 @@ pub(crate) struct ListPlace {
 
 /// The backup that is compared.
 #[derive(Clone, Copy)]
-pub(crate) struct Saved<'a> {
+pub(crate) struct ComparedBackup<'a> {
     pub(crate) record: &'a Backup,
     pub(crate) rows: &'a Rows,
 }
@@ -78,7 +78,7 @@ impl LivePlan {
     /// # Errors
     /// When the filters of the backup cannot be used.
     pub(crate) fn new(
-        saved: Saved<'_>,
+        saved: ComparedBackup<'_>,
         scope: &DiffScope,
         catalog: &Catalog,
         namespaces: &[NamespaceFacts],
@@ -106,17 +106,17 @@ impl LivePlan {
             let version = &*row.version;
             let served = served(resource, version, catalog);
             match &served {
-                Served::As(api) if api.version != version => self.notes.push(format!(
+                ServedAs::As(api) if api.version != version => self.notes.push(format!(
                     "{resource}: the cluster does not serve {version}, in which the backup has them; they are compared \
                      with what it serves as {}",
                     api.version
                 )),
-                Served::Not => self.notes.push(format!(
+                ServedAs::Not => self.notes.push(format!(
                     "{resource}: the cluster does not serve this type, so that all {objects} of the backup are told as removed"
                 )),
-                Served::As(_) | Served::Unknown(_) => {}
+                ServedAs::As(_) | ServedAs::Unknown(_) => {}
             }
-            let is_collected = matches!(&served, Served::As(api) if self.backup.collects(api).is_ok());
+            let is_collected = matches!(&served, ServedAs::As(api) if self.backup.collects(api).is_ok());
             types.push(LiveType { resource: resource.clone(), served, is_collected });
         }
         types
@@ -130,7 +130,7 @@ impl LivePlan {
         let mut known: BTreeSet<GroupResource> = types.iter().map(|of_type| of_type.resource.clone()).collect();
         let mut names: BTreeSet<&str> = BTreeSet::new();
         for of_type in &*types {
-            if let Served::As(api) = &of_type.served {
+            if let ServedAs::As(api) = &of_type.served {
                 names.extend(cohabiting_name(api));
             }
         }
@@ -144,7 +144,7 @@ impl LivePlan {
                 continue;
             }
             known.insert(resource.clone());
-            types.push(LiveType { resource, served: Served::As(Arc::clone(api)), is_collected: true });
+            types.push(LiveType { resource, served: ServedAs::As(Arc::clone(api)), is_collected: true });
         }
         // What a broken group serves is not known; whoever asks for single types hears of those that the backup holds.
         if scope.resources.is_empty() {
@@ -213,16 +213,16 @@ fn note_of(doubt: Doubt) -> String {
 }
 
 /// Finds out how the cluster serves a type that a backup has in this version.
-fn served(resource: &GroupResource, version: &str, catalog: &Catalog) -> Served {
+fn served(resource: &GroupResource, version: &str, catalog: &Catalog) -> ServedAs {
     let found = catalog.find_version(resource, version).filter(|api| api.can("list"));
     let found = found.or_else(|| catalog.find(resource).filter(|api| api.can("list")));
     if let Some(api) = found {
-        return Served::As(Arc::clone(api));
+        return ServedAs::As(Arc::clone(api));
     }
     let of_group =
         |group_version: &str| group_version.rsplit_once('/').map_or("", |(group, _)| group) == resource.group;
     match catalog.failures.iter().find(|failure| of_group(&failure.group_version)) {
-        Some(failure) => Served::Unknown(format!("{}: {}", failure.group_version, failure.message)),
-        None => Served::Not,
+        Some(failure) => ServedAs::Unknown(format!("{}: {}", failure.group_version, failure.message)),
+        None => ServedAs::Not,
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Summary {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept<'a> {
+struct CachedState<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     object: Option<&'a RawValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,12 +47,12 @@ impl ObjectState {
         let may_be_kept = !resource.is_secrets() && body.len() <= LARGEST;
         let object = may_be_kept.then(|| serde_json::from_slice::<&RawValue>(body).ok()).flatten();
         let summary = object.is_none().then(|| Summary::of(object_value(body)));
-        serde_json::to_vec(&Kept { object, summary }).unwrap_or_default()
+        serde_json::to_vec(&CachedState { object, summary }).unwrap_or_default()
     }
 
     /// Decodes a state from the cache; `None` when it cannot be read.
     pub(crate) fn decode(kept: &[u8]) -> Option<Self> {
-        let Kept { object, summary } = serde_json::from_slice(kept).ok()?;
+        let CachedState { object, summary } = serde_json::from_slice(kept).ok()?;
         let whole = object.map(|object| Self::Whole(object_value(object.get().as_bytes())));
         whole.or_else(|| summary.map(Self::Summary))
     }

@@ -24,9 +24,9 @@ pub(crate) struct Rows {
 /// Namespace, empty without one, and name of an object. Places have the order of `NAMESPACE/NAME`, under which an API server keeps and
 /// lists objects: those of `a-b` come before those of `a`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place<'a>(pub(crate) &'a str, pub(crate) &'a str);
+pub(crate) struct ListPosition<'a>(pub(crate) &'a str, pub(crate) &'a str);
 
-impl Ord for Place<'_> {
+impl Ord for ListPosition<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         if self.0 == other.0 {
             return self.1.cmp(other.1);
@@ -36,7 +36,7 @@ impl Ord for Place<'_> {
     }
 }
 
-impl PartialOrd for Place<'_> {
+impl PartialOrd for ListPosition<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -96,11 +96,11 @@ impl Rows {
     ) -> &[u32] {
         let mut rows = self.of_type(resource);
         if let Some(namespace) = namespace {
-            rows = &rows[rows.partition_point(|n| self.place(*n) < Place(namespace, ""))..];
+            rows = &rows[rows.partition_point(|n| self.place(*n) < ListPosition(namespace, ""))..];
             rows = &rows[..rows.partition_point(|n| self.place(*n).0 == namespace)];
         }
         if let Some((namespace, name)) = after {
-            let begin = rows.partition_point(|n| self.place(*n) <= Place(namespace, name));
+            let begin = rows.partition_point(|n| self.place(*n) <= ListPosition(namespace, name));
             rows = &rows[begin..];
         }
         rows
@@ -108,12 +108,12 @@ impl Rows {
 
     /// The row of an object.
     pub(crate) fn find(&self, key: &ObjectKey) -> Option<u32> {
-        let at = self.position(&key.resource, Place(key.namespace.as_deref().unwrap_or_default(), &key.name))?;
+        let at = self.position(&key.resource, ListPosition(key.namespace.as_deref().unwrap_or_default(), &key.name))?;
         self.of_type(&key.resource).get(at).copied()
     }
 
     /// At which place of [`Rows::of_type`] an object stands.
-    pub(crate) fn position(&self, resource: &GroupResource, wanted: Place<'_>) -> Option<usize> {
+    pub(crate) fn position(&self, resource: &GroupResource, wanted: ListPosition<'_>) -> Option<usize> {
         self.of_type(resource).binary_search_by(|n| self.place(*n).cmp(&wanted)).ok()
     }
 
@@ -144,7 +144,7 @@ impl Rows {
     }
 
     /// The namespace and name of the object of a row.
-    pub(crate) fn place(&self, number: u32) -> Place<'_> {
+    pub(crate) fn place(&self, number: u32) -> ListPosition<'_> {
         self.row(number).map(place).unwrap_or_default()
     }
 
@@ -154,6 +154,6 @@ impl Rows {
     }
 }
 
-fn place(row: &Row) -> Place<'_> {
-    Place(&row.namespace, &row.name)
+fn place(row: &Row) -> ListPosition<'_> {
+    ListPosition(&row.namespace, &row.name)
 }

@@ -1,11 +1,11 @@
 //! A backup as a store that cannot be written to.
 
 use crate::contents::{TypeContents, contents};
-use crate::rows::{Place, Rows};
+use crate::rows::{ListPosition, Rows};
 use crate::types::types;
 use async_trait::async_trait;
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, chain, types_named};
-use lifeboat_sandbox::{ListPage, ListQuery, ObjectStore, StoreError, StoredObject, Types};
+use lifeboat_sandbox::{ListPage, ListQuery, ObjectStore, ServedTypes, StoreError, StoredObject};
 use lifeboat_store::{Archive, ArchiveItem};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ const BATCH: usize = 500;
 #[derive(Debug)]
 pub struct BackupStore {
     rows: Rows,
-    types: Arc<Types>,
+    types: Arc<ServedTypes>,
     /// Describes the store as this backup, which cannot be changed.
     what: String,
     only_namespace: Option<Arc<str>>,
@@ -111,8 +111,8 @@ impl BackupStore {
     }
 }
 
-fn place(item: &ArchiveItem) -> Place<'_> {
-    Place(item.head.namespace.as_deref().unwrap_or_default(), &item.head.name)
+fn place(item: &ArchiveItem) -> ListPosition<'_> {
+    ListPosition(item.head.namespace.as_deref().unwrap_or_default(), &item.head.name)
 }
 
 #[async_trait]
@@ -121,7 +121,7 @@ impl ObjectStore for BackupStore {
         Some(&self.what)
     }
 
-    fn types(&self) -> Arc<Types> {
+    fn types(&self) -> Arc<ServedTypes> {
         self.types.clone()
     }
 

@@ -6,7 +6,7 @@ use lifeboat_patch::Difference;
 
 /// The finding about an object in a backup, compared with the backups before.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Look {
+pub(crate) enum Observation {
     /// It has the object, as the first one.
     First,
     /// It has the object, as some did before.
@@ -38,12 +38,12 @@ pub struct HistoryEvent {
     /// The number of backups that show it.
     pub backups: usize,
     /// The event itself.
-    pub happening: Happening,
+    pub happening: HistoryEventKind,
 }
 
 /// Kinds of events in the life of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
+pub enum HistoryEventKind {
     /// It is there in the first backup that could have it.
     Present,
     /// It is there, and was not in the backup before.
@@ -76,20 +76,20 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     /// Adds what the next backup says.
-    pub(crate) fn add(&mut self, backup: &str, time: Option<Time>, look: Look) {
+    pub(crate) fn add(&mut self, backup: &str, time: Option<Time>, look: Observation) {
         let happening = self.happening(look);
         match &happening {
-            Happening::Present
-            | Happening::Appeared
-            | Happening::Changed(_)
-            | Happening::MadeAgain(_)
-            | Happening::NotCompared(_)
-            | Happening::Same => self.is_there = Some(true),
-            Happening::Vanished(_) | Happening::Absent(_) => self.is_there = Some(false),
-            Happening::NotInScope(_) | Happening::Unreadable(_) => {}
+            HistoryEventKind::Present
+            | HistoryEventKind::Appeared
+            | HistoryEventKind::Changed(_)
+            | HistoryEventKind::MadeAgain(_)
+            | HistoryEventKind::NotCompared(_)
+            | HistoryEventKind::Same => self.is_there = Some(true),
+            HistoryEventKind::Vanished(_) | HistoryEventKind::Absent(_) => self.is_there = Some(false),
+            HistoryEventKind::NotInScope(_) | HistoryEventKind::Unreadable(_) => {}
         }
         let is_more = |last: &&mut HistoryEvent| {
-            matches!(happening, Happening::Same | Happening::Absent(_) | Happening::NotInScope(_))
+            matches!(happening, HistoryEventKind::Same | HistoryEventKind::Absent(_) | HistoryEventKind::NotInScope(_))
                 && last.happening == happening
         };
         if let Some(last) = self.events.last_mut().filter(is_more) {
@@ -110,21 +110,25 @@ impl Timeline {
         self.events
     }
 
-    fn happening(&self, look: Look) -> Happening {
+    fn happening(&self, look: Observation) -> HistoryEventKind {
         match (look, self.is_there) {
-            (Look::First, None) => Happening::Present,
-            (Look::First, Some(_)) => Happening::Appeared,
-            (Look::Has { differences, is_another: true }, _) => Happening::MadeAgain(differences),
-            (Look::Has { differences, is_another: false }, Some(true)) if differences.is_empty() => Happening::Same,
-            (Look::Has { differences, is_another: false }, Some(true)) => Happening::Changed(differences),
+            (Observation::First, None) => HistoryEventKind::Present,
+            (Observation::First, Some(_)) => HistoryEventKind::Appeared,
+            (Observation::Has { differences, is_another: true }, _) => HistoryEventKind::MadeAgain(differences),
+            (Observation::Has { differences, is_another: false }, Some(true)) if differences.is_empty() => {
+                HistoryEventKind::Same
+            }
+            (Observation::Has { differences, is_another: false }, Some(true)) => HistoryEventKind::Changed(differences),
             // It was there all the time, and the backup between had not saved it.
-            (Look::Has { differences, is_another: false }, _) if differences.is_empty() => Happening::Appeared,
-            (Look::Has { differences, is_another: false }, _) => Happening::Changed(differences),
-            (Look::NotCompared(why), _) => Happening::NotCompared(printable(why)),
-            (Look::Lacks(doubt), Some(true)) => Happening::Vanished(doubt.map(printable)),
-            (Look::Lacks(doubt), _) => Happening::Absent(doubt.map(printable)),
-            (Look::NotInScope(why), _) => Happening::NotInScope(why),
-            (Look::Unreadable(why), _) => Happening::Unreadable(printable(why)),
+            (Observation::Has { differences, is_another: false }, _) if differences.is_empty() => {
+                HistoryEventKind::Appeared
+            }
+            (Observation::Has { differences, is_another: false }, _) => HistoryEventKind::Changed(differences),
+            (Observation::NotCompared(why), _) => HistoryEventKind::NotCompared(printable(why)),
+            (Observation::Lacks(doubt), Some(true)) => HistoryEventKind::Vanished(doubt.map(printable)),
+            (Observation::Lacks(doubt), _) => HistoryEventKind::Absent(doubt.map(printable)),
+            (Observation::NotInScope(why), _) => HistoryEventKind::NotInScope(why),
+            (Observation::Unreadable(why), _) => HistoryEventKind::Unreadable(printable(why)),
         }
     }
 }
@@ -138,12 +142,12 @@ mod tests {
         vec![Difference { path: "/data/a".to_owned(), left: Some(json!("1")), right: Some(json!("2")) }]
     }
 
-    fn has(differences: Vec<Difference>) -> Look {
-        Look::Has { differences, is_another: false }
+    fn has(differences: Vec<Difference>) -> Observation {
+        Observation::Has { differences, is_another: false }
     }
 
     /// The events after findings in backups 1, 2, …: for each the first backup, the number of backups, and its kind.
-    fn told(looks: Vec<Look>) -> Vec<(usize, usize, Happening)> {
+    fn told(looks: Vec<Observation>) -> Vec<(usize, usize, HistoryEventKind)> {
         let mut timeline = Timeline::default();
         for (number, look) in looks.into_iter().enumerate() {
             timeline.add(&(number + 1).to_string(), None, look);
@@ -159,40 +163,43 @@ mod tests {
     #[test]
     fn an_object_comes_changes_and_goes() {
         let looks = vec![
-            Look::Lacks(None),
-            Look::Lacks(None),
-            Look::First,
+            Observation::Lacks(None),
+            Observation::Lacks(None),
+            Observation::First,
             has(vec![]),
             has(vec![]),
             has(difference()),
             has(vec![]),
-            Look::Lacks(None),
-            Look::Lacks(None),
+            Observation::Lacks(None),
+            Observation::Lacks(None),
         ];
         assert_eq!(
             told(looks),
             [
-                (1, 2, Happening::Absent(None)),
-                (3, 1, Happening::Appeared),
-                (4, 2, Happening::Same),
-                (6, 1, Happening::Changed(difference())),
-                (7, 1, Happening::Same),
-                (8, 1, Happening::Vanished(None)),
-                (9, 1, Happening::Absent(None)),
+                (1, 2, HistoryEventKind::Absent(None)),
+                (3, 1, HistoryEventKind::Appeared),
+                (4, 2, HistoryEventKind::Same),
+                (6, 1, HistoryEventKind::Changed(difference())),
+                (7, 1, HistoryEventKind::Same),
+                (8, 1, HistoryEventKind::Vanished(None)),
+                (9, 1, HistoryEventKind::Absent(None)),
             ]
         );
     }
 
     #[test]
     fn of_an_object_that_the_first_backup_has_nobody_knows_when_it_appeared() {
-        assert_eq!(told(vec![Look::First, has(vec![])]), [(1, 1, Happening::Present), (2, 1, Happening::Same)]);
-        let looks = vec![Look::NotInScope("a"), Look::Unreadable("b".to_owned()), Look::First];
+        assert_eq!(
+            told(vec![Observation::First, has(vec![])]),
+            [(1, 1, HistoryEventKind::Present), (2, 1, HistoryEventKind::Same)]
+        );
+        let looks = vec![Observation::NotInScope("a"), Observation::Unreadable("b".to_owned()), Observation::First];
         assert_eq!(
             told(looks),
             [
-                (1, 1, Happening::NotInScope("a")),
-                (2, 1, Happening::Unreadable("b".to_owned())),
-                (3, 1, Happening::Present)
+                (1, 1, HistoryEventKind::NotInScope("a")),
+                (2, 1, HistoryEventKind::Unreadable("b".to_owned())),
+                (3, 1, HistoryEventKind::Present)
             ]
         );
     }
@@ -200,26 +207,26 @@ mod tests {
     #[test]
     fn what_says_nothing_of_the_object_is_between_two_states_of_it() {
         let looks = vec![
-            Look::First,
-            Look::NotInScope("a"),
-            Look::NotInScope("a"),
-            Look::NotInScope("b"),
+            Observation::First,
+            Observation::NotInScope("a"),
+            Observation::NotInScope("a"),
+            Observation::NotInScope("b"),
             has(vec![]),
-            Look::Unreadable("c".to_owned()),
+            Observation::Unreadable("c".to_owned()),
             // Who has named what is read may have meant to write more lines than one.
-            Look::Unreadable("c\nc".to_owned()),
-            Look::Lacks(Some("d\u{7}".to_owned())),
+            Observation::Unreadable("c\nc".to_owned()),
+            Observation::Lacks(Some("d\u{7}".to_owned())),
         ];
         assert_eq!(
             told(looks),
             [
-                (1, 1, Happening::Present),
-                (2, 2, Happening::NotInScope("a")),
-                (4, 1, Happening::NotInScope("b")),
-                (5, 1, Happening::Same),
-                (6, 1, Happening::Unreadable("c".to_owned())),
-                (7, 1, Happening::Unreadable("c\\nc".to_owned())),
-                (8, 1, Happening::Vanished(Some("d\\u{7}".to_owned()))),
+                (1, 1, HistoryEventKind::Present),
+                (2, 2, HistoryEventKind::NotInScope("a")),
+                (4, 1, HistoryEventKind::NotInScope("b")),
+                (5, 1, HistoryEventKind::Same),
+                (6, 1, HistoryEventKind::Unreadable("c".to_owned())),
+                (7, 1, HistoryEventKind::Unreadable("c\\nc".to_owned())),
+                (8, 1, HistoryEventKind::Vanished(Some("d\\u{7}".to_owned()))),
             ]
         );
     }
@@ -228,55 +235,66 @@ mod tests {
     fn a_backup_that_may_have_left_the_object_out_says_so_at_any_time() {
         let doubt = |why: &str| Some(why.to_owned());
         let looks = vec![
-            Look::Lacks(doubt("a")),
-            Look::Lacks(doubt("a")),
-            Look::Lacks(None),
-            Look::First,
-            Look::Lacks(doubt("a")),
-            Look::Lacks(doubt("b\u{7}")),
+            Observation::Lacks(doubt("a")),
+            Observation::Lacks(doubt("a")),
+            Observation::Lacks(None),
+            Observation::First,
+            Observation::Lacks(doubt("a")),
+            Observation::Lacks(doubt("b\u{7}")),
         ];
         assert_eq!(
             told(looks),
             [
-                (1, 2, Happening::Absent(doubt("a"))),
-                (3, 1, Happening::Absent(None)),
-                (4, 1, Happening::Appeared),
-                (5, 1, Happening::Vanished(doubt("a"))),
-                (6, 1, Happening::Absent(doubt("b\\u{7}"))),
+                (1, 2, HistoryEventKind::Absent(doubt("a"))),
+                (3, 1, HistoryEventKind::Absent(None)),
+                (4, 1, HistoryEventKind::Appeared),
+                (5, 1, HistoryEventKind::Vanished(doubt("a"))),
+                (6, 1, HistoryEventKind::Absent(doubt("b\\u{7}"))),
             ]
         );
     }
 
     #[test]
     fn what_cannot_be_compared_is_there_all_the_same() {
-        let looks =
-            vec![Look::First, Look::Lacks(None), Look::NotCompared("a".to_owned()), has(vec![]), Look::Lacks(None)];
+        let looks = vec![
+            Observation::First,
+            Observation::Lacks(None),
+            Observation::NotCompared("a".to_owned()),
+            has(vec![]),
+            Observation::Lacks(None),
+        ];
         assert_eq!(
             told(looks),
             [
-                (1, 1, Happening::Present),
-                (2, 1, Happening::Vanished(None)),
-                (3, 1, Happening::NotCompared("a".to_owned())),
-                (4, 1, Happening::Same),
-                (5, 1, Happening::Vanished(None)),
+                (1, 1, HistoryEventKind::Present),
+                (2, 1, HistoryEventKind::Vanished(None)),
+                (3, 1, HistoryEventKind::NotCompared("a".to_owned())),
+                (4, 1, HistoryEventKind::Same),
+                (5, 1, HistoryEventKind::Vanished(None)),
             ]
         );
     }
 
     #[test]
     fn an_object_with_another_uid_was_made_again() {
-        let again = |differences| Look::Has { differences, is_another: true };
-        let looks =
-            vec![Look::First, again(vec![]), Look::Lacks(None), again(difference()), Look::Lacks(None), has(vec![])];
+        let again = |differences| Observation::Has { differences, is_another: true };
+        let looks = vec![
+            Observation::First,
+            again(vec![]),
+            Observation::Lacks(None),
+            again(difference()),
+            Observation::Lacks(None),
+            has(vec![]),
+        ];
         assert_eq!(
             told(looks),
             [
-                (1, 1, Happening::Present),
-                (2, 1, Happening::MadeAgain(vec![])),
-                (3, 1, Happening::Vanished(None)),
-                (4, 1, Happening::MadeAgain(difference())),
-                (5, 1, Happening::Vanished(None)),
-                (6, 1, Happening::Appeared),
+                (1, 1, HistoryEventKind::Present),
+                (2, 1, HistoryEventKind::MadeAgain(vec![])),
+                (3, 1, HistoryEventKind::Vanished(None)),
+                (4, 1, HistoryEventKind::MadeAgain(difference())),
+                (5, 1, HistoryEventKind::Vanished(None)),
+                (6, 1, HistoryEventKind::Appeared),
             ]
         );
     }

@@ -2,7 +2,7 @@
 
 use crate::rows::Rows;
 use lifeboat_object::{ApiResource, GroupResource, chain};
-use lifeboat_sandbox::{CustomType, Types};
+use lifeboat_sandbox::{CustomType, ServedTypes};
 use lifeboat_store::{ArchiveItem, StoreError};
 use std::collections::HashMap;
 use tokio::task::JoinSet;
@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 ///
 /// # Errors
 /// When the archive cannot be read, or is damaged.
-pub(crate) async fn types(rows: &Rows) -> Result<Types, StoreError> {
+pub(crate) async fn types(rows: &Rows) -> Result<ServedTypes, StoreError> {
     let mut custom = defined(rows).await?;
-    let known = Types::with_custom(custom.clone());
+    let known = ServedTypes::with_custom(custom.clone());
     let mut versions = HashMap::new();
     let mut unknown = Vec::new();
     for (resource, row) in rows.types() {
@@ -27,7 +27,7 @@ pub(crate) async fn types(rows: &Rows) -> Result<Types, StoreError> {
         let row = rows.archive().row(item.row)?;
         Some(of_object(&row.resource, &row.version, row.namespace().is_some(), &item))
     }));
-    Ok(Types::with_custom(custom).in_versions(&versions).read_only())
+    Ok(ServedTypes::with_custom(custom).in_versions(&versions).read_only())
 }
 
 /// The custom types that the CustomResourceDefinitions in the backup define.

@@ -200,13 +200,13 @@ impl BlobStore for Deadlined {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Fate, Troubled};
+    use crate::faults::{PlannedOutcome, Troubled};
     use crate::{Memory, collect};
     use tokio::time::{Instant, sleep};
 
     const DEADLINES: Deadlines = Deadlines { answer: Duration::from_secs(30), silence: Duration::from_secs(10) };
 
-    fn deadlined(fate: Fate) -> (Arc<Troubled>, Deadlined) {
+    fn deadlined(fate: PlannedOutcome) -> (Arc<Troubled>, Deadlined) {
         let inner = Troubled::new(move |_, _| fate);
         (inner.clone(), Deadlined::new(inner, DEADLINES))
     }
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_is_not_answered_ends() {
-        let (_, store) = deadlined(Fate::Hang);
+        let (_, store) = deadlined(PlannedOutcome::Hang);
         let began = Instant::now();
         let ended = [
             ("put", transient(store.put("k", vec![1].into(), PutOptions::default()).await)),
@@ -253,7 +253,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_in_which_nothing_more_comes_ends() {
-        let (inner, store) = deadlined(Fate::Stall(25_000));
+        let (inner, store) = deadlined(PlannedOutcome::Stall(25_000));
         inner.fill("k", &[7; 40_000]).await;
         let mut stream = store.get("k", None).await.unwrap();
         let mut got = 0;
@@ -274,7 +274,7 @@ mod tests {
     /// Each piece comes in time; all of them take longer than any answer may.
     #[tokio::test(start_paused = true)]
     async fn what_is_read_only_from_the_beginning_has_no_deadline_as_a_whole() {
-        let inner = Troubled::sequential(|_, _| Fate::Slow(Duration::from_secs(7)));
+        let inner = Troubled::sequential(|_, _| PlannedOutcome::Slow(Duration::from_secs(7)));
         inner.fill("k", &[7; 100_000]).await;
         let store = Deadlined::new(inner.clone(), DEADLINES);
         let began = Instant::now();
@@ -288,7 +288,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_makes_the_pieces_may_take_as_long_as_he_likes() {
-        let (_, store) = deadlined(Fate::Go);
+        let (_, store) = deadlined(PlannedOutcome::Go);
         assert_eq!(store.put("k", pieces(5, 3600), PutOptions::default()).await.unwrap(), 50);
         let bytes = collect(store.get("k", None).await.unwrap(), 100).await.unwrap();
         assert_eq!(bytes, b"0123456789".repeat(5));
@@ -298,7 +298,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_put_that_takes_no_more_pieces_ends() {
         for (taken, pause) in [(0, 0), (0, 5), (2, 0), (2, 5), (2, 60)] {
-            let (inner, store) = deadlined(Fate::Takes(taken));
+            let (inner, store) = deadlined(PlannedOutcome::Takes(taken));
             let began = Instant::now();
             let put = transient(store.put("k", pieces(4, pause), PutOptions::default()).await);
             assert_eq!(put, Err("cannot put \"k\" in troubled: it took nothing more for 10s".to_owned()));
@@ -310,7 +310,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_put_that_took_all_and_does_not_answer_ends() {
-        let (_, store) = deadlined(Fate::Takes(usize::MAX));
+        let (_, store) = deadlined(PlannedOutcome::Takes(usize::MAX));
         let put = transient(store.put("k", pieces(4, 60), PutOptions::default()).await);
         assert_eq!(put, Err("cannot put \"k\" in troubled: no answer within 30s".to_owned()));
     }
@@ -319,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_is_given_up_has_no_end() {
         let (sender, receiver) = mpsc::channel(1);
-        let hangs = deadlined(Fate::Go).1.hangs("put", "k", "the upload was given up".to_owned());
+        let hangs = deadlined(PlannedOutcome::Go).1.hangs("put", "k", "the upload was given up".to_owned());
         let mut body = watched(receiver, hangs);
         sender.send(Some(Ok(Bytes::from_static(b"half")))).await.unwrap();
         drop(sender);

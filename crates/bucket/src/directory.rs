@@ -3,7 +3,7 @@
 mod folder;
 mod walk;
 
-use crate::gate::{Died, Gate};
+use crate::gate::{Gate, GateThreadDied};
 use crate::key::{TEMPORARY, components, is_temporary};
 use crate::page::page_of;
 use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
-use walk::Walk;
+use walk::KeyWalk;
 
 /// A directory as a bucket: keys are paths below it.
 ///
@@ -32,12 +32,12 @@ use walk::Walk;
 /// `..`, or longer than 255 bytes are [`ErrorKind::Invalid`].
 #[derive(Clone, Debug)]
 pub struct Directory {
-    inner: Arc<Inner>,
+    inner: Arc<DirectoryRoot>,
     gate: Gate,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct DirectoryRoot {
     path: PathBuf,
     root: OwnedFd,
     /// Distinguishes temporary files of this process.
@@ -71,7 +71,7 @@ impl Directory {
         make_root(&path).map_err(wrap)?;
         let root =
             rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(|e| wrap(e.into()))?;
-        Ok(Self { inner: Arc::new(Inner { path, root, counter: AtomicU64::new(0) }), gate: Gate::default() })
+        Ok(Self { inner: Arc::new(DirectoryRoot { path, root, counter: AtomicU64::new(0) }), gate: Gate::default() })
     }
 
     /// The same directory, whose calls go through this gate.
@@ -84,12 +84,12 @@ impl Directory {
         &self,
         operation: &'static str,
         key: &str,
-        work: impl FnOnce(&Inner) -> Result<T, Errno> + Send + 'static,
+        work: impl FnOnce(&DirectoryRoot) -> Result<T, Errno> + Send + 'static,
     ) -> Result<T, BucketError> {
         let inner = Arc::clone(&self.inner);
         match self.gate.run(move || work(&inner)).await {
             Ok(result) => result.map_err(|e| self.inner.error(operation, key, e)),
-            Err(Died) => Err(self.inner.fail(ErrorKind::Other, operation, key, &Died.to_string())),
+            Err(GateThreadDied) => Err(self.inner.fail(ErrorKind::Other, operation, key, &GateThreadDied.to_string())),
         }
     }
 
@@ -126,7 +126,7 @@ fn missing(path: &Path) -> Vec<(&Path, &Path)> {
     missing
 }
 
-impl Inner {
+impl DirectoryRoot {
     fn fail(&self, kind: ErrorKind, operation: &'static str, key: &str, message: &str) -> BucketError {
         BucketError {
             kind,
@@ -178,7 +178,7 @@ struct Temporary {
 }
 
 impl Temporary {
-    fn create(inner: &Inner, parts: &[String]) -> Result<Self, Errno> {
+    fn create(inner: &DirectoryRoot, parts: &[String]) -> Result<Self, Errno> {
         let folder = open_folder(&inner.root, parts, true)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
@@ -290,8 +290,8 @@ impl BlobStore for Directory {
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
         let prefix = options.prefix.clone();
-        let work = move |inner: &Inner| {
-            let mut walk = Walk::open(&inner.root, &options.prefix)?;
+        let work = move |inner: &DirectoryRoot| {
+            let mut walk = KeyWalk::open(&inner.root, &options.prefix)?;
             page_of(&options, |mark| walk.next(mark))
         };
         self.blocking("list", &prefix, work).await
@@ -300,7 +300,7 @@ impl BlobStore for Directory {
     async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
         for key in keys {
             let (parts, name) = self.parts("delete", key)?;
-            let work = move |inner: &Inner| {
+            let work = move |inner: &DirectoryRoot| {
                 let folder = match open_folder(&inner.root, &parts, false) {
                     Err(Errno::NOENT) => return Ok(()),
                     other => other?,

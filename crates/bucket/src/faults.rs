@@ -6,4 +6,4 @@ mod troubled;
 
 pub use deadly::Deadly;
 #[cfg(test)]
-pub(crate) use troubled::{Fate, Troubled};
+pub(crate) use troubled::{PlannedOutcome, Troubled};

@@ -24,15 +24,15 @@ pub struct Gate {
 
 /// The thread of a call died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Died;
+pub struct GateThreadDied;
 
-impl fmt::Display for Died {
+impl fmt::Display for GateThreadDied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the thread died")
     }
 }
 
-impl std::error::Error for Died {}
+impl std::error::Error for GateThreadDied {}
 
 impl Default for Gate {
     fn default() -> Self {
@@ -44,8 +44,8 @@ impl Gate {
     /// Does work that may block, on a thread of its own.
     ///
     /// # Errors
-    /// [`Died`].
-    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Died> {
+    /// [`GateThreadDied`].
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, GateThreadDied> {
         let own = place(&self.own).await?;
         let all = match &self.all {
             Some(all) => Some(place(all).await?),
@@ -56,13 +56,13 @@ impl Gate {
             drop((own, all));
             done
         });
-        done.await.map_err(|_| Died)
+        done.await.map_err(|_| GateThreadDied)
     }
 }
 
-async fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Died> {
+async fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, GateThreadDied> {
     // It is never closed.
-    Arc::clone(places).acquire_owned().await.map_err(|_| Died)
+    Arc::clone(places).acquire_owned().await.map_err(|_| GateThreadDied)
 }
 
 /// The gates of many directories, which outlive the stores that go through them.
@@ -105,7 +105,7 @@ mod tests {
 
     impl Hanging {
         /// Makes a call that the caller may give up.
-        async fn call(&mut self, gate: &Gate) -> BoxFuture<'static, Result<(), Died>> {
+        async fn call(&mut self, gate: &Gate) -> BoxFuture<'static, Result<(), GateThreadDied>> {
             let (end, hangs): (SyncSender<()>, Receiver<()>) = sync_channel(1);
             let (gate, begun) = (gate.clone(), Arc::clone(&self.begun));
             self.ends.push(end);
@@ -181,8 +181,8 @@ mod tests {
     async fn a_call_that_dies_gives_its_place_back() {
         let gate = Gate::default();
         for _ in 0..=PLACES {
-            let died: Result<(), Died> = gate.run(|| panic!("it dies")).await;
-            assert_eq!(died, Err(Died));
+            let died: Result<(), GateThreadDied> = gate.run(|| panic!("it dies")).await;
+            assert_eq!(died, Err(GateThreadDied));
         }
     }
 }

@@ -39,7 +39,7 @@ pub struct Limited {
 }
 
 /// A call's place among those in flight, until it is dropped; none without a limit.
-type Place = Option<OwnedSemaphorePermit>;
+type CallPermit = Option<OwnedSemaphorePermit>;
 
 impl Limited {
     /// The store within these limits.
@@ -50,7 +50,7 @@ impl Limited {
         Self { inner, calls: limits.calls.map(places), upload: rate(limits.upload), download: rate(limits.download) }
     }
 
-    async fn place(&self) -> Place {
+    async fn place(&self) -> CallPermit {
         // The semaphore is never closed: an error would be no limit.
         Arc::clone(self.calls.as_ref()?).acquire_owned().await.ok()
     }
@@ -142,7 +142,7 @@ impl BlobStore for Limited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Fate, Troubled};
+    use crate::faults::{PlannedOutcome, Troubled};
     use crate::{Memory, Retried, collect};
     use bytes::Bytes;
     use futures::poll;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     async fn filled(limits: Limits) -> Limited {
-        let inner = Troubled::new(|_, _| Fate::Go);
+        let inner = Troubled::new(|_, _| PlannedOutcome::Go);
         inner.fill("k", &[7; 40_000]).await;
         Limited::new(inner, limits)
     }
@@ -172,7 +172,8 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_calls_are_in_flight_than_allowed() {
-        let inner = Troubled::new(|_, text| if text == "head hangs" { Fate::Hang } else { Fate::Go });
+        let inner =
+            Troubled::new(|_, text| if text == "head hangs" { PlannedOutcome::Hang } else { PlannedOutcome::Go });
         inner.fill("k", b"x").await;
         let store = Limited::new(inner.clone(), calls(2));
         let (mut first, mut second) = (Box::pin(store.head("hangs")), Box::pin(store.head("hangs")));
@@ -215,7 +216,7 @@ mod tests {
     /// then.
     #[tokio::test(start_paused = true)]
     async fn one_place_is_enough_to_read_on() {
-        let inner = Troubled::new(|n, _| if n == 2 { Fate::Cut(100_000) } else { Fate::Go });
+        let inner = Troubled::new(|n, _| if n == 2 { PlannedOutcome::Cut(100_000) } else { PlannedOutcome::Go });
         inner.fill("k", &[7; 300_000]).await;
         let store = Retried::new(Arc::new(Limited::new(inner, calls(1))), Duration::from_secs(180));
         let bytes = collect(store.get("k", None).await.unwrap(), 300_000).await.unwrap();

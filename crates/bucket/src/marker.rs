@@ -52,7 +52,7 @@ pub async fn put_marker(store: &dyn BlobStore, id: &str) -> Result<String, Bucke
 
 /// The buckets that a directory may be, and the ways by which people let it be another.
 #[derive(Clone, Debug)]
-pub struct Notes<'a> {
+pub struct BucketNotes<'a> {
     /// The IDs that the directory may have, one after the other, between blanks; `None` when it was never seen.
     pub known: Option<&'a str>,
     /// The way to forget them.
@@ -61,7 +61,7 @@ pub struct Notes<'a> {
     pub add: String,
 }
 
-impl Notes<'_> {
+impl BucketNotes<'_> {
     /// The refusal of a directory that is none of the buckets that it may be, for people; `None` when it is one, or was never seen.
     #[must_use]
     pub fn refusal(&self, found: Option<&str>) -> Option<String> {
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn an_empty_folder_where_a_bucket_was_is_refused() {
         let refusal = |known: Option<&str>, found: Option<&str>| {
-            Notes { known, forget: "remove it".to_owned(), add: "add".to_owned() }.refusal(found)
+            BucketNotes { known, forget: "remove it".to_owned(), add: "add".to_owned() }.refusal(found)
         };
-        let without_a_way = Notes { known: Some("1"), forget: "remove it".to_owned(), add: String::new() };
+        let without_a_way = BucketNotes { known: Some("1"), forget: "remove it".to_owned(), add: String::new() };
         assert_eq!(
             without_a_way.refusal(None).unwrap(),
             "it was the bucket 1 before, and has no file lifeboat-bucket now; is its file system mounted? When it is to be \

@@ -13,12 +13,12 @@ use tokio::time::Instant;
 /// Is told of each call that ended, and makes metrics of it.
 pub trait Meter: Debug + Send + Sync {
     /// Takes note of a call that has ended. It runs in the task of the call, also when the call is dropped, and must not wait.
-    fn ended(&self, call: &Call<'_>);
+    fn ended(&self, call: &MeasuredCall<'_>);
 }
 
 /// A call that ended. A `get` ends when its stream ends or is dropped.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct MeasuredCall<'a> {
     /// As errors name it: `put`, `get`, `head`, `list`, `delete`, `sweep`, `presign`.
     pub operation: &'static str,
     /// From its beginning to its end.
@@ -47,9 +47,9 @@ impl Measured {
         Self { inner, meter }
     }
 
-    fn begin(&self, operation: &'static str) -> Running {
+    fn begin(&self, operation: &'static str) -> CallInFlight {
         let bytes = Arc::new(AtomicU64::new(0));
-        Running { meter: Arc::clone(&self.meter), operation, began: Instant::now(), bytes, has_ended: false }
+        CallInFlight { meter: Arc::clone(&self.meter), operation, began: Instant::now(), bytes, has_ended: false }
     }
 
     async fn measure<T>(
@@ -65,7 +65,7 @@ impl Measured {
 }
 
 /// A call in flight. Dropped before its end, it is abandoned.
-struct Running {
+struct CallInFlight {
     meter: Arc<dyn Meter>,
     operation: &'static str,
     began: Instant,
@@ -73,7 +73,7 @@ struct Running {
     has_ended: bool,
 }
 
-impl Running {
+impl CallInFlight {
     fn end(mut self, error: Option<&BucketError>) {
         self.has_ended = true;
         self.tell(error, false);
@@ -81,11 +81,11 @@ impl Running {
 
     fn tell(&self, error: Option<&BucketError>, is_abandoned: bool) {
         let (operation, bytes) = (self.operation, self.bytes.load(Ordering::Relaxed));
-        self.meter.ended(&Call { operation, lasted: self.began.elapsed(), bytes, error, is_abandoned });
+        self.meter.ended(&MeasuredCall { operation, lasted: self.began.elapsed(), bytes, error, is_abandoned });
     }
 }
 
-impl Drop for Running {
+impl Drop for CallInFlight {
     fn drop(&mut self) {
         if !self.has_ended {
             self.tell(None, true);
@@ -174,7 +174,7 @@ impl BlobStore for Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Fate, Troubled};
+    use crate::faults::{PlannedOutcome, Troubled};
     use crate::{ErrorKind, Memory, collect};
     use bytes::Bytes;
     use futures::poll;
@@ -190,8 +190,8 @@ mod tests {
     struct Told(Mutex<Vec<Line>>);
 
     impl Meter for Told {
-        fn ended(&self, call: &Call<'_>) {
-            let Call { operation, lasted, bytes, error, is_abandoned } = *call;
+        fn ended(&self, call: &MeasuredCall<'_>) {
+            let MeasuredCall { operation, lasted, bytes, error, is_abandoned } = *call;
             self.0.lock().unwrap().push((operation, lasted.as_secs(), bytes, error.map(|e| e.kind), is_abandoned));
         }
     }
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    async fn measured(fate: Fate) -> (Arc<Told>, Measured) {
+    async fn measured(fate: PlannedOutcome) -> (Arc<Told>, Measured) {
         let (inner, told) = (Troubled::new(move |_, _| fate), Arc::new(Told::default()));
         inner.fill("k", &[7; 40_000]).await;
         (told.clone(), Measured::new(inner, told))
@@ -221,7 +221,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_call_is_told_of_once() {
-        let (told, store) = measured(Fate::Go).await;
+        let (told, store) = measured(PlannedOutcome::Go).await;
         let options = PutOptions::default();
         store.put("a", vec![1; 3].into(), options).await.unwrap();
         store.put("b", stream(vec![Ok(vec![1; 3].into()), Ok(vec![1; 4].into())]), options).await.unwrap();
@@ -238,7 +238,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_ends_its_call() {
-        let (told, store) = measured(Fate::Go).await;
+        let (told, store) = measured(PlannedOutcome::Go).await;
         let mut stream = store.get("k", None).await.unwrap();
         while stream.try_next().await.unwrap().is_some() {
             assert_eq!(told.take(), []);
@@ -251,14 +251,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_fails_says_why_and_how_far_it_came() {
-        let (told, store) = measured(Fate::Fail(ErrorKind::Denied)).await;
+        let (told, store) = measured(PlannedOutcome::Fail(ErrorKind::Denied)).await;
         store.put("a", vec![1; 3].into(), PutOptions::default()).await.unwrap_err();
         assert!(store.get("k", None).await.is_err());
         store.head("k").await.unwrap_err();
         let denied = |operation| (operation, 0, 0, Some(ErrorKind::Denied), false);
         assert_eq!(told.take(), [denied("put"), denied("get"), denied("head")]);
 
-        let (told, store) = measured(Fate::Cut(15_000)).await;
+        let (told, store) = measured(PlannedOutcome::Cut(15_000)).await;
         let broken = collect(store.get("k", None).await.unwrap(), 40_000).await.unwrap_err();
         let pieces = stream(vec![Ok(vec![1; 3].into()), Err(broken)]);
         store.put("a", pieces, PutOptions::default()).await.unwrap_err();
@@ -268,12 +268,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_dropped_is_abandoned() {
-        let (told, store) = measured(Fate::Hang).await;
+        let (told, store) = measured(PlannedOutcome::Hang).await;
         assert!(poll!(pin!(store.head("k"))).is_pending());
         assert!(poll!(pin!(store.get("k", None))).is_pending());
         assert_eq!(told.take(), [("head", 0, 0, None, true), ("get", 0, 0, None, true)]);
 
-        let (told, store) = measured(Fate::Go).await;
+        let (told, store) = measured(PlannedOutcome::Go).await;
         let mut begun = store.get("k", None).await.unwrap();
         begun.try_next().await.unwrap();
         drop(begun);

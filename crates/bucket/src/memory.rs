@@ -13,11 +13,11 @@ use std::time::{Duration, SystemTime};
 /// A store in memory. Its objects have no times, but for those that are set.
 #[derive(Debug, Default)]
 pub struct Memory {
-    objects: Mutex<BTreeMap<String, Stored>>,
+    objects: Mutex<BTreeMap<String, MemoryObject>>,
 }
 
 #[derive(Debug)]
-struct Stored {
+struct MemoryObject {
     bytes: Bytes,
     modified: Option<SystemTime>,
 }
@@ -31,7 +31,7 @@ impl Memory {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Stored>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, MemoryObject>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -65,7 +65,7 @@ impl BlobStore for Memory {
             return Err(fail(ErrorKind::Exists, "put", key, "it exists"));
         }
         let size = bytes.len() as u64;
-        objects.insert(key.to_owned(), Stored { bytes: bytes.freeze(), modified: None });
+        objects.insert(key.to_owned(), MemoryObject { bytes: bytes.freeze(), modified: None });
         Ok(size)
     }
 

@@ -96,7 +96,7 @@ impl BlobStore for Retried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Fate, Troubled};
+    use crate::faults::{PlannedOutcome, Troubled};
     use crate::{ErrorKind, Memory, collect};
     use futures::StreamExt;
     use tokio::time::Instant;
@@ -118,7 +118,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn every_call_is_tried_until_patience_ends() {
-        let away = Troubled::new(|_, _| Fate::Fail(ErrorKind::Transient));
+        let away = Troubled::new(|_, _| PlannedOutcome::Fail(ErrorKind::Transient));
         let tried = [
             ("put", patient(&away).put("k", vec![1].into(), PutOptions::default()).await.map(drop)),
             ("get", patient(&away).get("k", None).await.map(drop)),
@@ -138,12 +138,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_back_is_waited_for_and_what_cannot_pass_is_asked_once() {
-        let away = Troubled::new(|n, _| if n < 30 { Fate::Fail(ErrorKind::Throttled) } else { Fate::Go });
+        let away =
+            Troubled::new(|n, _| if n < 30 { PlannedOutcome::Fail(ErrorKind::Throttled) } else { PlannedOutcome::Go });
         let began = Instant::now();
         patient(&away).put("k", b"x".to_vec().into(), PutOptions::default()).await.unwrap();
         assert!(began.elapsed() > Duration::from_secs(120));
         for kind in [ErrorKind::Denied, ErrorKind::NotFound, ErrorKind::Invalid, ErrorKind::Other, ErrorKind::Exists] {
-            let away = Troubled::new(move |_, _| Fate::Fail(kind));
+            let away = Troubled::new(move |_, _| PlannedOutcome::Fail(kind));
             assert_eq!(patient(&away).head("k").await.unwrap_err().kind, kind);
             assert_eq!(away.asked(), ["head k"]);
         }
@@ -152,14 +153,15 @@ mod tests {
     /// A fence that closes between two attempts is heard: nothing is stored after it.
     #[tokio::test(start_paused = true)]
     async fn whether_it_still_may_is_asked_before_each_attempt_of_a_put() {
-        let fence = Troubled::new(|n, _| Fate::Fail(if n < 3 { ErrorKind::Transient } else { ErrorKind::Other }));
+        let fence =
+            Troubled::new(|n, _| PlannedOutcome::Fail(if n < 3 { ErrorKind::Transient } else { ErrorKind::Other }));
         let error = patient(&fence).put("k", vec![1].into(), PutOptions::default()).await.unwrap_err();
         assert_eq!((error.kind, fence.asked()), (ErrorKind::Other, vec!["put k".to_owned(); 4]));
     }
 
     #[tokio::test(start_paused = true)]
     async fn streams_and_conditional_puts_are_given_once() {
-        let away = Troubled::new(|_, _| Fate::Fail(ErrorKind::Transient));
+        let away = Troubled::new(|_, _| PlannedOutcome::Fail(ErrorKind::Transient));
         let stream = Body::Stream(futures::stream::iter([Ok(vec![1].into())]).boxed());
         let if_absent = PutOptions { if_absent: true, ..PutOptions::default() };
         for (body, options) in [(stream, PutOptions::default()), (vec![1].into(), if_absent)] {
@@ -171,7 +173,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_range_that_breaks_or_ends_too_early_is_read_on() {
-        for fate in [Fate::Cut(3), Fate::End(3)] {
+        for fate in [PlannedOutcome::Cut(3), PlannedOutcome::End(3)] {
             let store = Troubled::new(move |_, _| fate);
             store.fill("k", b"x0123456789x").await;
             assert_eq!(text(&patient(&store), Some(1..11)).await.unwrap(), b"0123456789");
@@ -181,7 +183,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_goes_on_breaking_says_how_far_it_came() {
-        let store = Troubled::new(|n, _| if n == 0 { Fate::End(3) } else { Fate::End(0) });
+        let store = Troubled::new(|n, _| if n == 0 { PlannedOutcome::End(3) } else { PlannedOutcome::End(0) });
         store.fill("k", b"0123456789").await;
         let error = text(&patient(&store), Some(0..10)).await.unwrap_err();
         let expected = "cannot get \"k\" in troubled: the stream ended after 3 of 10 bytes; tried 40 times in 177 s";
@@ -194,8 +196,8 @@ mod tests {
         let mib = 1 << 20;
         let whole: Vec<u8> = (0..20 * mib).map(|n: u32| n.to_be_bytes()[1]).collect();
         let store = Troubled::new(move |n, _| match n % 9 {
-            0 => Fate::Cut(mib as usize + 1),
-            _ => Fate::Fail(ErrorKind::Transient),
+            0 => PlannedOutcome::Cut(mib as usize + 1),
+            _ => PlannedOutcome::Fail(ErrorKind::Transient),
         });
         store.fill("k", &whole).await;
         let began = Instant::now();
@@ -206,7 +208,7 @@ mod tests {
     /// Nothing of a small object was given out when it broke.
     #[tokio::test(start_paused = true)]
     async fn a_small_object_takes_one_request_and_is_read_anew_when_it_breaks() {
-        let store = Troubled::new(|n, _| if n < 2 { Fate::Cut(3) } else { Fate::Go });
+        let store = Troubled::new(|n, _| if n < 2 { PlannedOutcome::Cut(3) } else { PlannedOutcome::Go });
         store.fill("k", b"0123456789").await;
         assert_eq!(text(&patient(&store), None).await.unwrap(), b"0123456789");
         assert_eq!(text(&patient(&store), None).await.unwrap(), b"0123456789");
@@ -216,7 +218,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_large_object_is_read_on_and_asked_for_again_before_its_end_counts() {
         let whole: Vec<u8> = (0..300_000_u32).map(|n| n.to_be_bytes()[2]).collect();
-        let store = Troubled::new(|n, _| if n == 2 { Fate::Cut(100_000) } else { Fate::Go });
+        let store = Troubled::new(|n, _| if n == 2 { PlannedOutcome::Cut(100_000) } else { PlannedOutcome::Go });
         store.fill("k", &whole).await;
         assert!(text(&patient(&store), None).await.unwrap() == whole);
         assert_eq!(store.asked(), ["get k", "head k", "get k", "head k", "get k 100000..300000", "head k"]);
@@ -229,7 +231,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_broken_read_of_a_sequential_object_starts_again_from_its_beginning() {
         let whole: Vec<u8> = (0..300_000_u32).map(|n| n.to_be_bytes()[2]).collect();
-        let breaks = [Fate::Cut(100_000), Fate::Cut(5), Fate::Cut(205_000), Fate::Go];
+        let breaks =
+            [PlannedOutcome::Cut(100_000), PlannedOutcome::Cut(5), PlannedOutcome::Cut(205_000), PlannedOutcome::Go];
         let store = Troubled::sequential(move |n, _| breaks[n.min(3)]);
         store.fill("k", &whole).await;
         assert!(text(&patient(&store), None).await.unwrap() == whole);
@@ -241,8 +244,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_object_that_is_another_one_when_it_is_read_again_is_an_error() {
         for size in [300_000, 50_000] {
-            let store =
-                Troubled::sequential(move |n, _| if n == 0 { Fate::Cut(100_000) } else { Fate::Replaced(size) });
+            let store = Troubled::sequential(move |n, _| {
+                if n == 0 { PlannedOutcome::Cut(100_000) } else { PlannedOutcome::Replaced(size) }
+            });
             store.fill("k", &vec![1; 300_000]).await;
             let error = text(&patient(&store), None).await.unwrap_err();
             let expected = "cannot get \"k\" in troubled: it was replaced while it was read: read it again";
@@ -255,9 +259,9 @@ mod tests {
     async fn an_object_that_was_replaced_is_an_error_and_no_mixture() {
         for (at, size) in [(3, 300_000), (3, 400_000), (4, 300_000), (5, 300_000)] {
             let store = Troubled::new(move |n, _| match n {
-                2 => Fate::Cut(100_000),
-                _ if n == at => Fate::Replaced(size),
-                _ => Fate::Go,
+                2 => PlannedOutcome::Cut(100_000),
+                _ if n == at => PlannedOutcome::Replaced(size),
+                _ => PlannedOutcome::Go,
             });
             store.fill("k", &vec![1; 300_000]).await;
             let error = text(&patient(&store), None).await.unwrap_err();
@@ -265,14 +269,14 @@ mod tests {
             assert_eq!(error, expected, "{at} {size}");
         }
         // Between the question and the answer: of which object the bytes are is known all the same.
-        let store = Troubled::new(|n, _| if n == 2 { Fate::Replaced(299_999) } else { Fate::Go });
+        let store = Troubled::new(|n, _| if n == 2 { PlannedOutcome::Replaced(299_999) } else { PlannedOutcome::Go });
         store.fill("k", &vec![1; 300_000]).await;
         assert!(text(&patient(&store), None).await.unwrap_err().contains("it was replaced while it was read"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_breaks_after_the_last_byte_takes_nothing_away() {
-        let store = Troubled::new(|_, _| Fate::Cut(10));
+        let store = Troubled::new(|_, _| PlannedOutcome::Cut(10));
         store.fill("k", b"0123456789").await;
         assert_eq!(text(&patient(&store), Some(0..10)).await.unwrap(), b"0123456789");
         assert_eq!(store.asked(), ["get k 0..10"]);

@@ -57,9 +57,10 @@ pub async fn part(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Fate, Troubled};
+    use crate::faults::{PlannedOutcome, Troubled};
     use crate::{
-        BlobStore, Call, Deadlined, Deadlines, ErrorKind, Limited, Limits, Measured, Meter, Prefixed, Retried, collect,
+        BlobStore, Deadlined, Deadlines, ErrorKind, Limited, Limits, Measured, MeasuredCall, Meter, Prefixed, Retried,
+        collect,
     };
     use std::sync::Arc;
     use std::time::Duration;
@@ -68,7 +69,7 @@ mod tests {
     struct Silent;
 
     impl Meter for Silent {
-        fn ended(&self, _: &Call<'_>) {}
+        fn ended(&self, _: &MeasuredCall<'_>) {}
     }
 
     fn pieces(sizes: &[usize]) -> ByteStream {
@@ -101,7 +102,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_wrapper_says_what_the_store_in_it_can_and_asks_no_more_of_it() {
-        let store = Troubled::sequential(|_, _| Fate::Go);
+        let store = Troubled::sequential(|_, _| PlannedOutcome::Go);
         store.fill("k", b"0123456789").await;
         let inner: Arc<dyn BlobStore> = store.clone();
         let deadlines = Deadlines { answer: Duration::from_secs(9), silence: Duration::from_secs(9) };

@@ -1,7 +1,7 @@
 //! `lifeboat browse`: kubectl on a backup.
 
+use crate::backup_source::{self, OpenBackup, until_interrupted};
 use crate::globals::Globals;
-use crate::opened::{self, Opened, until_interrupted};
 use crate::resource::download::FromServerArgs;
 use crate::sandbox::{self, write_kubeconfig};
 use crate::scratch::ScratchArgs;
@@ -50,9 +50,9 @@ impl BrowseArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let terminate = terminated()?;
-        let open = opened::backup(&self.name, (self.bucket.as_deref(), &self.server), globals, folder.path());
+        let open = backup_source::backup(&self.name, (self.bucket.as_deref(), &self.server), globals, folder.path());
         let opened = Box::pin(until_interrupted(open, "interrupted before the backup was open")).await;
-        let Opened { store, what, .. } = opened?;
+        let OpenBackup { store, what, .. } = opened?;
         let options = SandboxOptions {
             name: self.name.clone(),
             namespace: self.object_namespace.as_deref().or(store.only_namespace()).unwrap_or("default").to_owned(),

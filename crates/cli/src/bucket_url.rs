@@ -14,7 +14,7 @@ const FORMS: &str = "use a directory, file:///directory or s3://bucket/prefix?re
 
 /// The parsed location of a bucket.
 #[derive(Debug, PartialEq, Eq)]
-enum Location {
+enum BucketLocation {
     Directory(String),
     /// A bucket, and what all keys in it begin with: nothing, or a text that ends with one slash.
     S3(Box<S3Config>, String),
@@ -41,14 +41,14 @@ pub(crate) enum Purpose {
 /// When the URL is of no known form or the bucket cannot be opened.
 pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Result<Store> {
     let store: Arc<dyn BlobStore> = match parse(url)? {
-        Location::Directory(path) if purpose != Purpose::Write && !Path::new(&path).exists() => match purpose {
+        BucketLocation::Directory(path) if purpose != Purpose::Write && !Path::new(&path).exists() => match purpose {
             Purpose::Preview => Arc::new(Memory::default()),
             _ => bail!("open the bucket {url}: there is no directory {path}; look at --bucket"),
         },
-        Location::Directory(path) => {
+        BucketLocation::Directory(path) => {
             directory_bucket::open(Path::new(&path)).await.with_context(|| format!("open the bucket {url}"))?
         }
-        Location::S3(config, prefix) => open_s3(*config, prefix, patience).await?,
+        BucketLocation::S3(config, prefix) => open_s3(*config, prefix, patience).await?,
     };
     Ok(Store::new(store).with_patience(patience))
 }
@@ -60,11 +60,13 @@ pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Res
 /// When the URL is of no known form, the directory is not there or the bucket cannot be opened.
 pub(crate) async fn open_to_read(url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
     let store: Arc<dyn BlobStore> = match parse(url)? {
-        Location::Directory(path) if !Path::new(&path).is_dir() => bail!("open {url}: there is no directory {path}"),
-        Location::Directory(path) => {
+        BucketLocation::Directory(path) if !Path::new(&path).is_dir() => {
+            bail!("open {url}: there is no directory {path}")
+        }
+        BucketLocation::Directory(path) => {
             Arc::new(Directory::open(Path::new(&path)).with_context(|| format!("open {url}"))?)
         }
-        Location::S3(config, prefix) => open_s3(*config, prefix, patience).await?,
+        BucketLocation::S3(config, prefix) => open_s3(*config, prefix, patience).await?,
     };
     Ok(Arc::new(Retried::new(store, patience)))
 }
@@ -82,7 +84,7 @@ pub(crate) struct EmptyFolders(Vec<PathBuf>);
 impl EmptyFolders {
     /// Of the bucket that is about to be opened at this URL: its folder and those above it, as far as they are not there.
     pub(crate) fn of(url: &str) -> Self {
-        let Ok(Location::Directory(path)) = parse(url) else { return Self(Vec::new()) };
+        let Ok(BucketLocation::Directory(path)) = parse(url) else { return Self(Vec::new()) };
         let missing = Path::new(&path).ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
         Self(missing.map(Path::to_path_buf).collect())
     }
@@ -95,7 +97,7 @@ impl Drop for EmptyFolders {
     }
 }
 
-fn parse(url: &str) -> Result<Location> {
+fn parse(url: &str) -> Result<BucketLocation> {
     let path = match url.split_once("://") {
         Some(("s3", rest)) => return parse_s3(rest),
         Some(("file", path)) if path.starts_with('/') => path,
@@ -104,11 +106,11 @@ fn parse(url: &str) -> Result<Location> {
         None if url.is_empty() => bail!("--bucket is empty; {FORMS}"),
         None => url,
     };
-    Ok(Location::Directory(path.to_owned()))
+    Ok(BucketLocation::Directory(path.to_owned()))
 }
 
 /// `bucket/prefix?key=value&key=value`; `%` signs as in every URL, `+` is a plus.
-fn parse_s3(rest: &str) -> Result<Location> {
+fn parse_s3(rest: &str) -> Result<BucketLocation> {
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     if bucket.contains('@') {
@@ -133,20 +135,20 @@ fn parse_s3(rest: &str) -> Result<Location> {
         "" => String::new(),
         prefix => format!("{prefix}/"),
     };
-    Ok(Location::S3(Box::new(config), prefix))
+    Ok(BucketLocation::S3(Box::new(config), prefix))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn s3(bucket: &str, prefix: &str, config: S3Config) -> Location {
-        Location::S3(Box::new(S3Config { bucket: bucket.to_owned(), ..config }), prefix.to_owned())
+    fn s3(bucket: &str, prefix: &str, config: S3Config) -> BucketLocation {
+        BucketLocation::S3(Box::new(S3Config { bucket: bucket.to_owned(), ..config }), prefix.to_owned())
     }
 
     #[test]
     fn reads_every_form() {
-        let directory = |path: &str| Location::Directory(path.to_owned());
+        let directory = |path: &str| BucketLocation::Directory(path.to_owned());
         let plain = || S3Config { checksum_algorithm: Some("CRC32".to_owned()), ..S3Config::default() };
         let full = S3Config {
             region: Some("eu-west-1".to_owned()),

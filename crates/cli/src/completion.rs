@@ -215,8 +215,8 @@ fn fitting(found: Vec<String>, words: &[OsString], typed: &OsStr) -> Vec<String>
     found.into_iter().filter(|name| name.starts_with(&*typed) && is_new(name)).collect()
 }
 
-async fn all<T: Object + Named>(client: &Client) -> Result<Vec<String>> {
-    Ok(client.list::<T>("").await?.into_iter().map(Named::name).collect())
+async fn all<T: Object + HasName>(client: &Client) -> Result<Vec<String>> {
+    Ok(client.list::<T>("").await?.into_iter().map(HasName::name).collect())
 }
 
 /// The types whose objects a backup has and a restore brings back.
@@ -229,12 +229,12 @@ async fn types(client: &Client) -> Result<Vec<String>> {
 }
 
 /// An object that has a name.
-trait Named {
+trait HasName {
     fn name(self) -> String;
 }
 
 macro_rules! named {
-    ($($kind:ty),+) => { $(impl Named for $kind {
+    ($($kind:ty),+) => { $(impl HasName for $kind {
         fn name(self) -> String {
             self.metadata.name
         }

@@ -11,7 +11,7 @@ const MOST_NAMES: usize = 3;
 
 /// Where something is about to be done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ConfirmationTarget<'a> {
     /// The namespace of the resources.
     pub(crate) namespace: &'a str,
     /// The URL of the API server.
@@ -20,14 +20,14 @@ pub(crate) struct Place<'a> {
     pub(crate) context: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ConfirmationTarget<'a> {
     /// The place that a client works on.
     pub(crate) fn of(client: &'a Client) -> Self {
         Self { namespace: &client.namespace, url: client.cluster.url(), context: client.cluster.context() }
     }
 }
 
-impl std::fmt::Display for Place<'_> {
+impl std::fmt::Display for ConfirmationTarget<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "namespace {} of cluster {}", self.namespace, self.url.trim_end_matches('/'))?;
         self.context.map_or(Ok(()), |context| write!(f, " (context {context})"))
@@ -35,7 +35,7 @@ impl std::fmt::Display for Place<'_> {
 }
 
 /// The question whether this is to be done with the objects of these names: `Delete`, or another verb.
-pub(crate) fn question(verb: &str, kind: &str, names: &[&str], place: Place<'_>) -> String {
+pub(crate) fn question(verb: &str, kind: &str, names: &[&str], place: ConfirmationTarget<'_>) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };
     format!("{verb} {} {}{plural} in {place}: {}?", names.len(), noun(kind), first_names_of(names, MOST_NAMES))
 }
@@ -71,7 +71,7 @@ pub(crate) fn refuse_without_terminal(is_answered: bool, refusal: impl FnOnce() 
 }
 
 /// Says that nothing was done, because this flag asks before, and nobody is there.
-pub(crate) fn nobody_to_ask(done: &str, flag: &str, place: Place<'_>) -> String {
+pub(crate) fn nobody_to_ask(done: &str, flag: &str, place: ConfirmationTarget<'_>) -> String {
     format!("nothing was {done} in {place}: {flag} asks before, and there is no terminal to ask at; add --confirm")
 }
 
@@ -100,8 +100,9 @@ mod tests {
 
     #[test]
     fn who_is_asked_sees_what_goes_and_of_which_cluster() {
-        let prod = Place { namespace: "velero", url: "https://prod.example.com:6443/", context: Some("prod") };
-        let pod = Place { namespace: "dr", url: "https://10.0.0.1", context: None };
+        let prod =
+            ConfirmationTarget { namespace: "velero", url: "https://prod.example.com:6443/", context: Some("prod") };
+        let pod = ConfirmationTarget { namespace: "dr", url: "https://10.0.0.1", context: None };
         for (kind, names, place, expected) in [
             (
                 "Backup",

@@ -4,9 +4,9 @@ mod extract;
 mod get;
 mod objects;
 
+use crate::backup_source::{self, OpenBackup, until_interrupted};
 use crate::globals::Globals;
 use crate::object_namespace::ObjectNamespace;
-use crate::opened::{self, Opened, until_interrupted};
 use crate::resource::download::FromServerArgs;
 use crate::scratch::ScratchArgs;
 use anyhow::Result;
@@ -73,7 +73,7 @@ impl ContentsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let shown = async {
-            let opened = opened::through_server(&self.name, &self.server, globals, folder.path()).await?;
+            let opened = backup_source::through_server(&self.name, &self.server, globals, folder.path()).await?;
             show(self.command, &opened).await
         };
         Box::pin(until_interrupted(shown, INTERRUPTED)).await
@@ -89,14 +89,14 @@ impl LocalContentsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let shown = async {
-            let opened = opened::in_bucket(&self.bucket, &self.name, globals, folder.path()).await?;
+            let opened = backup_source::in_bucket(&self.bucket, &self.name, globals, folder.path()).await?;
             show(self.command, &opened).await
         };
         Box::pin(until_interrupted(shown, INTERRUPTED)).await
     }
 }
 
-async fn show(command: Option<ContentsCommand>, opened: &Opened) -> Result<ExitCode> {
+async fn show(command: Option<ContentsCommand>, opened: &OpenBackup) -> Result<ExitCode> {
     match command {
         None => table(&opened.store, std::io::stdout())?,
         Some(ContentsCommand::Get(args)) => args.run(opened).await?,

@@ -1,18 +1,18 @@
 //! `lifeboat diff`: compares two backups, or a backup with the cluster.
 
+use crate::backup_source::{self, OpenBackup, until_interrupted};
 use crate::difference::{difference_documents, difference_lines};
 use crate::errors;
-use crate::exit_code::{Answer, answered};
+use crate::exit_code::{CheckOutcome, answered};
 use crate::flags::{self, List};
 use crate::globals::Globals;
-use crate::opened::{self, Opened, until_interrupted};
 use crate::output::Output;
 use crate::resource::download::FromServerArgs;
 use crate::scratch::ScratchArgs;
 use crate::yaml;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use lifeboat_browse::{Change, ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, LiveDiff, LiveError};
+use lifeboat_browse::{ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, LiveDiff, LiveError, ObjectChange};
 use lifeboat_object::{GroupResource, chain, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
 use lifeboat_select::Selector;
@@ -65,7 +65,7 @@ pub(crate) struct DiffArgs {
 }
 
 /// The outcome of a comparison.
-struct Outcome {
+struct DiffOutcome {
     counts: DiffCounts,
     /// True when some types could not be compared; each was reported.
     is_incomplete: bool,
@@ -82,15 +82,15 @@ impl DiffArgs {
         };
         let outcome =
             until_interrupted(comparing, "interrupted before all was compared: what is told is not all").await;
-        let answer = |Outcome { counts, is_incomplete }| match counts.added + counts.removed + counts.changed {
-            _ if is_incomplete => Answer::Unknown,
-            0 => Answer::Yes,
-            _ => Answer::No,
+        let answer = |DiffOutcome { counts, is_incomplete }| match counts.added + counts.removed + counts.changed {
+            _ if is_incomplete => CheckOutcome::Unknown,
+            0 => CheckOutcome::Yes,
+            _ => CheckOutcome::No,
         };
         Ok(answered(outcome.map(answer)))
     }
 
-    async fn compare_backups(&self, after: &str, globals: &Globals) -> Result<Outcome> {
+    async fn compare_backups(&self, after: &str, globals: &Globals) -> Result<DiffOutcome> {
         let folder = self.scratch.folder()?;
         let before = self.open(&self.before, globals, folder.path()).await?.store;
         let after_store = self.open(after, globals, folder.path()).await?.store;
@@ -108,12 +108,12 @@ impl DiffArgs {
             }
         }
         printer.end(diff.counts())?;
-        Ok(Outcome { counts: diff.counts(), is_incomplete: false })
+        Ok(DiffOutcome { counts: diff.counts(), is_incomplete: false })
     }
 
-    async fn compare_with_cluster(&self, globals: &Globals) -> Result<Outcome> {
+    async fn compare_with_cluster(&self, globals: &Globals) -> Result<DiffOutcome> {
         let folder = self.scratch.folder()?;
-        let Opened { store, record, what } = self.open(&self.before, globals, folder.path()).await?;
+        let OpenBackup { store, record, what } = self.open(&self.before, globals, folder.path()).await?;
         let cluster = globals.connect().await?;
         let doing = || format!("compare {what} with the cluster at {}", cluster.url());
         let live = LiveCluster::discover(&cluster).await.with_context(doing)?;
@@ -142,11 +142,11 @@ impl DiffArgs {
         }
         let is_incomplete = !printer.not_compared.is_empty();
         printer.end(diff.counts())?;
-        Ok(Outcome { counts: diff.counts(), is_incomplete })
+        Ok(DiffOutcome { counts: diff.counts(), is_incomplete })
     }
 
-    async fn open(&self, name: &str, globals: &Globals, folder: &Path) -> Result<Opened> {
-        opened::backup(name, (self.bucket.as_deref(), &self.server), globals, folder).await
+    async fn open(&self, name: &str, globals: &Globals, folder: &Path) -> Result<OpenBackup> {
+        backup_source::backup(name, (self.bucket.as_deref(), &self.server), globals, folder).await
     }
 
     /// Returns the scope that is asked for; a type that neither side knows is refused.
@@ -223,7 +223,7 @@ impl<W: Write> Printer<W> {
     }
 
     fn object(&mut self, mut object: ChangedObject) -> Result<()> {
-        if let Change::Changed(differences) = &mut object.change
+        if let ObjectChange::Changed(differences) = &mut object.change
             && object.key.resource.is_secrets()
             && !self.form.secrets
         {
@@ -301,9 +301,9 @@ impl<W: Write> Printer<W> {
 fn text(object: &ChangedObject, colours: bool) -> String {
     let key = printable(&object.key);
     match &object.change {
-        Change::Added => format!("added    {key}\n"),
-        Change::Removed => format!("removed  {key}\n"),
-        Change::Changed(differences) => {
+        ObjectChange::Added => format!("added    {key}\n"),
+        ObjectChange::Removed => format!("removed  {key}\n"),
+        ObjectChange::Changed(differences) => {
             format!("changed  {key}\n{}", difference_lines(differences, INDENT, colours))
         }
     }
@@ -312,9 +312,9 @@ fn text(object: &ChangedObject, colours: bool) -> String {
 /// Formats an object as JSON: its change, and the differences.
 fn document(object: &ChangedObject) -> Value {
     let (word, differences): (&str, &[Difference]) = match &object.change {
-        Change::Added => ("added", &[]),
-        Change::Removed => ("removed", &[]),
-        Change::Changed(differences) => ("changed", differences),
+        ObjectChange::Added => ("added", &[]),
+        ObjectChange::Removed => ("removed", &[]),
+        ObjectChange::Changed(differences) => ("changed", differences),
     };
     let mut document = object.key.to_json();
     document["change"] = word.into();
@@ -335,9 +335,12 @@ mod tests {
             |path: &str, left: Value, right: Option<Value>| Difference { path: path.into(), left: Some(left), right };
         let places = vec![place("/data/a", json!("1"), Some(json!("2"))), place("/data/b", json!("3"), None)];
         vec![
-            ChangedObject { key: key("new"), change: Change::Added },
-            ChangedObject { key: key("settings"), change: Change::Changed(places) },
-            ChangedObject { key: ObjectKey::new(GroupResource::new("a.io", "xs"), None, "x"), change: Change::Removed },
+            ChangedObject { key: key("new"), change: ObjectChange::Added },
+            ChangedObject { key: key("settings"), change: ObjectChange::Changed(places) },
+            ChangedObject {
+                key: ObjectKey::new(GroupResource::new("a.io", "xs"), None, "x"),
+                change: ObjectChange::Removed,
+            },
         ]
     }
 
@@ -369,7 +372,7 @@ mod tests {
     #[test]
     fn who_names_an_object_makes_no_lines() {
         let key = ObjectKey::new(GroupResource::new("", "pods"), Some("shop"), "a\nremoved  pods/shop/b");
-        let object = ChangedObject { key, change: Change::Added };
+        let object = ChangedObject { key, change: ObjectChange::Added };
         assert_eq!(text(&object, false), "added    pods/shop/a\\nremoved  pods/shop/b\n");
     }
 

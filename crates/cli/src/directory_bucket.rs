@@ -2,7 +2,7 @@
 //! the mount point of a file system that is not mounted is not taken for an empty bucket.
 
 use crate::errors;
-use crate::from_here::state::folder_of;
+use crate::local_operation::state::folder_of;
 use anyhow::{Context, Result, bail};
 use lifeboat_archive::tarball::entry_hash;
 use lifeboat_bucket::{BlobStore, BucketNotes, Directory, Marked, read_marker};

@@ -15,7 +15,7 @@ pub(crate) const INTERRUPTED: i32 = 130;
 
 /// The answer of a command that answers a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum CheckOutcome {
     Yes,
     No,
     /// Some of the necessary data could not be read; messages have said which.
@@ -23,11 +23,11 @@ pub(crate) enum Answer {
 }
 
 /// The exit code of a command that answers a question, as of `diff` and `grep`: an error is reported, and is no answer.
-pub(crate) fn answered(answer: Result<Answer>) -> ExitCode {
+pub(crate) fn answered(answer: Result<CheckOutcome>) -> ExitCode {
     match answer {
-        Ok(Answer::Yes) => ExitCode::SUCCESS,
-        Ok(Answer::No) => ExitCode::from(NO),
-        Ok(Answer::Unknown) => ExitCode::from(ATTENTION),
+        Ok(CheckOutcome::Yes) => ExitCode::SUCCESS,
+        Ok(CheckOutcome::No) => ExitCode::from(NO),
+        Ok(CheckOutcome::Unknown) => ExitCode::from(ATTENTION),
         Err(e) => {
             errors::report(&e);
             ExitCode::from(ATTENTION)
@@ -42,9 +42,9 @@ mod tests {
     #[test]
     fn an_error_is_no_answer() {
         for (answer, code) in [
-            (Ok(Answer::Yes), 0),
-            (Ok(Answer::No), 1),
-            (Ok(Answer::Unknown), 2),
+            (Ok(CheckOutcome::Yes), 0),
+            (Ok(CheckOutcome::No), 1),
+            (Ok(CheckOutcome::Unknown), 2),
             (Err(anyhow::anyhow!("the bucket is away")), 2),
         ] {
             assert_eq!(answered(answer), ExitCode::from(code));

@@ -75,10 +75,10 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
 
 /// A truth value that must be given: the flag takes the next word, whatever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stated(pub(crate) bool);
+pub(crate) struct RequiredBool(pub(crate) bool);
 
-pub(crate) fn stated(text: &str) -> Result<Stated, String> {
-    boolean(text).map(Stated)
+pub(crate) fn stated(text: &str) -> Result<RequiredBool, String> {
+    boolean(text).map(RequiredBool)
 }
 
 /// Comma-separated values; the last occurrence of a flag wins, as in Velero.
@@ -101,29 +101,29 @@ pub(crate) fn joined(given: &[List]) -> Vec<String> {
 
 /// `key=value,…`; see [`merged`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pairs(pub(crate) BTreeMap<String, String>);
+pub(crate) struct KeyValuePairs(pub(crate) BTreeMap<String, String>);
 
-pub(crate) fn pairs(text: &str) -> Result<Pairs, String> {
+pub(crate) fn pairs(text: &str) -> Result<KeyValuePairs, String> {
     split_pairs(text, '=')
 }
 
-pub(crate) fn mappings(text: &str) -> Result<Pairs, String> {
+pub(crate) fn mappings(text: &str) -> Result<KeyValuePairs, String> {
     split_pairs(text, ':')
 }
 
 /// The pairs of all occurrences of a flag; of those with the same key the last counts.
-pub(crate) fn merged(given: &[Pairs]) -> BTreeMap<String, String> {
+pub(crate) fn merged(given: &[KeyValuePairs]) -> BTreeMap<String, String> {
     given.iter().flat_map(|pairs| pairs.0.clone()).collect()
 }
 
-fn split_pairs(text: &str, delimiter: char) -> Result<Pairs, String> {
+fn split_pairs(text: &str, delimiter: char) -> Result<KeyValuePairs, String> {
     let mut out = BTreeMap::new();
     for record in records(text)? {
         let (key, value) =
             record.split_once(delimiter).ok_or_else(|| format!("{record:?} is not of the form key{delimiter}value"))?;
         out.insert(key.to_owned(), value.to_owned());
     }
-    Ok(Pairs(out))
+    Ok(KeyValuePairs(out))
 }
 
 /// Parses a CSV line: records may be quoted, then commas and doubled quotes stand inside them.
@@ -199,7 +199,7 @@ pub(crate) fn volume_group_fallback(text: &str) -> Result<VolumeGroupFallback, S
 }
 
 /// `kind=ns/name,ns/name;kind2=…`.
-pub(crate) fn ordered_resources(text: &str) -> Result<Pairs, String> {
+pub(crate) fn ordered_resources(text: &str) -> Result<KeyValuePairs, String> {
     let mut out = BTreeMap::new();
     for entry in text.split(';').filter(|e| !e.trim().is_empty()) {
         let (kind, names) = match entry.split('=').collect::<Vec<_>>()[..] {
@@ -212,7 +212,7 @@ pub(crate) fn ordered_resources(text: &str) -> Result<Pairs, String> {
         }
         out.insert(kind.to_owned(), names.join(","));
     }
-    Ok(Pairs(out))
+    Ok(KeyValuePairs(out))
 }
 
 /// Parses a policy for existing objects of some types: `type,type=policy`.
@@ -252,8 +252,8 @@ pub(crate) fn or_selectors(text: &str) -> Result<OrSelectors, String> {
 mod tests {
     use super::*;
 
-    fn map(pairs: &[(&str, &str)]) -> Pairs {
-        Pairs(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    fn map(pairs: &[(&str, &str)]) -> KeyValuePairs {
+        KeyValuePairs(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
     }
 
     #[test]

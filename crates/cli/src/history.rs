@@ -1,18 +1,18 @@
 //! `lifeboat history`: changes of one object over the backups of a bucket.
 
+use crate::backup_source::{self, until_interrupted};
 use crate::bucket_url::{self, Purpose};
 use crate::difference::{difference_documents, difference_lines};
 use crate::errors;
-use crate::exit_code::{Answer, answered};
+use crate::exit_code::{CheckOutcome, answered};
 use crate::globals::Globals;
 use crate::object_name::{ObjectArgs, check_namespace};
 use crate::object_type::meant;
-use crate::opened::{self, until_interrupted};
 use crate::output::{Output, print_resource};
 use crate::scratch::ScratchArgs;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lifeboat_browse::{Happening, History, HistoryEvent, HistoryOptions, types_of_backups};
+use lifeboat_browse::{History, HistoryEvent, HistoryEventKind, HistoryOptions, types_of_backups};
 use lifeboat_object::{ApiResource, ObjectKey, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
 use serde_json::{Value, json};
@@ -51,9 +51,10 @@ impl HistoryArgs {
         Ok(answered(Box::pin(shown).await))
     }
 
-    async fn show(&self, globals: &Globals) -> Result<Answer> {
+    async fn show(&self, globals: &Globals) -> Result<CheckOutcome> {
         let folder = self.scratch.folder()?;
-        let options = HistoryOptions { open: opened::options(folder.path()), cache: globals.program.archives.clone() };
+        let options =
+            HistoryOptions { open: backup_source::options(folder.path()), cache: globals.program.archives.clone() };
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let backups =
             store.usable_backups().await.with_context(|| format!("list the backups in {}", store.describe()))?;
@@ -72,9 +73,9 @@ impl HistoryArgs {
             errors::report(&anyhow::anyhow!("no backup in {} that could be read has {key}", store.describe()));
         }
         Ok(match (history.is_incomplete(), history.has_object()) {
-            (true, _) => Answer::Unknown,
-            (false, true) => Answer::Yes,
-            (false, false) => Answer::No,
+            (true, _) => CheckOutcome::Unknown,
+            (false, true) => CheckOutcome::Yes,
+            (false, false) => CheckOutcome::No,
         })
     }
 
@@ -101,25 +102,26 @@ impl HistoryArgs {
 /// Hides the values of a Secret.
 fn hide(history: &mut History) {
     for event in &mut history.events {
-        if let Happening::Changed(differences) | Happening::MadeAgain(differences) = &mut event.happening {
+        if let HistoryEventKind::Changed(differences) | HistoryEventKind::MadeAgain(differences) = &mut event.happening
+        {
             hide_secret_values(differences);
         }
     }
 }
 
 /// Returns the word for an event, its reason if it has one, and the differences of the object.
-fn parts(happening: &Happening) -> (&'static str, Option<&str>, &[Difference]) {
+fn parts(happening: &HistoryEventKind) -> (&'static str, Option<&str>, &[Difference]) {
     match happening {
-        Happening::Present => ("present", None, &[]),
-        Happening::Appeared => ("appeared", None, &[]),
-        Happening::Changed(differences) => ("changed", None, differences),
-        Happening::MadeAgain(differences) => ("made again", None, differences),
-        Happening::NotCompared(why) => ("uncompared", Some(why), &[]),
-        Happening::Vanished(doubt) => ("vanished", doubt.as_deref(), &[]),
-        Happening::Same => ("unchanged", None, &[]),
-        Happening::Absent(doubt) => ("absent", doubt.as_deref(), &[]),
-        Happening::NotInScope(why) => ("not in scope", Some(why), &[]),
-        Happening::Unreadable(why) => ("unreadable", Some(why), &[]),
+        HistoryEventKind::Present => ("present", None, &[]),
+        HistoryEventKind::Appeared => ("appeared", None, &[]),
+        HistoryEventKind::Changed(differences) => ("changed", None, differences),
+        HistoryEventKind::MadeAgain(differences) => ("made again", None, differences),
+        HistoryEventKind::NotCompared(why) => ("uncompared", Some(why), &[]),
+        HistoryEventKind::Vanished(doubt) => ("vanished", doubt.as_deref(), &[]),
+        HistoryEventKind::Same => ("unchanged", None, &[]),
+        HistoryEventKind::Absent(doubt) => ("absent", doubt.as_deref(), &[]),
+        HistoryEventKind::NotInScope(why) => ("not in scope", Some(why), &[]),
+        HistoryEventKind::Unreadable(why) => ("unreadable", Some(why), &[]),
     }
 }
 
@@ -186,7 +188,7 @@ mod tests {
     use lifeboat_object::GroupResource;
 
     fn history() -> History {
-        let event = |backup: &str, backups: usize, happening: Happening| HistoryEvent {
+        let event = |backup: &str, backups: usize, happening: HistoryEventKind| HistoryEvent {
             backup: backup.to_owned(),
             time: Some(lifeboat_api::Time::new("2026-11-24T02:00:00Z".parse().unwrap())),
             last: format!("{backup}-last"),
@@ -194,15 +196,16 @@ mod tests {
             happening,
         };
         let difference = Difference { path: "/data/a".to_owned(), left: Some(json!("1")), right: None };
-        let undated = HistoryEvent { time: None, ..event("odd", 1, Happening::Unreadable("it is torn".to_owned())) };
+        let undated =
+            HistoryEvent { time: None, ..event("odd", 1, HistoryEventKind::Unreadable("it is torn".to_owned())) };
         History {
             events: vec![
-                event("b1", 2, Happening::NotInScope("its namespace is not included")),
-                event("b3", 1, Happening::Appeared),
-                event("b4", 3, Happening::Same),
-                event("b7", 1, Happening::Changed(vec![difference])),
-                event("b8", 1, Happening::Vanished(Some("the backup is PartiallyFailed".to_owned()))),
-                event("b9", 1, Happening::Absent(Some("the backup has resource policies".to_owned()))),
+                event("b1", 2, HistoryEventKind::NotInScope("its namespace is not included")),
+                event("b3", 1, HistoryEventKind::Appeared),
+                event("b4", 3, HistoryEventKind::Same),
+                event("b7", 1, HistoryEventKind::Changed(vec![difference])),
+                event("b8", 1, HistoryEventKind::Vanished(Some("the backup is PartiallyFailed".to_owned()))),
+                event("b9", 1, HistoryEventKind::Absent(Some("the backup has resource policies".to_owned()))),
                 undated,
             ],
             left_out: 1,

@@ -9,16 +9,16 @@ use crate::globals::Globals;
 use crate::output::print_resource;
 use anyhow::{Context, Result, bail};
 pub(crate) use flags::InstallArgs;
-use flags::Printed;
+use flags::PrintFormat;
 use jiff::Timestamp;
 use lifeboat_cluster::Cluster;
-use lifeboat_install::{self as install, DEPLOYMENT, Step};
+use lifeboat_install::{self as install, DEPLOYMENT, InstallStep};
 use std::io::Write;
 use std::process::ExitCode;
 
 impl InstallArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        if *self.output == Some(Printed::Table) {
+        if *self.output == Some(PrintFormat::Table) {
             bail!("--output table is not supported with this command: json or yaml");
         }
         let installation = self.wanted(&globals.namespace)?;
@@ -31,7 +31,7 @@ impl InstallArgs {
         }
         let definitions = install::definitions();
         let rest = if self.crds_only { Vec::new() } else { install::objects(&installation) };
-        if let Some(output) = self.output.and_then(Printed::machine) {
+        if let Some(output) = self.output.and_then(PrintFormat::machine) {
             print_resource(&install::list([definitions.clone(), rest.clone()].concat()), output)?;
         }
         if !self.crds_only {
@@ -90,10 +90,10 @@ impl InstallArgs {
 }
 
 /// Prints a step. A dot ends no line, so it is written out at once.
-pub(crate) fn say(step: Step<'_>) -> std::io::Result<()> {
+pub(crate) fn say(step: InstallStep<'_>) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     match step {
-        Step::Held => write!(out, "{step}").and_then(|()| out.flush()),
+        InstallStep::Held => write!(out, "{step}").and_then(|()| out.flush()),
         _ => writeln!(out, "{step}"),
     }
 }

@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn libraries_are_silent_until_details_are_asked_for() {
         use jiff::Timestamp;
-        use lifeboat_object::Place;
+        use lifeboat_object::ResultScope;
         use lifeboat_operation::Journal;
         let told = |flags: &str| {
             let folder = tempfile::tempdir().unwrap();
@@ -193,7 +193,7 @@ mod tests {
                 tracing::warn!(target: "lifeboat_cluster::connect", "ours");
                 tracing::info!(target: "lifeboat_store", "a step");
                 let journal = Journal::new(Arc::new(|| Timestamp::UNIX_EPOCH), "backup=velero/b", folder.path());
-                journal.warn(&Place::Velero, "of a backup");
+                journal.warn(&ResultScope::Velero, "of a backup");
             });
             std::fs::read_to_string(&file).unwrap()
         };

@@ -3,6 +3,7 @@
 //! Parses the command line, connects the other crates and prints; decisions and effects are in those crates. Start
 //! reading at [`command`].
 
+mod backup_source;
 mod browse;
 mod bucket_url;
 mod bug;
@@ -20,20 +21,19 @@ mod directory_bucket;
 mod errors;
 mod exit_code;
 mod flags;
-mod from_here;
 mod globals;
 mod helper;
 mod history;
 mod install;
 mod kubectl_completion;
 mod local;
+mod local_operation;
 mod log;
 mod man;
 mod migrate;
 mod object_name;
 mod object_namespace;
 mod object_type;
-mod opened;
 mod output;
 mod pflag;
 mod plugin;

@@ -1,10 +1,10 @@
 //! `lifeboat migrate check`: effects of replacing an installation of Velero by Lifeboat.
 
 mod differences;
-mod found;
+mod finding;
+mod installation;
 mod programs;
 mod resources;
-mod verdict;
 mod workload;
 
 use crate::exit_code::ATTENTION;
@@ -15,12 +15,12 @@ use crate::resource::client;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use differences::{Difference, differences};
-use found::Found;
+use finding::{Finding, SwitchEffect};
+use installation::VeleroInstallation;
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
-use verdict::{Finding, Verdict};
-use workload::Server;
+use workload::VeleroServer;
 
 /// Look at an installation of Velero before Lifeboat takes its place.
 #[derive(Debug, Subcommand)]
@@ -51,7 +51,7 @@ impl MigrateCommand {
 impl CheckArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let client = client(globals).await?;
-        let report = Report::of(&Found::read(&client).await?, &globals.program.name);
+        let report = Report::of(&VeleroInstallation::read(&client).await?, &globals.program.name);
         match self.output {
             Some(output) => print_resource(&report, output)?,
             None => {
@@ -77,7 +77,7 @@ struct Report {
 
 impl Report {
     /// Pure. `program` is what the commands begin with.
-    fn of(found: &Found, program: &str) -> Self {
+    fn of(found: &VeleroInstallation, program: &str) -> Self {
         let mut findings = [programs::findings(found, program), resources::findings(found, program)].concat();
         findings.sort_by_key(|finding| finding.verdict);
         Self {
@@ -89,7 +89,7 @@ impl Report {
     }
 
     fn is_well(&self) -> bool {
-        !self.findings.iter().any(|finding| matches!(finding.verdict, Verdict::Mend | Verdict::Missing))
+        !self.findings.iter().any(|finding| matches!(finding.verdict, SwitchEffect::Mend | SwitchEffect::Missing))
     }
 
     fn write(&self, out: &mut Vec<u8>, with_differences: bool) -> Result<()> {
@@ -129,8 +129,8 @@ impl Report {
 /// Lists the steps to switch; none where there is no Velero. A release of a chart needs the chart's Job for the
 /// definitions. Of any other installation the original flags are not known, so that only the image of its Deployment is
 /// replaced.
-fn steps(found: &Found, program: &str) -> Vec<String> {
-    let Some(Server { workload: server, .. }) = &found.server else { return Vec::new() };
+fn steps(found: &VeleroInstallation, program: &str) -> Vec<String> {
+    let Some(VeleroServer { workload: server, .. }) = &found.server else { return Vec::new() };
     if server.is_lifeboat() {
         return Vec::new();
     }
@@ -160,7 +160,7 @@ mod tests {
     fn the_steps_are_commands_of_the_way_it_was_installed_by() {
         let server = |labels: serde_json::Value, image: &str| {
             let container = json!({"name": "velero", "image": image, "args": ["server"]});
-            Server::of(&json!({"metadata": {"name": "saver", "labels": labels},
+            VeleroServer::of(&json!({"metadata": {"name": "saver", "labels": labels},
                 "spec": {"template": {"spec": {"containers": [container]}}}}))
         };
         let chart = json!({"helm.sh/chart": "velero-12.0.0", "app.kubernetes.io/instance": "backup"});
@@ -180,7 +180,7 @@ mod tests {
                 ],
             ),
         ] {
-            let found = Found { namespace: "dr".to_owned(), server, ..Found::default() };
+            let found = VeleroInstallation { namespace: "dr".to_owned(), server, ..VeleroInstallation::default() };
             assert_eq!(steps(&found, "lifeboat"), expected, "{:?}", found.server);
         }
     }
@@ -190,11 +190,11 @@ mod tests {
         let schedule = json!({"apiVersion": "velero.io/v1", "kind": "Schedule", "metadata": {"name": "nightly"}, "spec": {"schedule": "0 3 * *", "template": {}}});
         let location = json!({"apiVersion": "velero.io/v1", "kind": "BackupStorageLocation", "metadata": {"name": "default"}, "spec": {"provider": "aws", "objectStorage": {"bucket": "b"},
             "config": {"region": "x"}}, "status": {"phase": "Available"}});
-        let found = Found {
+        let found = VeleroInstallation {
             namespace: "velero".to_owned(),
             schedules: vec![serde_json::from_value(schedule).unwrap()],
             locations: vec![serde_json::from_value(location).unwrap()],
-            ..Found::default()
+            ..VeleroInstallation::default()
         };
         let mut report = Report::of(&found, "lifeboat");
         assert!(!report.is_well());

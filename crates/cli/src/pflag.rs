@@ -2,9 +2,9 @@
 //! at once, so that no flag can be forgotten.
 //!
 //! A flag that is given again takes the last value; those whose occurrences add up are `Vec`s of
-//! [`Pairs`](crate::flags::Pairs) or [`List`](crate::flags::List). A truth value is given as `--flag` or `--flag=VALUE`,
-//! never as a word of its own. Any other value may begin with a dash. A line that ends at a command that only holds others
-//! is not refused: it asks for help ([`asks_for_help`]).
+//! [`KeyValuePairs`](crate::flags::KeyValuePairs) or [`List`](crate::flags::List). A truth value is given as `--flag` or
+//! `--flag=VALUE`, never as a word of its own. Any other value may begin with a dash. A line that ends at a command that
+//! only holds others is not refused: it asks for help ([`asks_for_help`]).
 
 use crate::flags::{self, Optional};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -66,7 +66,7 @@ pub(crate) fn asks_for_help(grammar: &Command, matches: &ArgMatches) -> Option<V
 mod tests {
     use super::*;
     use crate::command::Lifeboat;
-    use crate::flags::Pairs;
+    use crate::flags::KeyValuePairs;
     use clap::error::ErrorKind;
     use std::collections::BTreeSet;
 
@@ -199,7 +199,8 @@ mod tests {
     #[test]
     fn every_map_merges() {
         for (path, arg) in flags_of_all() {
-            if arg.get_value_parser().type_id() == TypeId::of::<Pairs>() && arg.get_id() != "ordered_resources" {
+            if arg.get_value_parser().type_id() == TypeId::of::<KeyValuePairs>() && arg.get_id() != "ordered_resources"
+            {
                 assert!(matches!(arg.get_action(), ArgAction::Append), "{path:?} {}", arg.get_id());
             }
         }

@@ -9,7 +9,7 @@ mod restore;
 pub(crate) use backup::{print_backup, volume_name, volume_value};
 pub(crate) use item::item_text;
 pub(crate) use plan::PlanFiles;
-pub(crate) use restore::{RestorePrinter, Show, print_restore, write_volumes};
+pub(crate) use restore::{RestorePrinter, ShownParts, print_restore, write_volumes};
 
 use clap::ValueEnum;
 

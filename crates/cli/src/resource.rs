@@ -27,7 +27,7 @@ pub(crate) mod table;
 pub(crate) mod trust;
 pub(crate) mod verbs;
 
-use crate::confirm::{Place, asked, nobody_to_ask, question, refuse_without_terminal};
+use crate::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
 use crate::flags::{self, List, Optional};
 use crate::globals::Globals;
 use crate::output::print_resource;
@@ -35,7 +35,7 @@ use anyhow::{Result, bail};
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::{LabelSelector, ObjectMeta, Resource};
-use lifeboat_client::{Client, Followed, Object};
+use lifeboat_client::{Client, FollowedObject, Object};
 pub(crate) use status::{server_answer, server_status};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ impl Format {
 
 /// Output format of objects.
 #[derive(Debug, Args)]
-struct Show {
+struct OutputArgs {
     /// Labels to show as columns of their own
     #[arg(short = 'L', long, value_parser = flags::list, value_name = "LABELS")]
     label_columns: Vec<List>,
@@ -89,12 +89,12 @@ pub(crate) struct GetArgs {
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
     #[command(flatten)]
-    show: Show,
+    show: OutputArgs,
 }
 
 /// Which objects are meant: some must be.
 #[derive(Debug, Args)]
-struct Which {
+struct ObjectSelectionArgs {
     /// Names
     names: Vec<String>,
     /// All of them
@@ -105,7 +105,7 @@ struct Which {
     selector: String,
 }
 
-impl Which {
+impl ObjectSelectionArgs {
     /// In one way, not in several.
     fn is_one_way(&self) -> Result<()> {
         let ways = usize::from(!self.names.is_empty()) + usize::from(self.all) + usize::from(!self.selector.is_empty());
@@ -120,7 +120,7 @@ impl Which {
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
-    which: Which,
+    which: ObjectSelectionArgs,
     /// Do not ask. Needed with --all and --selector where there is no terminal
     #[arg(long)]
     confirm: bool,
@@ -130,7 +130,7 @@ pub(crate) struct DeleteArgs {
 }
 
 /// A kind that can be shown as a table.
-trait Shown: Object {
+trait TableKind: Object {
     /// Headings.
     const COLUMNS: &'static [&'static str];
 
@@ -149,7 +149,7 @@ trait Shown: Object {
 }
 
 /// A kind whose objects are operations of the server.
-trait Operation: Shown {
+trait Operation: TableKind {
     /// `backup`.
     const WORD: &'static str;
     /// `Backup`.
@@ -187,12 +187,12 @@ trait Operation: Shown {
     async fn request_deletion(&self, client: &Client, waits_for_restores: bool) -> Result<()>;
 }
 
-async fn get<T: Shown>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
+async fn get<T: TableKind>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
     show(&find::<T>(args, &client(globals).await?).await?, &args.show)
 }
 
 /// The objects that are named, each of which must exist, or else those with the labels.
-async fn find<T: Shown>(args: &GetArgs, client: &Client) -> Result<Vec<T>> {
+async fn find<T: TableKind>(args: &GetArgs, client: &Client) -> Result<Vec<T>> {
     let mut found: Vec<T> = Vec::new();
     if args.names.is_empty() {
         found = client.list(&args.selector).await?;
@@ -207,7 +207,7 @@ async fn find<T: Shown>(args: &GetArgs, client: &Client) -> Result<Vec<T>> {
     Ok(found)
 }
 
-fn show<T: Shown>(found: &[T], show: &Show) -> Result<ExitCode> {
+fn show<T: TableKind>(found: &[T], show: &OutputArgs) -> Result<ExitCode> {
     match show.output.and_then(Format::machine) {
         Some(output) => {
             let shown = match found {
@@ -249,7 +249,7 @@ pub(crate) fn missing<T: Resource>(name: &str) -> anyhow::Error {
 }
 
 /// Sends an object, or prints it instead when a form was asked for; true when it was sent.
-async fn create<T: Shown>(client: &Client, object: &T, show_args: &Show) -> Result<bool> {
+async fn create<T: TableKind>(client: &Client, object: &T, show_args: &OutputArgs) -> Result<bool> {
     if show_args.output.is_some() {
         show(std::slice::from_ref(object), show_args)?;
         return Ok(false);
@@ -323,7 +323,7 @@ async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<Ex
 /// Returns the objects that the arguments select, and errors for those that are missing. Prints the effect of their
 /// deletion, names them and asks, unless confirmed by a flag; `None` when the answer is no. Where nobody can be asked,
 /// only named objects may be deleted without `--confirm`.
-async fn chosen<T: Shown>(
+async fn chosen<T: TableKind>(
     args: &DeleteArgs,
     client: &Client,
     consequences: impl FnOnce(&[T]) -> Vec<String>,
@@ -331,7 +331,9 @@ async fn chosen<T: Shown>(
     args.which.is_one_way()?;
     let flag = if args.which.all { "--all" } else { "--selector" };
     let is_named = !args.which.names.is_empty();
-    refuse_without_terminal(args.confirm || is_named, || nobody_to_ask("deleted", flag, Place::of(client)))?;
+    refuse_without_terminal(args.confirm || is_named, || {
+        nobody_to_ask("deleted", flag, ConfirmationTarget::of(client))
+    })?;
     let (found, errors) = of_which::<T>(&args.which, client).await?;
     if found.is_empty() {
         return Ok(Some((found, errors)));
@@ -340,12 +342,12 @@ async fn chosen<T: Shown>(
         writeln!(std::io::stderr(), "{consequence}")?;
     }
     let names: Vec<&str> = found.iter().map(|one| one.meta().name.as_str()).collect();
-    let is_wanted = asked(&question("Delete", T::KIND, &names, Place::of(client)), args.confirm)?;
+    let is_wanted = asked(&question("Delete", T::KIND, &names, ConfirmationTarget::of(client)), args.confirm)?;
     Ok(is_wanted.then_some((found, errors)))
 }
 
 /// Returns the selected objects, and errors for those that are missing.
-async fn of_which<T: Shown>(which: &Which, client: &Client) -> Result<(Vec<T>, Vec<anyhow::Error>)> {
+async fn of_which<T: TableKind>(which: &ObjectSelectionArgs, client: &Client) -> Result<(Vec<T>, Vec<anyhow::Error>)> {
     if which.names.is_empty() {
         return Ok((client.list(&which.selector).await?, Vec::new()));
     }
@@ -393,8 +395,8 @@ async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str>
             }
         };
         let found = match seen {
-            Ok(Followed::Is(found)) => found,
-            Ok(Followed::Gone) => {
+            Ok(FollowedObject::Is(found)) => found,
+            Ok(FollowedObject::Gone) => {
                 writeln!(out)?;
                 bail!("{} \"{name}\" was deleted before it had ended; its last phase was {last}", T::WORD);
             }

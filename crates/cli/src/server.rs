@@ -92,7 +92,7 @@ pub(crate) struct ServerArgs {
     default_backup_storage_location: String,
     /// Snapshot locations by provider, for backups that name none
     #[arg(long, value_parser = flags::mappings, value_name = "PROVIDER:NAME,…")]
-    default_volume_snapshot_locations: Vec<flags::Pairs>,
+    default_volume_snapshot_locations: Vec<flags::KeyValuePairs>,
     /// Back up volumes by their files when backups do not say (this version has no mover: backups with such volumes are refused)
     #[arg(long)]
     default_volumes_to_fs_backup: bool,

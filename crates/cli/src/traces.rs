@@ -7,13 +7,13 @@ mod variables;
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::registry::LookupSpan;
-use variables::Target;
+use variables::SpanCollector;
 pub(crate) use variables::Variables;
 
 /// Exporter of spans, if there is one.
 pub(crate) struct Traces {
     #[cfg(feature = "otlp")]
-    sending: Option<sending::Sending>,
+    sending: Option<sending::CollectorExporter>,
 }
 
 impl Traces {
@@ -35,8 +35,8 @@ impl Traces {
         Self { sending: None }
     }
 
-    fn to(target: Option<Target>, is_server: bool) -> Result<Self, String> {
-        let sending = target.map(|target| sending::Sending::to(target, is_server)).transpose()?;
+    fn to(target: Option<SpanCollector>, is_server: bool) -> Result<Self, String> {
+        let sending = target.map(|target| sending::CollectorExporter::to(target, is_server)).transpose()?;
         Ok(Self { sending })
     }
 
@@ -45,7 +45,7 @@ impl Traces {
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        self.sending.as_ref().map(sending::Sending::layer)
+        self.sending.as_ref().map(sending::CollectorExporter::layer)
     }
 
     /// Sends the remaining spans, for a moment at the most, and reports the number of lost ones. It may block the
@@ -63,10 +63,10 @@ impl Traces {
         Self {}
     }
 
-    fn to(target: Option<Target>, _: bool) -> Result<Self, String> {
+    fn to(target: Option<SpanCollector>, _: bool) -> Result<Self, String> {
         match target {
             None => Ok(Self::none()),
-            Some(Target { endpoint, .. }) => {
+            Some(SpanCollector { endpoint, .. }) => {
                 Err(format!("this program was built without the feature otlp, which could send them to {endpoint}"))
             }
         }

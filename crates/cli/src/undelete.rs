@@ -2,25 +2,25 @@
 
 mod find;
 mod job;
-mod kept;
 mod next;
+mod report;
+mod requested_object;
+mod resume_state;
 mod selection;
 mod shown;
 mod silence;
-mod told;
-mod wanted;
 
+use crate::backup_source::until_interrupted;
 use crate::bucket_url::{self, Purpose};
 use crate::clock::clock;
 use crate::confirm::{asked, refuse_without_terminal};
 use crate::errors;
 use crate::exit_code::INTERRUPTED;
-use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
-use crate::from_here::operation_key::{OperationKey, identity};
-use crate::from_here::state::State;
 use crate::globals::Globals;
+use crate::local_operation::operation_key::{OperationKey, identity};
+use crate::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, run_restore};
+use crate::local_operation::state::OperationStateFile;
 use crate::object_name::ObjectArgs;
-use crate::opened::until_interrupted;
 use crate::output::{Output, print_resource};
 use crate::resource::download::FromServerArgs;
 use crate::results::{exit_code, print_results};
@@ -29,19 +29,19 @@ use crate::signals::terminated;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use find::{Found, Origin, Place, Search, Source};
-use job::{Job, Plan};
-use kept::{Kept, Manner};
+use find::{BackupChoice, BackupsLocation, FoundObject, Origin, Search};
+use job::{Job, UndeletePlan};
 use lifeboat_api::{ExistingResourcePolicy, SourceCluster};
 use lifeboat_browse::owned_by;
 use lifeboat_object::{GroupResource, ObjectKey};
 use next::Next;
-use shown::Shown;
+use report::named_with_time;
+use requested_object::RequestedObject;
+use resume_state::{ResumeState, UndeleteOptions};
+use shown::ShownPlan;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::ExitCode;
-use told::named_with_time;
-use wanted::Wanted;
 
 /// `lifeboat undelete TYPE/NAME [--object-namespace NAMESPACE] [--from BACKUP] [--bucket URL]`.
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ pub(crate) struct UndeleteArgs {
 }
 
 /// Says that another cluster than this one has made the backup from which an object is taken.
-fn of_another_cluster(found: &Found, this: &str) -> Option<String> {
+fn of_another_cluster(found: &FoundObject, this: &str) -> Option<String> {
     let maker = found.maker.as_deref().filter(|maker| !this.is_empty() && *maker != this)?;
     Some(format!("The backup {} was made by another cluster, {maker}.", named_with_time(&found.backup)))
 }
@@ -129,24 +129,25 @@ impl UndeleteArgs {
         }
         let folder = self.scratch.folder()?;
         let cluster = globals.connect().await?;
-        let wanted = Wanted::parse(&self.object, self.object_namespace.as_deref(), cluster.default_namespace())?;
+        let wanted =
+            RequestedObject::parse(&self.object, self.object_namespace.as_deref(), cluster.default_namespace())?;
         let catalog = cluster.discover().await?;
         let wanted = wanted.served_by(&catalog);
         let place = match &self.bucket {
-            Some(url) => Place::Bucket(bucket_url::open(url, Purpose::Read, globals.patience()).await?),
-            None => Place::Server(&self.server),
+            Some(url) => BackupsLocation::Bucket(bucket_url::open(url, Purpose::Read, globals.patience()).await?),
+            None => BackupsLocation::Server(&self.server),
         };
         let key = OperationKey {
-            kind: kept::KIND,
+            kind: resume_state::KIND,
             bucket: place.describe(globals),
             cluster: identity(&cluster).await?,
-            name: kept::name(&wanted.identity(), self.manner()),
+            name: resume_state::name(&wanted.identity(), self.manner()),
         };
-        let kept = Kept::find(key, clock()())?;
+        let kept = ResumeState::find(key, clock()())?;
         let source = match (&self.from, kept.backup()) {
-            (Some(name), _) => Source::Named(name),
-            (None, Some(backup)) => Source::Kept { backup, has_ended: kept.has_ended() },
-            (None, None) => Source::Newest,
+            (Some(name), _) => BackupChoice::Named(name),
+            (None, Some(backup)) => BackupChoice::Kept { backup, has_ended: kept.has_ended() },
+            (None, None) => BackupChoice::Newest,
         };
         let only_newest = self.confirm && !self.dry_run;
         let this = cluster.uid().await?;
@@ -192,20 +193,20 @@ impl UndeleteArgs {
                 let time = async { anyhow::Ok(job.cluster.time().await?) };
                 let now = until_interrupted(time, "interrupted: nothing was restored").await?;
                 let now = now.unwrap_or_else(jiff::Timestamp::now);
-                Box::pin(self.carry_out(&job, &plan, kept.open(&found.backup, now)?)).await
+                Box::pin(self.restore(&job, &plan, kept.open(&found.backup, now)?)).await
             }
             Next::Restore => Ok(ExitCode::SUCCESS),
         }
     }
 
     /// Restores what is in the plan.
-    async fn carry_out(&self, job: &Job<'_>, plan: &Plan, state: State) -> Result<ExitCode> {
+    async fn restore(&self, job: &Job<'_>, plan: &UndeletePlan, state: OperationStateFile) -> Result<ExitCode> {
         let request = job.request_of(plan, &state.content)?;
         let restore = &request.restore.metadata.name;
-        let run = Run { state, until: Until::Completed, output: self.output };
-        match Box::pin(carry_out(&request, job.env(restore), run)).await? {
-            Carried::Done(code) => Ok(code),
-            Carried::Refused { was_new, .. } => {
+        let run = RestoreRun { state, until: ResumeRule::Completed, output: self.output };
+        match Box::pin(run_restore(&request, job.env(restore), run)).await? {
+            RunOutcome::Done(code) => Ok(code),
+            RunOutcome::Refused { was_new, .. } => {
                 // It has stored what it would do now, and nobody asks for that.
                 if was_new && let Err(e) = job.delete_files(&request).await {
                     errors::warn(Some(&format!("warning: the files of the restore {restore} stay: {e:#}")));
@@ -218,8 +219,8 @@ impl UndeleteArgs {
         }
     }
 
-    fn manner(&self) -> Manner<'_> {
-        Manner {
+    fn manner(&self) -> UndeleteOptions<'_> {
+        UndeleteOptions {
             policy: &self.existing_resource_policy,
             with_owned: self.with_owned,
             with_owners: self.restore_owner_references,
@@ -228,7 +229,7 @@ impl UndeleteArgs {
     }
 
     /// The object, and what it owned where that is wanted.
-    async fn find(&self, search: Search<'_>, source: Source<'_>) -> Result<(Found, BTreeSet<ObjectKey>)> {
+    async fn find(&self, search: Search<'_>, source: BackupChoice<'_>) -> Result<(FoundObject, BTreeSet<ObjectKey>)> {
         let (catalog, globals) = (search.catalog, search.globals);
         let found = Box::pin(search.run(source)).await?;
         let resource = &found.key.resource;
@@ -280,9 +281,9 @@ impl UndeleteArgs {
         Ok(answer)
     }
 
-    fn print(&self, found: &Found, plan: &Plan, colours: bool) -> Result<()> {
+    fn print(&self, found: &FoundObject, plan: &UndeletePlan, colours: bool) -> Result<()> {
         print_results(&plan.end.results);
-        let shown = Shown {
+        let shown = ShownPlan {
             backup: &found.backup.metadata.name,
             what: &found.what,
             plan,

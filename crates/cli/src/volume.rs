@@ -2,8 +2,8 @@
 
 use crate::clock::clock;
 use crate::exit_code::PARTIALLY_FAILED;
-use crate::from_here::document::document;
 use crate::globals::Globals;
+use crate::local_operation::document::document;
 use crate::output::{Output, print_resource};
 use crate::preview::{volume_name, volume_value};
 use crate::progress::watched;
@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_action::Actions;
 use lifeboat_api::Backup;
-use lifeboat_backup::{Env, Explained, PreviewedVolume, Request, Settings, explain_volumes};
+use lifeboat_backup::{Env, PreviewedVolume, Request, Settings, VolumeExplanation, explain_volumes};
 use lifeboat_operation::Operation;
 use lifeboat_store::Store;
 use serde_json::json;
@@ -95,9 +95,9 @@ impl ExplainArgs {
         Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) })
     }
 
-    fn print(&self, explained: &Explained) -> Result<()> {
+    fn print(&self, explained: &VolumeExplanation) -> Result<()> {
         print_results(&explained.results);
-        let Explained { volumes, refusal, results, .. } = explained;
+        let VolumeExplanation { volumes, refusal, results, .. } = explained;
         if let Some(output) = self.output {
             let volumes: Vec<_> = volumes.iter().map(volume_value).collect();
             return print_resource(&json!({"volumes": volumes, "refusal": refusal, "results": results}), output);

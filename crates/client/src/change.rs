@@ -8,7 +8,7 @@ const TRIES: u32 = 8;
 
 /// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change<T> {
+pub enum ChangeResult<T> {
     /// It was made; the object as stored.
     Made(T),
     /// There was nothing to change in this object.
@@ -22,7 +22,7 @@ pub enum Change<T> {
 impl Client {
     /// Changes an object in its current state: reads it, asks `change` for the new state (`None` to leave it
     /// unchanged), and writes that. When others have changed it meanwhile, it is read and `change` is asked anew: eight
-    /// times in all, after which it gives [`Change::Conflicts`].
+    /// times in all, after which it gives [`ChangeResult::Conflicts`].
     ///
     /// # Errors
     /// The errors of `change`, and [`ClusterError`].
@@ -30,16 +30,16 @@ impl Client {
         &self,
         name: &str,
         mut change: impl FnMut(&T) -> Result<Option<T>, E>,
-    ) -> Result<Change<T>, E> {
+    ) -> Result<ChangeResult<T>, E> {
         for _ in 0..TRIES {
-            let Some(before) = self.get::<T>(name).await? else { return Ok(Change::Missing) };
-            let Some(after) = change(&before)? else { return Ok(Change::Nothing(before)) };
+            let Some(before) = self.get::<T>(name).await? else { return Ok(ChangeResult::Missing) };
+            let Some(after) = change(&before)? else { return Ok(ChangeResult::Nothing(before)) };
             match self.change(&before, &after).await {
                 Err(e) if e.is_conflict() => {}
-                stored => return Ok(Change::Made(stored?)),
+                stored => return Ok(ChangeResult::Made(stored?)),
             }
         }
-        Ok(Change::Conflicts(TRIES))
+        Ok(ChangeResult::Conflicts(TRIES))
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
 
     /// Cancels a backup while the API server answers like this. Gives the outcome, and the versions that `change` was
     /// asked about.
-    async fn cancelled(answers: Vec<Answer>) -> (Result<Change<Backup>, ClusterError>, Vec<String>) {
+    async fn cancelled(answers: Vec<Answer>) -> (Result<ChangeResult<Backup>, ClusterError>, Vec<String>) {
         let mut tasks = JoinSet::new();
         let answers = answers.into_iter().map(|(code, body)| (code, body.to_string())).collect();
         let kubeconfig = scripted_api_server(&mut tasks, answers).await.unwrap();
@@ -90,16 +90,16 @@ mod tests {
         for (answers, expected, versions) in [
             (
                 [&faster("1")[..], &[(200, backup("2", false)), (200, backup("3", true))]].concat(),
-                Change::Made(read(backup("3", true))),
+                ChangeResult::Made(read(backup("3", true))),
                 vec!["1", "2"],
             ),
             (
                 [&faster("1")[..], &[(200, backup("2", true))]].concat(),
-                Change::Nothing(read(backup("2", true))),
+                ChangeResult::Nothing(read(backup("2", true))),
                 vec!["1", "2"],
             ),
-            ([&faster("1")[..], &[status(404, "NotFound")]].concat(), Change::Missing, vec!["1"]),
-            ((0..8).flat_map(|_| faster("1")).collect(), Change::Conflicts(8), vec!["1"; 8]),
+            ([&faster("1")[..], &[status(404, "NotFound")]].concat(), ChangeResult::Missing, vec!["1"]),
+            ((0..8).flat_map(|_| faster("1")).collect(), ChangeResult::Conflicts(8), vec!["1"; 8]),
         ] {
             let (change, asked) = cancelled(answers).await;
             assert_eq!(change.unwrap(), expected);

@@ -1,10 +1,10 @@
 //! Typed reads and writes of the `velero.io` resources of one namespace.
 
-use crate::Identity;
+use crate::ObjectIdentity;
 use base64::Engine;
 use bytes::Bytes;
 use lifeboat_api::{GROUP, Resource};
-use lifeboat_cluster::{Cluster, ClusterError, Failure, ListRequest, MergePatch, Wanted};
+use lifeboat_cluster::{Cluster, ClusterError, Failure, ListRequest, MergePatch, WriteBody};
 use lifeboat_object::ApiResource;
 use lifeboat_patch::merge_diff;
 use serde::Serialize;
@@ -130,7 +130,7 @@ impl Client {
     pub async fn create<T: Object>(&self, name: &str, object: &T) -> Result<Option<T>, ClusterError> {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         let body = Bytes::from(value(object)?.to_string());
-        match self.cluster.create(&resource, namespace, name, Wanted::of(body)).await {
+        match self.cluster.create(&resource, namespace, name, WriteBody::of(body)).await {
             Ok(stored) => parse("create", name, &stored).map(Some),
             Err(e) if e.is_already_exists() => Ok(None),
             Err(e) => Err(e),
@@ -174,7 +174,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClusterError`].
-    pub async fn delete_exactly<T: Object>(&self, object: &Identity) -> Result<bool, ClusterError> {
+    pub async fn delete_exactly<T: Object>(&self, object: &ObjectIdentity) -> Result<bool, ClusterError> {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         self.cluster.delete_exactly(&resource, namespace, &object.key.name, &object.uid).await
     }

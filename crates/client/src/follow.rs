@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// The state of an object that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Followed<T> {
+pub enum FollowedObject<T> {
     /// It is like this now.
     Is(T),
     /// It was deleted, or was never there.
@@ -37,8 +37,8 @@ pub struct Follow<T> {
     client: Client,
     resource: Arc<ApiResource>,
     name: String,
-    at: At,
-    seen: Option<Seen>,
+    at: NextRequest,
+    seen: Option<LastSeen>,
     /// Waited for before the next request.
     pause: Option<Duration>,
     pauses: ExponentialBackoff,
@@ -47,14 +47,14 @@ pub struct Follow<T> {
 
 /// The state that was given last.
 #[derive(Clone, Debug)]
-struct Seen {
+struct LastSeen {
     uid: String,
     revision: String,
 }
 
 /// The next request.
 #[derive(Debug)]
-enum At {
+enum NextRequest {
     Get,
     /// A get gives the revision of the object, which can be too old for a watch; a list gives that of the cluster.
     List,
@@ -74,7 +74,7 @@ impl Client {
             client: self.clone(),
             resource: api_resource::<T>(),
             name: name.to_owned(),
-            at: At::Get,
+            at: NextRequest::Get,
             seen: None,
             pause: None,
             pauses: pauses(),
@@ -97,22 +97,22 @@ impl<T: Object> Follow<T> {
     /// # Errors
     /// [`ClusterError`] when no later attempt would go well: the object may not be read, its type is not served, or `T`
     /// cannot hold it.
-    pub async fn next(&mut self) -> Result<Followed<T>, ClusterError> {
+    pub async fn next(&mut self) -> Result<FollowedObject<T>, ClusterError> {
         loop {
             if let Some(pause) = self.pause {
                 sleep(pause).await;
                 self.pause = None;
             }
             let body = match &mut self.at {
-                At::End => return Ok(Followed::Gone),
-                At::Get | At::Poll => self.get().await?,
-                At::List => self.list().await?,
-                At::Watch(from) => {
+                NextRequest::End => return Ok(FollowedObject::Gone),
+                NextRequest::Get | NextRequest::Poll => self.get().await?,
+                NextRequest::List => self.list().await?,
+                NextRequest::Watch(from) => {
                     let from = from.clone();
                     self.begin(from).await;
                     None
                 }
-                At::Watching(watch) => {
+                NextRequest::Watching(watch) => {
                     let event = watch.next().await;
                     self.take(event)
                 }
@@ -120,7 +120,7 @@ impl<T: Object> Follow<T> {
             if let Some(body) = body
                 && self.is_new(&body)?
             {
-                return parse("read", &self.name, &body).map(Followed::Is);
+                return parse("read", &self.name, &body).map(FollowedObject::Is);
             }
         }
     }
@@ -130,13 +130,13 @@ impl<T: Object> Follow<T> {
         match self.client.cluster.get_existing(&self.resource, namespace, &self.name).await {
             Ok(body) => {
                 match self.at {
-                    At::Poll => self.pause = Some(LOOK),
-                    _ => self.at = At::Watch(self.head(&body)?.resource_version),
+                    NextRequest::Poll => self.pause = Some(LOOK),
+                    _ => self.at = NextRequest::Watch(self.head(&body)?.resource_version),
                 }
                 Ok(Some(body))
             }
             Err(e) if e.is_not_found() && !e.is_unserved() => {
-                self.at = At::End;
+                self.at = NextRequest::End;
                 Ok(None)
             }
             Err(e) => self.wait_out(e).map(|()| None),
@@ -164,8 +164,8 @@ impl<T: Object> Follow<T> {
             }
         }
         self.at = match found {
-            Some(_) => At::Watch(list.end().resource_version.clone()),
-            None => At::End,
+            Some(_) => NextRequest::Watch(list.end().resource_version.clone()),
+            None => NextRequest::End,
         };
         Ok(found)
     }
@@ -180,9 +180,9 @@ impl<T: Object> Follow<T> {
             lasting: LASTING,
         };
         match timeout(OPENING, self.client.cluster.watch(&request)).await {
-            Ok(Ok(watch)) => self.at = At::Watching(watch),
+            Ok(Ok(watch)) => self.at = NextRequest::Watching(watch),
             Ok(Err(e)) => self.begin_again(&e),
-            Err(_) => self.after_a_pause(At::Get),
+            Err(_) => self.after_a_pause(NextRequest::Get),
         }
     }
 
@@ -193,11 +193,11 @@ impl<T: Object> Follow<T> {
                 self.pauses = pauses();
                 match event {
                     WatchEvent::Applied(body) => return Some(body),
-                    WatchEvent::Deleted(_) => self.at = At::End,
+                    WatchEvent::Deleted(_) => self.at = NextRequest::End,
                     WatchEvent::Bookmark(_) => {}
                 }
             }
-            Ok(None) => self.after_a_pause(At::Get),
+            Ok(None) => self.after_a_pause(NextRequest::Get),
             Err(e) => self.begin_again(&e),
         }
         None
@@ -209,10 +209,10 @@ impl<T: Object> Follow<T> {
             return self.poll(error);
         }
         tracing::debug!(name = self.name, %error, "the watch is begun again");
-        self.after_a_pause(if error.is_expired() { At::List } else { At::Get });
+        self.after_a_pause(if error.is_expired() { NextRequest::List } else { NextRequest::Get });
     }
 
-    fn after_a_pause(&mut self, at: At) {
+    fn after_a_pause(&mut self, at: NextRequest) {
         self.at = at;
         self.pause = self.pauses.next();
     }
@@ -220,7 +220,7 @@ impl<T: Object> Follow<T> {
     /// Goes on by gets alone. They fail too, if it is not only the watch that is refused.
     fn poll(&mut self, error: &ClusterError) {
         tracing::debug!(name = self.name, %error, "it is read each second instead");
-        self.at = At::Poll;
+        self.at = NextRequest::Poll;
     }
 
     /// Lets a failed read pause before it is made again, or gives the failure back when that would not help.
@@ -238,14 +238,14 @@ impl<T: Object> Follow<T> {
         let Head { uid, resource_version: revision, .. } = self.head(body)?;
         if let Some(seen) = &self.seen {
             if seen.uid != uid {
-                self.at = At::End;
+                self.at = NextRequest::End;
                 return Ok(false);
             }
             if seen.revision == revision {
                 return Ok(false);
             }
         }
-        self.seen = Some(Seen { uid, revision });
+        self.seen = Some(LastSeen { uid, revision });
         Ok(true)
     }
 

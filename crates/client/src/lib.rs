@@ -11,8 +11,8 @@ mod follow;
 mod identity;
 mod leader;
 
-pub use change::Change;
+pub use change::ChangeResult;
 pub use client::{Client, Object, api_resource, is_refused};
-pub use follow::{Follow, Followed};
-pub use identity::{Identity, NamespacedName};
+pub use follow::{Follow, FollowedObject};
+pub use identity::ObjectIdentity;
 pub use leader::SERVER_LEASE;

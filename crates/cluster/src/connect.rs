@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::pace::{Pace, PaceOptions};
 use crate::{send, transport};
 use kube::config::{AuthInfo, KubeConfigOptions};
-use kubeconfig::{Found, Places, wrong};
+use kubeconfig::{KubeconfigPaths, LoadedKubeconfig, wrong};
 use lifeboat_object::chain;
 use secrecy::ExposeSecret;
 use std::path::PathBuf;
@@ -109,9 +109,9 @@ impl Cluster {
 /// The configuration and the name of its context.
 async fn load(options: &ConnectOptions) -> Result<(kube::Config, Option<String>), ConnectError> {
     let variable = std::env::var_os("KUBECONFIG");
-    let places = Places::new(options.kubeconfig.clone(), variable.as_deref(), std::env::home_dir());
+    let places = KubeconfigPaths::new(options.kubeconfig.clone(), variable.as_deref(), std::env::home_dir());
     match places.read()? {
-        Some(Found { config: file, place }) => {
+        Some(LoadedKubeconfig { config: file, place }) => {
             let context = options.context.clone().or_else(|| file.current_context.clone());
             let selection = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
             let config = kube::Config::from_custom_kubeconfig(file, &selection).await;

@@ -21,15 +21,19 @@ impl Cluster {
         let what = "API resources";
         let core = self.read("discover", what, "/api", Some(AGGREGATED)).await?;
         let named = self.read("discover", what, "/apis", Some(AGGREGATED)).await?;
-        let core: Answer = parse("discover", what, &core)?;
-        let named: Answer = parse("discover", what, &named)?;
+        let core: DiscoveryResponse = parse("discover", what, &core)?;
+        let named: DiscoveryResponse = parse("discover", what, &named)?;
         if core.kind == "APIGroupDiscoveryList" && named.kind == "APIGroupDiscoveryList" {
             return Ok(from_aggregated(core.items.into_iter().chain(named.items)));
         }
         self.discover_one_by_one(core, named).await
     }
 
-    async fn discover_one_by_one(&self, core: Answer, named: Answer) -> Result<Catalog, ClusterError> {
+    async fn discover_one_by_one(
+        &self,
+        core: DiscoveryResponse,
+        named: DiscoveryResponse,
+    ) -> Result<Catalog, ClusterError> {
         let mut versions: Vec<(String, String, String)> =
             core.versions.iter().map(|v| (String::new(), v.clone(), format!("/api/{v}"))).collect();
         for group in named.groups {
@@ -63,7 +67,7 @@ impl Cluster {
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
-struct Answer {
+struct DiscoveryResponse {
     kind: String,
     items: Vec<AggregatedGroup>,
     versions: Vec<String>,
@@ -95,7 +99,7 @@ struct AggregatedVersion {
 #[serde(default, rename_all = "camelCase")]
 struct AggregatedResource {
     resource: String,
-    response_kind: Option<Kind>,
+    response_kind: Option<KindOnly>,
     scope: String,
     singular_resource: String,
     verbs: Vec<String>,
@@ -106,7 +110,7 @@ struct AggregatedResource {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Kind {
+struct KindOnly {
     kind: String,
 }
 
@@ -227,7 +231,7 @@ mod tests {
 
     #[test]
     fn stale_groups_are_failures_and_the_first_version_is_preferred() {
-        let answer: Answer = serde_json::from_str(
+        let answer: DiscoveryResponse = serde_json::from_str(
             r#"{"kind":"APIGroupDiscoveryList","items":[
               {"metadata":{"name":"extensions"},"versions":[{"version":"v1beta1","freshness":"Current","resources":[{"resource":"ingresses","scope":"Namespaced","responseKind":{"kind":"Ingress"},"verbs":["list"]}]}]},
               {"metadata":{"name":"example.com"},"versions":[

@@ -34,7 +34,7 @@ pub use error::{ApiStatus, Cause, ClusterError, Failure};
 pub use exec::{Exec, ExecError, Executed, Printed};
 pub use list::{List, ListEnd, ListRequest};
 pub use metadata::metadata_of;
-pub use object::{MergePatch, Preconditions, Wanted};
+pub use object::{MergePatch, Preconditions, WriteBody};
 pub use pace::{Pace, PaceOptions, Permit};
 pub use pod_log::{PodLog, PodLogRequest};
 pub use port_forward::Forwarded;

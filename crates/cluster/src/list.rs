@@ -1,7 +1,7 @@
 //! Lists, streamed element by element.
 
 use crate::path::{query, resource_path};
-use crate::send::Call;
+use crate::send::ApiCall;
 use crate::{Cluster, ClusterError, Failure};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -237,7 +237,7 @@ impl List {
         Ok(())
     }
 
-    fn call(&self) -> Call {
+    fn call(&self) -> ApiCall {
         let resource = &self.request.resource;
         let mut path = resource_path(resource, self.request.namespace.as_deref());
         let mut between = '?';
@@ -265,7 +265,7 @@ impl List {
             .request
             .metadata_only
             .then_some("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
-        Call { verb: "list", what, method: Method::GET, path, accept, body: None }
+        ApiCall { verb: "list", what, method: Method::GET, path, accept, body: None }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads and writes of single objects.
 
 use crate::path::{resource_path, segment};
-use crate::send::Call;
+use crate::send::ApiCall;
 use crate::{Cluster, ClusterError};
 use bytes::Bytes;
 use http::Method;
@@ -19,14 +19,14 @@ pub struct Preconditions<'a> {
 
 /// The JSON that an object shall have, and the manager that owns its fields.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
+pub struct WriteBody<'a> {
     /// The JSON.
     pub body: Bytes,
     /// The manager that owns the fields; when empty, the server names it after the user agent.
     pub field_manager: &'a str,
 }
 
-impl Wanted<'_> {
+impl WriteBody<'_> {
     /// JSON whose fields belong to the manager that the server names after the user agent.
     #[must_use]
     pub fn of(body: Bytes) -> Self {
@@ -92,7 +92,7 @@ impl Cluster {
         resource: &ApiResource,
         namespace: Option<&str>,
         name: &str,
-        object: Wanted<'_>,
+        object: WriteBody<'_>,
     ) -> Result<Bytes, ClusterError> {
         let mut call = single("create", Method::POST, resource, namespace, name);
         call.path = resource_path(resource, namespace);
@@ -185,7 +185,7 @@ impl Cluster {
         resource: &ApiResource,
         namespace: Option<&str>,
         name: &str,
-        fields: Wanted<'_>,
+        fields: WriteBody<'_>,
     ) -> Result<Bytes, ClusterError> {
         let mut call = single("apply", Method::PATCH, resource, namespace, name);
         call.path.push_str(&format!("?fieldManager={}&force=true", segment(fields.field_manager)));
@@ -264,7 +264,7 @@ impl Cluster {
         self.delete_by(single("delete", Method::DELETE, resource, namespace, name), &options).await
     }
 
-    async fn delete_by(&self, mut call: Call, options: &Value) -> Result<bool, ClusterError> {
+    async fn delete_by(&self, mut call: ApiCall, options: &Value) -> Result<bool, ClusterError> {
         call.body = Some(("application/json", Bytes::from(options.to_string())));
         match self.paced(&call).await {
             Ok(_) => Ok(true),
@@ -273,7 +273,7 @@ impl Cluster {
         }
     }
 
-    async fn paced(&self, call: &Call) -> Result<Bytes, ClusterError> {
+    async fn paced(&self, call: &ApiCall) -> Result<Bytes, ClusterError> {
         let permit = self.pace.enter().await;
         let result = self.call(call).await;
         permit.leave(&result);
@@ -282,11 +282,11 @@ impl Cluster {
 }
 
 /// A call about one object, without a body.
-fn single(verb: &'static str, method: Method, resource: &ApiResource, namespace: Option<&str>, name: &str) -> Call {
+fn single(verb: &'static str, method: Method, resource: &ApiResource, namespace: Option<&str>, name: &str) -> ApiCall {
     let what = match namespace {
         Some(namespace) => format!("{}/{namespace}/{name}", resource.group_resource()),
         None => format!("{}/{name}", resource.group_resource()),
     };
     let path = format!("{}/{}", resource_path(resource, namespace), segment(name));
-    Call { verb, what, method, path, accept: None, body: None }
+    ApiCall { verb, what, method, path, accept: None, body: None }
 }

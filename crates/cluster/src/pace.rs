@@ -28,12 +28,12 @@ impl Default for PaceOptions {
 #[derive(Debug)]
 pub struct Pace {
     options: PaceOptions,
-    state: Mutex<State>,
+    state: Mutex<PaceState>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct PaceState {
     limit: f64,
     in_flight: u32,
     /// Latency of the quickest response. It grows slowly, so that an old one is forgotten.
@@ -61,7 +61,7 @@ impl Pace {
     /// A pace with these limits.
     #[must_use]
     pub fn new(options: PaceOptions) -> Self {
-        let state = State {
+        let state = PaceState {
             limit: FIRST.min(f64::from(options.most.max(1))),
             in_flight: 0,
             best: None,
@@ -112,7 +112,7 @@ impl Pace {
     }
 
     /// Takes a token of the rate limit, or says when there will be one.
-    fn token(&self, state: &mut State) -> Option<Instant> {
+    fn token(&self, state: &mut PaceState) -> Option<Instant> {
         let qps = self.options.qps.filter(|q| *q > 0.0)?;
         let now = Instant::now();
         let passed = now.duration_since(state.refilled).as_secs_f64();
@@ -126,7 +126,7 @@ impl Pace {
         Some(now + wait)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PaceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

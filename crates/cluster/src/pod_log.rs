@@ -2,7 +2,7 @@
 
 use crate::body::next_piece;
 use crate::path::{query, segment};
-use crate::send::Call;
+use crate::send::ApiCall;
 use crate::{Cluster, ClusterError};
 use bytes::Bytes;
 use http::Method;
@@ -46,7 +46,7 @@ impl Cluster {
             segment(pod),
             query(container)
         );
-        let call = Call {
+        let call = ApiCall {
             verb: "read",
             what: what.clone(),
             method: Method::GET,

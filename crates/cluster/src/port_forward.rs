@@ -13,13 +13,13 @@ use tokio::time::timeout;
 
 /// A connection to a port of a pod; it ends when dropped.
 pub struct Forwarded {
-    stream: Pin<Box<dyn Stream>>,
+    stream: Pin<Box<dyn IoStream>>,
     _forwarder: Portforwarder,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send {}
+trait IoStream: AsyncRead + AsyncWrite + Send {}
 
-impl<T: AsyncRead + AsyncWrite + Send> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send> IoStream for T {}
 
 impl std::fmt::Debug for Forwarded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -26,7 +26,7 @@ const LARGEST: usize = 128 << 20;
 
 /// A request that can be made again.
 #[derive(Clone)]
-pub(crate) struct Call {
+pub(crate) struct ApiCall {
     pub(crate) verb: &'static str,
     pub(crate) what: String,
     pub(crate) method: Method,
@@ -44,24 +44,25 @@ impl Cluster {
         path: &str,
         accept: Option<&'static str>,
     ) -> Result<Bytes, ClusterError> {
-        let call = Call { verb, what: what.to_owned(), method: Method::GET, path: path.to_owned(), accept, body: None };
+        let call =
+            ApiCall { verb, what: what.to_owned(), method: Method::GET, path: path.to_owned(), accept, body: None };
         self.call(&call).await
     }
 
     /// Sends a request and gives the whole answer. Sends it again until the deadline after 429, after a server error that
     /// can pass, and after a broken connection. When a create took effect before the connection broke, its repetition is
     /// answered "already exists".
-    pub(crate) async fn call(&self, call: &Call) -> Result<Bytes, ClusterError> {
+    pub(crate) async fn call(&self, call: &ApiCall) -> Result<Bytes, ClusterError> {
         self.attempts(call, || self.whole(call)).await
     }
 
     /// Sends a request and gives the answer as soon as its head is there; the body comes as it is read. Until then, sends it
     /// again as [`Cluster::call`] does.
-    pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, ClusterError> {
+    pub(crate) async fn open(&self, call: &ApiCall) -> Result<Response<Body>, ClusterError> {
         self.attempts(call, || self.head(call)).await
     }
 
-    async fn attempts<T, F>(&self, call: &Call, mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
+    async fn attempts<T, F>(&self, call: &ApiCall, mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -112,7 +113,7 @@ impl Cluster {
     /// Waits before the next attempt and gives the failure back, or gives up with it.
     pub(crate) async fn pause_or_give_up(
         &self,
-        call: &Call,
+        call: &ApiCall,
         failure: Failure,
         tries: u32,
         deadline: Instant,
@@ -132,12 +133,12 @@ impl Cluster {
         }
     }
 
-    async fn whole(&self, call: &Call) -> Result<Bytes, Failure> {
+    async fn whole(&self, call: &ApiCall) -> Result<Bytes, Failure> {
         let response = self.head(call).await?;
         collect(response.into_body()).await
     }
 
-    async fn head(&self, call: &Call) -> Result<Response<Body>, Failure> {
+    async fn head(&self, call: &ApiCall) -> Result<Response<Body>, Failure> {
         let mut request = Request::builder().method(&call.method).uri(&call.path);
         request = request.header(ACCEPT, call.accept.unwrap_or("application/json"));
         let body = match &call.body {
@@ -291,7 +292,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_share_a_common_patience_and_try_once_each_when_it_is_over() {
         let cluster = Cluster::nowhere(Duration::from_secs(180)).with_common_patience();
-        let call = Call {
+        let call = ApiCall {
             verb: "get",
             what: "x".to_owned(),
             method: Method::GET,
@@ -302,7 +303,7 @@ mod tests {
         let refused = || Failure::Api(Box::new(ApiStatus { code: 500, ..ApiStatus::default() }));
         let broken = || Failure::Unreachable { message: String::new() };
         /// Seconds until a request that always fails like this, and then perhaps goes well, is over.
-        async fn took(cluster: &Cluster, call: &Call, fails: impl Fn() -> Failure, times: usize) -> u64 {
+        async fn took(cluster: &Cluster, call: &ApiCall, fails: impl Fn() -> Failure, times: usize) -> u64 {
             let (begun, tries) = (Instant::now(), std::cell::Cell::new(0));
             let attempt = || {
                 tries.set(tries.get() + 1);
@@ -334,7 +335,7 @@ mod tests {
             |code| -> Result<(), Failure> { Err(Failure::Api(Box::new(ApiStatus { code, ..ApiStatus::default() }))) };
         /// The number of attempts that a request makes to which these are the answers, the last for ever.
         async fn tries(cluster: &Cluster, answers: &[&dyn Fn() -> Result<(), Failure>]) -> usize {
-            let call = Call {
+            let call = ApiCall {
                 verb: "create",
                 what: "x".to_owned(),
                 method: Method::POST,
@@ -378,7 +379,7 @@ mod tests {
     #[tokio::test]
     async fn a_pause_beyond_the_end_of_time_lasts_no_longer_than_the_deadline() {
         let cluster = Cluster::nowhere(Duration::from_secs(10));
-        let call = Call {
+        let call = ApiCall {
             verb: "get",
             what: "x".to_owned(),
             method: Method::GET,

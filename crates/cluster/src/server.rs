@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::error::ClusterError;
-use crate::send::{Call, parse};
+use crate::send::{ApiCall, parse};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use lifeboat_object::Head;
@@ -36,7 +36,7 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError`].
     pub async fn time(&self) -> Result<Option<Timestamp>, ClusterError> {
-        let call = Call {
+        let call = ApiCall {
             verb: "get",
             what: "the server's clock".to_owned(),
             method: http::Method::GET,

@@ -41,7 +41,7 @@ const MOST_IDLE: usize = 128;
 /// A connection unused for so long is closed: load balancers forget it about then.
 const LONGEST_IDLE: Duration = Duration::from_secs(50);
 
-type Stream = <hyper_rustls::HttpsConnector<Buffered> as Service<Uri>>::Response;
+type ServerStream = <hyper_rustls::HttpsConnector<Buffered> as Service<Uri>>::Response;
 
 /// A request that was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -142,9 +142,9 @@ struct Transport {
 }
 
 impl Service<Request<Body>> for Transport {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -157,7 +157,7 @@ impl Service<Request<Body>> for Transport {
 }
 
 impl Transport {
-    async fn send(self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+    async fn send(self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         let server = request.uri().clone();
         let mut request = origin_form(request)?;
         loop {
@@ -168,7 +168,7 @@ impl Transport {
             match link.send(request).await {
                 Ok(response) => {
                     let idle = Arc::clone(&self.idle);
-                    return Ok(response.map(|body| Answer { body, link: Some(link), idle }));
+                    return Ok(response.map(|body| ResponseBody { body, link: Some(link), idle }));
                 }
                 Err(mut refused) => match refused.take_message() {
                     // The server had closed it meanwhile, and nothing was sent.
@@ -236,7 +236,7 @@ impl Idle {
 struct Link {
     sender: SendRequest<Body>,
     /// `None` once the connection is closed.
-    connection: Option<Connection<Stream, Body>>,
+    connection: Option<Connection<ServerStream, Body>>,
     since: Instant,
 }
 
@@ -264,7 +264,7 @@ impl Link {
 }
 
 /// Lets a connection do what it can; takes it away when it is closed.
-fn drive(connection: &mut Option<Connection<Stream, Body>>, cx: &mut Context<'_>) {
+fn drive(connection: &mut Option<Connection<ServerStream, Body>>, cx: &mut Context<'_>) {
     if let Some(open) = connection
         && let Poll::Ready(ended) = Pin::new(open).poll(cx)
     {
@@ -276,13 +276,13 @@ fn drive(connection: &mut Option<Connection<Stream, Body>>, cx: &mut Context<'_>
 }
 
 /// The body of an answer; reading it drives the connection, and reading it to its end frees the connection.
-struct Answer {
+struct ResponseBody {
     body: Incoming,
     link: Option<Link>,
     idle: Arc<Idle>,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for ResponseBody {
     type Data = bytes::Bytes;
     type Error = BoxError;
 

@@ -1,7 +1,7 @@
 //! Watches: what happens to the objects of a type from a revision on.
 
 use crate::path::{query, resource_path};
-use crate::send::Call;
+use crate::send::ApiCall;
 use crate::{ApiStatus, Cluster, ClusterError, Failure};
 use bytes::{Buf, Bytes, BytesMut};
 use http::Method;
@@ -92,7 +92,7 @@ impl Cluster {
             let _ = write!(path, "&fieldSelector={}", query(&request.fields));
         }
         let what = request.resource.group_resource().to_string();
-        let call = Call { verb: "watch", what: what.clone(), method: Method::GET, path, accept, body: None };
+        let call = ApiCall { verb: "watch", what: what.clone(), method: Method::GET, path, accept, body: None };
         let response = self.open(&call).await?;
         let silence = request.lasting + GRACE;
         Ok(Watch { what, body: response.into_body(), buffer: BytesMut::new(), searched: 0, silence })

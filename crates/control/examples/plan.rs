@@ -5,7 +5,7 @@ use bytes::Bytes;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Duration;
-use lifeboat_control::{Look, Options};
+use lifeboat_control::{Options, PlanBench};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let of = |argument: Option<String>| argument.map_or(Ok(10_000), |count| count.parse::<usize>());
     let count = of(std::env::args().nth(1))?;
     let now: Timestamp = "2026-11-22T12:00:00Z".parse()?;
-    let look = Look::new(options(), objects(count, now), now);
+    let look = PlanBench::new(options(), objects(count, now), now);
     let (mut plain, mut explained) = (Vec::new(), Vec::new());
     let (mut steps, mut waits, mut bytes) = (0, 0, 0);
     for _ in 0..TURNS {

@@ -2,9 +2,10 @@
 
 use crate::options::{LocationAccess, Providers};
 use crate::world::Meta;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_bucket::BlobStore;
-use lifeboat_client::{Client, NamespacedName};
+use lifeboat_client::Client;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,11 +22,11 @@ const UNASKED: Duration = Duration::from_secs(300);
 /// The clients of buckets by location. A client is kept as long as the location and its Secrets stay the same.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
-    kept: Mutex<HashMap<NamespacedName, Kept>>,
+    kept: Mutex<HashMap<NamespacedName, CachedBucket>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedBucket {
     spec: BackupStorageLocationSpec,
     access: LocationAccess,
     since: Instant,
@@ -34,7 +35,7 @@ struct Kept {
     bucket: Arc<dyn BlobStore>,
 }
 
-impl Kept {
+impl CachedBucket {
     fn is_of(&self, location: &BackupStorageLocation) -> bool {
         self.spec == location.spec && self.since.elapsed() < LONGEST
     }
@@ -78,7 +79,7 @@ impl Buckets {
         }
         let bucket = providers.open(location, access.clone()).await?;
         let (since, confirmed) = (Instant::now(), now);
-        let kept = Kept { spec: location.spec.clone(), access, since, confirmed, bucket: Arc::clone(&bucket) };
+        let kept = CachedBucket { spec: location.spec.clone(), access, since, confirmed, bucket: Arc::clone(&bucket) };
         self.lock().insert(key, kept);
         Ok(bucket)
     }
@@ -111,7 +112,7 @@ impl Buckets {
         self.lock().retain(|location, _| is_there(location));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<NamespacedName, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<NamespacedName, CachedBucket>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,36 +1,18 @@
 //! The namespaces of the cluster that are to be protected, looked at again and again.
 
-use crate::coverage::NamespaceInventory;
-use lifeboat_api::{ObjectMeta, Time};
+use lifeboat_api::ObjectMeta;
 use lifeboat_cluster::{Cluster, ClusterError};
+use lifeboat_lifecycle::coverage::{NamespaceInventory, namespace_to_protect};
 use lifeboat_object::ApiResource;
-use lifeboat_select::{NamespaceFacts, is_kept_out};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// Namespaces of Kubernetes itself, which nobody is expected to back up.
-const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 /// Pause between two lists of the namespaces.
 const PAUSE: Duration = Duration::from_secs(60);
 /// Pause between two lists when they are refused.
 const REFUSED: Duration = Duration::from_secs(600);
-
-/// A namespace of this metadata, when it is to be protected: not one of Kubernetes, that of the server, one that is being deleted, or one
-/// that its label keeps out of backups. Its claims are not counted.
-#[must_use]
-pub fn namespace_to_protect(meta: ObjectMeta, own: &str) -> Option<NamespaceInventory> {
-    let is_of_system = SYSTEM.contains(&meta.name.as_str()) || meta.name == own;
-    if is_of_system || meta.deletion_timestamp.is_some() || is_kept_out(&meta.labels) {
-        return None;
-    }
-    Some(NamespaceInventory {
-        created: meta.creation_timestamp.map(Time::timestamp),
-        facts: NamespaceFacts { name: meta.name, labels: meta.labels, active: true },
-        claims: None,
-    })
-}
 
 /// The namespaces of a cluster that are to be protected, as [`namespace_to_protect`] says of each.
 ///

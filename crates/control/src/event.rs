@@ -5,18 +5,18 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, GROUP, Restore, Schedule, SchedulePhase, Time};
 use lifeboat_client::Client;
-use lifeboat_cluster::{ClusterError, Wanted};
+use lifeboat_cluster::{ClusterError, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 
 /// A resource that can describe its outcome for an event.
-pub(crate) trait Telling: Meta {
+pub(crate) trait EventSource: Meta {
     /// Returns true if its phase is a reason to look at it, and a sentence about the phase.
     fn describe(&self) -> (bool, String);
 }
 
 /// The outcome of an operation: its failure, or its counts.
-struct End<'a> {
+struct OperationEnd<'a> {
     phase: Option<&'static str>,
     failure: &'a str,
     invalid: &'a [String],
@@ -25,7 +25,7 @@ struct End<'a> {
     errors: i64,
 }
 
-impl End<'_> {
+impl OperationEnd<'_> {
     fn describe(&self) -> (bool, String) {
         let counts = format!("{} warnings, {} errors", self.warnings, self.errors);
         match self.phase {
@@ -38,13 +38,13 @@ impl End<'_> {
     }
 }
 
-impl Telling for Backup {
+impl EventSource for Backup {
     fn describe(&self) -> (bool, String) {
         let status = &self.status;
         if status.phase == Some(BackupPhase::Queued) {
             return (false, format!("at position {}", status.queue_position));
         }
-        let end = End {
+        let end = OperationEnd {
             phase: self.phase(),
             failure: &status.failure_reason,
             invalid: &status.validation_errors,
@@ -56,10 +56,10 @@ impl Telling for Backup {
     }
 }
 
-impl Telling for Restore {
+impl EventSource for Restore {
     fn describe(&self) -> (bool, String) {
         let status = &self.status;
-        let end = End {
+        let end = OperationEnd {
             phase: self.phase(),
             failure: &status.failure_reason,
             invalid: &status.validation_errors,
@@ -71,14 +71,14 @@ impl Telling for Restore {
     }
 }
 
-impl Telling for BackupStorageLocation {
+impl EventSource for BackupStorageLocation {
     fn describe(&self) -> (bool, String) {
         let is_bad = self.status.phase == Some(lifeboat_api::BackupStorageLocationPhase::Unavailable);
         (is_bad, self.status.message.clone())
     }
 }
 
-impl Telling for Schedule {
+impl EventSource for Schedule {
     fn describe(&self) -> (bool, String) {
         (self.status.phase == Some(SchedulePhase::FailedValidation), self.status.validation_errors.join("; "))
     }
@@ -88,7 +88,7 @@ impl Telling for Schedule {
 const LONGEST: usize = 1000;
 
 /// The contents of an event about an object.
-pub(crate) struct Announcement<'a, T> {
+pub(crate) struct EventContent<'a, T> {
     object: &'a T,
     is_bad: bool,
     reason: &'a str,
@@ -96,21 +96,21 @@ pub(crate) struct Announcement<'a, T> {
 }
 
 /// A reason to look at an object that its phase does not tell.
-pub(crate) fn warning<'a, T: Meta>(object: &'a T, reason: &'a str, message: &str) -> Announcement<'a, T> {
-    Announcement { object, is_bad: true, reason, message: message.to_owned() }
+pub(crate) fn warning<'a, T: Meta>(object: &'a T, reason: &'a str, message: &str) -> EventContent<'a, T> {
+    EventContent { object, is_bad: true, reason, message: message.to_owned() }
 }
 
 /// The event for the phase in which an object is.
-pub(crate) fn event<T: Telling>(object: &T, identity: &str, now: Timestamp) -> Value {
+pub(crate) fn event<T: EventSource>(object: &T, identity: &str, now: Timestamp) -> Value {
     let (is_bad, mut message) = object.describe();
     let phase = object.phase().unwrap_or("New");
     if message.is_empty() {
         message = format!("{} is in phase {phase}", object.meta().name);
     }
-    Announcement { object, is_bad, reason: phase, message }.event(identity, now)
+    EventContent { object, is_bad, reason: phase, message }.event(identity, now)
 }
 
-impl<T: Meta> Announcement<'_, T> {
+impl<T: Meta> EventContent<'_, T> {
     pub(crate) fn event(self, identity: &str, now: Timestamp) -> Value {
         let Self { object, is_bad, reason, mut message } = self;
         let meta = object.meta();
@@ -158,7 +158,7 @@ pub(crate) async fn emit(client: &Client, event: Value) {
     let body = Bytes::from(event.to_string());
     let name = event["involvedObject"]["name"].as_str().unwrap_or_default();
     let written: Result<Bytes, ClusterError> =
-        client.cluster.create(&events, Some(&client.namespace), name, Wanted::of(body)).await;
+        client.cluster.create(&events, Some(&client.namespace), name, WriteBody::of(body)).await;
     if let Err(e) = written {
         tracing::debug!(error = %e, "an event was not written");
     }

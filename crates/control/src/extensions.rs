@@ -90,7 +90,7 @@ pub(crate) fn located(
     journal: &Journal,
 ) -> LocatedSnapshotter {
     let name = location.metadata.name.clone();
-    let snapshotter = Arc::new(Late {
+    let snapshotter = Arc::new(LateExtensions {
         client: client.clone(),
         extensions: Arc::clone(extensions),
         location,
@@ -100,7 +100,7 @@ pub(crate) fn located(
     LocatedSnapshotter { location: name, snapshotter }
 }
 
-struct Late {
+struct LateExtensions {
     client: Client,
     extensions: Arc<dyn Extensions>,
     location: VolumeSnapshotLocation,
@@ -110,7 +110,7 @@ struct Late {
     opened: OnceCell<Result<Arc<dyn VolumeSnapshotter>, String>>,
 }
 
-impl Late {
+impl LateExtensions {
     async fn snapshotter(&self) -> Result<&dyn VolumeSnapshotter, ActionError> {
         let open = || async {
             let mut pauses = PAUSES.iter();
@@ -127,7 +127,7 @@ impl Late {
 }
 
 #[async_trait]
-impl VolumeSnapshotter for Late {
+impl VolumeSnapshotter for LateExtensions {
     fn name(&self) -> &str {
         &self.location.spec.provider
     }

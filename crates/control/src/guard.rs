@@ -27,14 +27,14 @@ const PROGRAM: &str = "velero";
 
 /// The marks by which this server finds its own pod among those of the namespace.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Own<'a> {
+pub(crate) struct OwnPodMarks<'a> {
     /// The pod that the token of this server names.
     pub(crate) pod: Option<&'a OwnPod>,
     /// The name of the pod, when the token says nothing.
     pub(crate) identity: &'a str,
 }
 
-impl Own<'_> {
+impl OwnPodMarks<'_> {
     fn is(&self, pod: &Value) -> bool {
         match self.pod {
             Some(own) => pod["metadata"]["uid"] == own.uid,
@@ -47,7 +47,7 @@ impl Own<'_> {
 pub(crate) async fn wait_for_velero_to_end(
     cluster: &Cluster,
     namespace: &str,
-    own: Own<'_>,
+    own: OwnPodMarks<'_>,
     cancel: &CancellationToken,
 ) -> bool {
     let mut is_said = false;
@@ -92,7 +92,7 @@ async fn pods_of(cluster: &Cluster, namespace: &str) -> Result<Vec<Value>, Clust
 
 /// Pods that run, or will run, a server of Velero: with another image than the pod that we are, or with any when we are
 /// none of them.
-fn strangers(pods: &[Value], own: Own<'_>) -> Vec<String> {
+fn strangers(pods: &[Value], own: OwnPodMarks<'_>) -> Vec<String> {
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let own = pods.iter().find(|pod| own.is(pod)).map(server_image);
     let runs = |pod: &&Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
@@ -102,7 +102,7 @@ fn strangers(pods: &[Value], own: Own<'_>) -> Vec<String> {
 }
 
 /// Returns a guess for people at what is wrong when none of the pods is ours; empty when one is.
-fn hint(pods: &[Value], own: Own<'_>) -> String {
+fn hint(pods: &[Value], own: OwnPodMarks<'_>) -> String {
     if pods.iter().any(|pod| own.is(pod)) {
         return String::new();
     }
@@ -157,8 +157,8 @@ mod tests {
     use serde_json::json;
     use tokio::task::JoinSet;
 
-    fn named(identity: &str) -> Own<'_> {
-        Own { pod: None, identity }
+    fn named(identity: &str) -> OwnPodMarks<'_> {
+        OwnPodMarks { pod: None, identity }
     }
 
     #[tokio::test]
@@ -207,7 +207,7 @@ mod tests {
             (None, "we", vec!["old"]),
             (None, "node-1", vec!["old", "we", "replica"]),
         ] {
-            assert_eq!(strangers(&pods, Own { pod: own.as_ref(), identity }), expected, "{own:?} {identity}");
+            assert_eq!(strangers(&pods, OwnPodMarks { pod: own.as_ref(), identity }), expected, "{own:?} {identity}");
         }
     }
 
@@ -224,7 +224,7 @@ mod tests {
             (None, "we", ""),
             (None, "node-1", unknown),
         ] {
-            assert_eq!(hint(&pods, Own { pod: own.as_ref(), identity }), expected, "{own:?} {identity}");
+            assert_eq!(hint(&pods, OwnPodMarks { pod: own.as_ref(), identity }), expected, "{own:?} {identity}");
         }
     }
 

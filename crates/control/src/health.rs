@@ -8,10 +8,10 @@ const LONGEST: Duration = Duration::from_secs(180);
 
 /// The state of the server. Written by the one loop, read by probes.
 #[derive(Debug, Default)]
-pub(crate) struct Health(Mutex<State>);
+pub(crate) struct Health(Mutex<HealthState>);
 
 #[derive(Clone, Copy, Debug, Default)]
-enum State {
+enum HealthState {
     #[default]
     Starting,
     Waiting(&'static str),
@@ -21,39 +21,39 @@ enum State {
 }
 
 impl Health {
-    fn set(&self, state: State) {
+    fn set(&self, state: HealthState) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    fn get(&self) -> State {
+    fn get(&self) -> HealthState {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that the server waits before it can take part. That counts as ready: otherwise a rollout that replaces the
     /// awaited server would wait for us.
     pub(crate) fn waits(&self, what: &'static str) {
-        self.set(State::Waiting(what));
+        self.set(HealthState::Waiting(what));
     }
 
     /// Notes that another server leads.
     pub(crate) fn stands_by(&self) {
-        self.set(State::StandsBy);
+        self.set(HealthState::StandsBy);
     }
 
     /// Notes that this server leads from now on.
     pub(crate) fn leads(&self) {
-        self.set(State::Leads(None));
+        self.set(HealthState::Leads(None));
     }
 
     /// Notes that the loop has looked at everything.
     pub(crate) fn looked(&self, at: Instant) {
-        self.set(State::Leads(Some(at)));
+        self.set(HealthState::Leads(Some(at)));
     }
 
     /// Tells whether the process should go on; the error is the reason to restart it.
     pub(crate) fn is_alive(&self) -> Result<&'static str, &'static str> {
         match self.get() {
-            State::Leads(Some(at)) if at.elapsed() > LONGEST => Err("the loop hangs"),
+            HealthState::Leads(Some(at)) if at.elapsed() > LONGEST => Err("the loop hangs"),
             _ => Ok("ok"),
         }
     }
@@ -62,12 +62,12 @@ impl Health {
     /// error says what is missing.
     pub(crate) fn is_ready(&self) -> Result<&'static str, &'static str> {
         match self.get() {
-            State::Starting => Err("starting"),
-            State::Waiting(what) => Ok(what),
-            State::StandsBy => Ok("standing by"),
-            State::Leads(None) => Err("reading the resources"),
-            State::Leads(Some(at)) if at.elapsed() > LONGEST => Err("the loop hangs"),
-            State::Leads(Some(_)) => Ok("leading"),
+            HealthState::Starting => Err("starting"),
+            HealthState::Waiting(what) => Ok(what),
+            HealthState::StandsBy => Ok("standing by"),
+            HealthState::Leads(None) => Err("reading the resources"),
+            HealthState::Leads(Some(at)) if at.elapsed() > LONGEST => Err("the loop hangs"),
+            HealthState::Leads(Some(_)) => Ok("leading"),
         }
     }
 }

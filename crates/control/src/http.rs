@@ -1,21 +1,22 @@
 //! The HTTP endpoints of the server: metrics and health for every client, files for clients with a signed URL, plans
 //! for users, profiles for clients on its own machine.
 
-mod answer;
 pub(crate) mod download;
 pub(crate) mod plan;
 pub(crate) mod profile;
+mod response;
 
 use crate::health::Health;
 use crate::metrics::Metrics;
-use answer::{Answer, text};
 use download::Downloads;
 use http::{Method, Request, StatusCode, header};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use plan::{PLAN_PATH, Plans};
+use lifeboat_api::well_known::PLAN_PATH;
+use plan::Plans;
 use profile::Profiles;
+use response::{HttpResponse, text};
 use std::convert::Infallible;
 use std::error::Error;
 use std::sync::Arc;
@@ -80,7 +81,7 @@ async fn connection(stream: TcpStream, site: Arc<Site>) {
 }
 
 impl Site {
-    async fn answer<B>(&self, request: Request<B>) -> Answer
+    async fn answer<B>(&self, request: Request<B>) -> HttpResponse
     where
         B: Body,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -115,7 +116,7 @@ impl Site {
     }
 }
 
-fn said(state: Result<&'static str, &'static str>) -> Answer {
+fn said(state: Result<&'static str, &'static str>) -> HttpResponse {
     match state {
         Ok(word) => text(StatusCode::OK, format!("{word}\n")),
         Err(word) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{word}\n")),

@@ -1,11 +1,11 @@
 //! Facts about locations that a server keeps in memory. No decision needs them to survive a restart: unknown facts are
 //! looked up again.
 
-use crate::passed_over::PassedOver;
 use crate::world::Meta;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
-use lifeboat_client::NamespacedName;
-use lifeboat_store::{ConditionalPuts, Probed};
+use lifeboat_lifecycle::passed_over::PassedOver;
+use lifeboat_store::{ConditionalPuts, ProbeResult};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) struct LocationNotes(Mutex<HashMap<NamespacedName, LocationNote>>);
 #[derive(Debug, Default)]
 struct LocationNote {
     /// The abilities of its store as they were probed, and the spec that it had then.
-    probed: Option<(BackupStorageLocationSpec, Probed)>,
+    probed: Option<(BackupStorageLocationSpec, ProbeResult)>,
     /// The backups that its last sync found and did not take over; unset before the first sync.
     passed_over: Option<PassedOver>,
     /// Backups in it whose names Backups of other locations have, as far as they were looked at: true for another
@@ -42,20 +42,20 @@ impl LocationNotes {
     }
 
     /// The abilities of the store of a location, if they were probed with its present configuration.
-    pub(crate) fn probed(&self, location: &BackupStorageLocation) -> Option<Probed> {
+    pub(crate) fn probed(&self, location: &BackupStorageLocation) -> Option<ProbeResult> {
         self.with(location.key(), |note| {
             note.probed.as_ref().filter(|(spec, _)| *spec == location.spec).map(|(_, found)| *found)
         })
     }
 
     /// Notes what was found of the store of a location as it is configured now.
-    pub(crate) fn note_probed(&self, location: &BackupStorageLocation, found: Probed) {
+    pub(crate) fn note_probed(&self, location: &BackupStorageLocation, found: ProbeResult) {
         self.with(location.key(), |note| note.probed = Some((location.spec.clone(), found)));
     }
 
     /// The treatment of conditional puts by the store of a location.
     pub(crate) fn puts(&self, location: &BackupStorageLocation) -> ConditionalPuts {
-        self.probed(location).map_or(ConditionalPuts::Kept, Probed::puts)
+        self.probed(location).map_or(ConditionalPuts::Kept, ProbeResult::puts)
     }
 
     /// Notes what a sync has found and not taken over.
@@ -132,8 +132,11 @@ mod tests {
     fn what_was_found_of_a_store_counts_as_long_as_its_location_is_as_it_was() {
         let (notes, mut location) = (LocationNotes::default(), main());
         assert_eq!(notes.probed(&location), None);
-        notes.note_probed(&location, Probed::Ignored);
-        assert_eq!((notes.probed(&location), notes.puts(&location)), (Some(Probed::Ignored), ConditionalPuts::Ignored));
+        notes.note_probed(&location, ProbeResult::Ignored);
+        assert_eq!(
+            (notes.probed(&location), notes.puts(&location)),
+            (Some(ProbeResult::Ignored), ConditionalPuts::Ignored)
+        );
         location.spec.provider = "aws".to_owned();
         assert_eq!((notes.probed(&location), notes.puts(&location)), (None, ConditionalPuts::Kept));
         location.spec.provider.clear();
@@ -144,7 +147,7 @@ mod tests {
     #[test]
     fn what_a_server_before_has_noted_is_said_until_the_first_sync() {
         let (notes, mut location) = (LocationNotes::default(), main());
-        let names = |name: &str| crate::passed_over::Names::of(vec![name.to_owned()]);
+        let names = |name: &str| lifeboat_lifecycle::passed_over::NotedNames::of(vec![name.to_owned()]);
         let before = PassedOver { waiting: names("a"), ..PassedOver::default() };
         before.note(&mut location);
         assert_eq!(notes.passed_over(&location), before);

@@ -1,11 +1,11 @@
 //! Facts about a backup that other objects hold: its location, and its membership in a schedule.
 
-use crate::phase::location::{NoLocation, found, is_readable, location_name};
-use crate::phase::member::Member;
-use crate::phase::request::Requests;
-use crate::phase::taken_over::is_of_another_cluster;
 use crate::world::{Meta, World};
 use lifeboat_api::{Backup, BackupStorageLocation};
+use lifeboat_lifecycle::phase::location::{NoLocation, found, is_readable, location_name};
+use lifeboat_lifecycle::phase::member::ScheduleMember;
+use lifeboat_lifecycle::phase::request::Requests;
+use lifeboat_lifecycle::phase::taken_over::is_of_another_cluster;
 
 /// The location of a backup; `default` is that of the server's flag.
 pub(crate) fn location_in<'w>(
@@ -23,8 +23,8 @@ pub(crate) fn member_in<'b>(
     backup: &'b Backup,
     requests: Requests,
     default: Option<&str>,
-) -> Member<'b> {
-    Member {
+) -> ScheduleMember<'b> {
+    ScheduleMember {
         backup,
         deletion_is_asked: requests.is_open,
         is_readable: location_in(world, backup, default).is_ok_and(is_readable),

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lifeboat_api::{API_VERSION, ObjectMeta, well_known};
-use lifeboat_cluster::{Cluster, MergePatch, Wanted};
+use lifeboat_cluster::{Cluster, MergePatch, WriteBody};
 use lifeboat_object::ApiResource;
 use lifeboat_operation::{Records, RecordsError, is_key};
 use lifeboat_reconcile::Leadership;
@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 /// Bytes that the values of a ConfigMap have room for; the API server refuses more.
 const MOST: usize = 1 << 20;
 
-type Notes = BTreeMap<String, Option<Bytes>>;
-type Answer = Result<(), RecordsError>;
+type NoteChanges = BTreeMap<String, Option<Bytes>>;
+type WriteResult = Result<(), RecordsError>;
 
 /// The notes of one backup or restore. Writes that come while a request is under way go together into the next one.
 #[derive(Debug)]
@@ -32,20 +32,20 @@ pub(crate) struct RecordMap {
     cluster: Cluster,
     leadership: Leadership,
     namespace: String,
-    owner: Owner,
+    owner: RecordsOwner,
     cancel: CancellationToken,
     /// Set while the API server has not answered the last request of an operation that is cancelled: the next one is not waited
     /// for.
     is_silent: AtomicBool,
     /// Writes that no request carries yet.
-    waiting: Mutex<Vec<(Notes, oneshot::Sender<Answer>)>>,
+    waiting: Mutex<Vec<(NoteChanges, oneshot::Sender<WriteResult>)>>,
     /// The length of each note in the ConfigMap, once it was read. Locked while a request is under way.
     lengths: tokio::sync::Mutex<Option<BTreeMap<String, usize>>>,
 }
 
 /// The resource that the notes go with.
 #[derive(Debug)]
-struct Owner {
+struct RecordsOwner {
     kind: &'static str,
     metadata: ObjectMeta,
 }
@@ -58,11 +58,11 @@ impl RecordMap {
     /// The notes of an operation that runs: when it is cancelled, an API server that hangs is waited for no longer than
     /// a bucket.
     pub(crate) fn until_cancelled<T: Meta>(context: &Context, owner: &T, cancel: CancellationToken) -> Self {
-        let owner = Owner { kind: T::KIND, metadata: owner.meta().clone() };
+        let owner = RecordsOwner { kind: T::KIND, metadata: owner.meta().clone() };
         Self::of(context.client.cluster.clone(), context.leadership.clone(), owner, cancel)
     }
 
-    fn of(cluster: Cluster, leadership: Leadership, owner: Owner, cancel: CancellationToken) -> Self {
+    fn of(cluster: Cluster, leadership: Leadership, owner: RecordsOwner, cancel: CancellationToken) -> Self {
         Self {
             cluster,
             leadership,
@@ -129,7 +129,7 @@ impl Records for RecordMap {
         Ok(all)
     }
 
-    async fn write(&self, notes: Notes) -> Answer {
+    async fn write(&self, notes: NoteChanges) -> WriteResult {
         if let Some(key) = notes.keys().find(|key| !is_key(key)) {
             return Err(RecordsError::Key(key.clone()));
         }
@@ -161,7 +161,7 @@ impl Records for RecordMap {
 }
 
 impl RecordMap {
-    fn waiting(&self) -> MutexGuard<'_, Vec<(Notes, oneshot::Sender<Answer>)>> {
+    fn waiting(&self) -> MutexGuard<'_, Vec<(NoteChanges, oneshot::Sender<WriteResult>)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -183,7 +183,11 @@ impl RecordMap {
     }
 
     /// Writes what there is room for, by one request, and answers all.
-    async fn send(&self, batch: Vec<(Notes, oneshot::Sender<Answer>)>, lengths: &mut Option<BTreeMap<String, usize>>) {
+    async fn send(
+        &self,
+        batch: Vec<(NoteChanges, oneshot::Sender<WriteResult>)>,
+        lengths: &mut Option<BTreeMap<String, usize>>,
+    ) {
         let known = match lengths.take() {
             Some(known) => Ok(known),
             None => self.all().await.map(|all| all.into_iter().map(|(key, note)| (key, note.len())).collect()),
@@ -193,7 +197,7 @@ impl RecordMap {
             Err(e) => return answer_all(batch.into_iter().map(|(_, sender)| sender), &Err(e)),
         };
         let mut taken = Vec::new();
-        let mut together = Notes::new();
+        let mut together = NoteChanges::new();
         for (notes, sender) in batch {
             match with(&after, &notes) {
                 Ok(grown) => {
@@ -211,7 +215,7 @@ impl RecordMap {
         }
         let only_these = after.keys().all(|key| together.contains_key(key));
         let written = self.bound(self.request_write(together)).await;
-        if written == Ok(Written::Anew) && !only_these {
+        if written == Ok(WrittenTo::Anew) && !only_these {
             tracing::warn!(
                 name = self.name(),
                 owner = self.owner.metadata.name,
@@ -219,12 +223,12 @@ impl RecordMap {
             );
         }
         // After a failure, and after others have changed the ConfigMap, it is not known what that holds.
-        let is_known = written == Ok(Written::Into) || (written == Ok(Written::Anew) && only_these);
+        let is_known = written == Ok(WrittenTo::Into) || (written == Ok(WrittenTo::Anew) && only_these);
         *lengths = is_known.then_some(after);
         answer_all(taken, &written.map(drop).map_err(RecordsError::Unavailable));
     }
 
-    async fn request_write(&self, notes: Notes) -> Result<Written, String> {
+    async fn request_write(&self, notes: NoteChanges) -> Result<WrittenTo, String> {
         let (resource, namespace, name) = (config_maps(), Some(self.namespace.as_str()), self.name());
         let data: Value =
             notes.iter().map(|(key, note)| (key.clone(), json!(note.as_ref().map(|n| STANDARD.encode(n))))).collect();
@@ -247,22 +251,22 @@ impl RecordMap {
         // After the loss of the lease the notes belong to the next leader, which may be further.
         self.leadership.check().map_err(|lost| lost.to_string())?;
         match self.cluster.patch(&resource, namespace, &name, MergePatch::of(patch)).await {
-            Ok(_) => return Ok(Written::Into),
+            Ok(_) => return Ok(WrittenTo::Into),
             // There is nothing to remove, and its owner may be gone for long.
-            Err(e) if e.is_not_found() && is_removal => return Ok(Written::Anew),
+            Err(e) if e.is_not_found() && is_removal => return Ok(WrittenTo::Anew),
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e.to_string()),
         }
         self.leadership.check().map_err(|lost| lost.to_string())?;
         let body = Bytes::from(map.to_string());
-        let created = self.cluster.create(&resource, namespace, &name, Wanted::of(body)).await;
-        created.map(|_| Written::Anew).map_err(|e| e.to_string())
+        let created = self.cluster.create(&resource, namespace, &name, WriteBody::of(body)).await;
+        created.map(|_| WrittenTo::Anew).map_err(|e| e.to_string())
     }
 }
 
 /// Where notes were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Written {
+enum WrittenTo {
     /// Into the ConfigMap that was there.
     Into,
     /// Into a new one: there was none.
@@ -270,7 +274,7 @@ enum Written {
 }
 
 /// The lengths of all notes once these are written, when there is room for them.
-fn with(lengths: &BTreeMap<String, usize>, notes: &Notes) -> Result<BTreeMap<String, usize>, RecordsError> {
+fn with(lengths: &BTreeMap<String, usize>, notes: &NoteChanges) -> Result<BTreeMap<String, usize>, RecordsError> {
     let mut after = lengths.clone();
     for (key, note) in notes {
         match note {
@@ -282,7 +286,7 @@ fn with(lengths: &BTreeMap<String, usize>, notes: &Notes) -> Result<BTreeMap<Str
     if size > MOST { Err(RecordsError::Full { size, most: MOST }) } else { Ok(after) }
 }
 
-fn answer_all(senders: impl IntoIterator<Item = oneshot::Sender<Answer>>, answer: &Answer) {
+fn answer_all(senders: impl IntoIterator<Item = oneshot::Sender<WriteResult>>, answer: &WriteResult) {
     for sender in senders {
         // The receiver may be gone.
         let _ = sender.send(answer.clone());
@@ -303,7 +307,7 @@ mod tests {
 
     async fn records(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value)>) -> RecordMap {
         let metadata = ObjectMeta { namespace: "velero".into(), uid: "u".into(), ..ObjectMeta::default() };
-        let restore = Owner { kind: "Restore", metadata };
+        let restore = RecordsOwner { kind: "Restore", metadata };
         RecordMap::of(api_server(tasks, answers).await, Leadership::for_ever(), restore, CancellationToken::new())
     }
 
@@ -331,7 +335,7 @@ mod tests {
             ("a", None, Ok(5)),
             ("b", note(10), Ok(MOST)),
         ] {
-            let after = with(&lengths, &Notes::from([(key.to_owned(), note)]));
+            let after = with(&lengths, &NoteChanges::from([(key.to_owned(), note)]));
             assert_eq!(after.map(|after| after.values().sum::<usize>()), expected);
         }
     }
@@ -345,7 +349,7 @@ mod tests {
         sandbox.apply(vec![owner]).await.unwrap();
         let metadata =
             ObjectMeta { name: "r".into(), namespace: "velero".into(), uid: "u".into(), ..ObjectMeta::default() };
-        let restore = Owner { kind: "Restore", metadata };
+        let restore = RecordsOwner { kind: "Restore", metadata };
         let map = RecordMap::of(cluster, Leadership::for_ever(), restore, CancellationToken::new());
         let map = Arc::new(map);
         lifeboat_operation::conformance::run(Arc::clone(&map) as Arc<dyn Records>).await;
@@ -358,7 +362,8 @@ mod tests {
     async fn notes_that_waited_are_written_though_their_carrier_is_stopped() {
         let mut tasks = JoinSet::new();
         let map = records(&mut tasks, vec![(200, json!({}))]).await;
-        let write = |key: &'static str| map.write(Notes::from([(key.to_owned(), Some(Bytes::from_static(b"1")))]));
+        let write =
+            |key: &'static str| map.write(NoteChanges::from([(key.to_owned(), Some(Bytes::from_static(b"1")))]));
         let turn = map.lengths.lock().await;
         let (mut carrier, mut other) = (Box::pin(write("a")), Box::pin(write("b")));
         assert!(futures::poll!(&mut carrier).is_pending() && futures::poll!(&mut other).is_pending());
@@ -374,7 +379,7 @@ mod tests {
         let held = json!({"binaryData": {"old": "AAAA"}});
         // The read, the patch that finds no ConfigMap any more, and the create.
         let map = records(&mut tasks, vec![(200, held), (404, json!({})), (201, json!({}))]).await;
-        let notes = Notes::from([("new".to_owned(), Some(Bytes::from_static(b"1")))]);
+        let notes = NoteChanges::from([("new".to_owned(), Some(Bytes::from_static(b"1")))]);
         assert_eq!(map.write(notes).await, Ok(()));
         assert_eq!(*map.lengths.lock().await, None);
     }
@@ -387,7 +392,7 @@ mod tests {
         let map =
             records(&mut tasks, vec![(404, json!({})), (404, json!({})), (201, json!({})), (500, json!({}))]).await;
         let write = |key: &'static str, length: usize| {
-            map.write(Notes::from([(key.to_owned(), Some(Bytes::from(vec![0; length])))]))
+            map.write(NoteChanges::from([(key.to_owned(), Some(Bytes::from(vec![0; length])))]))
         };
         // All three wait while another request is under way.
         let turn = map.lengths.lock().await;

@@ -3,10 +3,10 @@
 mod codes;
 mod explain;
 mod key;
-mod look;
 mod memory;
 mod perform;
 mod plan;
+mod plan_bench;
 mod queue_log;
 mod step;
 mod wait;
@@ -14,9 +14,8 @@ mod words;
 
 use crate::buckets::Buckets;
 use crate::census::{Census, look_again_and_again};
-use crate::coverage::{good_newest_first, namespaces};
 use crate::event::{emit, event, of_loss};
-use crate::guard::{Own, wait_for_velero_to_end};
+use crate::guard::{OwnPodMarks, wait_for_velero_to_end};
 use crate::health::Health;
 use crate::http::download::{Downloads, Signer};
 use crate::http::plan::Plans;
@@ -25,23 +24,24 @@ use crate::http::{self, Site};
 use crate::member::member_in;
 use crate::metrics::Metrics;
 use crate::options::{Env, Listeners, Options, ProfileListener};
-use crate::phase::request::ByBackup;
-use crate::phase::shrunken::{Loss, losses_of_newest};
 use crate::terminating::{let_all_go, nobody_can_lead, part, until_nobody_can_lead};
-use crate::work::{Context, Finished, Unfinished};
-use crate::world::{Change, Kind, World};
+use crate::work::{Context, StepError, StepResult};
+use crate::world::{MirrorChange, MirroredKind, World};
 pub use explain::{AtRest, ExplainedStep, ExplainedWait, Explanation, explain};
 use key::Key;
 use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_client::Client;
 use lifeboat_client::SERVER_LEASE;
-use lifeboat_reconcile::{Candidate, Died, Leadership, LeaseTimes, LostLease, Mirrored, Tasks};
-#[doc(hidden)]
-pub use look::Look;
+use lifeboat_lifecycle::coverage::{good_newest_first, namespaces};
+use lifeboat_lifecycle::phase::request::ByBackup;
+use lifeboat_lifecycle::phase::shrunken::{Loss, losses_of_newest};
+use lifeboat_reconcile::{Candidate, Leadership, LeaseTimes, LostLease, MirroredType, TaskPanic, Tasks};
 use memory::Memory;
 use perform::perform;
-use plan::{View, is_wanted, plan};
+use plan::{PlanInput, is_wanted, plan};
+#[doc(hidden)]
+pub use plan_bench::PlanBench;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -132,7 +132,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         times,
         now: Arc::clone(&env.clock.0),
     };
-    let own = Own { pod: env.pod.as_ref(), identity: &options.identity };
+    let own = OwnPodMarks { pod: env.pod.as_ref(), identity: &options.identity };
     health.waits(VELERO_RUNS);
     if !wait_for_velero_to_end(&env.cluster, &options.namespace, own, &env.cancel).await {
         return Ok(());
@@ -238,12 +238,12 @@ struct Server {
     context: Arc<Context>,
     health: Arc<Health>,
     world: World,
-    changes: mpsc::Receiver<Change>,
+    changes: mpsc::Receiver<MirrorChange>,
     mirrors: JoinSet<()>,
     /// The namespaces of the cluster, and when they were compared with the backups last.
     census: watch::Receiver<Census>,
     compared: Option<Instant>,
-    tasks: Tasks<Key, Finished>,
+    tasks: Tasks<Key, StepResult>,
     /// Events on their way.
     events: JoinSet<()>,
     memory: Memory,
@@ -255,11 +255,11 @@ impl Server {
     fn new(context: Context, health: Arc<Health>) -> Self {
         let (sender, changes) = mpsc::channel(WAITING);
         let mut mirrors = JoinSet::new();
-        for kind in Kind::ALL {
+        for kind in MirroredKind::ALL {
             let client = &context.client;
             let (cluster, namespace) = (client.cluster.clone(), Some(client.namespace.clone()));
-            let mirrored = Mirrored { cluster, resource: kind.resource(), namespace, metadata_only: false };
-            mirrors.spawn(mirrored.mirror(|what| Change { kind: *kind, what }, sender.clone()));
+            let mirrored = MirroredType { cluster, resource: kind.resource(), namespace, metadata_only: false };
+            mirrors.spawn(mirrored.mirror(|what| MirrorChange { kind: *kind, what }, sender.clone()));
         }
         let (found, census) = watch::channel(None);
         let (cluster, own) = (context.client.cluster.clone(), context.options.namespace.clone());
@@ -389,7 +389,7 @@ impl Server {
         }
         let now = (self.context.env.now(), Instant::now());
         let view =
-            View { world: &self.world, options: &self.context.options, memory: &self.memory, now, explain: false };
+            PlanInput { world: &self.world, options: &self.context.options, memory: &self.memory, now, explain: false };
         let plan = plan(view, self.tasks.running().map(|running| &running.key));
         self.world.left.clear();
         self.memory.looked(&self.world);
@@ -411,8 +411,8 @@ impl Server {
         }
     }
 
-    fn ended(&mut self, key: Key, finished: Result<Finished, Died>) {
-        match finished.unwrap_or_else(|died| Err(Unfinished::Because(died.to_string()))) {
+    fn ended(&mut self, key: Key, finished: Result<StepResult, TaskPanic>) {
+        match finished.unwrap_or_else(|died| Err(StepError::Because(died.to_string()))) {
             Ok(effects) => {
                 self.memory.succeeded(&key, &effects, Instant::now());
                 for effect in effects {

@@ -9,9 +9,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_action::{Actions, VolumeSnapshotter};
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, Duration, PluginInfo, VolumeSnapshotLocation};
 use lifeboat_bucket::BlobStore;
-use lifeboat_client::{Client, NamespacedName};
+use lifeboat_client::Client;
 use lifeboat_cluster::{Cluster, ConnectOptions};
 use lifeboat_operation::Journal;
 use lifeboat_reconcile::Leadership;
@@ -90,10 +91,10 @@ impl Providers for OneBucket {
 
 /// Gives each operation these actions.
 #[derive(Debug)]
-pub(crate) struct Given(pub(crate) Actions);
+pub(crate) struct FixedActions(pub(crate) Actions);
 
 #[async_trait]
-impl Extensions for Given {
+impl Extensions for FixedActions {
     async fn actions(&self, _: &Journal) -> Result<Actions, String> {
         Ok(self.0.clone())
     }

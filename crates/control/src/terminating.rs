@@ -5,12 +5,12 @@
 //! safe without a Lease: it removes what goes with the namespace, and in the bucket, which outlives it, the files of these Restores, as
 //! each deletion of a Restore does (originals of objects stay for the time that was promised); two that do it do the same.
 
-use crate::phase::restore::FINALIZER;
-use crate::work::restore::{Place, clean_up};
-use crate::work::{Context, Unfinished};
+use crate::work::restore::{LocatedBackup, clean_up};
+use crate::work::{Context, StepError};
 use lifeboat_api::{Backup, BackupStorageLocation, ObjectMeta, Restore};
 use lifeboat_client::{SERVER_LEASE, api_resource};
 use lifeboat_cluster::{Cluster, ClusterError};
+use lifeboat_lifecycle::phase::restore::FINALIZER;
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -107,7 +107,7 @@ async fn held(context: &Context) -> Result<Vec<ObjectMeta>, ClusterError> {
     }
 }
 
-async fn let_one_go(context: &Context, meta: &ObjectMeta) -> Result<(), Unfinished> {
+async fn let_one_go(context: &Context, meta: &ObjectMeta) -> Result<(), StepError> {
     let name = &meta.name;
     let done = match context.client.get::<Restore>(name).await {
         Ok(None) => Ok(()),
@@ -119,17 +119,17 @@ async fn let_one_go(context: &Context, meta: &ObjectMeta) -> Result<(), Unfinish
             tracing::warn!(restore = name, "it cannot be read ({why}): it goes, and its files stay in the bucket");
             let left: Vec<&String> = meta.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
             let patch = json!({"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}});
-            context.client.patch::<Restore>(name, &patch).await.map_err(Unfinished::from)
+            context.client.patch::<Restore>(name, &patch).await.map_err(StepError::from)
         }
     };
     match done {
-        Err(Unfinished::Cluster(e)) if e.is_not_found() => Ok(()),
+        Err(StepError::Cluster(e)) if e.is_not_found() => Ok(()),
         done => done,
     }
 }
 
 /// The backup of a restore, and where that lies; `None` when they are gone already.
-async fn place(context: &Context, restore: &Restore) -> Result<Option<Place>, ClusterError> {
+async fn place(context: &Context, restore: &Restore) -> Result<Option<LocatedBackup>, ClusterError> {
     let Some(backup) = context.client.get::<Backup>(&restore.spec.backup_name).await? else { return Ok(None) };
     let location = context.client.get::<BackupStorageLocation>(&backup.spec.storage_location).await?;
     Ok(location.map(|location| (backup, location)))
@@ -141,14 +141,14 @@ mod tests {
     use crate::stub::{OneBucket, context, sandbox};
     use bytes::Bytes;
     use lifeboat_bucket::{BlobStore, Body, Memory, PutOptions};
-    use lifeboat_cluster::Wanted;
+    use lifeboat_cluster::WriteBody;
     use std::sync::Arc;
 
     async fn put(cluster: &Cluster, resource: &ApiResource, object: Value) {
         let namespace = (resource.kind != "Namespace").then_some("velero");
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         let body = Bytes::from(object.to_string());
-        cluster.create(resource, namespace, &name, Wanted::of(body)).await.unwrap();
+        cluster.create(resource, namespace, &name, WriteBody::of(body)).await.unwrap();
     }
 
     /// After `kubectl delete namespace velero`, while a server runs that cannot lead any more

@@ -7,7 +7,7 @@ pub(crate) mod deletion;
 pub(crate) mod download;
 pub(crate) mod expiry;
 pub(crate) mod keep;
-pub(crate) mod left;
+pub(crate) mod leftover;
 pub(crate) mod location;
 mod merge;
 mod next_backups;
@@ -29,12 +29,13 @@ use crate::http::download::Signer;
 use crate::location_notes::LocationNotes;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options};
-use crate::world::{Kind, Left, Stored, World};
+use crate::world::{Leftover, MirroredKind, MirroredObject, World};
 use jiff::Timestamp;
 use lifeboat_action::Actions;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, VolumeSnapshotLocation};
 use lifeboat_bucket::BlobStore;
-use lifeboat_client::{Client, Identity, NamespacedName};
+use lifeboat_client::{Client, ObjectIdentity};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::chain;
 use lifeboat_operation::Journal;
@@ -64,18 +65,18 @@ pub(crate) struct Context {
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// The object is like this now.
-    Stored(Stored),
+    Stored(MirroredObject),
     /// This object is gone.
-    Gone(Kind, Identity),
+    Gone(MirroredKind, ObjectIdentity),
     /// Files that a Backup left which is gone.
-    Left(Box<Left>),
+    Left(Box<Leftover>),
     /// This location could not be synced, for this reason, though it was validated.
-    NotSynced(NamespacedName, Box<Unfinished>),
+    NotSynced(NamespacedName, Box<StepError>),
 }
 
 impl Effect {
     /// An object is like this now.
-    pub(crate) fn stored(object: impl Into<Stored>) -> Self {
+    pub(crate) fn stored(object: impl Into<MirroredObject>) -> Self {
         Self::Stored(object.into())
     }
 
@@ -92,7 +93,7 @@ impl Effect {
 
 /// A step that could not be finished; it is tried again later.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unfinished {
+pub(crate) enum StepError {
     /// The API server.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -104,21 +105,21 @@ pub(crate) enum Unfinished {
     Because(String),
 }
 
-impl Unfinished {
+impl StepError {
     /// An error with all its causes.
     pub(crate) fn because(error: &(dyn Error + 'static)) -> Self {
         Self::Because(chain(error))
     }
 }
 
-impl From<StoreError> for Unfinished {
+impl From<StoreError> for StepError {
     fn from(error: StoreError) -> Self {
         Self::because(&error)
     }
 }
 
 /// The result of a task.
-pub(crate) type Finished = Result<Vec<Effect>, Unfinished>;
+pub(crate) type StepResult = Result<Vec<Effect>, StepError>;
 
 /// The snapshot locations whose snapshotters an operation is given.
 #[derive(Clone, Copy, Debug)]

@@ -2,16 +2,17 @@
 
 mod unreadable;
 
-pub(crate) use unreadable::Unreadable;
 use unreadable::meta;
+pub(crate) use unreadable::{Unreadable, step as unreadable_step};
 
 use bytes::Bytes;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{
     Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Resource, Restore, Schedule,
     ServerStatusRequest,
 };
-use lifeboat_client::{Identity, NamespacedName, Object};
-use lifeboat_reconcile::Seen;
+use lifeboat_client::{Object, ObjectIdentity};
+use lifeboat_reconcile::MirrorEvent;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A resource with its metadata.
@@ -38,11 +39,11 @@ macro_rules! mirrored {
     ($($kind:ident: $field:ident),* $(,)?) => {
         /// A kind that is mirrored.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub(crate) enum Kind {
+        pub(crate) enum MirroredKind {
             $($kind),*
         }
 
-        impl Kind {
+        impl MirroredKind {
             pub(crate) const ALL: &[Self] = &[$(Self::$kind),*];
 
             pub(crate) fn resource(self) -> std::sync::Arc<lifeboat_object::ApiResource> {
@@ -61,12 +62,12 @@ macro_rules! mirrored {
 
         /// An object of any kind.
         #[derive(Debug)]
-        pub(crate) enum Stored {
+        pub(crate) enum MirroredObject {
             $($kind(Box<$kind>)),*
         }
 
         $(
-            impl From<$kind> for Stored {
+            impl From<$kind> for MirroredObject {
                 fn from(object: $kind) -> Self {
                     Self::$kind(Box::new(object))
                 }
@@ -91,31 +92,31 @@ macro_rules! mirrored {
         #[derive(Debug, Default)]
         pub(crate) struct World {
             /// Found by the last syncs of the locations.
-            pub(crate) left: Vec<Left>,
+            pub(crate) left: Vec<Leftover>,
             /// The UID of the cluster; empty when unknown.
             pub(crate) cluster: String,
-            $(pub(crate) $field: Objects<$kind>),*
+            $(pub(crate) $field: MirroredObjects<$kind>),*
         }
 
         impl World {
             /// Takes in what a mirror saw.
-            pub(crate) fn see(&mut self, change: Change) {
+            pub(crate) fn see(&mut self, change: MirrorChange) {
                 match change.kind {
-                    $(Kind::$kind => self.$field.see(change.what)),*
+                    $(MirroredKind::$kind => self.$field.see(change.what)),*
                 }
             }
 
             /// Takes in what a write of ours was answered with.
-            pub(crate) fn put(&mut self, object: Stored) {
+            pub(crate) fn put(&mut self, object: MirroredObject) {
                 match object {
-                    $(Stored::$kind(object) => self.$field.put(*object)),*
+                    $(MirroredObject::$kind(object) => self.$field.put(*object)),*
                 }
             }
 
             /// Another object of the name stays.
-            pub(crate) fn remove(&mut self, kind: Kind, object: &Identity) {
+            pub(crate) fn remove(&mut self, kind: MirroredKind, object: &ObjectIdentity) {
                 match kind {
-                    $(Kind::$kind => self.$field.remove(object)),*
+                    $(MirroredKind::$kind => self.$field.remove(object)),*
                 }
             }
 
@@ -125,25 +126,25 @@ macro_rules! mirrored {
             }
 
             /// Returns true if an object has this name, even one that cannot be read.
-            pub(crate) fn is_there(&self, kind: Kind, key: &NamespacedName) -> bool {
+            pub(crate) fn is_there(&self, kind: MirroredKind, key: &NamespacedName) -> bool {
                 match kind {
-                    $(Kind::$kind => self.$field.is_there(key)),*
+                    $(MirroredKind::$kind => self.$field.is_there(key)),*
                 }
             }
 
             /// Every object, be it one that cannot be read: its kind, its name and the word of its phase.
-            pub(crate) fn all(&self) -> impl Iterator<Item = (Kind, &NamespacedName, &str)> {
-                std::iter::empty()$(.chain(self.$field.phases().map(|(key, phase)| (Kind::$kind, key, phase))))*
+            pub(crate) fn all(&self) -> impl Iterator<Item = (MirroredKind, &NamespacedName, &str)> {
+                std::iter::empty()$(.chain(self.$field.phases().map(|(key, phase)| (MirroredKind::$kind, key, phase))))*
             }
 
             /// The metadata of every object that is being deleted, be it one that cannot be read.
-            pub(crate) fn deleted(&self) -> impl Iterator<Item = (Kind, &ObjectMeta)> {
-                std::iter::empty()$(.chain(self.$field.deleted().map(|meta| (Kind::$kind, meta))))*
+            pub(crate) fn deleted(&self) -> impl Iterator<Item = (MirroredKind, &ObjectMeta)> {
+                std::iter::empty()$(.chain(self.$field.deleted().map(|meta| (MirroredKind::$kind, meta))))*
             }
 
             /// Every object that cannot be read.
-            pub(crate) fn unreadable(&self) -> impl Iterator<Item = (Kind, &Unreadable)> {
-                std::iter::empty()$(.chain(self.$field.unreadable().map(|object| (Kind::$kind, object))))*
+            pub(crate) fn unreadable(&self) -> impl Iterator<Item = (MirroredKind, &Unreadable)> {
+                std::iter::empty()$(.chain(self.$field.unreadable().map(|object| (MirroredKind::$kind, object))))*
             }
 
             /// Forgets which objects came into another phase.
@@ -167,14 +168,14 @@ mirrored! {
 
 /// Files of a Backup that is gone.
 #[derive(Clone, Debug)]
-pub(crate) struct Left {
+pub(crate) struct Leftover {
     /// The location they lie in.
     pub(crate) location: BackupStorageLocation,
     /// The name of the Backup.
     pub(crate) name: String,
 }
 
-impl Left {
+impl Leftover {
     /// The namespace and name of the Backup.
     pub(crate) fn backup(&self) -> NamespacedName {
         self.location.beside(&self.name)
@@ -183,14 +184,14 @@ impl Left {
 
 /// A change that a mirror saw, of an object of this kind.
 #[derive(Debug)]
-pub(crate) struct Change {
-    pub(crate) kind: Kind,
-    pub(crate) what: Seen,
+pub(crate) struct MirrorChange {
+    pub(crate) kind: MirroredKind,
+    pub(crate) what: MirrorEvent,
 }
 
 /// The objects of one kind.
 #[derive(Debug)]
-pub(crate) struct Objects<T> {
+pub(crate) struct MirroredObjects<T> {
     readable: BTreeMap<NamespacedName, T>,
     unreadable: BTreeMap<NamespacedName, Unreadable>,
     listed: bool,
@@ -198,13 +199,13 @@ pub(crate) struct Objects<T> {
     turned: Vec<T>,
 }
 
-impl<T> Default for Objects<T> {
+impl<T> Default for MirroredObjects<T> {
     fn default() -> Self {
         Self { readable: BTreeMap::new(), unreadable: BTreeMap::new(), listed: false, turned: Vec::new() }
     }
 }
 
-impl<T: Meta> Objects<T> {
+impl<T: Meta> MirroredObjects<T> {
     pub(crate) fn get(&self, key: &NamespacedName) -> Option<&T> {
         self.readable.get(key)
     }
@@ -299,16 +300,16 @@ impl<T: Meta> Objects<T> {
     }
 
     /// Another object of the name stays.
-    pub(crate) fn remove(&mut self, object: &Identity) {
+    pub(crate) fn remove(&mut self, object: &ObjectIdentity) {
         self.unreadable.retain(|_, known| known.meta.uid != object.uid);
         if self.get(&object.key).is_some_and(|known| known.meta().uid == object.uid) {
             self.readable.remove(&object.key);
         }
     }
 
-    fn see(&mut self, seen: Seen) {
+    fn see(&mut self, seen: MirrorEvent) {
         match seen {
-            Seen::All(bodies) => {
+            MirrorEvent::All(bodies) => {
                 // Each is given up when it is read: what was sent of ten thousand objects takes as much memory as what is kept of them.
                 let keys: BTreeSet<NamespacedName> =
                     bodies.into_iter().filter_map(|body| self.put_seen(&body)).collect();
@@ -316,12 +317,12 @@ impl<T: Meta> Objects<T> {
                 self.unreadable.retain(|key, _| keys.contains(key));
                 self.listed = true;
             }
-            Seen::Applied(body) => {
+            MirrorEvent::Applied(body) => {
                 self.put_seen(&body);
             }
-            Seen::Deleted(body) => {
+            MirrorEvent::Deleted(body) => {
                 let Some(gone) = meta(&body) else { return };
-                self.remove(&Identity::of(&gone));
+                self.remove(&ObjectIdentity::of(&gone));
             }
         }
     }
@@ -349,7 +350,7 @@ mod tests {
     fn whose_fields_they_are_is_not_kept() {
         let mut world = World::default();
         let object = r#"{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"a","managedFields":[{"manager":"x"}],"deletionGracePeriodSeconds":0}}"#;
-        world.see(Change { kind: Kind::Backup, what: Seen::Applied(object.into()) });
+        world.see(MirrorChange { kind: MirroredKind::Backup, what: MirrorEvent::Applied(object.into()) });
         let other = world.backups.get(&named("a")).unwrap().metadata.other.keys().cloned().collect::<Vec<_>>();
         assert_eq!(other, ["deletionGracePeriodSeconds"]);
     }
@@ -357,7 +358,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_known_to_be_there() {
         let mut world = World::default();
-        let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
+        let see = |world: &mut World, what| world.see(MirrorChange { kind: MirroredKind::Backup, what });
         let wrong = |revision: &str| {
             let object = format!(
                 r#"{{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{{"name":"a","uid":"1","resourceVersion":"{revision}"}},"spec":{{"ttl":"30d"}},"status":{{"phase":"Queued"}}}}"#
@@ -365,8 +366,8 @@ mod tests {
             Bytes::from(object)
         };
         let found = |world: &World| world.backups.unreadable().cloned().collect::<Vec<_>>();
-        see(&mut world, Seen::Applied(body("a", "1", "1")));
-        see(&mut world, Seen::Applied(wrong("2")));
+        see(&mut world, MirrorEvent::Applied(body("a", "1", "1")));
+        see(&mut world, MirrorEvent::Applied(wrong("2")));
         assert!(backups(&world).is_empty(), "its old state says nothing any more");
         let all = found(&world);
         let why = all[0].why.clone();
@@ -374,11 +375,11 @@ mod tests {
         let error = serde_json::from_slice::<Backup>(&wrong("2")).unwrap_err();
         assert_eq!(all, [Unreadable::new(&wrong("2"), &error).unwrap()]);
         assert_eq!((all[0].meta.resource_version.as_str(), all[0].phase()), ("2", "Queued"));
-        see(&mut world, Seen::Applied(body("a", "1", "3")));
+        see(&mut world, MirrorEvent::Applied(body("a", "1", "3")));
         assert_eq!((backups(&world).len(), found(&world).len()), (1, 0), "it was mended");
-        see(&mut world, Seen::All(vec![wrong("4")]));
+        see(&mut world, MirrorEvent::All(vec![wrong("4")]));
         assert_eq!((backups(&world).len(), found(&world).len()), (0, 1));
-        see(&mut world, Seen::Deleted(wrong("5")));
+        see(&mut world, MirrorEvent::Deleted(wrong("5")));
         assert!(found(&world).is_empty());
     }
 
@@ -388,40 +389,42 @@ mod tests {
         let object = |namespace: &str, uid: &str, ttl: &str| -> Bytes {
             format!(r#"{{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{{"namespace":"{namespace}","name":"a","uid":"{uid}","resourceVersion":"1"}},"spec":{{"ttl":"{ttl}"}}}}"#).into()
         };
-        let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
+        let see = |world: &mut World, what| world.see(MirrorChange { kind: MirroredKind::Backup, what });
         let key = |namespace: &str| NamespacedName { namespace: namespace.into(), ..named("a") };
         let all = |world: &World| {
             let is_readable = |key: &NamespacedName| world.backups.get(key).is_some();
             world.all().map(|(_, key, _)| (key.to_string(), is_readable(key))).collect::<Vec<_>>()
         };
         let (here, there) = (|readable| ("here/a".to_owned(), readable), |readable| ("there/a".to_owned(), readable));
-        see(&mut world, Seen::All(vec![object("here", "1", "1h"), object("there", "2", "1h")]));
+        see(&mut world, MirrorEvent::All(vec![object("here", "1", "1h"), object("there", "2", "1h")]));
         assert_eq!(all(&world), [here(true), there(true)]);
         let uid = |namespace: &str| world.backups.get(&key(namespace)).map(|backup| backup.metadata.uid.as_str());
         assert_eq!([uid("here"), uid("there"), uid("nowhere")], [Some("1"), Some("2"), None]);
-        see(&mut world, Seen::Applied(object("there", "2", "30d")));
+        see(&mut world, MirrorEvent::Applied(object("there", "2", "30d")));
         assert_eq!(all(&world), [here(true), there(false)]);
-        see(&mut world, Seen::Deleted(object("here", "1", "1h")));
+        see(&mut world, MirrorEvent::Deleted(object("here", "1", "1h")));
         assert_eq!(all(&world), [there(false)]);
-        assert!(world.is_there(Kind::Backup, &key("there")) && !world.is_there(Kind::Backup, &key("here")));
+        assert!(
+            world.is_there(MirroredKind::Backup, &key("there")) && !world.is_there(MirroredKind::Backup, &key("here"))
+        );
     }
 
     #[test]
     fn an_older_state_never_replaces_a_newer_one() {
         let mut world = World::default();
-        let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
-        see(&mut world, Seen::All(vec![body("a", "1", "9"), body("b", "2", "9")]));
-        see(&mut world, Seen::Applied(body("a", "1", "100")));
-        see(&mut world, Seen::Applied(body("a", "1", "99")));
+        let see = |world: &mut World, what| world.see(MirrorChange { kind: MirroredKind::Backup, what });
+        see(&mut world, MirrorEvent::All(vec![body("a", "1", "9"), body("b", "2", "9")]));
+        see(&mut world, MirrorEvent::Applied(body("a", "1", "100")));
+        see(&mut world, MirrorEvent::Applied(body("a", "1", "99")));
         assert_eq!(backups(&world), [("a".into(), "100".into()), ("b".into(), "9".into())]);
         // Listed before our own write.
-        see(&mut world, Seen::All(vec![body("a", "1", "98")]));
+        see(&mut world, MirrorEvent::All(vec![body("a", "1", "98")]));
         assert_eq!(backups(&world), [("a".into(), "100".into())]);
         // Another object of the name, which a late deletion of the first does not concern.
-        see(&mut world, Seen::Applied(body("a", "3", "50")));
-        see(&mut world, Seen::Deleted(body("a", "1", "101")));
+        see(&mut world, MirrorEvent::Applied(body("a", "3", "50")));
+        see(&mut world, MirrorEvent::Deleted(body("a", "1", "101")));
         assert_eq!(backups(&world), [("a".into(), "50".into())]);
-        see(&mut world, Seen::Deleted(body("a", "3", "102")));
+        see(&mut world, MirrorEvent::Deleted(body("a", "3", "102")));
         assert!(backups(&world).is_empty());
         assert!(!world.is_complete());
     }

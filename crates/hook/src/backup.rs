@@ -12,14 +12,14 @@ use memchr::memmem;
 /// The hooks in the spec of a backup, resolved against the types of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct BackupHooks {
-    entries: Vec<Entry>,
+    entries: Vec<BackupHookEntry>,
     /// The most time that an annotation may ask for; `None` for as much as a spec.
     most: Option<Duration>,
 }
 
 /// An entry of the spec that is for pods.
 #[derive(Clone, Debug)]
-struct Entry {
+struct BackupHookEntry {
     pods: PodMatcher,
     spec: BackupResourceHookSpec,
 }
@@ -61,7 +61,7 @@ impl BackupHooks {
             );
             let namespaces = [&entry.included_namespaces[..], &entry.excluded_namespaces];
             match PodMatcher::new(&entry.name, namespaces, entry.label_selector.as_ref()) {
-                Ok(pods) if is_for_pods(entry, catalog) => entries.push(Entry { pods, spec: entry.clone() }),
+                Ok(pods) if is_for_pods(entry, catalog) => entries.push(BackupHookEntry { pods, spec: entry.clone() }),
                 Ok(_) => {}
                 Err(problem) => problems.push(problem),
             }
@@ -106,7 +106,7 @@ impl BackupHooks {
     }
 }
 
-impl Entry {
+impl BackupHookEntry {
     fn hooks(&self, moment: Moment) -> impl Iterator<Item = Hook> {
         let hooks: &[BackupResourceHook] = match moment {
             Moment::Pre => &self.spec.pre_hooks,

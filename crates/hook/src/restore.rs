@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 /// The hooks in the spec of a restore.
 #[derive(Clone, Debug, Default)]
 pub struct RestoreHooks {
-    entries: Vec<Entry>,
+    entries: Vec<RestoreHookEntry>,
     /// The most time that a command of an annotation may ask for; `None` for as much as a spec.
     most: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct RestoreHookEntry {
     pods: PodMatcher,
     name: String,
     commands: Vec<ExecRestoreHook>,
@@ -55,7 +55,7 @@ impl RestoreHooks {
             let containers: Vec<_> = inits.flat_map(|init| init.init_containers.iter().cloned()).collect();
             problems
                 .extend(containers.iter().filter_map(container_problem).map(|p| format!("hook {:?}: {p}", entry.name)));
-            entries.extend(pods.map(|pods| Entry { pods, name: entry.name.clone(), commands, containers }));
+            entries.extend(pods.map(|pods| RestoreHookEntry { pods, name: entry.name.clone(), commands, containers }));
         }
         if problems.is_empty() { Ok(Self { entries, most: None }) } else { Err(problems) }
     }
@@ -71,7 +71,7 @@ impl RestoreHooks {
     #[must_use]
     pub fn commands(&self, pod: &HookPod) -> (Vec<RestoreHook>, Vec<String>) {
         let Some(mut annotations) = Annotations::of_restore(&pod.annotations) else {
-            return (self.of(pod).flat_map(Entry::hooks).collect(), Vec::new());
+            return (self.of(pod).flat_map(RestoreHookEntry::hooks).collect(), Vec::new());
         };
         let hook = annotations.hook("exec-timeout", self.most);
         let wait_timeout = wait_timeout(annotations.parsed("wait-timeout").unwrap_or(Duration::ZERO));
@@ -99,12 +99,12 @@ impl RestoreHooks {
         vec![container]
     }
 
-    fn of(&self, pod: &HookPod) -> impl Iterator<Item = &Entry> {
+    fn of(&self, pod: &HookPod) -> impl Iterator<Item = &RestoreHookEntry> {
         self.entries.iter().filter(|entry| entry.pods.matches(&pod.namespace, &pod.labels))
     }
 }
 
-impl Entry {
+impl RestoreHookEntry {
     fn hooks(&self) -> impl Iterator<Item = RestoreHook> {
         self.commands.iter().enumerate().map(|(index, exec)| RestoreHook {
             hook: Hook {

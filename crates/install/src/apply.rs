@@ -1,12 +1,12 @@
 //! Sends the objects of an installation, one after the other (cli-and-install.md 3.6).
 
 use crate::clear::clear;
-use crate::differ::{Left, differences};
+use crate::differ::{DifferingObject, differences};
 use crate::error::InstallError;
 use crate::objects::{is_custom, is_restricting};
 use crate::read::PAUSE;
 use crate::single::{self, address, found};
-use crate::step::{Outcome, Step, Tell};
+use crate::step::{ApplyOutcome, InstallStep, StepReporter};
 use crate::wait::DEFINITIONS_LIMIT;
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
@@ -23,14 +23,14 @@ pub async fn send(
     cluster: &Cluster,
     objects: &[Value],
     apply: bool,
-    tell: &mut Tell<'_>,
-) -> Result<Vec<Left>, InstallError> {
+    tell: &mut StepReporter<'_>,
+) -> Result<Vec<DifferingObject>, InstallError> {
     let mut left = Vec::new();
     let restricted = objects.iter().any(is_restricting);
     for object in objects {
         let (resource, _, name) = address(object)?;
         let kind = resource.kind.as_str();
-        tell(Step::Sending { kind, name, apply }).map_err(InstallError::Tell)?;
+        tell(InstallStep::Sending { kind, name, apply }).map_err(InstallError::Tell)?;
         let end = Instant::now() + DEFINITIONS_LIMIT;
         let outcome = loop {
             if apply {
@@ -44,25 +44,25 @@ pub async fn send(
                 sent => break sent?,
             }
         };
-        tell(Step::Sent { kind, name, outcome }).map_err(InstallError::Tell)?;
-        if outcome == Outcome::Exists {
+        tell(InstallStep::Sent { kind, name, outcome }).map_err(InstallError::Tell)?;
+        if outcome == ApplyOutcome::Exists {
             left.extend(compare(cluster, object).await?);
         }
     }
     Ok(left)
 }
 
-async fn send_one(cluster: &Cluster, object: &Value, apply: bool) -> Result<Outcome, InstallError> {
+async fn send_one(cluster: &Cluster, object: &Value, apply: bool) -> Result<ApplyOutcome, InstallError> {
     if apply {
         single::apply(cluster, object).await?;
-        return Ok(Outcome::Applied);
+        return Ok(ApplyOutcome::Applied);
     }
     let created = single::create(cluster, object).await?;
-    Ok(if created { Outcome::Created } else { Outcome::Exists })
+    Ok(if created { ApplyOutcome::Created } else { ApplyOutcome::Exists })
 }
 
 /// Compares an object with the one in the cluster; `None` when they do not differ.
-async fn compare(cluster: &Cluster, wanted: &Value) -> Result<Option<Left>, InstallError> {
+async fn compare(cluster: &Cluster, wanted: &Value) -> Result<Option<DifferingObject>, InstallError> {
     let (resource, namespace, name) = address(wanted)?;
     let differences = match found(cluster, wanted).await {
         Ok(Some(found)) => differences(&found, wanted),
@@ -72,5 +72,5 @@ async fn compare(cluster: &Cluster, wanted: &Value) -> Result<Option<Left>, Inst
         Err(e) => return Err(e),
     };
     let (name, namespace) = (name.to_owned(), namespace.map(str::to_owned));
-    Ok((!differences.is_empty()).then_some(Left { kind: resource.kind, name, namespace, differences }))
+    Ok((!differences.is_empty()).then_some(DifferingObject { kind: resource.kind, name, namespace, differences }))
 }

@@ -2,7 +2,7 @@
 
 use crate::error::InstallError;
 use crate::single::{address, apply};
-use crate::step::{Step, Tell};
+use crate::step::{InstallStep, StepReporter};
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
 
@@ -29,12 +29,12 @@ pub async fn replace_bindings(
     cluster: &Cluster,
     bindings: &[&Value],
     objects: &[Value],
-    tell: &mut Tell<'_>,
+    tell: &mut StepReporter<'_>,
 ) -> Result<(), InstallError> {
     for wanted in bindings {
         let (resource, namespace, name) = address(wanted)?;
         let kind = resource.kind.as_str();
-        tell(Step::Replacing { kind, name, role: &role(wanted) }).map_err(InstallError::Tell)?;
+        tell(InstallStep::Replacing { kind, name, role: &role(wanted) }).map_err(InstallError::Tell)?;
         for role in objects.iter().filter(|object| is_role_of(object, wanted)) {
             apply(cluster, role).await?;
         }
@@ -43,7 +43,7 @@ pub async fn replace_bindings(
             binding: format!("{kind}/{name}"),
             cause: Box::new(cause),
         })?;
-        tell(Step::Replaced { kind, name }).map_err(InstallError::Tell)?;
+        tell(InstallStep::Replaced { kind, name }).map_err(InstallError::Tell)?;
     }
     Ok(())
 }

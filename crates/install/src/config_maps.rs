@@ -115,33 +115,35 @@ pub enum ConfigMapError {
 }
 
 /// The ConfigMaps that an installation names, by flag and name, and the form of their values.
-fn named(installation: &Installation) -> Vec<Named<'_>> {
+fn named(installation: &Installation) -> Vec<NamedConfigMap<'_>> {
     let settings = &installation.server;
-    let all: [(&str, &Option<String>, Form); 3] = [
+    let all: [(&str, &Option<String>, DataForm); 3] = [
         ("--node-agent-configmap", &installation.node_agent_config_map, NODE_AGENT_FORM),
         ("--repo-maintenance-job-configmap", &settings.maintenance_config_map, MAINTENANCE_FORM),
         ("--backup-repository-configmap", &settings.repository_config_map, REPOSITORY_FORM),
     ];
-    all.into_iter().filter_map(|(flag, name, form)| Some(Named { flag, name: name.as_deref()?, form })).collect()
+    all.into_iter()
+        .filter_map(|(flag, name, form)| Some(NamedConfigMap { flag, name: name.as_deref()?, form }))
+        .collect()
 }
 
 /// A ConfigMap that an installation names.
-struct Named<'a> {
+struct NamedConfigMap<'a> {
     flag: &'static str,
     name: &'a str,
-    form: Form,
+    form: DataForm,
 }
 
 /// The form that the data of a ConfigMap must have.
 #[derive(Clone, Copy)]
-struct Form {
+struct DataForm {
     keys: Keys,
     values: &'static Shape,
 }
 
-const NODE_AGENT_FORM: Form = Form { keys: Keys::One, values: &NODE_AGENT };
-const MAINTENANCE_FORM: Form = Form { keys: Keys::Repositories, values: &MAINTENANCE };
-const REPOSITORY_FORM: Form = Form { keys: Keys::Uploaders, values: &REPOSITORY };
+const NODE_AGENT_FORM: DataForm = DataForm { keys: Keys::One, values: &NODE_AGENT };
+const MAINTENANCE_FORM: DataForm = DataForm { keys: Keys::Repositories, values: &MAINTENANCE };
+const REPOSITORY_FORM: DataForm = DataForm { keys: Keys::Uploaders, values: &REPOSITORY };
 
 /// Returns true if an installation names ConfigMaps, so that there is something for [`check_config_maps`] to ask the
 /// cluster.
@@ -157,7 +159,7 @@ pub fn names_config_maps(installation: &Installation) -> bool {
 pub async fn check_config_maps(cluster: &Cluster, installation: &Installation) -> Result<(), ConfigMapError> {
     let maps = ApiResource::new("", "v1", "configmaps", "ConfigMap");
     let namespace = &installation.namespace;
-    for Named { flag, name, form } in named(installation) {
+    for NamedConfigMap { flag, name, form } in named(installation) {
         let Some(map) = get(cluster, &maps, Some(namespace), name).await? else {
             return Err(ConfigMapError::Missing { flag, name: name.to_owned(), namespace: namespace.clone() });
         };
@@ -216,7 +218,7 @@ impl Keys {
     }
 }
 
-fn check_data(map: &Value, Form { keys, values }: Form) -> Result<(), String> {
+fn check_data(map: &Value, DataForm { keys, values }: DataForm) -> Result<(), String> {
     let data = map["data"].as_object().filter(|data| !data.is_empty()).ok_or("the ConfigMap has no data")?;
     for (key, text) in data {
         let text = text.as_str().unwrap_or_default();

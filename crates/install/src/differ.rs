@@ -15,7 +15,7 @@ const FIRST: [&str; 3] = ["image", "args", "roleRef.name"];
 
 /// An object that was there and was left as it is, though it differs from the one that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct DifferingObject {
     /// Its kind.
     pub kind: String,
     /// Its name.
@@ -29,7 +29,7 @@ pub struct Left {
 /// Describes the objects that were left as they are, one line for each and one for all definitions. `program` is the name by
 /// which the binary was called.
 #[must_use]
-pub fn describe_left(program: &str, all: &[Left]) -> Vec<String> {
+pub fn describe_left(program: &str, all: &[DifferingObject]) -> Vec<String> {
     let (definitions, rest): (Vec<_>, Vec<_>) = all.iter().partition(|left| left.kind == DEFINITION);
     let mut out = Vec::new();
     if !definitions.is_empty() {
@@ -40,7 +40,7 @@ pub fn describe_left(program: &str, all: &[Left]) -> Vec<String> {
             names.join(", ")
         ));
     }
-    for Left { kind, name, namespace, differences } in rest {
+    for DifferingObject { kind, name, namespace, differences } in rest {
         let more = differences.len().saturating_sub(MOST);
         let mut shown = differences[..differences.len() - more].join("; ");
         if more > 0 {
@@ -75,13 +75,13 @@ pub(crate) fn fixed(found: &Value, wanted: &Value) -> Option<String> {
 /// Each difference in words, those first that a reader looks for first.
 pub(crate) fn differences(found: &Value, wanted: &Value) -> Vec<String> {
     let kind = |kind: &str| wanted["kind"] == kind;
-    let mut walk = Walk { secret: kind("Secret"), schema: kind(DEFINITION), out: Vec::new() };
+    let mut walk = DifferWalk { secret: kind("Secret"), schema: kind(DEFINITION), out: Vec::new() };
     walk.compare("", found, wanted);
     walk.out.sort_by_key(|(path, _)| FIRST.iter().position(|first| first == path).unwrap_or(FIRST.len()));
     walk.out.into_iter().map(|(_, text)| text).collect()
 }
 
-struct Walk {
+struct DifferWalk {
     /// Values are not shown.
     secret: bool,
     /// Descriptions and the order of required fields do not matter.
@@ -90,7 +90,7 @@ struct Walk {
     out: Vec<(String, String)>,
 }
 
-impl Walk {
+impl DifferWalk {
     fn compare(&mut self, path: &str, found: &Value, wanted: &Value) {
         match (wanted, found) {
             (wanted, Value::Null) if is_empty(wanted) => {}
@@ -199,13 +199,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// The differences that a second installation finds to the first one.
-    fn left(there: &Installation, asked: &Installation) -> Vec<Left> {
+    fn left(there: &Installation, asked: &Installation) -> Vec<DifferingObject> {
         let there = objects(there);
         let same = |a: &Value, b: &Value| a["kind"] == b["kind"] && a["metadata"]["name"] == b["metadata"]["name"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let pairs = objects(asked).into_iter().filter_map(|wanted| {
             let found = there.iter().find(|found| same(found, &wanted))?;
-            Some(Left {
+            Some(DifferingObject {
                 kind: text(&wanted["kind"])?,
                 name: text(&wanted["metadata"]["name"])?,
                 namespace: text(&wanted["metadata"]["namespace"]),
@@ -292,10 +292,10 @@ mod tests {
             let first = fields.keys().next().unwrap().clone();
             fields.remove(&first);
         }
-        let left: Vec<Left> = definitions()
+        let left: Vec<DifferingObject> = definitions()
             .iter()
             .zip(&older)
-            .map(|(wanted, found)| Left {
+            .map(|(wanted, found)| DifferingObject {
                 kind: DEFINITION.to_owned(),
                 name: wanted["metadata"]["name"].as_str().unwrap().to_owned(),
                 namespace: None,
@@ -322,7 +322,12 @@ mod tests {
         found["spec"]["selector"]["matchLabels"] = json!({"app.kubernetes.io/name": "velero"});
         assert_eq!(fixed(&found, &wanted).as_deref(), Some("no selector.matchLabels.deploy"));
         let differences = differences(&found, &wanted);
-        let left = Left { kind: "Deployment".into(), name: "velero".into(), namespace: Some("n".into()), differences };
+        let left = DifferingObject {
+            kind: "Deployment".into(),
+            name: "velero".into(),
+            namespace: Some("n".into()),
+            differences,
+        };
         assert_eq!(
             describe_left("velero", &[left]),
             ["Deployment velero was there and was left as it is: no selector.matchLabels.deploy; that cannot be \

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// The treatment of an object that is there.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum ExistingTreatment {
     /// The object is sent as it is.
     Fine,
     /// Delete it and make it anew: the role that a binding refers to cannot be changed.
@@ -36,24 +36,24 @@ pub async fn bindings_to_replace<'a>(
     for wanted in objects.iter().filter(|object| is_binding(object) || object["kind"] == "Deployment") {
         let Some(found) = found(cluster, wanted).await? else { continue };
         match verdict(&found, wanted, installation.least_privilege, apply) {
-            Verdict::Fine => {}
-            Verdict::Replace => replaced.push(wanted),
-            Verdict::Refuse(why) => return Err(InstallError::InTheWay(why)),
+            ExistingTreatment::Fine => {}
+            ExistingTreatment::Replace => replaced.push(wanted),
+            ExistingTreatment::Refuse(why) => return Err(InstallError::InTheWay(why)),
         }
     }
     Ok(replaced)
 }
 
-fn verdict(found: &Value, wanted: &Value, least_privilege: bool, apply: bool) -> Verdict {
+fn verdict(found: &Value, wanted: &Value, least_privilege: bool, apply: bool) -> ExistingTreatment {
     let kind = wanted["kind"].as_str().unwrap_or_default();
     let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
     if is_binding(wanted) && found["roleRef"] != wanted["roleRef"] {
         if apply {
-            return Verdict::Replace;
+            return ExistingTreatment::Replace;
         }
         // The other way round the server has less than it needs, which is told with all else that was left.
         if least_privilege {
-            return Verdict::Refuse(format!(
+            return ExistingTreatment::Refuse(format!(
                 "{kind} {name} gives the server {}, and it would keep these rights; with --apply it gets {}",
                 role(found),
                 role(wanted)
@@ -61,13 +61,13 @@ fn verdict(found: &Value, wanted: &Value, least_privilege: bool, apply: bool) ->
         }
     }
     match fixed(found, wanted).filter(|_| apply) {
-        Some(differences) => Verdict::Refuse(format!(
+        Some(differences) => ExistingTreatment::Refuse(format!(
             "{kind} {name} was not made by an installer of this kind ({differences}), and that cannot be changed; delete it \
              (kubectl delete {} {name} -n {}) and run the command again",
             kind.to_lowercase(),
             wanted["metadata"]["namespace"].as_str().unwrap_or_default()
         )),
-        None => Verdict::Fine,
+        None => ExistingTreatment::Fine,
     }
 }
 
@@ -89,16 +89,16 @@ mod tests {
         let own = of(true, "RoleBinding");
         let deployment = of(false, "Deployment");
         let (keep, change) = (false, true);
-        let refuse = |why: &str| Verdict::Refuse(why.to_owned());
+        let refuse = |why: &str| ExistingTreatment::Refuse(why.to_owned());
         for (least_privilege, apply, found, wanted, expected) in [
-            (false, keep, &plain, &plain, Verdict::Fine),
-            (false, change, &plain, &plain, Verdict::Fine),
-            (true, keep, &less, &less, Verdict::Fine),
-            (true, change, &plain, &less, Verdict::Replace),
-            (false, change, &less, &plain, Verdict::Replace),
-            (false, keep, &less, &plain, Verdict::Fine),
-            (true, keep, &own, &own, Verdict::Fine),
-            (true, change, &json!({"roleRef": {"name": "another"}}), &own, Verdict::Replace),
+            (false, keep, &plain, &plain, ExistingTreatment::Fine),
+            (false, change, &plain, &plain, ExistingTreatment::Fine),
+            (true, keep, &less, &less, ExistingTreatment::Fine),
+            (true, change, &plain, &less, ExistingTreatment::Replace),
+            (false, change, &less, &plain, ExistingTreatment::Replace),
+            (false, keep, &less, &plain, ExistingTreatment::Fine),
+            (true, keep, &own, &own, ExistingTreatment::Fine),
+            (true, change, &json!({"roleRef": {"name": "another"}}), &own, ExistingTreatment::Replace),
             (
                 true,
                 keep,
@@ -109,8 +109,8 @@ mod tests {
                      rights; with --apply it gets ClusterRole/velero-n",
                 ),
             ),
-            (false, change, &deployment, &deployment, Verdict::Fine),
-            (false, keep, &chart, &deployment, Verdict::Fine),
+            (false, change, &deployment, &deployment, ExistingTreatment::Fine),
+            (false, keep, &chart, &deployment, ExistingTreatment::Fine),
             (
                 false,
                 change,

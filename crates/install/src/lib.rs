@@ -11,7 +11,7 @@
 //! [`describe_left`] describes the objects that were left as they are. [`change_plugins`] adds plugins and removes
 //! them. A [`Removal`] removes the whole installation.
 //!
-//! This room prints nothing: it tells its caller each [`Step`]. Every call may be dropped between two steps, and the
+//! This room prints nothing: it tells its caller each [`InstallStep`]. Every call may be dropped between two steps, and the
 //! same calls go on from there. Start reading at [`Installation`].
 
 mod apply;
@@ -47,7 +47,7 @@ pub use binding::replace_bindings;
 pub use check::{CheckError, check, not_there_yet};
 pub use clock::Clock;
 pub use config_maps::{ConfigMapError, check_config_maps, names_config_maps};
-pub use differ::{Left, describe_left};
+pub use differ::{DifferingObject, describe_left};
 pub use error::{InstallError, RemovalError};
 pub use existing::bindings_to_replace;
 pub use installation::{
@@ -59,6 +59,6 @@ pub use plugins::{PluginChange, PluginChangeError, change_plugins, is_installed,
 pub use references::{ReferenceError, check_references};
 pub use removal::Removal;
 pub use snapshot_classes::unused_snapshot_classes;
-pub use step::{Outcome, Step, Tell};
+pub use step::{ApplyOutcome, InstallStep, StepReporter};
 pub use wait::{wait_until_established, wait_until_ready};
 pub use workload::PLUGINS_TARGET;

@@ -7,7 +7,7 @@ use crate::gone::until_gone;
 use crate::kinds::{custom, definitions, deployments};
 use crate::names::DEPLOYMENT;
 use crate::read::{PAUSE, get, list, name};
-use crate::step::{Step, Tell};
+use crate::step::{InstallStep, StepReporter};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, FINALIZER_RESTORE};
@@ -29,7 +29,7 @@ pub(crate) async fn release(
     cluster: &Cluster,
     namespace: &str,
     clock: &Clock<'_>,
-    tell: &mut Tell<'_>,
+    tell: &mut StepReporter<'_>,
 ) -> Result<(), RemovalError> {
     let kinds = held_kinds(cluster).await?;
     for (resource, _) in &kinds {
@@ -48,11 +48,11 @@ pub(crate) async fn release(
             return Ok(());
         }
         if Instant::now() < end && server_runs(cluster, namespace, clock).await? {
-            tell(Step::Held).map_err(RemovalError::Tell)?;
+            tell(InstallStep::Held).map_err(RemovalError::Tell)?;
             sleep(PAUSE).await;
             continue;
         }
-        tell(Step::Freeing(left.len())).map_err(RemovalError::Tell)?;
+        tell(InstallStep::Freeing(left.len())).map_err(RemovalError::Tell)?;
         // A server that is only slow would go on writing to them.
         cluster.delete(&deployments(), Some(namespace), DEPLOYMENT).await?;
         until_gone(cluster, &deployments(), Some(namespace), DEPLOYMENT).await?;
@@ -61,7 +61,7 @@ pub(crate) async fn release(
         }
         let files: Vec<String> = left.iter().filter_map(|(_, finalizer, object)| files_of(finalizer, object)).collect();
         if !files.is_empty() {
-            tell(Step::FilesStay(&files)).map_err(RemovalError::Tell)?;
+            tell(InstallStep::FilesStay(&files)).map_err(RemovalError::Tell)?;
         }
         return Ok(());
     }

@@ -12,8 +12,8 @@ use crate::kinds::{definitions, deployments, rbac};
 use crate::names::{DEPLOYMENT, cluster_name, component_selector, is_component};
 use crate::read::{get, list, name};
 use crate::release::{is_held, release};
-use crate::state::{Found, State, is_ending, state, warning};
-use crate::step::{Step, Tell};
+use crate::state::{InstalledNamespace, NamespaceCondition, is_ending, state, warning};
+use crate::step::{InstallStep, StepReporter};
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 pub struct Removal<'a> {
     cluster: &'a Cluster,
     namespace: &'a str,
-    state: State,
+    state: NamespaceCondition,
     /// Other namespaces that hold an installation or resources of one.
     others: BTreeSet<String>,
 }
@@ -48,7 +48,7 @@ impl<'a> Removal<'a> {
                     || !list(cluster, &deployments(), Some(namespace), &component_selector()).await?.is_empty()
             }
         };
-        let at = Found { name: namespace, namespace: found.as_ref(), installed };
+        let at = InstalledNamespace { name: namespace, namespace: found.as_ref(), installed };
         let state = state(at, &others).map_err(RemovalError::NotInstalled)?;
         Ok(Self { cluster, namespace, state, others })
     }
@@ -68,10 +68,10 @@ impl<'a> Removal<'a> {
     ///
     /// # Errors
     /// [`RemovalError`] at the first thing that cannot be deleted or does not go.
-    pub async fn run(&self, clock: &Clock<'_>, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
+    pub async fn run(&self, clock: &Clock<'_>, tell: &mut StepReporter<'_>) -> Result<(), RemovalError> {
         let (cluster, namespace) = (self.cluster, self.namespace);
-        if self.state == State::Gone {
-            tell(Step::NamespaceGone(namespace)).map_err(RemovalError::Tell)?;
+        if self.state == NamespaceCondition::Gone {
+            tell(InstallStep::NamespaceGone(namespace)).map_err(RemovalError::Tell)?;
         } else {
             release(cluster, namespace, clock, tell).await?;
             self.delete_namespace(tell).await?;
@@ -85,20 +85,20 @@ impl<'a> Removal<'a> {
         self.delete_definitions(tell).await
     }
 
-    async fn delete_namespace(&self, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
+    async fn delete_namespace(&self, tell: &mut StepReporter<'_>) -> Result<(), RemovalError> {
         // One that is being deleted already may refuse to be deleted again.
-        if self.state != State::Ending {
+        if self.state != NamespaceCondition::Ending {
             self.cluster.delete(&ApiResource::namespaces(), None, self.namespace).await?;
         }
-        tell(Step::NamespaceGoes(self.namespace)).map_err(RemovalError::Tell)?;
+        tell(InstallStep::NamespaceGoes(self.namespace)).map_err(RemovalError::Tell)?;
         until_gone(self.cluster, &ApiResource::namespaces(), None, self.namespace).await
     }
 
     /// Deletes the definitions, unless another installation still uses them: its objects would go with them.
-    async fn delete_definitions(&self, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
+    async fn delete_definitions(&self, tell: &mut StepReporter<'_>) -> Result<(), RemovalError> {
         let others = elsewhere(self.cluster, self.namespace).await?;
         if !others.is_empty() {
-            return tell(Step::DefinitionsStay(&others)).map_err(RemovalError::Tell);
+            return tell(InstallStep::DefinitionsStay(&others)).map_err(RemovalError::Tell);
         }
         let all = list(self.cluster, &definitions(), None, &component_selector()).await?;
         for definition in &all {

@@ -3,7 +3,7 @@
 use crate::error::InstallError;
 use crate::read::get;
 use bytes::Bytes;
-use lifeboat_cluster::{Cluster, Wanted};
+use lifeboat_cluster::{Cluster, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub(crate) async fn found(cluster: &Cluster, wanted: &Value) -> Result<Option<Va
 /// Makes an object have these fields, and takes them over from other managers.
 pub(crate) async fn apply(cluster: &Cluster, object: &Value) -> Result<(), InstallError> {
     let (resource, namespace, name) = address(object)?;
-    let fields = Wanted { body: Bytes::from(object.to_string()), field_manager: FIELD_MANAGER };
+    let fields = WriteBody { body: Bytes::from(object.to_string()), field_manager: FIELD_MANAGER };
     cluster.apply(&resource, namespace, name, fields).await?;
     Ok(())
 }
@@ -41,7 +41,7 @@ pub(crate) async fn apply(cluster: &Cluster, object: &Value) -> Result<(), Insta
 pub(crate) async fn create(cluster: &Cluster, object: &Value) -> Result<bool, InstallError> {
     let (resource, namespace, name) = address(object)?;
     let body = Bytes::from(object.to_string());
-    match cluster.create(&resource, namespace, name, Wanted::of(body)).await {
+    match cluster.create(&resource, namespace, name, WriteBody::of(body)).await {
         Ok(_) => Ok(true),
         Err(e) if e.is_already_exists() => Ok(false),
         Err(e) => Err(e.into()),

@@ -26,10 +26,10 @@ pub async fn unused_snapshot_classes(cluster: &Cluster, installation: &Installat
     while let Ok(Some(bodies)) = list.next().await {
         classes.extend(bodies.iter().filter_map(|body| serde_json::from_slice(body).ok()));
     }
-    told(&classes)
+    describe(&classes)
 }
 
-fn told(classes: &[Value]) -> Option<String> {
+fn describe(classes: &[Value]) -> Option<String> {
     let drivers: BTreeSet<&str> = classes.iter().filter_map(|class| class["driver"].as_str()).collect();
     let drivers: Vec<String> = drivers.into_iter().map(str::to_owned).collect();
     (!drivers.is_empty()).then(|| {
@@ -48,9 +48,9 @@ mod tests {
 
     #[test]
     fn who_installs_without_csi_is_told_which_drivers_would_take_snapshots() {
-        assert_eq!(told(&[]), None);
+        assert_eq!(describe(&[]), None);
         let class = |driver: &str| json!({"kind": "VolumeSnapshotClass", "driver": driver});
-        let text = told(&[class("b.example"), class("a.example"), class("b.example")]).unwrap();
+        let text = describe(&[class("b.example"), class("a.example"), class("b.example")]).unwrap();
         assert!(
             text.starts_with("the CSI drivers of this cluster can take snapshots (a.example, b.example), "),
             "{text}"

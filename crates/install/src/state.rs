@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// The state of the namespace that an installation is removed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum NamespaceCondition {
     /// It does not exist any more.
     Gone,
     /// An installer has made it.
@@ -20,7 +20,7 @@ pub(crate) enum State {
 
 /// A namespace and the parts of an installation in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found<'a> {
+pub(crate) struct InstalledNamespace<'a> {
     /// Its name.
     pub(crate) name: &'a str,
     /// The object; `None` when there is none.
@@ -37,20 +37,22 @@ pub(crate) fn is_ending(object: &Value) -> bool {
 
 /// The state of the namespace, or why nothing may be deleted. `others` are the other namespaces with an installation.
 pub(crate) fn state(
-    Found { name, namespace, installed }: Found<'_>,
+    InstalledNamespace { name, namespace, installed }: InstalledNamespace<'_>,
     others: &BTreeSet<String>,
-) -> Result<State, String> {
+) -> Result<NamespaceCondition, String> {
     let elsewhere = match others.is_empty() {
         true => String::new(),
         false => format!("; Velero is in {}: name one with -n", listed(others)),
     };
     match namespace {
         // The rest of an installation whose namespace is gone is removed, unless another installation may need it.
-        None if installed || others.is_empty() => Ok(State::Gone),
+        None if installed || others.is_empty() => Ok(NamespaceCondition::Gone),
         None => Err(format!("there is no namespace {name}, and nothing was deleted{elsewhere}")),
-        Some(namespace) if is_ending(namespace) && (installed || is_component(namespace)) => Ok(State::Ending),
-        Some(namespace) if is_component(namespace) => Ok(State::Own),
-        Some(_) if installed => Ok(State::Shared),
+        Some(namespace) if is_ending(namespace) && (installed || is_component(namespace)) => {
+            Ok(NamespaceCondition::Ending)
+        }
+        Some(namespace) if is_component(namespace) => Ok(NamespaceCondition::Own),
+        Some(_) if installed => Ok(NamespaceCondition::Shared),
         Some(_) => Err(format!(
             "the namespace {name} holds no Velero, and nothing was deleted: neither has it the label \
              {LABEL_COMPONENT}=velero nor a Deployment {DEPLOYMENT}{elsewhere}; if it shall go nevertheless, delete it with \
@@ -60,19 +62,24 @@ pub(crate) fn state(
 }
 
 /// Warnings for the user before the removal is confirmed. `cluster` describes the cluster.
-pub(crate) fn warning(cluster: &str, namespace: &str, state: State, others: &BTreeSet<String>) -> Vec<String> {
+pub(crate) fn warning(
+    cluster: &str,
+    namespace: &str,
+    state: NamespaceCondition,
+    others: &BTreeSet<String>,
+) -> Vec<String> {
     let mut out = match state {
-        State::Gone => {
+        NamespaceCondition::Gone => {
             vec![format!("The namespace {namespace} is gone; what is left of it in the cluster {cluster} goes.")]
         }
-        State::Ending => vec![format!(
+        NamespaceCondition::Ending => vec![format!(
             "The namespace {namespace} of the cluster {cluster} is being deleted already; what of an installation holds it goes."
         )],
-        State::Own | State::Shared => {
+        NamespaceCondition::Own | NamespaceCondition::Shared => {
             vec![format!("The namespace {namespace} of the cluster {cluster} goes, with everything in it.")]
         }
     };
-    if state == State::Shared {
+    if state == NamespaceCondition::Shared {
         out.push("No installer has made this namespace: other applications in it go too.".to_owned());
     }
     out.push(match others.is_empty() {
@@ -109,15 +116,15 @@ mod tests {
             ))
         };
         for (namespace, installed, others, expected) in [
-            (Some(&own), false, &none, Ok(State::Own)),
-            (Some(&own), true, &others, Ok(State::Own)),
-            (Some(&plain), true, &none, Ok(State::Shared)),
-            (Some(&ending), true, &none, Ok(State::Ending)),
+            (Some(&own), false, &none, Ok(NamespaceCondition::Own)),
+            (Some(&own), true, &others, Ok(NamespaceCondition::Own)),
+            (Some(&plain), true, &none, Ok(NamespaceCondition::Shared)),
+            (Some(&ending), true, &none, Ok(NamespaceCondition::Ending)),
             (Some(&ending), false, &none, no_velero("")),
             (Some(&plain), false, &none, no_velero("")),
             (Some(&plain), false, &others, no_velero("; Velero is in dr, velero: name one with -n")),
-            (None, false, &none, Ok(State::Gone)),
-            (None, true, &others, Ok(State::Gone)),
+            (None, false, &none, Ok(NamespaceCondition::Gone)),
+            (None, true, &others, Ok(NamespaceCondition::Gone)),
             (
                 None,
                 false,
@@ -126,7 +133,7 @@ mod tests {
                     .into()),
             ),
         ] {
-            let found = Found { name: "n", namespace, installed };
+            let found = InstalledNamespace { name: "n", namespace, installed };
             assert_eq!(state(found, others), expected, "{namespace:?} {installed} {others:?}");
         }
     }
@@ -136,24 +143,24 @@ mod tests {
         let (none, others) = (BTreeSet::new(), BTreeSet::from(["dr".to_owned()]));
         let told = |state, others| warning("https://c:6443, context prod", "n", state, others).join("\n");
         assert_eq!(
-            told(State::Own, &none),
+            told(NamespaceCondition::Own, &none),
             "The namespace n of the cluster https://c:6443, context prod goes, with everything in it.\n\
              The definitions go, and with them all their resources."
         );
         assert_eq!(
-            told(State::Shared, &others),
+            told(NamespaceCondition::Shared, &others),
             "The namespace n of the cluster https://c:6443, context prod goes, with everything in it.\n\
              No installer has made this namespace: other applications in it go too.\n\
              The definitions stay: they are used in other namespaces (dr)."
         );
         assert_eq!(
-            told(State::Ending, &none),
+            told(NamespaceCondition::Ending, &none),
             "The namespace n of the cluster https://c:6443, context prod is being deleted already; what of an installation \
              holds it goes.\n\
              The definitions go, and with them all their resources."
         );
         assert_eq!(
-            told(State::Gone, &none),
+            told(NamespaceCondition::Gone, &none),
             "The namespace n is gone; what is left of it in the cluster https://c:6443, context prod goes.\n\
              The definitions go, and with them all their resources."
         );

@@ -6,11 +6,11 @@ use std::fmt;
 use std::io;
 
 /// Is told each step. Its failure stops the work at that step, as when the reader of a pipe has gone.
-pub type Tell<'a> = dyn FnMut(Step<'_>) -> io::Result<()> + Send + 'a;
+pub type StepReporter<'a> = dyn FnMut(InstallStep<'_>) -> io::Result<()> + Send + 'a;
 
 /// A step of an installation or a removal. Its text is what the user is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum InstallStep<'a> {
     /// An object is about to be sent.
     Sending {
         /// Its kind.
@@ -27,7 +27,7 @@ pub enum Step<'a> {
         /// Its name.
         name: &'a str,
         /// The outcome.
-        outcome: Outcome,
+        outcome: ApplyOutcome,
     },
     /// A binding is about to be deleted and made anew.
     Replacing {
@@ -61,7 +61,7 @@ pub enum Step<'a> {
 
 /// The outcome for an object that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ApplyOutcome {
     /// There was no such object, and it was created.
     Created,
     /// It is as asked for, whether it was there before or not.
@@ -70,7 +70,7 @@ pub enum Outcome {
     Exists,
 }
 
-impl fmt::Display for Step<'_> {
+impl fmt::Display for InstallStep<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sending { kind, name, apply } => {
@@ -80,9 +80,9 @@ impl fmt::Display for Step<'_> {
             }
             Self::Sent { kind, name, outcome } => {
                 let done = match outcome {
-                    Outcome::Created => "created",
-                    Outcome::Applied => "applied",
-                    Outcome::Exists => "already exists, proceeding",
+                    ApplyOutcome::Created => "created",
+                    ApplyOutcome::Applied => "applied",
+                    ApplyOutcome::Exists => "already exists, proceeding",
                 };
                 write!(f, "{kind}/{name}: {done}")
             }
@@ -120,33 +120,36 @@ mod tests {
         let others = BTreeSet::from(["dr".to_owned()]);
         for (step, text) in [
             (
-                Step::Sending { kind, name, apply: false },
+                InstallStep::Sending { kind, name, apply: false },
                 "Deployment/velero: attempting to create resource client\n\
                  Deployment/velero: attempting to create resource",
             ),
             (
-                Step::Sending { kind, name, apply: true },
+                InstallStep::Sending { kind, name, apply: true },
                 "Deployment/velero: attempting to create resource client\n\
                  Deployment/velero: attempting to apply resource",
             ),
-            (Step::Sent { kind, name, outcome: Outcome::Created }, "Deployment/velero: created"),
-            (Step::Sent { kind, name, outcome: Outcome::Applied }, "Deployment/velero: applied"),
-            (Step::Sent { kind, name, outcome: Outcome::Exists }, "Deployment/velero: already exists, proceeding"),
+            (InstallStep::Sent { kind, name, outcome: ApplyOutcome::Created }, "Deployment/velero: created"),
+            (InstallStep::Sent { kind, name, outcome: ApplyOutcome::Applied }, "Deployment/velero: applied"),
             (
-                Step::Replacing { kind: "RoleBinding", name, role: "Role/velero" },
+                InstallStep::Sent { kind, name, outcome: ApplyOutcome::Exists },
+                "Deployment/velero: already exists, proceeding",
+            ),
+            (
+                InstallStep::Replacing { kind: "RoleBinding", name, role: "Role/velero" },
                 "RoleBinding/velero: attempting to replace resource, for it to refer to Role/velero",
             ),
-            (Step::Replaced { kind: "RoleBinding", name }, "RoleBinding/velero: replaced"),
-            (Step::NamespaceGone("n"), "Velero namespace \"n\" does not exist, skipping."),
-            (Step::Held, "."),
-            (Step::Freeing(2), "2 restores and data movements are not let go of by a server: freeing them"),
+            (InstallStep::Replaced { kind: "RoleBinding", name }, "RoleBinding/velero: replaced"),
+            (InstallStep::NamespaceGone("n"), "Velero namespace \"n\" does not exist, skipping."),
+            (InstallStep::Held, "."),
+            (InstallStep::Freeing(2), "2 restores and data movements are not let go of by a server: freeing them"),
             (
-                Step::FilesStay(&["a".to_owned(), "b".to_owned()]),
+                InstallStep::FilesStay(&["a".to_owned(), "b".to_owned()]),
                 "What these restores left in the bucket stays there: restores/a/, restores/b/; delete it with a client of your \
                  storage when nobody needs it",
             ),
-            (Step::NamespaceGoes("n"), "Waiting for velero namespace \"n\" to be deleted"),
-            (Step::DefinitionsStay(&others), "The definitions stay: they are used in other namespaces (dr)."),
+            (InstallStep::NamespaceGoes("n"), "Waiting for velero namespace \"n\" to be deleted"),
+            (InstallStep::DefinitionsStay(&others), "The definitions stay: they are used in other namespaces (dr)."),
         ] {
             assert_eq!(step.to_string(), text);
         }

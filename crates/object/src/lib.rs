@@ -38,7 +38,7 @@ pub use nesting::{DEEPEST, RESTORABLE, is_too_deep, nesting};
 pub use printable::printable;
 pub use quantity::Quantity;
 pub use resource::{ApiResource, GroupResource, ParseGroupResourceError};
-pub use results::{Place, ResultSet, Results, Severity};
+pub use results::{ResultScope, ResultSet, Results, Severity};
 pub use splice::{Spliced, splice_type};
 pub use texts::{labels, texts};
 pub use view::{Text, is_there, view};

@@ -72,7 +72,7 @@ fn copy(element: &[u8]) -> Bytes {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ListState {
     /// Before the opening brace.
     Start,
     /// Inside the envelope.
@@ -90,7 +90,7 @@ enum State {
 #[derive(Debug)]
 pub struct ListSplitter {
     limits: SplitLimits,
-    state: State,
+    state: ListState,
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -118,7 +118,7 @@ impl ListSplitter {
     pub fn new(limits: SplitLimits) -> Self {
         Self {
             limits,
-            state: State::Start,
+            state: ListState::Start,
             depth: 0,
             in_string: false,
             escaped: false,
@@ -141,11 +141,11 @@ impl ListSplitter {
         let mut i = 0;
         while i < piece.len() {
             let used = match self.state {
-                State::Start => self.start(&piece[i..])?,
-                State::Envelope => self.envelope(&piece[i..])?,
-                State::Items => self.between(&piece[i..])?,
-                State::Element => self.element(&piece[i..], out)?,
-                State::End => {
+                ListState::Start => self.start(&piece[i..])?,
+                ListState::Envelope => self.envelope(&piece[i..])?,
+                ListState::Items => self.between(&piece[i..])?,
+                ListState::Element => self.element(&piece[i..], out)?,
+                ListState::End => {
                     if !piece[i].is_ascii_whitespace() {
                         return Err(SplitError::Syntax("data after the list", self.offset));
                     }
@@ -183,7 +183,7 @@ impl ListSplitter {
             #[serde(default)]
             remaining_item_count: Option<u64>,
         }
-        if self.state != State::End {
+        if self.state != ListState::End {
             return Err(SplitError::Truncated(self.offset));
         }
         let raw: Raw = serde_json::from_slice(&self.envelope).map_err(SplitError::Envelope)?;
@@ -202,7 +202,7 @@ impl ListSplitter {
     fn start(&mut self, rest: &[u8]) -> Result<usize, SplitError> {
         match rest[0] {
             b'{' => {
-                self.state = State::Envelope;
+                self.state = ListState::Envelope;
                 self.depth = 1;
                 self.envelope.push(b'{');
                 Ok(1)
@@ -250,7 +250,7 @@ impl ListSplitter {
                 }
                 self.seen_items = true;
                 self.need_comma = false;
-                self.state = State::Items;
+                self.state = ListState::Items;
             }
             // A nil slice of Go: a list without elements.
             b'n' if self.depth == 1 && self.expect_value && self.key == b"items" => self.seen_items = true,
@@ -258,7 +258,7 @@ impl ListSplitter {
             b'}' | b']' => {
                 self.depth -= 1;
                 if self.depth == 0 {
-                    self.state = State::End;
+                    self.state = ListState::End;
                 }
             }
             _ => {}
@@ -273,10 +273,10 @@ impl ListSplitter {
             b']' => {
                 self.envelope.push(b']');
                 self.expect_value = false;
-                self.state = State::Envelope;
+                self.state = ListState::Envelope;
             }
             b'{' if !self.need_comma => {
-                self.state = State::Element;
+                self.state = ListState::Element;
                 self.deeper()?;
                 self.element.extend_from_slice(b"{");
             }
@@ -320,7 +320,7 @@ impl ListSplitter {
                         out.push(copy(&self.element));
                         self.element.clear();
                         self.need_comma = true;
-                        self.state = State::Items;
+                        self.state = ListState::Items;
                         return Ok(i);
                     }
                 }

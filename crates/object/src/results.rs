@@ -14,7 +14,7 @@ pub enum Severity {
 
 /// The group of objects that a message belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ResultScope {
     /// The tool itself.
     Velero,
     /// A cluster-scoped object.
@@ -23,7 +23,7 @@ pub enum Place {
     Namespace(String),
 }
 
-impl Place {
+impl ResultScope {
     /// The place of an object: its namespace, or the cluster.
     #[must_use]
     pub fn of(namespace: Option<&str>) -> Self {
@@ -47,11 +47,11 @@ pub struct ResultSet {
 
 impl ResultSet {
     /// Adds a message.
-    pub fn add(&mut self, place: &Place, message: impl Into<String>) {
+    pub fn add(&mut self, place: &ResultScope, message: impl Into<String>) {
         match place {
-            Place::Velero => self.velero.push(message.into()),
-            Place::Cluster => self.cluster.push(message.into()),
-            Place::Namespace(n) => self.namespaces.entry(n.clone()).or_default().push(message.into()),
+            ResultScope::Velero => self.velero.push(message.into()),
+            ResultScope::Cluster => self.cluster.push(message.into()),
+            ResultScope::Namespace(n) => self.namespaces.entry(n.clone()).or_default().push(message.into()),
         }
     }
 
@@ -99,7 +99,7 @@ pub struct Results {
 
 impl Results {
     /// Adds a message.
-    pub fn add(&mut self, severity: Severity, place: &Place, message: impl Into<String>) {
+    pub fn add(&mut self, severity: Severity, place: &ResultScope, message: impl Into<String>) {
         match severity {
             Severity::Warning => self.warnings.add(place, message),
             Severity::Error => self.errors.add(place, message),
@@ -121,7 +121,7 @@ mod tests {
     fn what_is_merged_twice_is_there_once() {
         let set = |texts: &[(Option<&str>, &str)]| {
             let mut set = ResultSet::default();
-            texts.iter().for_each(|(namespace, text)| set.add(&Place::of(*namespace), *text));
+            texts.iter().for_each(|(namespace, text)| set.add(&ResultScope::of(*namespace), *text));
             set
         };
         let mut merged = set(&[(None, "a"), (Some("n"), "b"), (Some("n"), "b")]);
@@ -137,8 +137,8 @@ mod tests {
     fn empty_parts_are_left_out_but_both_outer_keys_stand() {
         let mut results = Results::default();
         assert_eq!(serde_json::to_string(&results).unwrap(), r#"{"errors":{},"warnings":{}}"#);
-        results.add(Severity::Error, &Place::of(Some("a")), "x");
-        results.add(Severity::Warning, &Place::of(None), "y");
+        results.add(Severity::Error, &ResultScope::of(Some("a")), "x");
+        results.add(Severity::Warning, &ResultScope::of(None), "y");
         assert_eq!(
             serde_json::to_string(&results).unwrap(),
             r#"{"errors":{"namespaces":{"a":["x"]}},"warnings":{"cluster":["y"]}}"#

@@ -4,15 +4,15 @@ use crate::ApiResource;
 use std::sync::Arc;
 
 /// Types of a list that is searched.
-type Found<'a> = Vec<&'a Arc<ApiResource>>;
+type MatchingTypes<'a> = Vec<&'a Arc<ApiResource>>;
 
 /// The types that a word names, as kubectl takes it: a plural, singular, short name or kind, also with a group, which may be cut
 /// (`deploy.apps`, `widgets.example`), or with version and group (`deployments.v1.apps`, `pods.v1.`); case is ignored. Of several
 /// ways to understand the word the first one counts that names a type. Each type is named once, in the version that the word names,
 /// otherwise in the preferred one, in the order of `types`.
-pub fn types_named<'a>(word: &str, types: impl Iterator<Item = &'a Arc<ApiResource>>) -> Found<'a> {
+pub fn types_named<'a>(word: &str, types: impl Iterator<Item = &'a Arc<ApiResource>>) -> MatchingTypes<'a> {
     let word = word.to_lowercase();
-    let types: Found<'a> = types.collect();
+    let types: MatchingTypes<'a> = types.collect();
     let (name, group) = word.split_once('.').unwrap_or((&word, ""));
     let in_version = group.split_once('.').map_or(Vec::new(), |(version, group)| {
         let of_version = |r: &&Arc<ApiResource>| r.version == version && r.group == group;
@@ -31,7 +31,7 @@ pub fn types_named<'a>(word: &str, types: impl Iterator<Item = &'a Arc<ApiResour
 
 /// The types of this name in lower case, and this group; an empty one stands for all. An exact plural wins over other names, and a
 /// whole group over the beginning of one.
-pub(crate) fn named<'a>(name: &str, group: &str, types: &Found<'a>) -> Found<'a> {
+pub(crate) fn named<'a>(name: &str, group: &str, types: &MatchingTypes<'a>) -> MatchingTypes<'a> {
     if name.is_empty() {
         return Vec::new();
     }
@@ -50,8 +50,8 @@ pub(crate) fn named<'a>(name: &str, group: &str, types: &Found<'a>) -> Found<'a>
 }
 
 /// Each type once, in its preferred version if that is among them.
-fn once<'a>(types: impl Iterator<Item = &'a Arc<ApiResource>>) -> Found<'a> {
-    let mut kept: Found<'a> = Vec::new();
+fn once<'a>(types: impl Iterator<Item = &'a Arc<ApiResource>>) -> MatchingTypes<'a> {
+    let mut kept: MatchingTypes<'a> = Vec::new();
     for one in types {
         match kept.iter_mut().find(|kept| kept.resource == one.resource && kept.group == one.group) {
             Some(kept) if one.preferred && !kept.preferred => *kept = one,

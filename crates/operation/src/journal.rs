@@ -1,9 +1,9 @@
 //! The log of one operation: one call adds the typed result, the line of the uploaded log and the tracing event.
 
-use crate::log::{self, Log, LogWriter, Room};
+use crate::log::{self, LineSpace, Log, LogWriter};
 use crate::{Clock, Trace};
 use jiff::Timestamp;
-use lifeboat_object::{ObjectKey, Place, Results, Severity};
+use lifeboat_object::{ObjectKey, ResultScope, Results, Severity};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -41,10 +41,10 @@ pub struct Journal {
     /// Bytes of results of each severity.
     most_results: usize,
     trace: Trace,
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<JournalState>>,
 }
 
-struct Inner {
+struct JournalState {
     log: LogWriter,
     results: Results,
     warnings: Count,
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Journal {
 
 /// The contents of a journal that is closed.
 #[derive(Debug)]
-pub struct Closed {
+pub struct ClosedJournal {
     /// The gzip-compressed log.
     pub log: Log,
     /// Warnings and errors per object.
@@ -88,7 +88,7 @@ impl Journal {
     }
 
     fn within(limits: Limits, clock: Clock, subject: &str, scratch: &Path) -> Self {
-        let inner = Inner {
+        let inner = JournalState {
             log: LogWriter::new(limits.log, scratch),
             results: Results::default(),
             warnings: Count::default(),
@@ -122,12 +122,12 @@ impl Journal {
     }
 
     /// A warning about an object or, without one, about the operation. Counted.
-    pub fn warn(&self, place: &Place, message: impl Into<String>) {
+    pub fn warn(&self, place: &ResultScope, message: impl Into<String>) {
         self.result(Severity::Warning, place, None, message.into());
     }
 
     /// An error about an object or, without one, about the operation. Counted.
-    pub fn error(&self, place: &Place, message: impl Into<String>) {
+    pub fn error(&self, place: &ResultScope, message: impl Into<String>) {
         self.result(Severity::Error, place, None, message.into());
     }
 
@@ -138,7 +138,7 @@ impl Journal {
         if let Some(error) = error {
             let _ = write!(text, " error: /{error}");
         }
-        self.result(severity, &Place::of(key.namespace.as_deref()), Some((key, message, error)), text);
+        self.result(severity, &ResultScope::of(key.namespace.as_deref()), Some((key, message, error)), text);
     }
 
     /// A line that another program has logged, such as a plugin, with its own fields. A warning or error counts as one about the
@@ -147,10 +147,16 @@ impl Journal {
         let Some(severity) = severity else { return self.info(message, fields) };
         let level = self.emit(severity, message);
         self.line(level, &cut(message), fields);
-        self.count(severity, &Place::Velero, cut(message).into_owned());
+        self.count(severity, &ResultScope::Velero, cut(message).into_owned());
     }
 
-    fn result(&self, severity: Severity, place: &Place, item: Option<(&ObjectKey, &str, Option<&str>)>, text: String) {
+    fn result(
+        &self,
+        severity: Severity,
+        place: &ResultScope,
+        item: Option<(&ObjectKey, &str, Option<&str>)>,
+        text: String,
+    ) {
         let text = cut(&text).into_owned();
         let level = self.emit(severity, &text);
         match item {
@@ -167,7 +173,7 @@ impl Journal {
             }
             None => {
                 let namespace = match place {
-                    Place::Namespace(n) => Some(("namespace", n.as_str())),
+                    ResultScope::Namespace(n) => Some(("namespace", n.as_str())),
                     _ => None,
                 };
                 self.line(level, &text, namespace.as_slice());
@@ -190,7 +196,7 @@ impl Journal {
         }
     }
 
-    fn count(&self, severity: Severity, place: &Place, text: String) {
+    fn count(&self, severity: Severity, place: &ResultScope, text: String) {
         let mut inner = self.lock();
         let count = match severity {
             Severity::Warning => &mut inner.warnings,
@@ -214,7 +220,7 @@ impl Journal {
 
     /// Everything up to now as whole files. What is logged later is in those of the next call, behind the same.
     #[must_use]
-    pub fn close(&self) -> Closed {
+    pub fn close(&self) -> ClosedJournal {
         let mut inner = self.lock();
         if let Some(text) = inner.log.lacks() {
             inner.log.append(&self.format("warning", &text, &[]));
@@ -223,16 +229,20 @@ impl Journal {
         let mut results = inner.results.clone();
         for (severity, count) in [(Severity::Warning, inner.warnings), (Severity::Error, inner.errors)] {
             if count.all > count.kept {
-                results.add(severity, &Place::Velero, format!("and {} more, see the log", count.all - count.kept));
+                results.add(
+                    severity,
+                    &ResultScope::Velero,
+                    format!("and {} more, see the log", count.all - count.kept),
+                );
             }
         }
         let (warnings, errors) = (inner.warnings.all, inner.errors.all);
-        Closed { log, results, warnings, errors }
+        ClosedJournal { log, results, warnings, errors }
     }
 
     fn line(&self, level: &str, message: &str, fields: &[(&str, &str)]) {
         let line = self.format(level, message, fields);
-        let room = if level == "info" { Room::Most } else { Room::All };
+        let room = if level == "info" { LineSpace::Most } else { LineSpace::All };
         self.lock().log.add(&line, room);
     }
 
@@ -246,7 +256,7 @@ impl Journal {
         line
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, JournalState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -286,7 +296,7 @@ mod tests {
         journal.info("Summary for skipped PVs: []", &[("logSource", "x.go:1")]);
         let key = ObjectKey::new(GroupResource::new("apps", "deployments"), Some("shop"), "web");
         journal.item(Severity::Error, &key, "Error backing up item", Some("no\nluck"));
-        journal.warn(&Place::Velero, "w");
+        journal.warn(&ResultScope::Velero, "w");
         assert_eq!(journal.counts(), (1, 1));
         let closed = journal.close();
         assert_eq!(
@@ -298,18 +308,18 @@ mod tests {
         let mut expected = Results::default();
         expected.add(
             Severity::Error,
-            &Place::of(Some("shop")),
+            &ResultScope::of(Some("shop")),
             " resource: /deployments.apps name: /web message: /Error backing up item error: /no\nluck",
         );
-        expected.add(Severity::Warning, &Place::Velero, "w");
+        expected.add(Severity::Warning, &ResultScope::Velero, "w");
         assert_eq!((&closed.results, closed.warnings, closed.errors), (&expected, 1, 1));
 
         // An end that failed: the log goes on.
-        journal.error(&Place::Velero, "e");
+        journal.error(&ResultScope::Velero, "e");
         let again = journal.close();
         let last = "time=\"2026-11-21T07:33:54Z\" level=error msg=e backup=velero/b\n";
         assert_eq!(again.log.text(1 << 20), closed.log.text(1 << 20) + last);
-        expected.add(Severity::Error, &Place::Velero, "e");
+        expected.add(Severity::Error, &ResultScope::Velero, "e");
         assert_eq!((again.results, again.warnings, again.errors), (expected, 1, 2));
     }
 
@@ -328,8 +338,8 @@ mod tests {
         };
         assert_eq!(closed.log.text(1 << 20), ["info", "warning", "error"].map(line).concat());
         let mut expected = Results::default();
-        expected.add(Severity::Warning, &Place::Velero, "it said so");
-        expected.add(Severity::Error, &Place::Velero, "it said so");
+        expected.add(Severity::Warning, &ResultScope::Velero, "it said so");
+        expected.add(Severity::Error, &ResultScope::Velero, "it said so");
         assert_eq!((closed.results, closed.warnings, closed.errors), (expected, 1, 1));
     }
 
@@ -341,19 +351,19 @@ mod tests {
     fn many_long_results_take_no_more_than_their_share_and_are_all_counted() {
         let journal = journal(Limits { results: 1000, log: log::Limits { all: 1 << 20, ..LIMITS.log } });
         for n in 0..50 {
-            journal.warn(&Place::Velero, format!("w{n}: {}", "x".repeat(100)));
+            journal.warn(&ResultScope::Velero, format!("w{n}: {}", "x".repeat(100)));
         }
-        journal.warn(&Place::Velero, "short");
+        journal.warn(&ResultScope::Velero, "short");
         // Warnings take nothing from errors.
-        journal.error(&Place::Cluster, "e");
+        journal.error(&ResultScope::Cluster, "e");
         let closed = journal.close();
         assert_eq!((closed.warnings, closed.errors), (51, 1));
         let mut expected = Results::default();
         for n in 0..5 {
-            expected.add(Severity::Warning, &Place::Velero, format!("w{n}: {}", "x".repeat(100)));
+            expected.add(Severity::Warning, &ResultScope::Velero, format!("w{n}: {}", "x".repeat(100)));
         }
-        expected.add(Severity::Warning, &Place::Velero, "and 46 more, see the log");
-        expected.add(Severity::Error, &Place::Cluster, "e");
+        expected.add(Severity::Warning, &ResultScope::Velero, "and 46 more, see the log");
+        expected.add(Severity::Error, &ResultScope::Cluster, "e");
         assert_eq!(closed.results, expected);
         let log = closed.log.text(1 << 20);
         assert_eq!(log.lines().count(), 52, "the log has them all");
@@ -369,7 +379,7 @@ mod tests {
         for n in 0..1000 {
             journal.info(&line(n), &[]);
         }
-        journal.error(&Place::Velero, "in the end");
+        journal.error(&ResultScope::Velero, "in the end");
         let closed = journal.close();
         assert!((700 << 10..900 << 10).contains(&closed.log.length()), "{} bytes", closed.log.length());
         let log = closed.log.text(1 << 20);

@@ -17,7 +17,7 @@ mod trace;
 
 pub use clock::Clock;
 pub use given::{Fence, Operation};
-pub use journal::{Closed, Journal, LOG_TARGET};
+pub use journal::{ClosedJournal, Journal, LOG_TARGET};
 pub use log::Log;
 pub use progress::Progress;
 pub use records::{InMemory, Records, RecordsError, is_key};

@@ -69,7 +69,7 @@ impl Debug for Log {
 
 /// The share of the space of a log that a line may fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum LineSpace {
     /// Three quarters, so that what went wrong has room when what went well has filled its part.
     Most,
     /// All of it.
@@ -119,7 +119,7 @@ impl LogWriter {
     }
 
     /// Adds a line, or counts it when there is no room.
-    pub(crate) fn add(&mut self, line: &str, room: Room) {
+    pub(crate) fn add(&mut self, line: &str, room: LineSpace) {
         if self.is_full(room) {
             match &mut self.left_out {
                 Some(left_out) => left_out.lines += 1,
@@ -157,11 +157,11 @@ impl LogWriter {
         self.packed.len() + self.member.get_ref().len()
     }
 
-    fn is_full(&self, room: Room) -> bool {
+    fn is_full(&self, room: LineSpace) -> bool {
         let Limits { without_file, all, .. } = self.limits;
         let (without_file, all) = match room {
-            Room::Most => (without_file / 4 * 3, all / 4 * 3),
-            Room::All => (without_file, all),
+            LineSpace::Most => (without_file / 4 * 3, all / 4 * 3),
+            LineSpace::All => (without_file, all),
         };
         let in_memory = self.in_memory();
         self.in_file + in_memory as u64 >= all || self.failure.is_some() && in_memory >= without_file
@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn add(log: &mut LogWriter, numbers: std::ops::Range<u64>) {
-        numbers.for_each(|n| log.add(&line(n), Room::All));
+        numbers.for_each(|n| log.add(&line(n), LineSpace::All));
     }
 
     fn text(numbers: std::ops::Range<u64>) -> String {
@@ -323,7 +323,7 @@ mod tests {
     fn a_log_ends_where_its_room_does_and_what_went_wrong_has_more_of_it() {
         let folder = tempfile::tempdir().unwrap();
         let mut log = LogWriter::new(Limits { all: 2 << 20, ..LIMITS }, folder.path());
-        for (room, most) in [(Room::Most, 3 << 19), (Room::All, 2 << 20)] {
+        for (room, most) in [(LineSpace::Most, 3 << 19), (LineSpace::All, 2 << 20)] {
             (0..1000).for_each(|n| log.add(&line(n), room));
             let length = log.snapshot().length();
             assert!((most..most + (64 << 10)).contains(&length), "{length}");

@@ -7,7 +7,9 @@ use serde_json::{Number, Value};
 #[must_use]
 pub fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Value::Number(l), Value::Number(r)) => l == r || Read::of(l).zip(Read::of(r)).is_some_and(|(l, r)| l == r),
+        (Value::Number(l), Value::Number(r)) => {
+            l == r || ApiNumber::of(l).zip(ApiNumber::of(r)).is_some_and(|(l, r)| l == r)
+        }
         (Value::Array(l), Value::Array(r)) => l.len() == r.len() && l.iter().zip(r).all(|(l, r)| equal(l, r)),
         (Value::Object(l), Value::Object(r)) => {
             l.len() == r.len() && l.iter().all(|(key, l)| r.get(key).is_some_and(|r| equal(l, r)))
@@ -18,19 +20,19 @@ pub fn equal(left: &Value, right: &Value) -> bool {
 
 /// A number as API servers read it: an integer where 64 bits hold it, a double otherwise (`sigs.k8s.io/json`,
 /// "preserve ints").
-enum Read {
+enum ApiNumber {
     Integer(i64),
     Double(f64),
 }
 
-impl Read {
+impl ApiNumber {
     /// `None` for a number that no API server takes, such as `1e999`.
     fn of(number: &Number) -> Option<Self> {
         number.as_str().parse().map(Self::Integer).ok().or_else(|| number.as_f64().map(Self::Double))
     }
 }
 
-impl PartialEq for Read {
+impl PartialEq for ApiNumber {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Integer(l), Self::Integer(r)) => l == r,

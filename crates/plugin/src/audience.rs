@@ -1,6 +1,6 @@
 //! Passes the log lines of a plugin process to the operations that use it.
 
-use crate::stderr::{Level, Line};
+use crate::stderr::{Level, StderrLine};
 use lifeboat_object::Severity;
 use lifeboat_operation::Journal;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ struct Listener {
 
 /// The place of one operation in an audience, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct AudienceSeat {
     audience: Arc<Audience>,
     number: u64,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Seat {
 /// A call that is in the process, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Calling {
-    seat: Arc<Seat>,
+    seat: Arc<AudienceSeat>,
 }
 
 impl Audience {
@@ -58,16 +58,16 @@ impl Audience {
     }
 
     /// A place for an operation.
-    pub(crate) fn seat(self: &Arc<Self>, journal: &Journal) -> Seat {
+    pub(crate) fn seat(self: &Arc<Self>, journal: &Journal) -> AudienceSeat {
         let mut listeners = self.lock();
         let number = listeners.next;
         listeners.next += 1;
         listeners.all.insert(number, Listener { journal: journal.clone(), calls: 0 });
-        Seat { audience: Arc::clone(self), number }
+        AudienceSeat { audience: Arc::clone(self), number }
     }
 
     /// Lets a line be heard.
-    pub(crate) fn hear(&self, line: Line) {
+    pub(crate) fn hear(&self, line: StderrLine) {
         if line.level == Level::Debug {
             return self.emit(&line);
         }
@@ -78,7 +78,7 @@ impl Audience {
         self.write(line, &journals);
     }
 
-    fn write(&self, line: Line, journals: &[Journal]) {
+    fn write(&self, line: StderrLine, journals: &[Journal]) {
         let line = line.with("cmd", &*self.command).with("pluginName", &*self.name);
         let fields: Vec<(&str, &str)> = line.fields.iter().map(|(name, value)| (&**name, &**value)).collect();
         let severity = match line.level {
@@ -104,7 +104,7 @@ impl Audience {
         heard.map(|listener| listener.journal.clone()).collect()
     }
 
-    fn emit(&self, line: &Line) {
+    fn emit(&self, line: &StderrLine) {
         let (cmd, message) = (&self.command, &line.message);
         let fields: String = line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
         match line.level {
@@ -120,7 +120,7 @@ impl Audience {
     }
 }
 
-impl Seat {
+impl AudienceSeat {
     /// Notes that a call of this operation goes into the process.
     pub(crate) fn calling(self: &Arc<Self>) -> Calling {
         self.count(|calls| calls + 1);
@@ -128,7 +128,7 @@ impl Seat {
     }
 
     /// Writes a line into the journal of this operation alone.
-    pub(crate) fn tell(&self, line: Line) {
+    pub(crate) fn tell(&self, line: StderrLine) {
         let journal = self.audience.lock().all.get(&self.number).map(|listener| listener.journal.clone());
         self.audience.write(line, journal.as_slice());
     }
@@ -140,7 +140,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for AudienceSeat {
     fn drop(&mut self) {
         self.audience.lock().all.remove(&self.number);
     }
@@ -173,7 +173,7 @@ mod tests {
         let audience = Arc::new(Audience::of(Path::new("/plugins/p")));
         let (a, b) = (journal("a"), journal("b"));
         let seats = [&a, &b].map(|journal| Arc::new(audience.seat(journal)));
-        let hear = |text: &str| audience.hear(Line::new(Level::Info, text));
+        let hear = |text: &str| audience.hear(StderrLine::new(Level::Info, text));
         hear("to-both");
         let calling = seats[1].calling();
         hear("to-b");
@@ -195,9 +195,9 @@ mod tests {
         let audience = Arc::new(Audience::of(Path::new("/plugins/p")));
         let journal = journal("a");
         let _seat = audience.seat(&journal);
-        audience.hear(Line::new(Level::Debug, "unheard"));
-        audience.hear(Line::new(Level::Warn, "odd").with("logSource", "a.go:7").with("a", "b c"));
-        audience.hear(Line::new(Level::Error, "bad").with("pluginName", "another"));
+        audience.hear(StderrLine::new(Level::Debug, "unheard"));
+        audience.hear(StderrLine::new(Level::Warn, "odd").with("logSource", "a.go:7").with("a", "b c"));
+        audience.hear(StderrLine::new(Level::Error, "bad").with("pluginName", "another"));
         assert_eq!(
             log(&journal),
             "level=warning msg=odd backup=velero/a a=\"b c\" cmd=/plugins/p logSource=\"a.go:7\" pluginName=p\n\

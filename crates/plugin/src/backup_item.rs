@@ -1,6 +1,6 @@
 //! Backup item actions of plugins, of both versions (plugin-protocol.md 3.5, 3.6, 3.14).
 
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::client;
 use crate::identity::PluginName;
 use crate::{json, wire};
@@ -17,7 +17,7 @@ pub(crate) const NO_OPERATIONS: &str = "Plugin does not support asynchronous ope
 
 /// A backup item action in a process.
 pub(crate) struct RemoteBackupItemAction {
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) caller: Arc<PluginCaller>,
     pub(crate) name: PluginName,
     pub(crate) scope: ActionScope,
     /// True when it is of the second version.

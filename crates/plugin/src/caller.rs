@@ -1,14 +1,14 @@
 //! Makes calls of plugins: with a deadline, and with the consequences of a failure.
 
-use crate::audience::{Calling, Seat};
+use crate::audience::{AudienceSeat, Calling};
 use crate::client;
 use crate::connection::Connection;
 use crate::error::PluginError;
-use crate::failure::{self, Cause, Failure};
-use crate::first::First;
+use crate::failure::{self, CallFailure, Cause};
+use crate::first::FirstCall;
 use crate::identity::PluginName;
-use crate::processes::Used;
-use crate::stderr::{Level, Line};
+use crate::processes::ProcessUse;
+use crate::stderr::{Level, StderrLine};
 use lifeboat_action::ActionScope;
 use lifeboat_operation::Journal;
 use std::sync::Arc;
@@ -25,30 +25,30 @@ const ENDING: Duration = Duration::from_secs(3);
 
 /// Makes calls in a process, and uses it until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Caller {
-    used: Used,
+pub(crate) struct PluginCaller {
+    used: ProcessUse,
     /// The place of its operation among the listeners; log lines go there.
-    seat: Option<Arc<Seat>>,
+    seat: Option<Arc<AudienceSeat>>,
 }
 
 /// The way into a process for one call, until it is dropped: then everything that the plugin has logged for it was read.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CallGuard {
     /// For the call.
     pub(crate) connection: Connection,
     _open: OwnedRwLockReadGuard<()>,
     _calling: Option<Calling>,
 }
 
-impl Drop for Entry {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         self.connection.logs.drain();
     }
 }
 
-impl Caller {
+impl PluginCaller {
     /// A caller for an operation with this journal, or for none.
-    pub(crate) fn new(used: Used, journal: Option<&Journal>) -> Self {
+    pub(crate) fn new(used: ProcessUse, journal: Option<&Journal>) -> Self {
         let seat = journal.map(|journal| Arc::new(used.audience().seat(journal)));
         Self { used, seat }
     }
@@ -60,7 +60,7 @@ impl Caller {
     /// # Errors
     /// When the process cannot be started, or a first call fails.
     pub(crate) async fn begin(&self) -> Result<Vec<ActionScope>, PluginError> {
-        let _calling = self.seat.as_ref().map(Seat::calling);
+        let _calling = self.seat.as_ref().map(AudienceSeat::calling);
         let running = self.used.begin().await?;
         if let Some(answers) = running.answers {
             return Ok(answers);
@@ -80,7 +80,7 @@ impl Caller {
 
     async fn first_calls(&self, connection: &Connection) -> Result<Vec<ActionScope>, PluginError> {
         let firsts = &self.used.work().firsts;
-        let _alone = match firsts.iter().any(First::changes_state) {
+        let _alone = match firsts.iter().any(FirstCall::changes_state) {
             false => None,
             true => match Arc::clone(&connection.gate).try_write_owned() {
                 Ok(alone) => Some(alone),
@@ -103,14 +103,14 @@ impl Caller {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub(crate) async fn enter(&self) -> Result<Entry, Failure> {
+    pub(crate) async fn enter(&self) -> Result<CallGuard, CallFailure> {
         let connection = self.used.connection().await.map_err(|e| match e.is_final {
-            true => Failure::refused(e.error.to_string()),
-            false => Failure::no_process(e.error.to_string()),
+            true => CallFailure::refused(e.error.to_string()),
+            false => CallFailure::no_process(e.error.to_string()),
         })?;
         let open = Arc::clone(&connection.gate).read_owned().await;
-        let calling = self.seat.as_ref().map(Seat::calling);
-        Ok(Entry { connection, _open: open, _calling: calling })
+        let calling = self.seat.as_ref().map(AudienceSeat::calling);
+        Ok(CallGuard { connection, _open: open, _calling: calling })
     }
 
     /// Calls a plugin.
@@ -121,7 +121,7 @@ impl Caller {
         &self,
         plugin: &PluginName,
         make: impl FnOnce(Channel) -> F + Send,
-    ) -> Result<T, Failure>
+    ) -> Result<T, CallFailure>
     where
         F: Future<Output = Result<Response<T>, Status>> + Send,
     {
@@ -136,41 +136,41 @@ impl Caller {
 
     /// Turns the error status of a call into a failure. When nobody has answered, finds out whether the process still
     /// lives.
-    pub(crate) async fn failed(&self, entry: &Entry, plugin: &PluginName, status: &Status) -> Failure {
+    pub(crate) async fn failed(&self, entry: &CallGuard, plugin: &PluginName, status: &Status) -> CallFailure {
         if !failure::is_of_transport(status) {
-            let failure = Failure::said(status);
+            let failure = CallFailure::said(status);
             self.tell(plugin, &failure);
             return failure;
         }
         let connection = &entry.connection;
         if let Ok(status) = timeout(ENDING, connection.exited()).await {
-            return Failure::broken(Cause::Gone, &format!("the plugin's process has ended: {status}"));
+            return CallFailure::broken(Cause::Gone, &format!("the plugin's process has ended: {status}"));
         }
         match answers(connection).await {
-            true => Failure::broken(Cause::Broken, &failure::chain(status)),
+            true => CallFailure::broken(Cause::Broken, &failure::chain(status)),
             false => {
                 connection.kill().await;
-                Failure::broken(Cause::Gone, "the plugin has closed its connection, and its process was ended")
+                CallFailure::broken(Cause::Gone, "the plugin has closed its connection, and its process was ended")
             }
         }
     }
 
     /// The failure of a call that was not answered in time. A process that answers nothing at all is killed.
-    pub(crate) async fn late(&self, entry: &Entry, plugin: &PluginName) -> Failure {
+    pub(crate) async fn late(&self, entry: &CallGuard, plugin: &PluginName) -> CallFailure {
         let why = failure::unanswered(plugin, self.limit());
         if answers(&entry.connection).await {
-            return Failure::late(&why);
+            return CallFailure::late(&why);
         }
         entry.connection.kill().await;
-        Failure::late(&format!(
+        CallFailure::late(&format!(
             "{why}; its process did not say either which plugins it has, so it was ended, and the next call starts another"
         ))
     }
 
     /// Tells where in the plugin an error came about, as Velero does.
-    fn tell(&self, plugin: &PluginName, failure: &Failure) {
+    fn tell(&self, plugin: &PluginName, failure: &CallFailure) {
         let Some(place) = &failure.place else { return };
-        let line = Line::new(Level::Info, format!("where the error of {plugin} came about"))
+        let line = StderrLine::new(Level::Info, format!("where the error of {plugin} came about"))
             .with("error", &*failure.text)
             .with("error.file", &*place.file)
             .with("error.function", &*place.function);

@@ -1,7 +1,7 @@
 //! The clients of a plugin's services, and the calls that come first.
 
 use crate::connection::LARGEST_ANSWER;
-use crate::identity::{Kind, PluginName};
+use crate::identity::{PluginKind, PluginName};
 use crate::wire;
 use lifeboat_action::ActionScope;
 use lifeboat_plugin_proto::generated::backup_item_action_client::BackupItemActionClient;
@@ -43,34 +43,34 @@ pub(crate) async fn list(channel: Channel) -> Result<Vec<generated::PluginIdenti
 }
 
 /// Asks an action what it applies to. Other kinds of plugins apply to nothing that could be asked.
-pub(crate) async fn applies_to(channel: Channel, kind: Kind, name: &PluginName) -> Result<ActionScope, Status> {
+pub(crate) async fn applies_to(channel: Channel, kind: PluginKind, name: &PluginName) -> Result<ActionScope, Status> {
     let plugin = name.as_str().to_owned();
     let selector = match kind {
-        Kind::BackupItemAction => {
+        PluginKind::BackupItemAction => {
             let asked = generated::BackupItemActionAppliesToRequest { plugin };
             backup_item(channel).applies_to(asked).await?.into_inner().resource_selector
         }
-        Kind::BackupItemActionV2 => {
+        PluginKind::BackupItemActionV2 => {
             let asked = v2::BackupItemActionAppliesToRequest { plugin };
             backup_item_v2(channel).applies_to(asked).await?.into_inner().resource_selector
         }
-        Kind::RestoreItemAction => {
+        PluginKind::RestoreItemAction => {
             let asked = generated::RestoreItemActionAppliesToRequest { plugin };
             restore_item(channel).applies_to(asked).await?.into_inner().resource_selector
         }
-        Kind::RestoreItemActionV2 => {
+        PluginKind::RestoreItemActionV2 => {
             let asked = v2::RestoreItemActionAppliesToRequest { plugin };
             restore_item_v2(channel).applies_to(asked).await?.into_inner().resource_selector
         }
-        Kind::DeleteItemAction => {
+        PluginKind::DeleteItemAction => {
             let asked = generated::DeleteItemActionAppliesToRequest { plugin };
             delete_item(channel).applies_to(asked).await?.into_inner().resource_selector
         }
-        Kind::ItemBlockAction => {
+        PluginKind::ItemBlockAction => {
             let asked = v1::ItemBlockActionAppliesToRequest { plugin };
             item_block(channel).applies_to(asked).await?.into_inner().resource_selector
         }
-        Kind::ObjectStore | Kind::VolumeSnapshotter => None,
+        PluginKind::ObjectStore | PluginKind::VolumeSnapshotter => None,
     };
     Ok(wire::scope(selector))
 }
@@ -78,17 +78,17 @@ pub(crate) async fn applies_to(channel: Channel, kind: Kind, name: &PluginName) 
 /// Gives a store or a snapshotter its configuration. Other kinds of plugins have none.
 pub(crate) async fn init(
     channel: Channel,
-    kind: Kind,
+    kind: PluginKind,
     name: &PluginName,
     config: &BTreeMap<String, String>,
 ) -> Result<(), Status> {
     let plugin = name.as_str().to_owned();
     let config = config.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     match kind {
-        Kind::ObjectStore => {
+        PluginKind::ObjectStore => {
             object_store(channel).init(generated::ObjectStoreInitRequest { plugin, config }).await?;
         }
-        Kind::VolumeSnapshotter => {
+        PluginKind::VolumeSnapshotter => {
             volume_snapshotter(channel).init(generated::VolumeSnapshotterInitRequest { plugin, config }).await?;
         }
         _ => {}

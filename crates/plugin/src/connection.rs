@@ -27,7 +27,7 @@ pub(crate) const LARGEST_ANSWER: usize = 256 << 20;
 
 /// The state of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum ProcessLife {
     /// It runs.
     Runs,
     /// It has ended, and what it has printed last is being read.
@@ -45,7 +45,7 @@ pub(crate) struct Connection {
     pub(crate) logs: Arc<LogPipe>,
     /// Held for reading by calls, and for writing while a plugin in it is initialised again.
     pub(crate) gate: Arc<RwLock<()>>,
-    life: watch::Receiver<Life>,
+    life: watch::Receiver<ProcessLife>,
     kill: CancellationToken,
     /// Calls that run to their end even when nobody waits for them.
     calls: Arc<Mutex<JoinSet<()>>>,
@@ -56,7 +56,7 @@ impl Connection {
     pub(crate) async fn open(
         address: &Address,
         logs: Arc<LogPipe>,
-        life: watch::Receiver<Life>,
+        life: watch::Receiver<ProcessLife>,
         kill: CancellationToken,
     ) -> Result<Self, String> {
         let opening = async {
@@ -99,7 +99,7 @@ impl Connection {
 
     /// Returns true if the process runs, as far as it is known.
     pub(crate) fn is_alive(&self) -> bool {
-        *self.life.borrow() == Life::Runs
+        *self.life.borrow() == ProcessLife::Runs
     }
 
     /// Waits until the process is gone, which it may never be, and gives how it has ended.
@@ -115,9 +115,9 @@ impl Connection {
 }
 
 /// Waits until a process is gone, and gives how it has ended.
-pub(crate) async fn exited(life: &mut watch::Receiver<Life>) -> String {
+pub(crate) async fn exited(life: &mut watch::Receiver<ProcessLife>) -> String {
     loop {
-        if let Life::Ended(status) = &*life.borrow_and_update() {
+        if let ProcessLife::Ended(status) = &*life.borrow_and_update() {
             return status.clone();
         }
         if life.changed().await.is_err() {

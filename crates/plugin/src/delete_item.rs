@@ -1,6 +1,6 @@
 //! Delete item actions of plugins (plugin-protocol.md 3.9).
 
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::client;
 use crate::identity::PluginName;
 use crate::json;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A delete item action in a process.
 pub(crate) struct RemoteDeleteItemAction {
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) caller: Arc<PluginCaller>,
     pub(crate) name: PluginName,
     pub(crate) scope: ActionScope,
 }

@@ -29,7 +29,7 @@ pub(crate) enum Cause {
 
 /// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct CallFailure {
     /// The cause, which decides the next step.
     pub(crate) cause: Cause,
     /// The text for people: `rpc error: code = … desc = …`, when a call was made.
@@ -47,7 +47,7 @@ pub(crate) struct SourcePlace {
     pub(crate) function: String,
 }
 
-impl Failure {
+impl CallFailure {
     /// A call that was not made.
     pub(crate) fn refused(text: impl Into<String>) -> Self {
         Self { cause: Cause::Refused, text: text.into(), place: None }
@@ -89,8 +89,8 @@ impl Failure {
     }
 }
 
-impl From<Failure> for ActionError {
-    fn from(failure: Failure) -> Self {
+impl From<CallFailure> for ActionError {
+    fn from(failure: CallFailure) -> Self {
         match failure.cause {
             Cause::NoProcess | Cause::Gone => Self::gone(failure.text),
             Cause::Broken | Cause::Passing => Self::passing(failure.text),
@@ -179,21 +179,21 @@ mod tests {
             (Status::cancelled("stop"), ActionErrorKind::Item, "rpc error: code = Canceled desc = stop"),
         ] {
             let expected = ActionError { kind, message: text.to_owned() };
-            assert_eq!(ActionError::from(Failure::said(&status)), expected);
+            assert_eq!(ActionError::from(CallFailure::said(&status)), expected);
         }
     }
 
     #[test]
     fn a_creation_with_an_unknown_outcome_is_not_called_again() {
         use ActionErrorKind::{Gone, Item, Passing};
-        let broken = |cause| Failure::broken(cause, "reset");
+        let broken = |cause| CallFailure::broken(cause, "reset");
         for (failure, call, creation) in [
-            (Failure::no_process("none"), Gone, Passing),
-            (Failure::said(&Status::unavailable("busy")), Passing, Passing),
-            (Failure::said(&Status::unknown("no luck")), Item, Item),
-            (Failure::said(&Status::deadline_exceeded("of the cloud")), Item, Item),
-            (Failure::refused("no such plugin"), Item, Item),
-            (Failure::late("silent"), Item, Gone),
+            (CallFailure::no_process("none"), Gone, Passing),
+            (CallFailure::said(&Status::unavailable("busy")), Passing, Passing),
+            (CallFailure::said(&Status::unknown("no luck")), Item, Item),
+            (CallFailure::said(&Status::deadline_exceeded("of the cloud")), Item, Item),
+            (CallFailure::refused("no such plugin"), Item, Item),
+            (CallFailure::late("silent"), Item, Gone),
             (broken(Cause::Broken), Passing, Gone),
             (broken(Cause::Gone), Gone, Gone),
         ] {
@@ -209,7 +209,7 @@ mod tests {
         let stack = |file: &str| Stack { frames: vec![frame(file), frame("outer")] }.encode_to_vec();
         let with = |details: Vec<Any>| {
             let details = DetailedStatus { details, ..DetailedStatus::default() }.encode_to_vec();
-            Failure::said(&Status::with_details(Code::Unknown, "no luck", details.into())).place
+            CallFailure::said(&Status::with_details(Code::Unknown, "no luck", details.into())).place
         };
         let expected = Some(SourcePlace { file: "inner:7".to_owned(), function: "main.inner".to_owned() });
         assert_eq!(
@@ -218,7 +218,7 @@ mod tests {
         );
         assert_eq!(with(vec![any(STACK_TYPE, Vec::new())]), None);
         assert_eq!(with(vec![any(STACK_TYPE, vec![0xff; 9])]), None);
-        assert_eq!(Failure::said(&Status::with_details(Code::Unknown, "", vec![0xff; 9].into())).place, None);
+        assert_eq!(CallFailure::said(&Status::with_details(Code::Unknown, "", vec![0xff; 9].into())).place, None);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use crate::client;
 use crate::connection::Connection;
 use crate::error::PluginError;
-use crate::failure::{self, Cause, Failure};
-use crate::identity::{Kind, PluginName};
+use crate::failure::{self, CallFailure, Cause};
+use crate::identity::{PluginKind, PluginName};
 use lifeboat_action::ActionScope;
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
@@ -14,15 +14,15 @@ use tokio::time::timeout;
 /// A call that comes first. Plugins make what a name stands for at its first call, and two first calls at the same time end a
 /// process that was written in Go.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum First {
+pub(crate) enum FirstCall {
     /// Asks for the scope of an action.
-    AppliesTo(Kind, PluginName),
+    AppliesTo(PluginKind, PluginName),
     /// The configuration of a store or a snapshotter.
-    Init(Kind, PluginName, BTreeMap<String, String>),
+    Init(PluginKind, PluginName, BTreeMap<String, String>),
 }
 
 /// Without the configuration, which may hold secrets.
-impl Debug for First {
+impl Debug for FirstCall {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::AppliesTo(kind, name) => write!(f, "AppliesTo {kind} {name}"),
@@ -31,7 +31,7 @@ impl Debug for First {
     }
 }
 
-impl First {
+impl FirstCall {
     /// Makes the call. What an action applies to is empty for all others.
     ///
     /// # Errors
@@ -51,10 +51,10 @@ impl First {
         let failure = match answer {
             Ok(Ok(scope)) => return Ok(scope),
             Ok(Err(status)) if failure::is_of_transport(&status) => {
-                Failure::broken(Cause::Gone, &failure::chain(&status))
+                CallFailure::broken(Cause::Gone, &failure::chain(&status))
             }
-            Ok(Err(status)) => Failure::said(&status),
-            Err(_) => Failure::late(&failure::unanswered(self.name(), limit)),
+            Ok(Err(status)) => CallFailure::said(&status),
+            Err(_) => CallFailure::late(&failure::unanswered(self.name(), limit)),
         };
         Err(PluginError::Call(format!("{}: {}", self.what(), failure.text)))
     }

@@ -2,15 +2,15 @@
 
 use crate::audience::Audience;
 use crate::backup_item::RemoteBackupItemAction;
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::client;
 use crate::delete_item::RemoteDeleteItemAction;
 use crate::error::{DiscoveryError, PluginError};
-use crate::failure::Failure;
-use crate::first::First;
-use crate::identity::{Kind, PluginIdentity, PluginName};
+use crate::failure::CallFailure;
+use crate::first::FirstCall;
+use crate::identity::{PluginIdentity, PluginKind, PluginName};
 use crate::item_block::RemoteItemBlockAction;
-use crate::keeper::{Settings, Work};
+use crate::keeper::{KeeperSettings, ProcessSpec};
 use crate::launch::Launch;
 use crate::object_store::RemoteObjectStore;
 use crate::options::HostOptions;
@@ -72,7 +72,7 @@ impl PluginHost {
             return Err(DiscoveryError { directory: options.directory, problems });
         }
         let HostOptions { call_timeout, idle_timeout, .. } = options;
-        let processes = Processes::new(Settings { launch, call_timeout, idle_timeout });
+        let processes = Processes::new(KeeperSettings { launch, call_timeout, idle_timeout });
         Ok(Self { registry: Arc::new(registry), processes: Arc::new(processes) })
     }
 
@@ -112,7 +112,7 @@ impl PluginHost {
     ) -> Result<Arc<dyn BlobStore>, PluginError> {
         let unknown = || PluginError::Unknown(format!("unable to locate ObjectStore plugin named {name}"));
         let bucket = config.get("bucket").cloned().unwrap_or_default();
-        let caller = self.configured(Kind::ObjectStore, name, config, None).await?.ok_or_else(unknown)?;
+        let caller = self.configured(PluginKind::ObjectStore, name, config, None).await?.ok_or_else(unknown)?;
         Ok(Arc::new(RemoteObjectStore::new(caller, name.clone(), &bucket)))
     }
 
@@ -127,7 +127,7 @@ impl PluginHost {
         journal: &Journal,
     ) -> Result<Arc<dyn VolumeSnapshotter>, PluginError> {
         let unknown = || PluginError::Unknown(format!("unable to get valid VolumeSnapshotter for \"{name}\""));
-        let caller = self.configured(Kind::VolumeSnapshotter, name, config, Some(journal)).await?;
+        let caller = self.configured(PluginKind::VolumeSnapshotter, name, config, Some(journal)).await?;
         let caller = Arc::new(caller.ok_or_else(unknown)?);
         Ok(Arc::new(RemoteVolumeSnapshotter { caller, name: name.clone() }))
     }
@@ -141,14 +141,15 @@ impl PluginHost {
     /// A caller of a plugin that has this configuration; `None` when no program has it.
     async fn configured(
         &self,
-        kind: Kind,
+        kind: PluginKind,
         name: &PluginName,
         config: BTreeMap<String, String>,
         journal: Option<&Journal>,
-    ) -> Result<Option<Caller>, PluginError> {
+    ) -> Result<Option<PluginCaller>, PluginError> {
         let Some(program) = self.registry.program_of(kind, name) else { return Ok(None) };
-        let firsts = vec![First::Init(kind, name.clone(), config)];
-        let caller = Caller::new(self.processes.using(Work { program: program.to_owned(), firsts })?, journal);
+        let firsts = vec![FirstCall::Init(kind, name.clone(), config)];
+        let caller =
+            PluginCaller::new(self.processes.using(ProcessSpec { program: program.to_owned(), firsts })?, journal);
         caller.begin().await?;
         Ok(Some(caller))
     }
@@ -160,10 +161,10 @@ impl PluginHost {
         journal: &Journal,
         out: &mut Actions,
     ) -> Result<(), PluginError> {
-        let first = |action: &&PluginIdentity| First::AppliesTo(action.kind, action.name.clone());
+        let first = |action: &&PluginIdentity| FirstCall::AppliesTo(action.kind, action.name.clone());
         let firsts = program.actions.iter().map(first).collect();
-        let used = self.processes.using(Work { program: program.program.to_owned(), firsts })?;
-        let caller = Arc::new(Caller::new(used, Some(journal)));
+        let used = self.processes.using(ProcessSpec { program: program.program.to_owned(), firsts })?;
+        let caller = Arc::new(PluginCaller::new(used, Some(journal)));
         let scopes = caller.begin().await?;
         for (action, scope) in program.actions.iter().zip(scopes) {
             add(action, Arc::clone(&caller), scope, out);
@@ -173,20 +174,20 @@ impl PluginHost {
 }
 
 /// Adds an action.
-fn add(action: &PluginIdentity, caller: Arc<Caller>, scope: ActionScope, out: &mut Actions) {
+fn add(action: &PluginIdentity, caller: Arc<PluginCaller>, scope: ActionScope, out: &mut Actions) {
     let name = action.name.clone();
     match action.kind {
-        Kind::BackupItemAction | Kind::BackupItemActionV2 => {
-            let is_v2 = action.kind == Kind::BackupItemActionV2;
+        PluginKind::BackupItemAction | PluginKind::BackupItemActionV2 => {
+            let is_v2 = action.kind == PluginKind::BackupItemActionV2;
             out.backup_item.push(Arc::new(RemoteBackupItemAction { caller, name, scope, is_v2 }));
         }
-        Kind::RestoreItemAction | Kind::RestoreItemActionV2 => {
-            let is_v2 = action.kind == Kind::RestoreItemActionV2;
+        PluginKind::RestoreItemAction | PluginKind::RestoreItemActionV2 => {
+            let is_v2 = action.kind == PluginKind::RestoreItemActionV2;
             out.restore_item.push(Arc::new(RemoteRestoreItemAction { caller, name, scope, is_v2 }));
         }
-        Kind::DeleteItemAction => out.delete_item.push(Arc::new(RemoteDeleteItemAction { caller, name, scope })),
-        Kind::ItemBlockAction => out.item_block.push(Arc::new(RemoteItemBlockAction { caller, name, scope })),
-        Kind::ObjectStore | Kind::VolumeSnapshotter => {}
+        PluginKind::DeleteItemAction => out.delete_item.push(Arc::new(RemoteDeleteItemAction { caller, name, scope })),
+        PluginKind::ItemBlockAction => out.item_block.push(Arc::new(RemoteItemBlockAction { caller, name, scope })),
+        PluginKind::ObjectStore | PluginKind::VolumeSnapshotter => {}
     }
 }
 
@@ -197,8 +198,10 @@ async fn plugins_of(launch: &Launch, program: &Path) -> Result<Vec<PluginIdentif
     process.stop().await;
     let why = match listed {
         Ok(Ok(plugins)) => return Ok(plugins),
-        Ok(Err(status)) => Failure::said(&status).text,
-        Err(_) => Failure::late(&format!("it has not answered within {} s; look at its log", LISTING.as_secs())).text,
+        Ok(Err(status)) => CallFailure::said(&status).text,
+        Err(_) => {
+            CallFailure::late(&format!("it has not answered within {} s; look at its log", LISTING.as_secs())).text
+        }
     };
     let why = format!("it does not say which plugins it has: {why}");
     Err(PluginError::Start { program: program.to_owned(), why })

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// The kind of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum PluginKind {
     /// Changes objects on their way into a backup.
     BackupItemAction,
     /// The same, and may begin operations.
@@ -26,18 +26,18 @@ pub enum Kind {
 }
 
 /// All kinds with their exact names, in the order in which a program reports them.
-const KINDS: [(&str, Kind); 8] = [
-    ("BackupItemAction", Kind::BackupItemAction),
-    ("BackupItemActionV2", Kind::BackupItemActionV2),
-    ("VolumeSnapshotter", Kind::VolumeSnapshotter),
-    ("ObjectStore", Kind::ObjectStore),
-    ("RestoreItemAction", Kind::RestoreItemAction),
-    ("RestoreItemActionV2", Kind::RestoreItemActionV2),
-    ("DeleteItemAction", Kind::DeleteItemAction),
-    ("ItemBlockAction", Kind::ItemBlockAction),
+const KINDS: [(&str, PluginKind); 8] = [
+    ("BackupItemAction", PluginKind::BackupItemAction),
+    ("BackupItemActionV2", PluginKind::BackupItemActionV2),
+    ("VolumeSnapshotter", PluginKind::VolumeSnapshotter),
+    ("ObjectStore", PluginKind::ObjectStore),
+    ("RestoreItemAction", PluginKind::RestoreItemAction),
+    ("RestoreItemActionV2", PluginKind::RestoreItemActionV2),
+    ("DeleteItemAction", PluginKind::DeleteItemAction),
+    ("ItemBlockAction", PluginKind::ItemBlockAction),
 ];
 
-impl Kind {
+impl PluginKind {
     /// The name that the protocol and `plugin get` use.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-impl Display for Kind {
+impl Display for PluginKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -104,7 +104,7 @@ impl FromStr for PluginName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginIdentity {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: PluginKind,
     /// Its name.
     pub name: PluginName,
 }
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn kinds_go_by_their_names() {
         for (name, kind) in KINDS {
-            assert_eq!((kind.name(), Kind::of(name)), (name, Some(kind)));
+            assert_eq!((kind.name(), PluginKind::of(name)), (name, Some(kind)));
         }
-        assert_eq!(Kind::of("PluginLister"), None);
+        assert_eq!(PluginKind::of("PluginLister"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Item block actions of plugins (plugin-protocol.md 3.10).
 
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::client;
 use crate::identity::PluginName;
 use crate::{json, wire};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// An item block action in a process.
 pub(crate) struct RemoteItemBlockAction {
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) caller: Arc<PluginCaller>,
     pub(crate) name: PluginName,
     pub(crate) scope: ActionScope,
 }

@@ -1,6 +1,6 @@
 //! Objects and our own resources as the JSON that plugins take and give (plugin-protocol.md 4.1, 4.2).
 
-use crate::failure::Failure;
+use crate::failure::CallFailure;
 use crate::identity::PluginName;
 use serde::Serialize;
 use serde_json::Value;
@@ -9,17 +9,17 @@ use serde_json::Value;
 ///
 /// # Errors
 /// When it cannot be JSON.
-pub(crate) fn of(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
+pub(crate) fn of(value: &impl Serialize) -> Result<Vec<u8>, CallFailure> {
     serde_json::to_vec(value)
-        .map_err(|e| Failure::refused(format!("what the plugin is asked about cannot be JSON: {e}")))
+        .map_err(|e| CallFailure::refused(format!("what the plugin is asked about cannot be JSON: {e}")))
 }
 
 /// The object that a plugin has answered.
 ///
 /// # Errors
 /// When it is none: as with Velero, an object has a kind.
-pub(crate) fn object(plugin: &PluginName, answer: &[u8]) -> Result<Value, Failure> {
-    let fail = |why: String| Failure::refused(format!("the plugin {plugin} has answered what is no object: {why}"));
+pub(crate) fn object(plugin: &PluginName, answer: &[u8]) -> Result<Value, CallFailure> {
+    let fail = |why: String| CallFailure::refused(format!("the plugin {plugin} has answered what is no object: {why}"));
     let value: Value = serde_json::from_slice(answer).map_err(|e| match answer.is_empty() {
         true => fail("nothing at all".to_owned()),
         false => fail(e.to_string()),
@@ -75,7 +75,7 @@ mod tests {
             (r#"{"kind":7}"#, "it has no kind"),
         ] {
             let expected = format!("the plugin example.io/a has answered what is no object: {why}");
-            assert_eq!(object(&name, answer.as_bytes()), Err(Failure::refused(expected)));
+            assert_eq!(object(&name, answer.as_bytes()), Err(CallFailure::refused(expected)));
         }
     }
 }

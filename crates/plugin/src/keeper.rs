@@ -3,10 +3,10 @@
 use crate::audience::Audience;
 use crate::connection::Connection;
 use crate::error::PluginError;
-use crate::first::First;
+use crate::first::FirstCall;
 use crate::launch::Launch;
 use crate::process::Process;
-use crate::stderr::{Level, Line};
+use crate::stderr::{Level, StderrLine};
 use lifeboat_action::ActionScope;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const GIVEN_UP: &str = "unable to restart plugin process: exceeded maximum numbe
 
 /// Settings for running processes.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct KeeperSettings {
     /// Arguments and environment of the programs.
     pub(crate) launch: Launch,
     /// Time limit of a call.
@@ -33,16 +33,16 @@ pub(crate) struct Settings {
 
 /// Identity and purpose of a process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Work {
+pub(crate) struct ProcessSpec {
     /// The program.
     pub(crate) program: PathBuf,
     /// The calls that each new process gets, in this order, before it counts as running.
-    pub(crate) firsts: Vec<First>,
+    pub(crate) firsts: Vec<FirstCall>,
 }
 
 /// A running process.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningProcess {
     /// The connection to it.
     pub(crate) connection: Connection,
     /// The results of the first calls, when they were made just now.
@@ -59,19 +59,19 @@ pub(crate) struct NotRunning {
 }
 
 /// A question for a process that runs.
-pub(crate) struct Request {
+pub(crate) struct ProcessRequest {
     /// True for a new user, for whom a process that was given up is tried again.
     pub(crate) is_new_user: bool,
     /// Receives the answer.
-    pub(crate) answer: oneshot::Sender<Result<Running, NotRunning>>,
+    pub(crate) answer: oneshot::Sender<Result<RunningProcess, NotRunning>>,
 }
 
 /// Keeps one process.
 pub(crate) struct Keeper {
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) work: Work,
+    pub(crate) settings: Arc<KeeperSettings>,
+    pub(crate) work: ProcessSpec,
     pub(crate) audience: Arc<Audience>,
-    pub(crate) requests: mpsc::Receiver<Request>,
+    pub(crate) requests: mpsc::Receiver<ProcessRequest>,
     /// The connection to the process that runs.
     pub(crate) current: watch::Sender<Option<Connection>>,
     /// The number of its users.
@@ -80,7 +80,7 @@ pub(crate) struct Keeper {
 
 /// The state of the process.
 #[derive(Default)]
-struct State {
+struct KeeperState {
     process: Option<Process>,
     /// True when a process has ended by itself.
     has_ended: bool,
@@ -90,8 +90,8 @@ struct State {
 impl Keeper {
     /// Starts the process when somebody asks for it, again after it has ended, and stops it when nobody uses it for a while. Ends
     /// then, when `retire` says that nobody can come any more, and when `closing` is set.
-    pub(crate) async fn run(mut self, closing: CancellationToken, retire: impl Fn(&Work) -> bool + Send) {
-        let mut state = State::default();
+    pub(crate) async fn run(mut self, closing: CancellationToken, retire: impl Fn(&ProcessSpec) -> bool + Send) {
+        let mut state = KeeperState::default();
         loop {
             let is_unused = *self.users.borrow_and_update() == 0;
             tokio::select! {
@@ -126,7 +126,7 @@ impl Keeper {
     }
 
     /// Answers who asks; when the process cannot be started, also all who have asked meanwhile.
-    async fn answer(&mut self, state: &mut State, request: Request) {
+    async fn answer(&mut self, state: &mut KeeperState, request: ProcessRequest) {
         let answer = self.ready(state, request.is_new_user).await;
         let error = answer.as_ref().err().cloned();
         // Who does not wait any more needs no answer.
@@ -137,11 +137,11 @@ impl Keeper {
         }
     }
 
-    async fn ready(&self, state: &mut State, is_new_user: bool) -> Result<Running, NotRunning> {
+    async fn ready(&self, state: &mut KeeperState, is_new_user: bool) -> Result<RunningProcess, NotRunning> {
         if let Some(process) = &state.process {
             let connection = process.connection().clone();
             if connection.is_alive() {
-                return Ok(Running { connection, answers: None });
+                return Ok(RunningProcess { connection, answers: None });
             }
             connection.exited().await;
             state.has_ended = true;
@@ -153,14 +153,14 @@ impl Keeper {
             return Err(NotRunning { error, is_final: true });
         }
         if state.has_ended {
-            self.audience.hear(Line::new(Level::Info, "Plugin process exited - restarting."));
+            self.audience.hear(StderrLine::new(Level::Info, "Plugin process exited - restarting."));
         }
         match self.start().await {
             Ok((process, answers)) => {
                 let connection = process.connection().clone();
                 self.current.send_replace(Some(connection.clone()));
-                *state = State { process: Some(process), ..State::default() };
-                Ok(Running { connection, answers: Some(answers) })
+                *state = KeeperState { process: Some(process), ..KeeperState::default() };
+                Ok(RunningProcess { connection, answers: Some(answers) })
             }
             Err(error) => {
                 state.failures += 1;

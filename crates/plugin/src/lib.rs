@@ -38,5 +38,5 @@ mod wire;
 
 pub use error::{DiscoveryError, PluginError};
 pub use host::PluginHost;
-pub use identity::{InvalidName, Kind, PluginIdentity, PluginName};
+pub use identity::{InvalidName, PluginIdentity, PluginKind, PluginName};
 pub use options::HostOptions;

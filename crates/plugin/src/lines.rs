@@ -5,7 +5,7 @@ pub(crate) const LONGEST: usize = 64 << 10;
 
 /// Lines in the making.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineBuffer {
     buffer: Vec<u8>,
     /// True when fragments of the present line were given out already.
     is_long: bool,
@@ -13,16 +13,16 @@ pub(crate) struct Lines {
 
 /// A piece of what is printed, without the end of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
+pub(crate) enum LinePiece<'a> {
     /// A whole line.
     Line(&'a [u8]),
     /// A part of one that is too long.
     Fragment(&'a [u8]),
 }
 
-impl Lines {
+impl LineBuffer {
     /// Takes what comes next, and gives each piece that is complete with it.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Piece<'_>)) {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(LinePiece<'_>)) {
         while !bytes.is_empty() {
             let room = LONGEST - self.buffer.len();
             let end = bytes.iter().take(room + 1).position(|byte| *byte == b'\n');
@@ -45,15 +45,15 @@ impl Lines {
     }
 
     /// Gives what is left when nothing more comes.
-    pub(crate) fn end(&mut self, mut each: impl FnMut(Piece<'_>)) {
+    pub(crate) fn end(&mut self, mut each: impl FnMut(LinePiece<'_>)) {
         if !self.buffer.is_empty() {
             self.give(&mut each);
         }
     }
 
-    fn give(&mut self, each: &mut impl FnMut(Piece<'_>)) {
+    fn give(&mut self, each: &mut impl FnMut(LinePiece<'_>)) {
         let piece = self.buffer.strip_suffix(b"\r").unwrap_or(&self.buffer);
-        each(if self.is_long { Piece::Fragment(piece) } else { Piece::Line(piece) });
+        each(if self.is_long { LinePiece::Fragment(piece) } else { LinePiece::Line(piece) });
         self.buffer.clear();
     }
 }
@@ -64,10 +64,10 @@ mod tests {
 
     /// The lines and fragments of a text that comes in parts of this size.
     fn cut(text: &[u8], size: usize) -> Vec<(bool, Vec<u8>)> {
-        let (mut lines, mut out) = (Lines::default(), Vec::new());
-        let mut each = |piece: Piece<'_>| match piece {
-            Piece::Line(line) => out.push((true, line.to_vec())),
-            Piece::Fragment(part) => out.push((false, part.to_vec())),
+        let (mut lines, mut out) = (LineBuffer::default(), Vec::new());
+        let mut each = |piece: LinePiece<'_>| match piece {
+            LinePiece::Line(line) => out.push((true, line.to_vec())),
+            LinePiece::Fragment(part) => out.push((false, part.to_vec())),
         };
         for part in text.chunks(size) {
             lines.feed(part, &mut each);

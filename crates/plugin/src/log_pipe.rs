@@ -1,8 +1,8 @@
 //! The pipe through which a plugin logs.
 
 use crate::audience::Audience;
-use crate::lines::Lines;
-use crate::stderr::{Line, Reader};
+use crate::lines::LineBuffer;
+use crate::stderr::{StderrLine, StderrReader};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,8 +34,8 @@ pub(crate) struct LogPipe {
 
 #[derive(Debug)]
 struct Reading {
-    lines: Lines,
-    reader: Reader,
+    lines: LineBuffer,
+    reader: StderrReader,
     buffer: Vec<u8>,
     /// The last lines, until the process has started.
     last: Option<VecDeque<String>>,
@@ -48,8 +48,8 @@ impl LogPipe {
         let fd: OwnedFd = stderr.into_owned_fd()?;
         let pipe = pipe::Receiver::from_owned_fd(fd)?;
         let reading = Reading {
-            lines: Lines::default(),
-            reader: Reader::default(),
+            lines: LineBuffer::default(),
+            reader: StderrReader::default(),
             buffer: vec![0; PIECE],
             last: Some(VecDeque::new()),
             has_ended: false,
@@ -76,7 +76,7 @@ impl LogPipe {
                 return;
             }
             let Reading { lines, reader, buffer, last, has_ended } = &mut *reading;
-            let hear = |piece: crate::lines::Piece<'_>| {
+            let hear = |piece: crate::lines::LinePiece<'_>| {
                 let line = reader.read(piece);
                 if let Some(last) = last {
                     keep(last, &line);
@@ -112,7 +112,7 @@ impl LogPipe {
     }
 }
 
-fn keep(last: &mut VecDeque<String>, line: &Line) {
+fn keep(last: &mut VecDeque<String>, line: &StderrLine) {
     if line.message.trim().is_empty() {
         return;
     }

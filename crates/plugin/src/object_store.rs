@@ -6,9 +6,9 @@ mod remote_bucket;
 mod upload;
 mod whole;
 
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::client;
-use crate::failure::{Cause, Failure};
+use crate::failure::{CallFailure, Cause};
 use crate::identity::PluginName;
 use crate::object_store::download::Download;
 use crate::object_store::remote_bucket::{RemoteBucket, kind};
@@ -37,11 +37,11 @@ pub(crate) struct RemoteObjectStore {
 
 impl RemoteObjectStore {
     /// The bucket of this name at a plugin.
-    pub(crate) fn new(caller: Caller, name: PluginName, bucket: &str) -> Self {
+    pub(crate) fn new(caller: PluginCaller, name: PluginName, bucket: &str) -> Self {
         Self { at: RemoteBucket { caller: Arc::new(caller), name, bucket: bucket.trim_matches('/').to_owned() } }
     }
 
-    async fn has(&self, key: &str) -> Result<bool, Failure> {
+    async fn has(&self, key: &str) -> Result<bool, CallFailure> {
         let request = generated::ObjectExistsRequest {
             plugin: self.at.name.to_string(),
             bucket: self.at.bucket.clone(),
@@ -53,7 +53,7 @@ impl RemoteObjectStore {
 
     /// Returns true if a call has failed because there is no such object. The texts of plugins for that differ, and
     /// some use them for other errors too, so the plugin is asked.
-    async fn is_missing(&self, key: &str, failure: &Failure) -> bool {
+    async fn is_missing(&self, key: &str, failure: &CallFailure) -> bool {
         match kind(failure) {
             ErrorKind::NotFound => true,
             ErrorKind::Transient => false,
@@ -107,7 +107,7 @@ impl RemoteObjectStore {
     }
 }
 
-fn may_pass(failure: &Failure) -> bool {
+fn may_pass(failure: &CallFailure) -> bool {
     matches!(kind(failure), ErrorKind::Transient | ErrorKind::Throttled)
 }
 

@@ -1,13 +1,13 @@
 //! The process of a program (plugin-protocol.md 1.6, 1.9, 2.7).
 
 use crate::audience::Audience;
-use crate::connection::{Connection, KILLED, Life, exited};
+use crate::connection::{Connection, KILLED, ProcessLife, exited};
 use crate::error::PluginError;
 use crate::handshake::{self, Address};
 use crate::launch::{self, Launch};
-use crate::lines::{LONGEST, Lines, Piece};
+use crate::lines::{LONGEST, LineBuffer, LinePiece};
 use crate::log_pipe::LogPipe;
-use crate::stderr::{Level, Line};
+use crate::stderr::{Level, StderrLine};
 use lifeboat_plugin_proto::plugin::grpc_controller_client::GrpcControllerClient;
 use lifeboat_plugin_proto::plugin::grpc_stdio_client::GrpcStdioClient;
 use lifeboat_plugin_proto::plugin::{Empty, stdio_data::Channel as Stream};
@@ -57,7 +57,7 @@ impl Process {
         let logs = LogPipe::new(stderr, Arc::clone(audience)).map_err(|e| fail(launch::why(&e)))?;
         let logs = Arc::new(logs);
         let (first, line) = oneshot::channel();
-        let (life, life_seen) = watch::channel(Life::Runs);
+        let (life, life_seen) = watch::channel(ProcessLife::Runs);
         let (kill, socket) = (CancellationToken::new(), Arc::new(Socket::default()));
         let mut tasks = JoinSet::new();
         let watched = Watched {
@@ -113,7 +113,7 @@ impl Process {
             Err(_) => false,
         };
         if !ended {
-            self.audience.hear(Line::new(Level::Warn, "plugin failed to exit gracefully"));
+            self.audience.hear(StderrLine::new(Level::Warn, "plugin failed to exit gracefully"));
             self.connection.kill().await;
         }
         self.tasks.shutdown().await;
@@ -121,7 +121,7 @@ impl Process {
 }
 
 /// Kills a process that has not started, and says how it has ended: by itself, when it has.
-async fn end(kill: &CancellationToken, mut life: watch::Receiver<Life>) -> String {
+async fn end(kill: &CancellationToken, mut life: watch::Receiver<ProcessLife>) -> String {
     // A program that ends has closed its output a moment before.
     if let Ok(status) = timeout(ITS_OWN_END, exited(&mut life)).await {
         return status;
@@ -142,7 +142,7 @@ struct Watched {
 
 impl Watched {
     /// Reads the output of the process and waits for its end, which is said when it is gone and its output was read.
-    async fn run(self, first: oneshot::Sender<Vec<u8>>, kill: CancellationToken, life: watch::Sender<Life>) {
+    async fn run(self, first: oneshot::Sender<Vec<u8>>, kill: CancellationToken, life: watch::Sender<ProcessLife>) {
         let Self { mut child, stdout, logs, audience, socket } = self;
         let id = child.id().unwrap_or_default().to_string();
         let status = {
@@ -159,7 +159,7 @@ impl Watched {
             });
             tokio::select! {
                 status = &mut waiting => {
-                    life.send_replace(Life::Ends);
+                    life.send_replace(ProcessLife::Ends);
                     let _ = timeout(LAST_WORDS, reading).await;
                     status
                 }
@@ -172,11 +172,11 @@ impl Watched {
             Err(e) => (e.to_string(), false),
         };
         let line = match is_success {
-            true => Line::new(Level::Info, "plugin process exited"),
-            false => Line::new(Level::Error, "plugin process exited").with("error", &*status),
+            true => StderrLine::new(Level::Info, "plugin process exited"),
+            false => StderrLine::new(Level::Error, "plugin process exited").with("error", &*status),
         };
         audience.hear(line.with("plugin", audience.command()).with("id", id));
-        life.send_replace(Life::Ended(status));
+        life.send_replace(ProcessLife::Ended(status));
     }
 }
 
@@ -187,7 +187,7 @@ async fn read(stdout: ChildStdout, first: oneshot::Sender<Vec<u8>>, audience: &A
     // What cannot be read is no handshake.
     let _ = stdout.read_until(b'\n', &mut line).await;
     let _ = first.send(line);
-    let (mut stdout, mut lines, mut buffer) = (stdout.into_inner(), Lines::default(), vec![0; 16 << 10]);
+    let (mut stdout, mut lines, mut buffer) = (stdout.into_inner(), LineBuffer::default(), vec![0; 16 << 10]);
     while let Ok(length @ 1..) = stdout.read(&mut buffer).await {
         lines.feed(&buffer[..length], |piece| say(audience, "stdout", piece));
     }
@@ -199,7 +199,7 @@ async fn overhear(channel: Channel, audience: Arc<Audience>) {
     // An old plugin has no such stream; one that prints nothing answers when it ends.
     let Ok(answer) = GrpcStdioClient::new(channel).stream_stdio(()).await else { return };
     let mut stream = answer.into_inner();
-    let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
+    let (mut stdout, mut stderr) = (LineBuffer::default(), LineBuffer::default());
     while let Ok(Some(data)) = stream.message().await {
         let (lines, name) = match data.channel() {
             Stream::Stderr => (&mut stderr, "stderr"),
@@ -212,9 +212,9 @@ async fn overhear(channel: Channel, audience: Arc<Audience>) {
     }
 }
 
-fn say(audience: &Audience, stream: &str, piece: Piece<'_>) {
+fn say(audience: &Audience, stream: &str, piece: LinePiece<'_>) {
     match piece {
-        Piece::Line(text) | Piece::Fragment(text) => audience.overhear(stream, text),
+        LinePiece::Line(text) | LinePiece::Fragment(text) => audience.overhear(stream, text),
     }
 }
 

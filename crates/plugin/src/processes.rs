@@ -3,7 +3,7 @@
 use crate::audience::Audience;
 use crate::connection::Connection;
 use crate::error::PluginError;
-use crate::keeper::{Keeper, NotRunning, Request, Running, Settings, Work};
+use crate::keeper::{Keeper, KeeperSettings, NotRunning, ProcessRequest, ProcessSpec, RunningProcess};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,16 +21,16 @@ const END: Duration = Duration::from_secs(15);
 /// All processes. Dropping it kills them.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    settings: Arc<Settings>,
-    kept: Arc<Mutex<BTreeMap<Work, Arc<Kept>>>>,
+    settings: Arc<KeeperSettings>,
+    kept: Arc<Mutex<BTreeMap<ProcessSpec, Arc<ProcessHandle>>>>,
     keepers: Mutex<JoinSet<()>>,
     closing: CancellationToken,
 }
 
 /// A process that is kept; it may not run at this moment.
 #[derive(Debug)]
-struct Kept {
-    requests: mpsc::Sender<Request>,
+struct ProcessHandle {
+    requests: mpsc::Sender<ProcessRequest>,
     current: watch::Receiver<Option<Connection>>,
     users: watch::Sender<usize>,
     audience: Arc<Audience>,
@@ -38,15 +38,15 @@ struct Kept {
 
 /// The use of a process, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Used {
-    kept: Arc<Kept>,
-    work: Work,
+pub(crate) struct ProcessUse {
+    kept: Arc<ProcessHandle>,
+    work: ProcessSpec,
     processes: Arc<Processes>,
 }
 
 impl Processes {
     /// No process yet.
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: KeeperSettings) -> Self {
         Self {
             settings: Arc::new(settings),
             kept: Arc::default(),
@@ -56,7 +56,7 @@ impl Processes {
     }
 
     /// The settings with which they are run.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &KeeperSettings {
         &self.settings
     }
 
@@ -64,7 +64,7 @@ impl Processes {
     ///
     /// # Errors
     /// When all have been ended.
-    pub(crate) fn using(self: &Arc<Self>, work: Work) -> Result<Used, PluginError> {
+    pub(crate) fn using(self: &Arc<Self>, work: ProcessSpec) -> Result<ProcessUse, PluginError> {
         if self.closing.is_cancelled() {
             return Err(over(&work).error);
         }
@@ -72,11 +72,11 @@ impl Processes {
         let mut all = lock(&self.kept);
         let kept = Arc::clone(all.entry(work.clone()).or_insert_with(|| Arc::new(self.keep(&work))));
         kept.users.send_modify(|users| *users += 1);
-        Ok(Used { kept, work, processes: Arc::clone(self) })
+        Ok(ProcessUse { kept, work, processes: Arc::clone(self) })
     }
 
     /// Begins to keep a process.
-    fn keep(&self, work: &Work) -> Kept {
+    fn keep(&self, work: &ProcessSpec) -> ProcessHandle {
         let (requests, asked) = mpsc::channel(WAITING);
         let (connected, current) = watch::channel(None);
         let (users, used) = watch::channel(0);
@@ -90,7 +90,7 @@ impl Processes {
             users: used,
         };
         let kept = Arc::clone(&self.kept);
-        let retire = move |work: &Work| {
+        let retire = move |work: &ProcessSpec| {
             let mut all = lock(&kept);
             let is_unused = all.get(work).is_none_or(|kept| *kept.users.borrow() == 0);
             if is_unused {
@@ -101,7 +101,7 @@ impl Processes {
         let mut keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
         while keepers.try_join_next().is_some() {}
         keepers.spawn(keeper.run(self.closing.clone(), retire));
-        Kept { requests, current, users, audience }
+        ProcessHandle { requests, current, users, audience }
     }
 
     /// Ends all processes and waits until they are gone.
@@ -115,14 +115,14 @@ impl Processes {
     }
 }
 
-impl Used {
+impl ProcessUse {
     /// The settings with which the process is run.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &KeeperSettings {
         self.processes.settings()
     }
 
     /// The program of the process, and its first calls.
-    pub(crate) fn work(&self) -> &Work {
+    pub(crate) fn work(&self) -> &ProcessSpec {
         &self.work
     }
 
@@ -135,7 +135,7 @@ impl Used {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub(crate) async fn begin(&self) -> Result<Running, PluginError> {
+    pub(crate) async fn begin(&self) -> Result<RunningProcess, PluginError> {
         self.ask(true).await.map_err(|e| e.error)
     }
 
@@ -151,21 +151,21 @@ impl Used {
         }
     }
 
-    async fn ask(&self, is_new_user: bool) -> Result<Running, NotRunning> {
+    async fn ask(&self, is_new_user: bool) -> Result<RunningProcess, NotRunning> {
         let (answer, answered) = oneshot::channel();
-        let asked = self.kept.requests.send(Request { is_new_user, answer }).await;
+        let asked = self.kept.requests.send(ProcessRequest { is_new_user, answer }).await;
         asked.map_err(|_| over(&self.work))?;
         answered.await.map_err(|_| over(&self.work))?
     }
 }
 
-impl Drop for Used {
+impl Drop for ProcessUse {
     fn drop(&mut self) {
         self.kept.users.send_modify(|users| *users = users.saturating_sub(1));
     }
 }
 
-fn over(work: &Work) -> NotRunning {
+fn over(work: &ProcessSpec) -> NotRunning {
     let why = "the server is ending, and has ended all plugins".to_owned();
     NotRunning { error: PluginError::Start { program: work.program.clone(), why }, is_final: true }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The contents of a plugin folder.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct PluginFolder {
     /// The programs, in the order in which they are asked for their plugins.
     pub(crate) programs: Vec<PathBuf>,
     /// Files that are passed over, each with the reason.
@@ -17,8 +17,8 @@ pub(crate) struct Found {
 }
 
 /// Looks through a folder and the folders in it; one that is missing holds nothing.
-pub(crate) fn find(directory: &Path) -> Found {
-    let mut found = Found::default();
+pub(crate) fn find(directory: &Path) -> PluginFolder {
+    let mut found = PluginFolder::default();
     match fs::read_dir(directory) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         entries => found.add_all(directory, entries.and_then(Iterator::collect)),
@@ -26,7 +26,7 @@ pub(crate) fn find(directory: &Path) -> Found {
     found
 }
 
-impl Found {
+impl PluginFolder {
     /// Adds what a folder holds, by name; a folder in it comes as a whole at its own place.
     fn add_all(&mut self, directory: &Path, entries: io::Result<Vec<DirEntry>>) {
         let mut entries = match entries {
@@ -119,7 +119,7 @@ mod tests {
         symlink(path("notes.txt"), path("link-to-notes")).unwrap();
         symlink(path("c"), path("link-to-folder")).unwrap();
         symlink(path("nothing"), path("link-to-nothing")).unwrap();
-        let expected = Found {
+        let expected = PluginFolder {
             programs: ["B", "a/z", "a-x", "b", "c/deep/er/y", "link", "link-to-nothing", "not.sort", "win.EXE"]
                 .map(path)
                 .into(),
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_missing_folder_holds_nothing_and_a_file_is_no_folder() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(find(&folder.path().join("none")), Found::default());
+        assert_eq!(find(&folder.path().join("none")), PluginFolder::default());
         file(folder.path().join("file"), 0o755);
         let problems = find(&folder.path().join("file")).problems;
         assert!(problems.len() == 1 && problems[0].contains("file cannot be read (Not a directory"), "{problems:?}");

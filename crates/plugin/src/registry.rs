@@ -1,6 +1,6 @@
 //! The plugins of all programs, by kind and name (plugin-protocol.md 1.2).
 
-use crate::identity::{Kind, PluginIdentity, PluginName};
+use crate::identity::{PluginIdentity, PluginKind, PluginName};
 use crate::options::HostOptions;
 use lifeboat_plugin_proto::generated::PluginIdentifier;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ impl Registry {
         problems: &mut Vec<String>,
     ) {
         for plugin in reported {
-            let Some(kind) = Kind::of(&plugin.kind) else {
+            let Some(kind) = PluginKind::of(&plugin.kind) else {
                 let (kind, name) = (&plugin.kind, &plugin.name);
                 tracing::warn!(program = %program.display(), kind, name, "a plugin of an unknown kind is passed over");
                 continue;
@@ -73,7 +73,7 @@ impl Registry {
     }
 
     /// The program that has this plugin.
-    pub(crate) fn program_of(&self, kind: Kind, name: &PluginName) -> Option<&Path> {
+    pub(crate) fn program_of(&self, kind: PluginKind, name: &PluginName) -> Option<&Path> {
         let found = self.plugins.iter().position(|plugin| plugin.kind == kind && plugin.name == *name)?;
         self.programs.get(found).map(PathBuf::as_path)
     }
@@ -84,9 +84,9 @@ impl Registry {
         let mut out: Vec<ProgramActions<'_>> = Vec::new();
         for (plugin, program) in self.plugins.iter().zip(&self.programs) {
             let newer = match plugin.kind {
-                Kind::ObjectStore | Kind::VolumeSnapshotter => continue,
-                Kind::BackupItemAction => Some(Kind::BackupItemActionV2),
-                Kind::RestoreItemAction => Some(Kind::RestoreItemActionV2),
+                PluginKind::ObjectStore | PluginKind::VolumeSnapshotter => continue,
+                PluginKind::BackupItemAction => Some(PluginKind::BackupItemActionV2),
+                PluginKind::RestoreItemAction => Some(PluginKind::RestoreItemActionV2),
                 _ => None,
             };
             if newer.is_some_and(|kind| self.program_of(kind, &plugin.name).is_some()) {
@@ -106,8 +106,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn options(built_in: &[(Kind, &str)], replaceable: &[(Kind, &str)]) -> HostOptions {
-        let identities = |all: &[(Kind, &str)]| all.iter().map(|(kind, name)| identity(*kind, name)).collect();
+    fn options(built_in: &[(PluginKind, &str)], replaceable: &[(PluginKind, &str)]) -> HostOptions {
+        let identities = |all: &[(PluginKind, &str)]| all.iter().map(|(kind, name)| identity(*kind, name)).collect();
         HostOptions {
             directory: "/plugins".into(),
             arguments: Vec::new(),
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    fn identity(kind: Kind, name: &str) -> PluginIdentity {
+    fn identity(kind: PluginKind, name: &str) -> PluginIdentity {
         PluginIdentity { kind, name: name.parse().unwrap() }
     }
 
@@ -151,15 +151,15 @@ mod tests {
         registry.add(Path::new("/plugins/c"), reported(&third), &options, &mut problems);
         assert_eq!(problems, [""; 0]);
         let expected = [
-            identity(Kind::BackupItemAction, "a.io/both"),
-            identity(Kind::BackupItemAction, "a.io/old"),
-            identity(Kind::BackupItemActionV2, "a.io/both"),
-            identity(Kind::ObjectStore, "a.io/store"),
-            identity(Kind::RestoreItemAction, "a.io/both"),
-            identity(Kind::VolumeSnapshotter, "b.io/s"),
-            identity(Kind::RestoreItemActionV2, "c.io/x"),
-            identity(Kind::DeleteItemAction, "c.io/x"),
-            identity(Kind::ItemBlockAction, "c.io/x"),
+            identity(PluginKind::BackupItemAction, "a.io/both"),
+            identity(PluginKind::BackupItemAction, "a.io/old"),
+            identity(PluginKind::BackupItemActionV2, "a.io/both"),
+            identity(PluginKind::ObjectStore, "a.io/store"),
+            identity(PluginKind::RestoreItemAction, "a.io/both"),
+            identity(PluginKind::VolumeSnapshotter, "b.io/s"),
+            identity(PluginKind::RestoreItemActionV2, "c.io/x"),
+            identity(PluginKind::DeleteItemAction, "c.io/x"),
+            identity(PluginKind::ItemBlockAction, "c.io/x"),
         ];
         assert_eq!(registry.plugins(), expected);
         let actions = |program, numbers: &[usize]| ProgramActions {
@@ -168,14 +168,16 @@ mod tests {
         };
         assert_eq!(registry.actions(), [actions("/plugins/a", &[1, 2, 4]), actions("/plugins/c", &[6, 7, 8])]);
         let store = "a.io/store".parse().unwrap();
-        assert_eq!(registry.program_of(Kind::ObjectStore, &store), Some(Path::new("/plugins/a")));
-        assert_eq!(registry.program_of(Kind::VolumeSnapshotter, &store), None);
+        assert_eq!(registry.program_of(PluginKind::ObjectStore, &store), Some(Path::new("/plugins/a")));
+        assert_eq!(registry.program_of(PluginKind::VolumeSnapshotter, &store), None);
     }
 
     #[test]
     fn names_that_are_wrong_or_taken_are_refused_with_advice() {
-        let built_in =
-            [(Kind::BackupItemActionV2, "velero.io/csi-pvc-backupper"), (Kind::ObjectStore, "velero.io/aws")];
+        let built_in = [
+            (PluginKind::BackupItemActionV2, "velero.io/csi-pvc-backupper"),
+            (PluginKind::ObjectStore, "velero.io/aws"),
+        ];
         let options = options(&built_in, &built_in[1..]);
         let (mut registry, mut problems) = (Registry::default(), Vec::new());
         let first = [
@@ -203,8 +205,10 @@ mod tests {
                 ),
             ]
         );
-        let expected =
-            [identity(Kind::ObjectStore, "velero.io/aws"), identity(Kind::VolumeSnapshotter, "velero.io/aws")];
+        let expected = [
+            identity(PluginKind::ObjectStore, "velero.io/aws"),
+            identity(PluginKind::VolumeSnapshotter, "velero.io/aws"),
+        ];
         assert_eq!(registry.plugins(), expected);
     }
 }

@@ -1,7 +1,7 @@
 //! Restore item actions of plugins, of both versions (plugin-protocol.md 3.7, 3.8, 3.14).
 
 use crate::backup_item::NO_OPERATIONS;
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::client;
 use crate::identity::PluginName;
 use crate::{json, wire};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// A restore item action in a process.
 pub(crate) struct RemoteRestoreItemAction {
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) caller: Arc<PluginCaller>,
     pub(crate) name: PluginName,
     pub(crate) scope: ActionScope,
     /// True when it is of the second version.

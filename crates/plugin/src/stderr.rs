@@ -1,6 +1,6 @@
 //! Parses the lines that a plugin writes to stderr (plugin-protocol.md 1.10).
 
-use crate::lines::Piece;
+use crate::lines::LinePiece;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(crate) enum Level {
 
 /// A line as it is logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct StderrLine {
     /// The level.
     pub(crate) level: Level,
     /// The message.
@@ -29,7 +29,7 @@ pub(crate) struct Line {
     pub(crate) fields: BTreeMap<String, String>,
 }
 
-impl Line {
+impl StderrLine {
     /// A line without fields.
     pub(crate) fn new(level: Level, message: impl Into<String>) -> Self {
         Self { level, message: message.into(), fields: BTreeMap::new() }
@@ -44,7 +44,7 @@ impl Line {
 
 /// Reads one line after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub(crate) struct StderrReader {
     /// Set after a panic was printed: the lines that follow are its stack.
     panics: bool,
 }
@@ -61,12 +61,12 @@ const PREFIXES: [(&str, Level); 5] = [
     ("[ERROR]", Level::Error),
 ];
 
-impl Reader {
+impl StderrReader {
     /// Reads a line. Fragments of one that is too long are never parsed.
-    pub(crate) fn read(&mut self, piece: Piece<'_>) -> Line {
+    pub(crate) fn read(&mut self, piece: LinePiece<'_>) -> StderrLine {
         match piece {
-            Piece::Fragment(part) => Line::new(Level::Debug, String::from_utf8_lossy(part)),
-            Piece::Line(line) => {
+            LinePiece::Fragment(part) => StderrLine::new(Level::Debug, String::from_utf8_lossy(part)),
+            LinePiece::Line(line) => {
                 let text = String::from_utf8_lossy(line);
                 let json: Option<Map<String, Value>> = serde_json::from_str(&text).ok();
                 json.and_then(|json| of_json(&text, json)).unwrap_or_else(|| self.of_text(&text))
@@ -74,19 +74,19 @@ impl Reader {
         }
     }
 
-    fn of_text(&mut self, text: &str) -> Line {
+    fn of_text(&mut self, text: &str) -> StderrLine {
         if let Some((_, level)) = PREFIXES.iter().find(|(prefix, _)| text.starts_with(prefix)) {
-            return Line::new(*level, text);
+            return StderrLine::new(*level, text);
         }
         self.panics |= text.starts_with("panic: ") || text.starts_with("fatal error: ");
         // An empty line says nothing that could be an error.
         let level = if self.panics && !text.trim().is_empty() { Level::Error } else { Level::Debug };
-        Line::new(level, text)
+        StderrLine::new(level, text)
     }
 }
 
 /// A line in JSON; `None` when its time shows that no library for logs has written it.
-fn of_json(text: &str, mut json: Map<String, Value>) -> Option<Line> {
+fn of_json(text: &str, mut json: Map<String, Value>) -> Option<StderrLine> {
     let (message, level) = (json.remove("@message"), json.remove("@level"));
     if json.remove("@timestamp").is_some_and(|time| !is_time(&time)) {
         return None;
@@ -99,10 +99,10 @@ fn of_json(text: &str, mut json: Map<String, Value>) -> Option<Line> {
         _ => None,
     });
     // compat: also of the levels `fatal`, `panic` and `warning` go-plugin knows nothing, so they do not count as errors.
-    let Some(level) = level else { return Some(Line::new(Level::Debug, text)) };
+    let Some(level) = level else { return Some(StderrLine::new(Level::Debug, text)) };
     let fields = json.into_iter().filter(|(name, _)| !NO_FIELDS.contains(&name.as_str()));
     let fields = fields.map(|(name, value)| (name, as_text(value))).collect();
-    Some(Line { level, message: message.map(as_text).unwrap_or_default(), fields })
+    Some(StderrLine { level, message: message.map(as_text).unwrap_or_default(), fields })
 }
 
 fn as_text(value: Value) -> String {
@@ -126,13 +126,13 @@ fn is_time(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lines::Lines;
+    use crate::lines::LineBuffer;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn whatever_is_printed_is_read(bytes in prop::collection::vec(any::<u8>(), 0..2000), size in 1usize..100) {
-            let (mut lines, mut reader, mut read) = (Lines::default(), Reader::default(), 0);
+            let (mut lines, mut reader, mut read) = (LineBuffer::default(), StderrReader::default(), 0);
             for part in bytes.chunks(size) {
                 lines.feed(part, |piece| { reader.read(piece); read += 1; });
             }
@@ -143,12 +143,12 @@ mod tests {
         #[test]
         fn a_line_of_a_log_is_read_whatever_its_values_are(time in ".{0,40}", level in ".{0,8}", message in ".{0,40}") {
             let line = serde_json::json!({"@timestamp": time, "@level": level, "@message": message}).to_string();
-            Reader::default().read(Piece::Line(line.as_bytes()));
+            StderrReader::default().read(LinePiece::Line(line.as_bytes()));
         }
     }
 
-    fn read(text: &str) -> Line {
-        Reader::default().read(Piece::Line(text.as_bytes()))
+    fn read(text: &str) -> StderrLine {
+        StderrReader::default().read(LinePiece::Line(text.as_bytes()))
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
                 "timestamp":"y","@logSourceSetBy":"plugin","logSource":"pkg/a.go:7","error":"no luck","error.file":"/a.go:3",
                 "count":12345678901234567890,"deep":{"a":[1,null]}}"#,
         );
-        let expected = Line::new(Level::Warn, "odd")
+        let expected = StderrLine::new(Level::Warn, "odd")
             .with("logSource", "pkg/a.go:7")
             .with("error", "no luck")
             .with("error.file", "/a.go:3")
@@ -172,7 +172,7 @@ mod tests {
             ("warn", Level::Warn),
             ("error", Level::Error),
         ] {
-            assert_eq!(read(&format!(r#"{{"@level":"{level}","@message":"m"}}"#)), Line::new(expected, "m"));
+            assert_eq!(read(&format!(r#"{{"@level":"{level}","@message":"m"}}"#)), StderrLine::new(expected, "m"));
         }
     }
 
@@ -193,24 +193,27 @@ mod tests {
             "plain",
             "",
         ] {
-            assert_eq!(read(text), Line::new(Level::Debug, text));
+            assert_eq!(read(text), StderrLine::new(Level::Debug, text));
         }
     }
 
     #[test]
     fn a_message_need_not_be_text() {
-        assert_eq!(read(r#"{"@level":"info","@message":{"a":1}}"#), Line::new(Level::Info, r#"{"a":1}"#));
-        assert_eq!(read(r#"{"@level":"info","@message":null}"#), Line::new(Level::Info, "null"));
-        assert_eq!(read(r#"{"@level":"info"}"#), Line::new(Level::Info, ""));
+        assert_eq!(read(r#"{"@level":"info","@message":{"a":1}}"#), StderrLine::new(Level::Info, r#"{"a":1}"#));
+        assert_eq!(read(r#"{"@level":"info","@message":null}"#), StderrLine::new(Level::Info, "null"));
+        assert_eq!(read(r#"{"@level":"info"}"#), StderrLine::new(Level::Info, ""));
         let time = r#"{"@level":"info","@message":"m","@timestamp":"2026-08-21T16:47:40.123456+02:00"}"#;
-        assert_eq!(read(time), Line::new(Level::Info, "m"));
+        assert_eq!(read(time), StderrLine::new(Level::Info, "m"));
     }
 
     #[test]
     fn bytes_that_are_no_text_are_replaced() {
-        let line = Reader::default().read(Piece::Line(b"{\"@level\":\"error\",\"@message\":\"a\xffb\"}"));
-        assert_eq!(line, Line::new(Level::Error, "a\u{fffd}b"));
-        assert_eq!(Reader::default().read(Piece::Line(b"\xff\xfe")), Line::new(Level::Debug, "\u{fffd}\u{fffd}"));
+        let line = StderrReader::default().read(LinePiece::Line(b"{\"@level\":\"error\",\"@message\":\"a\xffb\"}"));
+        assert_eq!(line, StderrLine::new(Level::Error, "a\u{fffd}b"));
+        assert_eq!(
+            StderrReader::default().read(LinePiece::Line(b"\xff\xfe")),
+            StderrLine::new(Level::Debug, "\u{fffd}\u{fffd}")
+        );
     }
 
     #[test]
@@ -224,21 +227,21 @@ mod tests {
             ("[FATAL] a", Level::Debug),
             (" [ERROR] a", Level::Debug),
         ] {
-            assert_eq!(read(text), Line::new(level, text));
+            assert_eq!(read(text), StderrLine::new(level, text));
         }
     }
 
     #[test]
     fn after_a_panic_every_plain_line_is_an_error() {
         for begin in ["panic: boom", "fatal error: concurrent map writes"] {
-            let mut reader = Reader::default();
-            let mut level = |text: &str| reader.read(Piece::Line(text.as_bytes())).level;
+            let mut reader = StderrReader::default();
+            let mut level = |text: &str| reader.read(LinePiece::Line(text.as_bytes())).level;
             let levels =
                 ["before", begin, "", "goroutine 1 [running]:", "[INFO] still", r#"{"@level":"info"}"#, "main.main()"]
                     .map(&mut level);
             use Level::{Debug, Error, Info};
             assert_eq!(levels, [Debug, Error, Debug, Error, Info, Info, Error]);
-            assert_eq!(reader.read(Piece::Fragment(b"long")).level, Debug);
+            assert_eq!(reader.read(LinePiece::Fragment(b"long")).level, Debug);
         }
     }
 }

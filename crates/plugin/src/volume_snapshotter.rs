@@ -1,8 +1,8 @@
 //! Volume snapshotters of plugins (plugin-protocol.md 3.4, 4.6).
 
-use crate::caller::Caller;
+use crate::caller::PluginCaller;
 use crate::client;
-use crate::failure::Failure;
+use crate::failure::CallFailure;
 use crate::identity::PluginName;
 use crate::json;
 use async_trait::async_trait;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A volume snapshotter in a process of its own, which has its configuration.
 pub(crate) struct RemoteVolumeSnapshotter {
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) caller: Arc<PluginCaller>,
     pub(crate) name: PluginName,
 }
 
@@ -56,7 +56,7 @@ impl VolumeSnapshotter for RemoteVolumeSnapshotter {
             tags: tags.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         };
         let create = |channel| async move { client::volume_snapshotter(channel).create_snapshot(request).await };
-        let answer = self.caller.call(&self.name, create).await.map_err(Failure::of_creation)?;
+        let answer = self.caller.call(&self.name, create).await.map_err(CallFailure::of_creation)?;
         named(&self.name, "a snapshot", answer.snapshot_id)
     }
 
@@ -70,7 +70,7 @@ impl VolumeSnapshotter for RemoteVolumeSnapshotter {
         };
         let create =
             |channel| async move { client::volume_snapshotter(channel).create_volume_from_snapshot(request).await };
-        let answer = self.caller.call(&self.name, create).await.map_err(Failure::of_creation)?;
+        let answer = self.caller.call(&self.name, create).await.map_err(CallFailure::of_creation)?;
         named(&self.name, "a volume", answer.volume_id)
     }
 

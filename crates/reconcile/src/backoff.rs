@@ -12,14 +12,14 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// The number of failures of a step in a row, and the time of its next attempt.
 #[derive(Clone, Copy, Debug)]
-pub struct Failure {
+pub struct StepBackoff {
     /// Failures in a row; 0 for a step that only waits.
     pub count: u32,
     /// The step is not tried again before this moment.
     pub until: Instant,
 }
 
-impl Failure {
+impl StepBackoff {
     /// Counts one more failure after those that are known.
     #[must_use]
     pub fn after(before: Option<Self>, now: Instant) -> Self {
@@ -51,15 +51,15 @@ mod tests {
         let now = Instant::now();
         let (mut failure, mut seen) = (None, Vec::new());
         for _ in 0..11 {
-            let next = Failure::after(failure, now);
+            let next = StepBackoff::after(failure, now);
             seen.push(((next.until - now).as_millis(), next.is_late()));
             failure = Some(next);
         }
         let pauses = [200, 400, 800, 1600, 3200, 6400, 12800, 25600, 51200, 60000, 60000];
         let expected = pauses.into_iter().zip([false, false].into_iter().chain(std::iter::repeat(true)));
         assert_eq!(seen, expected.collect::<Vec<_>>());
-        let waiting = Failure::waits(Duration::from_secs(5), now);
+        let waiting = StepBackoff::waits(Duration::from_secs(5), now);
         assert_eq!((waiting.count, waiting.until - now, waiting.is_late()), (0, Duration::from_secs(5), false));
-        assert_eq!(Failure::after(Some(waiting), now).count, 1);
+        assert_eq!(StepBackoff::after(Some(waiting), now).count, 1);
     }
 }

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_cluster::{Cluster, ClusterError, MergePatch, Wanted};
+use lifeboat_cluster::{Cluster, ClusterError, MergePatch, WriteBody};
 use lifeboat_object::ApiResource;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -260,7 +260,7 @@ impl Candidate {
             "spec": spec,
         });
         let body = Bytes::from(lease.to_string());
-        match self.cluster.create(&leases(), Some(&self.namespace), &self.name, Wanted::of(body)).await {
+        match self.cluster.create(&leases(), Some(&self.namespace), &self.name, WriteBody::of(body)).await {
             Ok(_) => Ok(true),
             Err(e) if e.is_already_exists() => Ok(false),
             Err(e) => Err(e),

@@ -1,6 +1,6 @@
 //! The loop of a controller process, for any kinds.
 //!
-//! [`Mirrored`] follows the objects of a type, [`Tasks`] runs at most one piece of work for each subject, [`Failure`] says
+//! [`MirroredType`] follows the objects of a type, [`Tasks`] runs at most one piece of work for each subject, [`StepBackoff`] says
 //! when a step that failed is tried again, and [`Candidate`] agrees with other processes on a leader. None of them knows
 //! what the work does.
 
@@ -11,7 +11,7 @@ mod mirror;
 mod stub;
 mod tasks;
 
-pub use backoff::Failure;
+pub use backoff::StepBackoff;
 pub use lead::{Candidate, Leadership, LeaseTimes, LostLease};
-pub use mirror::{Lost, Mirror, Mirrored, Seen};
-pub use tasks::{Died, Running, TaskKey, Tasks};
+pub use mirror::{Mirror, MirrorEvent, MirrorFailure, MirroredType};
+pub use tasks::{RunningTask, TaskKey, TaskPanic, Tasks};

@@ -20,7 +20,7 @@ const MOST_LISTS: u32 = 3;
 
 /// The objects of one type that are mirrored.
 #[derive(Clone, Debug)]
-pub struct Mirrored {
+pub struct MirroredType {
     /// The cluster.
     pub cluster: Cluster,
     /// The type.
@@ -33,7 +33,7 @@ pub struct Mirrored {
 
 /// Changes that a mirror has seen. The objects are JSON.
 #[derive(Debug)]
-pub enum Seen {
+pub enum MirrorEvent {
     /// All objects that there are.
     All(Vec<Bytes>),
     /// An object that is new, or was changed to this.
@@ -44,7 +44,7 @@ pub enum Seen {
 
 /// Requests of a mirror that failed; the message is that of the request.
 #[derive(Debug, thiserror::Error)]
-pub enum Lost {
+pub enum MirrorFailure {
     /// List the objects.
     #[error(transparent)]
     List(ClusterError),
@@ -56,8 +56,8 @@ pub enum Lost {
 /// A running mirror: ask for [`Mirror::next`] without end.
 #[derive(Debug)]
 pub struct Mirror {
-    of: Mirrored,
-    at: At,
+    of: MirroredType,
+    at: NextRequest,
     /// Waited for before the next request.
     pause: Option<Duration>,
     pauses: ExponentialBackoff,
@@ -65,7 +65,7 @@ pub struct Mirror {
 
 /// The next request.
 #[derive(Debug)]
-enum At {
+enum NextRequest {
     List,
     /// A watch from this revision on.
     Watch(String),
@@ -73,16 +73,16 @@ enum At {
     Watching(Box<Watch>, String),
 }
 
-impl Mirrored {
+impl MirroredType {
     /// Begins to mirror. The first request is made by the first [`Mirror::next`].
     #[must_use]
     pub fn start(self) -> Mirror {
-        Mirror { of: self, at: At::List, pause: None, pauses: pauses() }
+        Mirror { of: self, at: NextRequest::List, pause: None, pauses: pauses() }
     }
 
     /// Sends what a mirror sees. `change` makes what is sent out of what was seen. Logs failures and tries again. Runs until
     /// the receiver is dropped.
-    pub async fn mirror<C: Send>(self, change: impl Fn(Seen) -> C + Send + Sync, changes: mpsc::Sender<C>) {
+    pub async fn mirror<C: Send>(self, change: impl Fn(MirrorEvent) -> C + Send + Sync, changes: mpsc::Sender<C>) {
         let mut mirror = self.start();
         loop {
             let seen = tokio::select! {
@@ -157,8 +157,8 @@ impl Mirror {
     /// nothing, but a request that was made is made again.
     ///
     /// # Errors
-    /// [`Lost`]: what has failed. The next call tries it again, after a pause that grows with each failure.
-    pub async fn next(&mut self) -> Result<Seen, Lost> {
+    /// [`MirrorFailure`]: what has failed. The next call tries it again, after a pause that grows with each failure.
+    pub async fn next(&mut self) -> Result<MirrorEvent, MirrorFailure> {
         loop {
             if let Some(pause) = self.pause {
                 sleep(pause).await;
@@ -168,9 +168,13 @@ impl Mirror {
                 Ok(Some(seen)) => return Ok(seen),
                 Ok(None) => {}
                 Err(e) => {
-                    self.at = match (std::mem::replace(&mut self.at, At::List), &e) {
-                        (At::Watch(from) | At::Watching(_, from), Lost::Watch(e)) if !e.is_expired() => At::Watch(from),
-                        _ => At::List,
+                    self.at = match (std::mem::replace(&mut self.at, NextRequest::List), &e) {
+                        (NextRequest::Watch(from) | NextRequest::Watching(_, from), MirrorFailure::Watch(e))
+                            if !e.is_expired() =>
+                        {
+                            NextRequest::Watch(from)
+                        }
+                        _ => NextRequest::List,
                     };
                     self.pause = self.pauses.next();
                     return Err(e);
@@ -181,28 +185,28 @@ impl Mirror {
 
     /// Makes the next call give all objects again, after the pause that follows a failure.
     pub fn list_anew(&mut self) {
-        self.at = At::List;
+        self.at = NextRequest::List;
     }
 
-    async fn step(&mut self) -> Result<Option<Seen>, Lost> {
+    async fn step(&mut self) -> Result<Option<MirrorEvent>, MirrorFailure> {
         match &mut self.at {
-            At::List => {
-                let (all, revision) = self.of.list().await.map_err(Lost::List)?;
-                self.at = At::Watch(revision);
-                Ok(Some(Seen::All(all)))
+            NextRequest::List => {
+                let (all, revision) = self.of.list().await.map_err(MirrorFailure::List)?;
+                self.at = NextRequest::Watch(revision);
+                Ok(Some(MirrorEvent::All(all)))
             }
-            At::Watch(from) => {
+            NextRequest::Watch(from) => {
                 let from = from.clone();
-                let watch = self.of.watch(from.clone()).await.map_err(Lost::Watch)?;
-                self.at = At::Watching(Box::new(watch), from);
+                let watch = self.of.watch(from.clone()).await.map_err(MirrorFailure::Watch)?;
+                self.at = NextRequest::Watching(Box::new(watch), from);
                 Ok(None)
             }
-            At::Watching(watch, revision) => {
-                let seen = match watch.next().await.map_err(Lost::Watch)? {
+            NextRequest::Watching(watch, revision) => {
+                let seen = match watch.next().await.map_err(MirrorFailure::Watch)? {
                     None => {
                         // The server has ended it as agreed.
                         self.pauses = pauses();
-                        self.at = At::Watch(std::mem::take(revision));
+                        self.at = NextRequest::Watch(std::mem::take(revision));
                         return Ok(None);
                     }
                     Some(WatchEvent::Bookmark(at)) => {
@@ -211,11 +215,11 @@ impl Mirror {
                     }
                     Some(WatchEvent::Applied(body)) => {
                         note(&body, revision);
-                        Seen::Applied(body)
+                        MirrorEvent::Applied(body)
                     }
                     Some(WatchEvent::Deleted(body)) => {
                         note(&body, revision);
-                        Seen::Deleted(body)
+                        MirrorEvent::Deleted(body)
                     }
                 };
                 Ok(Some(seen))
@@ -254,7 +258,7 @@ mod tests {
         ];
         let cluster = api_server(&mut tasks, pages).await;
         let resource = Arc::new(ApiResource::new("velero.io", "v1", "backups", "Backup"));
-        let mirrored = Mirrored { cluster, resource, namespace: Some("velero".into()), metadata_only: false };
+        let mirrored = MirroredType { cluster, resource, namespace: Some("velero".into()), metadata_only: false };
         let (all, revision) = mirrored.list().await.unwrap();
         let names: Vec<Value> =
             all.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap()["metadata"]["name"].clone()).collect();
@@ -277,17 +281,18 @@ mod tests {
         ];
         let cluster = api_server(&mut tasks, answers).await;
         let resource = Arc::new(ApiResource::new("velero.io", "v1", "backups", "Backup"));
-        let mut mirror = Mirrored { cluster, resource, namespace: Some("velero".into()), metadata_only: false }.start();
+        let mut mirror =
+            MirroredType { cluster, resource, namespace: Some("velero".into()), metadata_only: false }.start();
         let mut seen = Vec::new();
         for wants_anew in [false, false, false, false, true, false] {
             let name = |body: &Bytes| {
                 serde_json::from_slice::<Value>(body).unwrap()["metadata"]["name"].as_str().unwrap().to_owned()
             };
             seen.push(match mirror.next().await {
-                Ok(Seen::All(all)) => format!("all: {}", all.iter().map(name).collect::<String>()),
+                Ok(MirrorEvent::All(all)) => format!("all: {}", all.iter().map(name).collect::<String>()),
                 Ok(changed) => format!("{changed:?}"),
-                Err(Lost::List(e)) => format!("list: {e}"),
-                Err(Lost::Watch(_)) => "watch".to_owned(),
+                Err(MirrorFailure::List(e)) => format!("list: {e}"),
+                Err(MirrorFailure::Watch(_)) => "watch".to_owned(),
             });
             if wants_anew {
                 mirror.list_anew();

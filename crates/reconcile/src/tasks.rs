@@ -17,7 +17,7 @@ pub trait TaskKey: Clone + Debug + Send + 'static {
 
 /// A task that runs.
 #[derive(Debug)]
-pub struct Running<K> {
+pub struct RunningTask<K> {
     /// The work.
     pub key: K,
     /// Stops it.
@@ -27,14 +27,14 @@ pub struct Running<K> {
 /// A task that ended by a panic.
 #[derive(Debug, thiserror::Error)]
 #[error("its task died: {0}")]
-pub struct Died(JoinError);
+pub struct TaskPanic(JoinError);
 
-/// The tasks of a process, at most one for each subject. A task that panics ends as [`Died`], and frees its subject.
+/// The tasks of a process, at most one for each subject. A task that panics ends as [`TaskPanic`], and frees its subject.
 #[derive(Debug)]
 pub struct Tasks<K: TaskKey, T> {
     set: JoinSet<(K, T)>,
     keys: HashMap<Id, K>,
-    running: HashMap<K::Subject, Running<K>>,
+    running: HashMap<K::Subject, RunningTask<K>>,
 }
 
 impl<K: TaskKey, T: Send + 'static> Default for Tasks<K, T> {
@@ -46,20 +46,20 @@ impl<K: TaskKey, T: Send + 'static> Default for Tasks<K, T> {
 impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
     /// Begins a piece of work. The caller makes sure that no other task runs on its subject.
     pub fn spawn(&mut self, key: K, stop: CancellationToken, task: impl Future<Output = T> + Send + 'static) {
-        self.running.insert(key.subject(), Running { key: key.clone(), stop });
+        self.running.insert(key.subject(), RunningTask { key: key.clone(), stop });
         let ended = key.clone();
         let handle = self.set.spawn(async move { (ended, task.await) });
         self.keys.insert(handle.id(), key);
     }
 
     /// The tasks that run.
-    pub fn running(&self) -> impl Iterator<Item = &Running<K>> {
+    pub fn running(&self) -> impl Iterator<Item = &RunningTask<K>> {
         self.running.values()
     }
 
     /// Waits for the next task that ends, and gives its key and its result; `None` when no task runs. Dropping the future loses
     /// nothing.
-    pub async fn next(&mut self) -> Option<(K, Result<T, Died>)> {
+    pub async fn next(&mut self) -> Option<(K, Result<T, TaskPanic>)> {
         loop {
             let done = self.set.join_next_with_id().await?;
             if let Some(ended) = self.ended(done) {
@@ -69,7 +69,7 @@ impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
     }
 
     /// Gives a task that has ended already; `None` when all still run.
-    pub fn next_now(&mut self) -> Option<(K, Result<T, Died>)> {
+    pub fn next_now(&mut self) -> Option<(K, Result<T, TaskPanic>)> {
         loop {
             let done = self.set.try_join_next_with_id()?;
             if let Some(ended) = self.ended(done) {
@@ -84,13 +84,13 @@ impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
     }
 
     /// Takes a task that has ended out of those that run. Each task has a key, so there is one.
-    fn ended(&mut self, done: Result<(Id, (K, T)), JoinError>) -> Option<(K, Result<T, Died>)> {
+    fn ended(&mut self, done: Result<(Id, (K, T)), JoinError>) -> Option<(K, Result<T, TaskPanic>)> {
         let (key, result) = match done {
             Ok((id, (key, result))) => {
                 self.keys.remove(&id);
                 (key, Ok(result))
             }
-            Err(e) => (self.keys.remove(&e.id())?, Err(Died(e))),
+            Err(e) => (self.keys.remove(&e.id())?, Err(TaskPanic(e))),
         };
         self.running.remove(&key.subject());
         Some((key, result))

@@ -59,7 +59,7 @@ pub(crate) fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<
         computed("velero.io/admission-webhook-configuration", &admission::RESOURCES, admission::restore),
         Arc::new(Computed {
             name: "velero.io/apiservice",
-            follows: Follows::Nothing,
+            follows: ActionDependency::Nothing,
             scope: ActionScope {
                 label_selector: api_service::SELECTOR.to_owned(),
                 ..ActionScope::resources(&["apiservices.apiregistration.k8s.io"])
@@ -69,7 +69,7 @@ pub(crate) fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<
         Arc::new(Computed {
             name: "velero.io/change-image-name",
             scope: ActionScope::resources(&images::RESOURCES),
-            follows: if rules.is_empty() { Follows::Nothing } else { Follows::Configuration },
+            follows: if rules.is_empty() { ActionDependency::Nothing } else { ActionDependency::Configuration },
             work: move |input: RestoreItemInput<'_>| Ok(images::restore(input, &rules)),
         }),
         Arc::new(storage_class::ChangeStorageClass::new(cluster.clone(), config.storage_classes.clone())),
@@ -89,25 +89,25 @@ fn computed<W>(name: &'static str, resources: &[&str], work: W) -> Arc<dyn Resto
 where
     W: Fn(RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> + Send + Sync + 'static,
 {
-    Arc::new(Computed { name, scope: ActionScope::resources(resources), follows: Follows::Nothing, work })
+    Arc::new(Computed { name, scope: ActionScope::resources(resources), follows: ActionDependency::Nothing, work })
 }
 
 fn bindings(name: &'static str, resource: &str) -> Arc<dyn RestoreItemAction> {
     let scope = ActionScope::resources(&[resource]);
-    Arc::new(Computed { name, scope, follows: Follows::NamespaceMapping, work: bindings::restore })
+    Arc::new(Computed { name, scope, follows: ActionDependency::NamespaceMapping, work: bindings::restore })
 }
 
 /// An action that needs nothing but its input.
 struct Computed<W> {
     name: &'static str,
     scope: ActionScope,
-    follows: Follows,
+    follows: ActionDependency,
     work: W,
 }
 
 /// The input of an action that decides, beside the object itself, whether it changes anything.
 #[derive(Clone, Copy)]
-enum Follows {
+enum ActionDependency {
     /// Nothing: it detaches the object from its cluster, or has no rules.
     Nothing,
     /// The restore's namespace mapping.
@@ -139,9 +139,9 @@ where
 
     fn only_detaches(&self, restore: &Restore) -> bool {
         match self.follows {
-            Follows::Nothing => true,
-            Follows::NamespaceMapping => restore.spec.namespace_mapping.is_empty(),
-            Follows::Configuration => false,
+            ActionDependency::Nothing => true,
+            ActionDependency::NamespaceMapping => restore.spec.namespace_mapping.is_empty(),
+            ActionDependency::Configuration => false,
         }
     }
 }

@@ -1,17 +1,17 @@
 //! Restores the additional items of an action, before the object that needs them (restore.md 2.11).
 
-use crate::apply::{Need, Unprepared};
-use crate::aside::Aside;
+use crate::apply::{Need, PrepareError};
 use crate::attempt::Attempt;
-use crate::begun::Begun;
+use crate::claimed_rows::ClaimedRows;
 use crate::env::Env;
 use crate::lock::lock;
-use crate::mapping::Mapping;
 use crate::messages::Messages;
 use crate::read::filter_namespace;
-use crate::ready::{Named, Readiness};
+use crate::ready::{AwaitedItems, Readiness};
 use crate::refused::Refused;
+use crate::scope::RestoreScope;
 use crate::stop::Stop;
+use crate::wait_slots::WaitSlots;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use lifeboat_object::ObjectKey;
@@ -27,19 +27,19 @@ pub(crate) type RestoreRow<'a> = dyn Fn(usize, ObjectKey) -> BoxFuture<'a, Attem
 
 /// Restores the additional items of actions, and waits until they are ready.
 pub(crate) struct Additional {
-    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) mapping: Arc<RestoreScope>,
     pub(crate) messages: Arc<Messages>,
-    pub(crate) begun: Arc<Begun>,
-    pub(crate) aside: Arc<Aside>,
+    pub(crate) begun: Arc<ClaimedRows>,
+    pub(crate) wait_slots: Arc<WaitSlots>,
     pub(crate) stop: Arc<Stop>,
-    pub(crate) told_missing: Arc<ToldMissing>,
+    pub(crate) told_missing: Arc<ReportedOnce>,
     /// Longest wait for a resource, where the action sets no time of its own.
     pub(crate) timeout: Duration,
     pub(crate) env: Env,
 }
 
 /// Objects that are needed, that the backup does not have, and that were named in a warning.
-pub(crate) type ToldMissing = Mutex<HashSet<[u8; 16]>>;
+pub(crate) type ReportedOnce = Mutex<HashSet<[u8; 16]>>;
 
 impl Additional {
     /// Restores the additional items of actions before an object (its key in the backup), and waits for them where the
@@ -112,9 +112,10 @@ impl Additional {
         named: Vec<ObjectKey>,
         time: Duration,
     ) -> Result<(), Refused> {
-        let Some(_place) = self.aside.step() else { return Err(Refused::Crowded) };
+        let Some(_place) = self.wait_slots.step() else { return Err(Refused::Crowded) };
         let (items, parent) = (self.in_cluster(named).await, self.mapping.target_of(parent));
-        let named = Named { action: &*need.action, items: &items, parent: &parent, restore: &self.mapping.restore };
+        let named =
+            AwaitedItems { action: &*need.action, items: &items, parent: &parent, restore: &self.mapping.restore };
         let time = if time.is_zero() { self.timeout } else { time };
         match named.wait(time, self.stop.token()).await {
             Readiness::Ready => Ok(()),
@@ -122,7 +123,7 @@ impl Additional {
                 self.messages.error(&parent, &why);
                 Ok(())
             }
-            Readiness::Fatal(why) => Err(Refused::Unprepared(Unprepared::Fatal(Box::new(why)))),
+            Readiness::Fatal(why) => Err(Refused::Unprepared(PrepareError::Fatal(Box::new(why)))),
             Readiness::Stopped => Err(Refused::Stopped),
         }
     }

@@ -26,7 +26,7 @@ struct Resolved {
 
 /// Which actions are asked.
 #[derive(Clone, Copy)]
-pub(crate) enum Ask<'a> {
+pub(crate) enum ActionSelection<'a> {
     /// All of them: the object is about to be restored. What they begin is noted here.
     All(&'a Operations),
     /// Only those that change nothing anywhere.
@@ -63,7 +63,7 @@ pub(crate) struct Need {
 
 /// The reason why an object could not be prepared for the cluster.
 #[derive(Debug)]
-pub(crate) enum Unprepared {
+pub(crate) enum PrepareError {
     /// The error of the object, for people.
     Failed(String),
     /// The error of the object, for people, for a reason that can pass.
@@ -117,8 +117,8 @@ impl Actions {
         target: &ObjectKey,
         mut item: Value,
         from_backup: &Value,
-        ask: Ask<'_>,
-    ) -> Result<Applied, Unprepared> {
+        ask: ActionSelection<'_>,
+    ) -> Result<Applied, PrepareError> {
         let (mut needs, mut unasked, mut is_asked_once) = (Vec::new(), Vec::new(), false);
         for one in &self.all {
             let action = &one.action;
@@ -127,18 +127,18 @@ impl Actions {
                 continue;
             }
             match ask {
-                Ask::Pure if !action.is_pure() => {
+                ActionSelection::Pure if !action.is_pure() => {
                     unasked.push(action.name().to_owned());
                     continue;
                 }
-                Ask::Detaching if !(action.only_detaches(&self.restore) && action.is_pure()) => continue,
+                ActionSelection::Detaching if !(action.only_detaches(&self.restore) && action.is_pure()) => continue,
                 _ => {}
             }
             let output = match self.execute(&**action, &item, from_backup).await {
                 Ok(output) => output,
                 Err(e) => return Err(self.unprepared(action.name(), target, &e)),
             };
-            if let Ask::All(operations) = ask
+            if let ActionSelection::All(operations) = ask
                 && !output.operation_id.is_empty()
             {
                 operations.begin(action.name(), target, &output.operation_id).await;
@@ -164,12 +164,12 @@ impl Actions {
         call(self.stop.token(), || caught(async { action.execute(input()).await })).await
     }
 
-    fn unprepared(&self, action: &str, target: &ObjectKey, error: &ActionError) -> Unprepared {
+    fn unprepared(&self, action: &str, target: &ObjectKey, error: &ActionError) -> PrepareError {
         match error.kind {
-            ActionErrorKind::Fatal => Unprepared::Fatal(Box::new(fatal(action, target, error))),
+            ActionErrorKind::Fatal => PrepareError::Fatal(Box::new(fatal(action, target, error))),
             // The stop has cut short what might have passed.
-            ActionErrorKind::Passing | ActionErrorKind::Gone if self.stop.has_come() => Unprepared::Stopped,
-            _ => Unprepared::Failed(format!("error preparing {target}: {}", failed(action, error))),
+            ActionErrorKind::Passing | ActionErrorKind::Gone if self.stop.has_come() => PrepareError::Stopped,
+            _ => PrepareError::Failed(format!("error preparing {target}: {}", failed(action, error))),
         }
     }
 }

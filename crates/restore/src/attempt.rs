@@ -1,6 +1,6 @@
 //! An attempt at one object, and its outcome.
 
-use crate::action::Action;
+use crate::item_result::ItemResult;
 use bytes::Bytes;
 use lifeboat_object::ObjectKey;
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ pub(crate) enum Attempt {
     /// Finished.
     Done {
         /// The outcome for the object.
-        action: Action,
+        action: ItemResult,
         /// True when the resource list names it; completed pods and jobs are not in that list.
         listed: bool,
         /// True when a resumed restore has nothing more to do and nothing more to report for it.
@@ -45,11 +45,11 @@ impl Obstacle {
 
 impl Attempt {
     /// It could not be restored.
-    pub(crate) const FAILED: Self = Self::Done { action: Action::Failed, listed: true, settled: false };
+    pub(crate) const FAILED: Self = Self::Done { action: ItemResult::Failed, listed: true, settled: false };
 }
 
 /// An object out of the archive.
-pub(crate) struct Source {
+pub(crate) struct SourceObject {
     /// Its number among the archive's rows.
     pub(crate) row: usize,
     /// Its key in the backup.
@@ -61,7 +61,7 @@ pub(crate) struct Source {
 
 /// Which attempt at an object this is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct AttemptNumber {
     /// It is not the first.
     pub(crate) again: bool,
     /// An object of this name was found in the cluster.

@@ -1,7 +1,7 @@
 //! Patches that leave out immutable fields. When the API server refuses a patch because of fields that cannot be
 //! changed, it is sent again without these, so that the other changes are made.
 
-use crate::one_life::remove_restore_labels;
+use crate::identity_fields::remove_restore_labels;
 use bytes::Bytes;
 use lifeboat_cluster::{ApiStatus, Cause, Cluster, ClusterError, MergePatch};
 use lifeboat_object::ApiResource;

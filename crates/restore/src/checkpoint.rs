@@ -3,7 +3,7 @@
 //!
 //! Two bits for each row of the archive. The format is `docs/formats/checkpoint.md`.
 
-use crate::action::Action;
+use crate::item_result::ItemResult;
 use crate::namespace_uids::NamespaceUids;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +26,7 @@ const FORMAT: &str = "lifeboat.io/restore-checkpoint/v1";
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stored {
+struct StoredCheckpoint {
     format: String,
     #[serde(rename = "restoreUID")]
     restore_uid: String,
@@ -86,7 +86,7 @@ impl Checkpoint {
     }
 
     fn decode(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let stored: Stored = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        let stored: StoredCheckpoint = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         let done = STANDARD.decode(&stored.done).map_err(|e| e.to_string())?;
         if stored.format != FORMAT
             || stored.restore_uid != self.restore_uid
@@ -103,7 +103,7 @@ impl Checkpoint {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let stored = Stored {
+        let stored = StoredCheckpoint {
             format: FORMAT.to_owned(),
             restore_uid: self.restore_uid.clone(),
             archive: self.archive.clone(),
@@ -138,24 +138,24 @@ impl Checkpoint {
     }
 
     /// Returns what an earlier run did with a row; `None` when there is still something to do.
-    pub(crate) fn done(&self, row: usize) -> Option<Action> {
+    pub(crate) fn done(&self, row: usize) -> Option<ItemResult> {
         match self.done.get(row / 4)? >> (row % 4 * 2) & 3 {
-            1 => Some(Action::Created),
-            2 => Some(Action::Updated),
-            3 => Some(Action::Skipped),
+            1 => Some(ItemResult::Created),
+            2 => Some(ItemResult::Updated),
+            3 => Some(ItemResult::Skipped),
             _ => None,
         }
     }
 
     /// Remembers that a row needs nothing more. What failed is not remembered: a run again tries it again.
-    pub(crate) fn mark(&mut self, row: usize, action: Action) {
+    pub(crate) fn mark(&mut self, row: usize, action: ItemResult) {
         let bits = match action {
             // What an earlier run has made anew counts as made: it is there.
-            Action::Created | Action::Recreated => 1,
-            Action::Updated => 2,
-            Action::Skipped => 3,
+            ItemResult::Created | ItemResult::Recreated => 1,
+            ItemResult::Updated => 2,
+            ItemResult::Skipped => 3,
             // What is removed is no row.
-            Action::Differs | Action::Failed | Action::Removed => return,
+            ItemResult::Differs | ItemResult::Failed | ItemResult::Removed => return,
         };
         if let Some(byte) = self.done.get_mut(row / 4) {
             let shift = row % 4 * 2;
@@ -204,11 +204,11 @@ mod tests {
         let (begun, problem) = open("u", "a", 6).await;
         assert_eq!((problem, begun.is_resumed(), begun.done(0)), (None, true, None));
         records.write(BTreeMap::from([(KEY.to_owned(), None)])).await.unwrap();
-        let marks = [Action::Created, Action::Updated, Action::Skipped, Action::Failed];
+        let marks = [ItemResult::Created, ItemResult::Updated, ItemResult::Skipped, ItemResult::Failed];
         for (row, action) in marks.into_iter().enumerate() {
             first.mark(row, action);
         }
-        first.mark(5, Action::Created);
+        first.mark(5, ItemResult::Created);
         first.save_if_due().await.unwrap();
         assert_eq!(records.read(KEY).await, Ok(None), "too early");
         tokio::time::advance(TIME).await;
@@ -216,14 +216,14 @@ mod tests {
 
         let (second, problem) = open("u", "a", 6).await;
         assert_eq!((problem, second.is_resumed()), (None, true));
-        let done: Vec<Option<Action>> = (0..7).map(|row| second.done(row)).collect();
+        let done: Vec<Option<ItemResult>> = (0..7).map(|row| second.done(row)).collect();
         let expected = [
-            Some(Action::Created),
-            Some(Action::Updated),
-            Some(Action::Skipped),
+            Some(ItemResult::Created),
+            Some(ItemResult::Updated),
+            Some(ItemResult::Skipped),
             None,
             None,
-            Some(Action::Created),
+            Some(ItemResult::Created),
             None,
         ];
         assert_eq!(done, expected);

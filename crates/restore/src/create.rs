@@ -1,8 +1,8 @@
 //! Creates an object, without the labels of the restore where it is too large only with them.
 
-use crate::one_life::remove_restore_labels;
+use crate::identity_fields::remove_restore_labels;
 use bytes::Bytes;
-use lifeboat_cluster::{Cluster, ClusterError, Wanted};
+use lifeboat_cluster::{Cluster, ClusterError, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(crate) struct ToCreate<'a> {
 }
 
 /// An object as the API server has stored it.
-pub(crate) struct Made {
+pub(crate) struct CreatedObject {
     pub(crate) object: Value,
     /// True when it has the labels of the restore.
     pub(crate) is_labelled: bool,
@@ -30,9 +30,11 @@ impl ToCreate<'_> {
     ///
     /// # Errors
     /// [`ClusterError`]; of an object that is too large also without the labels, that of the attempt with them.
-    pub(crate) async fn send(self, cluster: &Cluster) -> Result<Made, ClusterError> {
-        let made =
-            |body: Bytes, is_labelled| Made { object: serde_json::from_slice(&body).unwrap_or_default(), is_labelled };
+    pub(crate) async fn send(self, cluster: &Cluster) -> Result<CreatedObject, ClusterError> {
+        let made = |body: Bytes, is_labelled| CreatedObject {
+            object: serde_json::from_slice(&body).unwrap_or_default(),
+            is_labelled,
+        };
         let refusal = match self.send_as(self.object, cluster).await {
             Ok(body) => return Ok(made(body, true)),
             Err(e) if e.is_too_large() => e,
@@ -49,7 +51,7 @@ impl ToCreate<'_> {
 
     async fn send_as(self, object: &Value, cluster: &Cluster) -> Result<Bytes, ClusterError> {
         let Self { resource, namespace, name, field_manager, .. } = self;
-        let wanted = Wanted { body: Bytes::from(object.to_string()), field_manager };
+        let wanted = WriteBody { body: Bytes::from(object.to_string()), field_manager };
         cluster.create(resource, namespace, name, wanted).await
     }
 }

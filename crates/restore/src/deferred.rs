@@ -1,17 +1,17 @@
 //! Queue of the objects that are tried again, by row number: they were refused for a reason that can pass, could not be
 //! read, or are being deleted in the cluster.
 
-use crate::action::{Action, Done};
-use crate::attempt::{Attempt, Obstacle, Source, Turn};
+use crate::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
 use crate::checkpoint::Checkpoint;
-use crate::execution::Execution;
+use crate::item_result::{HandledItem, ItemResult};
+use crate::level_context::LevelContext;
 use crate::levels;
-use crate::mapping::Mapping;
 use crate::retry::can_be_read_later;
-use crate::running::{Running, Waiting};
+use crate::running::{AttemptsInFlight, Waiting};
+use crate::scope::RestoreScope;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use lifeboat_archive::index::Row;
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -66,10 +66,10 @@ impl Deferred {
     /// here unless a later level builds on them: the controller that must complete the deletion may be restored later.
     pub(crate) async fn drain(
         &mut self,
-        context: &Execution,
+        context: &LevelContext,
         checkpoint: &mut Checkpoint,
         at_the_end: bool,
-    ) -> Vec<Done> {
+    ) -> Vec<HandledItem> {
         let pauses = ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
         let mut pauses = pauses.without_max_times().build();
         let mut pause = pauses.next().unwrap_or(LONGEST_PAUSE);
@@ -90,9 +90,9 @@ impl Deferred {
                 out.extend(given_up(&waiting, context));
                 continue;
             }
-            let mut running = Running::new(context, checkpoint);
+            let mut running = AttemptsInFlight::new(context, checkpoint);
             let round = Round { next: Instant::now() + pause, share };
-            is_in_vain |= again(waiting, round, context, &mut running).await;
+            is_in_vain |= retry(waiting, round, context, &mut running).await;
             let ended = running.finish().await;
             out.extend(ended.done);
             if !ended.later.is_empty() {
@@ -107,7 +107,7 @@ impl Deferred {
     }
 }
 
-fn is_built_on(context: &Execution, row: usize) -> bool {
+fn is_built_on(context: &LevelContext, row: usize) -> bool {
     context.row(row).is_some_and(|row| levels::is_built_on(&row.resource.to_string()))
 }
 
@@ -122,20 +122,27 @@ struct Round {
 
 /// Tries each of these objects again, if its namespace is there; those whose time is over before the next round for the last
 /// time. Gives whether there were such.
-async fn again(waiting: Vec<Waiting>, round: Round, context: &Execution, running: &mut Running<'_>) -> bool {
+async fn retry(
+    waiting: Vec<Waiting>,
+    round: Round,
+    context: &LevelContext,
+    running: &mut AttemptsInFlight<'_>,
+) -> bool {
     context.namespaces.next_round();
     let rows =
         waiting.iter().filter(|one| one.obstacle == Obstacle::NamespaceMissing).filter_map(|one| context.row(one.row));
     // Objects of those that are still missing need not be read.
-    let missing = context.namespaces.missing(rows.filter_map(|row| Mapping::namespace_needed(row)).collect()).await;
+    let missing =
+        context.namespaces.missing(rows.filter_map(|row| RestoreScope::namespace_needed(row)).collect()).await;
     let (mut turns, mut is_last_of_any) = (BTreeMap::new(), false);
     for one in waiting {
         let Some(row) = context.row(one.row) else { continue };
         let until = one.until.unwrap_or_else(|| Instant::now() + round.share);
         let exists = one.obstacle == Obstacle::Leaving;
-        let turn = Turn { again: true, exists, extra: one.extra, until: Some(until), last: round.next > until };
+        let turn =
+            AttemptNumber { again: true, exists, extra: one.extra, until: Some(until), last: round.next > until };
         is_last_of_any |= turn.last;
-        match Mapping::namespace_needed(row) {
+        match RestoreScope::namespace_needed(row) {
             Some(needed) if one.obstacle == Obstacle::NamespaceMissing && missing.contains(needed) => {
                 let attempt = if turn.last {
                     context.restorer.without_namespace(row).await
@@ -153,7 +160,11 @@ async fn again(waiting: Vec<Waiting>, round: Round, context: &Execution, running
     is_last_of_any
 }
 
-async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Execution, running: &mut Running<'_>) {
+async fn read_again(
+    mut turns: BTreeMap<usize, AttemptNumber>,
+    context: &LevelContext,
+    running: &mut AttemptsInFlight<'_>,
+) {
     let mut reading = JoinSet::new();
     let mut contents = context.mapping.archive.read(turns.keys().copied().collect(), &mut reading);
     let failure = loop {
@@ -169,7 +180,7 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Execution, runni
                 };
                 let key = row.key();
                 tracing::debug!(%key, "trying again");
-                running.start(Source { row: item.row, key, body: item.body, exists: turn.exists }, turn).await;
+                running.start(SourceObject { row: item.row, key, body: item.body, exists: turn.exists }, turn).await;
             }
             Ok(None) => break None,
             Err(e) if e.can_pass() => {
@@ -190,18 +201,18 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Execution, runni
 }
 
 /// Ends the objects that wait, when the restore ends early.
-fn given_up(waiting: &[Waiting], context: &Execution) -> Vec<Done> {
+fn given_up(waiting: &[Waiting], context: &LevelContext) -> Vec<HandledItem> {
     let (count, why) = (waiting.len(), context.stop.why_nothing_is_begun());
     let message = match count {
         1 => format!("1 object that could not be restored at first was not tried again: {why}"),
         _ => format!("{count} objects that could not be restored at first were not tried again: {why}"),
     };
-    context.env.operation.journal.error(&Place::Velero, message);
+    context.env.operation.journal.error(&ResultScope::Velero, message);
     // Namespaces have a list of their own.
     let is_namespace = |row: &Row| row.resource.is_namespaces();
     let rows = waiting.iter().map(|one| one.row);
     let rows = rows.filter(|number| context.row(*number).is_some_and(|row| !is_namespace(row)));
-    rows.map(|row| Done { row, action: Action::Failed }).collect()
+    rows.map(|row| HandledItem { row, action: ItemResult::Failed }).collect()
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! Computes the object that an object of the backup is to become (restore.md 2.8 steps 6 to 13). Writes nothing, so
 //! that a preview shows exactly what the restore does.
 
-use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
-use crate::check::Seen;
+use crate::apply::{ActionSelection, Actions, Applied, Need, PrepareError};
+use crate::existence::Existence;
+use crate::identity_fields::strip;
 use crate::job_pods::{JobPods, left_to};
-use crate::mapping::Mapping;
-use crate::modifier::{Candidate, Modified, Modifiers, NotKnown, Schemas};
-use crate::native::Natives;
-use crate::one_life::strip;
+use crate::modifier::{Modified, ModifierTarget, Modifiers, NotKnown, Schemas};
+use crate::native::NativeVolumeRestore;
 use crate::references;
 use crate::retained_volumes::RetainedVolumes;
+use crate::scope::RestoreScope;
 use crate::volumes::{reset_claim, reset_volume};
 use lifeboat_api::{label_value, well_known};
 use lifeboat_hook::HookPod;
@@ -60,15 +60,15 @@ impl Desired {
 }
 
 /// Makes the objects to be written from those of the backup.
-pub(crate) struct Maker {
-    pub(crate) mapping: Arc<Mapping>,
+pub(crate) struct ObjectBuilder {
+    pub(crate) mapping: Arc<RestoreScope>,
     pub(crate) actions: Actions,
     /// Volumes that are provisioned anew.
     pub(crate) provisioned: Arc<BTreeSet<String>>,
     /// Pods that their Jobs make anew.
     pub(crate) job_pods: Arc<JobPods>,
     /// Volumes that are made from native snapshots.
-    pub(crate) natives: Arc<Natives>,
+    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
     /// Volumes that come back as they are, and data that does not come.
     pub(crate) retained: Arc<RetainedVolumes>,
     pub(crate) modifiers: Arc<Modifiers>,
@@ -76,7 +76,7 @@ pub(crate) struct Maker {
     pub(crate) schemas: Arc<Schemas>,
 }
 
-impl Maker {
+impl ObjectBuilder {
     /// Makes the object that would be created under this key.
     ///
     /// # Errors
@@ -85,8 +85,8 @@ impl Maker {
         &self,
         key: &ObjectKey,
         from_backup: &Value,
-        ask: Ask<'_>,
-    ) -> Result<Desired, Unprepared> {
+        ask: ActionSelection<'_>,
+    ) -> Result<Desired, PrepareError> {
         if is_mirror_pod(&key.resource, from_backup) {
             return Ok(Desired::skip("the kubelet makes this mirror pod itself"));
         }
@@ -101,7 +101,7 @@ impl Maker {
         }
         // What ties an object to its cluster is compared without the mapping and the modifiers: they are one of the reasons why it is
         // to change.
-        let is_detached_only = matches!(ask, Ask::Detaching);
+        let is_detached_only = matches!(ask, ActionSelection::Detaching);
         if !is_detached_only {
             // Before actions are asked, which may begin something for an object that then has to wait.
             let prepared = self.modifiers.prepare(candidate(key, from_backup, from_backup), &self.schemas).await;
@@ -173,7 +173,7 @@ impl Maker {
         let is_mapped = !self.mapping.restore.spec.namespace_mapping.is_empty();
         self.actions.may_change(target)
             || self.modifiers.may_change(&target.resource)
-            || is_mapped && (references::is_mapped(&target.resource) || self.natives.has(target))
+            || is_mapped && (references::is_mapped(&target.resource) || self.native_volumes.has(target))
     }
 
     /// Puts the init containers of hooks before those of the pod, behind the one that waits for volumes (restore.md 3.1).
@@ -202,11 +202,11 @@ impl Maker {
         key: &ObjectKey,
         from_backup: &Value,
         desired: &Value,
-    ) -> Result<bool, Unprepared> {
+    ) -> Result<bool, PrepareError> {
         if !self.may_change(key) {
             return Ok(false);
         }
-        Ok(match self.desired(key, from_backup, Ask::Detaching).await? {
+        Ok(match self.desired(key, from_backup, ActionSelection::Detaching).await? {
             Desired::Skip { .. } => false,
             Desired::Object(as_it_is) => crate::update::patch(desired, &as_it_is.item).is_some(),
         })
@@ -214,8 +214,8 @@ impl Maker {
 
     /// Returns true if an object in the cluster is in the state of the backup, and nothing in the restore may change
     /// it.
-    pub(crate) fn stays(&self, target: &ObjectKey, seen: Seen) -> bool {
-        seen == Seen::Unchanged && !self.may_change(target) && !self.mapping.relabels()
+    pub(crate) fn stays(&self, target: &ObjectKey, seen: Existence) -> bool {
+        seen == Existence::Unchanged && !self.may_change(target) && !self.mapping.relabels()
     }
 
     /// Namespace and labels of the restored object (restore.md 2.8 steps 12 and 13).
@@ -235,17 +235,17 @@ impl Maker {
 }
 
 /// Describes an object to the conditions of resource modifiers.
-fn candidate<'a>(key: &'a ObjectKey, from_backup: &'a Value, object: &'a Value) -> Candidate<'a> {
+fn candidate<'a>(key: &'a ObjectKey, from_backup: &'a Value, object: &'a Value) -> ModifierTarget<'a> {
     let namespace = from_backup["metadata"]["namespace"].as_str().filter(|_| key.namespace.is_some());
-    Candidate { resource: &key.resource, namespace, object }
+    ModifierTarget { resource: &key.resource, namespace, object }
 }
 
 /// That an object is not made, because it would be made without a rule that is for it.
-fn unmodified(key: &ObjectKey, NotKnown { why, can_pass }: NotKnown) -> Unprepared {
+fn unmodified(key: &ObjectKey, NotKnown { why, can_pass }: NotKnown) -> PrepareError {
     let why = format!(
         "error restoring {key}: it is not made without its resource modifiers, and these cannot be applied: {why}"
     );
-    if can_pass { Unprepared::ForNow(why) } else { Unprepared::Failed(why) }
+    if can_pass { PrepareError::ForNow(why) } else { PrepareError::Failed(why) }
 }
 
 /// A mirror pod is the kubelet's shadow of a static one (restore.md 2.8 step 6).

@@ -1,23 +1,23 @@
 //! Restores one level after the other, and many objects of a level at once.
 
-use crate::action::{Action, Done};
-use crate::ahead::Glance;
-use crate::attempt::{Source, Turn};
-use crate::check::{LOOK_FOR, Presence, Seen};
+use crate::attempt::{AttemptNumber, SourceObject};
 use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
-use crate::execution::Execution;
+use crate::existence::{Existence, ExistingObjects, LOOK_FOR};
+use crate::item_result::{HandledItem, ItemResult};
+use crate::level_context::LevelContext;
 use crate::levels::Level;
-use crate::read::{Facts, State};
-use crate::running::Running;
+use crate::prefetch::PrefetchedState;
+use crate::read::{Facts, StateDigest};
+use crate::running::AttemptsInFlight;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// Objects that a restore has handled, and the number that it did not reach.
 #[derive(Debug, Default)]
-pub(crate) struct Reached {
-    pub(crate) done: Vec<Done>,
+pub(crate) struct LevelResult {
+    pub(crate) done: Vec<HandledItem>,
     /// Objects that were not looked at, because it ended early.
     pub(crate) not_looked_at: u64,
 }
@@ -27,11 +27,11 @@ pub(crate) struct Reached {
 /// ahead for this level. When the restore ends early, attempts in flight are awaited, and the other objects are left.
 pub(crate) async fn level(
     level: Level,
-    ahead: Option<Glance>,
-    context: &Execution,
+    ahead: Option<PrefetchedState>,
+    context: &LevelContext,
     checkpoint: &mut Checkpoint,
     deferred: &mut Deferred,
-) -> Reached {
+) -> LevelResult {
     context.namespaces.next_round();
     if context.is_resumed {
         // Also of objects that are done: only the cluster tells whether this restore has made the namespace.
@@ -53,12 +53,12 @@ pub(crate) async fn level(
             if !one.ended {
                 context.restorer.messages.unchanged(&context.target_of(&row.key()));
             }
-            settled.push((one, Action::Skipped));
+            settled.push((one, ItemResult::Skipped));
         } else {
             rows.push(one.row);
         }
     }
-    let mut running = Running::new(context, checkpoint);
+    let mut running = AttemptsInFlight::new(context, checkpoint);
     for (one, action) in settled {
         running.settled(one, action);
     }
@@ -84,31 +84,31 @@ pub(crate) async fn level(
         };
         let Some(row) = context.row(item.row) else { continue };
         let key = row.key();
-        let seen = presence.look(&context.target_of(&key), State::of(&item.head));
-        let exists = matches!(seen, Seen::Exists | Seen::Unchanged);
-        running.start(Source { row: item.row, key, body: item.body, exists }, Turn::default()).await;
+        let seen = presence.look(&context.target_of(&key), StateDigest::of(&item.head));
+        let exists = matches!(seen, Existence::Exists | Existence::Unchanged);
+        running.start(SourceObject { row: item.row, key, body: item.body, exists }, AttemptNumber::default()).await;
     }
     let done = running.finish().await;
     deferred.add(done.later);
     let not_looked_at = if context.stop.has_come() { take_untouched(&rows, context) } else { 0 };
-    Reached { done: done.done, not_looked_at }
+    LevelResult { done: done.done, not_looked_at }
 }
 
 /// Skips a level when the restore ends early: objects that an earlier run has restored are listed, and the others are
 /// left.
-pub(crate) async fn pass_over(level: Level, context: &Execution, checkpoint: &mut Checkpoint) -> Reached {
+pub(crate) async fn pass_over(level: Level, context: &LevelContext, checkpoint: &mut Checkpoint) -> LevelResult {
     let (settled, open) = split(&level.items, |one| checkpoint.done(one.row));
-    let mut running = Running::new(context, checkpoint);
+    let mut running = AttemptsInFlight::new(context, checkpoint);
     // Namespaces have a list of their own.
     for (one, action) in settled.into_iter().filter(|_| !level.is_of_namespaces()) {
         running.settled(one, action);
     }
     let rows: Vec<usize> = open.into_iter().map(|one| one.row).collect();
-    Reached { done: running.finish().await.done, not_looked_at: take_untouched(&rows, context) }
+    LevelResult { done: running.finish().await.done, not_looked_at: take_untouched(&rows, context) }
 }
 
 /// The objects with which an earlier run has done something, and the others.
-fn split(items: &[Facts], done: impl Fn(&Facts) -> Option<Action>) -> (Vec<(Facts, Action)>, Vec<Facts>) {
+fn split(items: &[Facts], done: impl Fn(&Facts) -> Option<ItemResult>) -> (Vec<(Facts, ItemResult)>, Vec<Facts>) {
     let (mut settled, mut open) = (Vec::new(), Vec::new());
     for one in items {
         match done(one) {
@@ -120,17 +120,17 @@ fn split(items: &[Facts], done: impl Fn(&Facts) -> Option<Action>) -> (Vec<(Fact
 }
 
 /// Takes those of these objects that no attempt has begun, so that none begins them; gives how many.
-fn take_untouched(rows: &[usize], context: &Execution) -> u64 {
+fn take_untouched(rows: &[usize], context: &LevelContext) -> u64 {
     rows.iter().filter(|row| context.begun.begin(**row)).count() as u64
 }
 
 /// Checks which objects of a level are in the cluster already.
-async fn look(level: &Level, ahead: Option<Glance>, context: &Execution) -> Arc<Presence> {
-    let lookout = context.lookout();
-    let places = lookout.places(level);
+async fn look(level: &Level, ahead: Option<PrefetchedState>, context: &LevelContext) -> Arc<ExistingObjects> {
+    let lookup = context.lookup();
+    let places = lookup.places(level);
     // What is seen in a namespace that is being deleted will not be there when it is gone.
     let namespaces_to_list = places.keys().filter_map(|(_, namespace)| namespace.as_deref());
-    let namespaces_seen = ahead.iter().flat_map(Glance::namespaces);
+    let namespaces_seen = ahead.iter().flat_map(PrefetchedState::namespaces);
     let looked_at: HashSet<&str> = namespaces_to_list.chain(namespaces_seen).collect();
     let rows = level.items.iter().filter_map(|one| context.row(one.row));
     let names: BTreeSet<&str> = rows.filter_map(|row| row.namespace()).collect();
@@ -138,8 +138,8 @@ async fn look(level: &Level, ahead: Option<Glance>, context: &Execution) -> Arc<
     // What is missing is not said here: the attempt at an object in such a namespace says what is wrong.
     context.namespaces.missing(needed).await;
     // Asked after the wait for namespaces: what was seen before one went says nothing about the one that came.
-    match ahead.filter(|_| !context.namespaces.has_changed_any()).and_then(Glance::still_counts) {
+    match ahead.filter(|_| !context.namespaces.has_changed_any()).and_then(PrefetchedState::still_counts) {
         Some(presence) => presence,
-        None => Arc::new(lookout.look(places, LOOK_FOR).await),
+        None => Arc::new(lookup.look(places, LOOK_FOR).await),
     }
 }

@@ -10,7 +10,7 @@ use crate::request::Settings;
 use lifeboat_api::Restore;
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use lifeboat_store::StoreError;
 
 /// Stores the log and the results of a restore that broke off, so that they can be read like those of any other
@@ -20,7 +20,7 @@ use lifeboat_store::StoreError;
 /// # Errors
 /// [`RestoreError`]. That the files of its name are another restore's is none, and nothing is stored then.
 pub async fn record_failure(mut restore: Restore, settings: &Settings, env: &Env) -> Result<Restore, RestoreError> {
-    env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
+    env.operation.journal.error(&ResultScope::Velero, &restore.status.failure_reason);
     // Nothing comes after this that could take up what it has made.
     tell_made(&restore, env).await;
     remove_now(&restore, true, env).await;

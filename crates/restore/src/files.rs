@@ -14,7 +14,7 @@ const STORING_CANCELLED: Duration = Duration::from_secs(4);
 const STORING_BROKEN_OFF: Duration = Duration::from_secs(30);
 
 /// The files of a restore on their way.
-pub(crate) struct Files<'a> {
+pub(crate) struct FileUploads<'a> {
     env: &'a Env,
     name: &'a str,
     /// The reason for which none may be stored.
@@ -24,7 +24,7 @@ pub(crate) struct Files<'a> {
     pub(crate) unstored: Vec<String>,
 }
 
-impl<'a> Files<'a> {
+impl<'a> FileUploads<'a> {
     /// Files of the restore of this name. A restore that broke off has waited for the bucket already, and gets a short
     /// time only.
     pub(crate) fn of(name: &'a str, has_broken_off: bool, env: &'a Env) -> Self {

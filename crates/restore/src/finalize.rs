@@ -3,14 +3,14 @@
 use crate::env::Env;
 use crate::group_stubs;
 use crate::look_after::read;
-use crate::made_volumes;
 use crate::record::log_content;
 use crate::run::subject;
+use crate::volume_patches;
 use lifeboat_api::{OperationPhase, Restore, RestorePhase, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::operations::RestoreOperation;
 use lifeboat_archive::sidecar;
-use lifeboat_object::{ObjectKey, Place, Results};
+use lifeboat_object::{ObjectKey, ResultScope, Results};
 use lifeboat_store::StoreError;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub async fn finalize(restore: Restore, patience: Duration, env: &Env) -> Result
         Some(RestorePhase::FinalizingPartiallyFailed) => true,
         _ => return Ok(restore),
     };
-    if !made_volumes::look(&restore, patience, env).await? {
+    if !volume_patches::look(&restore, patience, env).await? {
         return Ok(restore);
     }
     if !Box::pin(group_stubs::remove(&restore, patience, env)).await? {
@@ -83,5 +83,5 @@ fn tell_failed(operation: &RestoreOperation, env: &Env) {
     let object: ObjectKey = (&spec.resource_identifier).into();
     let (id, action, why) = (&spec.operation_id, &spec.restore_item_action, &operation.status.error);
     let message = format!("the operation {id} that the action {action} has begun for {object} has failed: {why}");
-    env.operation.journal.error(&Place::of(object.namespace.as_deref()), message);
+    env.operation.journal.error(&ResultScope::of(object.namespace.as_deref()), message);
 }

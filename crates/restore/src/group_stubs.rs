@@ -1,12 +1,12 @@
 //! Removes the stubs that a restore has made for groups of snapshots, when their members are ready (restore.md 7.2).
 
 use crate::env::Env;
-use crate::made_volumes::waited;
+use crate::volume_patches::waited;
 use lifeboat_api::{Restore, label_value, well_known};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_cluster::{Cluster, ListRequest};
-use lifeboat_object::{Place, first_names};
+use lifeboat_object::{ResultScope, first_names};
 use lifeboat_store::StoreError;
 use lifeboat_volume::csi::{GroupHandle, GroupTypes, SnapshotTypes, stubs};
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(crate) async fn remove(restore: &Restore, patience: Duration, env: &Env) -> 
 
 /// The same, whatever the backup says; when it `is_over`, those of snapshots that are not ready are removed too.
 pub(crate) async fn remove_now(restore: &Restore, is_over: bool, env: &Env) -> bool {
-    let warn = |text: String| env.operation.journal.warn(&Place::Cluster, text);
+    let warn = |text: String| env.operation.journal.warn(&ResultScope::Cluster, text);
     let cluster = &env.cluster;
     let found = match cluster.discover().await {
         Ok(catalog) => {

@@ -1,38 +1,38 @@
 //! Restores one object (restore.md 2.8).
 
-use crate::action::Action;
 use crate::additional::Additional;
-use crate::apply::{Ask, Unprepared};
-use crate::attempt::{Attempt, Obstacle, Source, Turn};
-use crate::begun::Begun;
-use crate::desired::{Desired, DesiredObject, Maker};
-use crate::ensure::NeededNamespaces;
+use crate::answer_cache::AnswerCache;
+use crate::apply::{ActionSelection, PrepareError};
+use crate::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
+use crate::claimed_rows::ClaimedRows;
+use crate::desired::{Desired, DesiredObject, ObjectBuilder};
 use crate::hold_back::LostClaims;
+use crate::item_result::ItemResult;
 use crate::job_pods::LeftToJobs;
-use crate::kept::Kept;
-use crate::leaving::{Leaving, LeavingWaits};
-use crate::mapping::Mapping;
 use crate::messages::Messages;
 use crate::modifier::Modified;
-use crate::native::{Natives, NotPrepared, Room};
+use crate::native::{NativeVolumeRestore, NotPrepared, VolumeDestination};
 use crate::operations::Operations;
 use crate::read::is_completed;
-use crate::reader::Reader;
+use crate::reader::BackupReader;
 use crate::refused::{self, Missing, Refused};
+use crate::required_namespaces::RequiredNamespaces;
 use crate::retained_volumes::{is_volume, unseen_volume};
 use crate::retry::{can_be_read_later, can_pass};
 use crate::same_target::{SameTarget, taken};
+use crate::scope::RestoreScope;
 use crate::snapshot_groups::SnapshotGroups;
 use crate::stop::Stop;
+use crate::terminating::{TerminatingObject, TerminationWaits};
 use crate::update;
-use crate::write::{ToWrite, Writer};
+use crate::write::{ClusterWriter, ToWrite};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use lifeboat_archive::index::Row;
 use lifeboat_object::{ObjectKey, chain};
 use lifeboat_store::StoreError;
 use lifeboat_volume::csi::CsiError;
-use lifeboat_volume::{Refusal, RetainedPlan};
+use lifeboat_volume::{RetainedPlan, VolumeRefusal};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::task::JoinError;
@@ -40,31 +40,31 @@ use tokio::task::JoinError;
 /// Restores objects, several at the same time: leads each through the stages, and decides about its outcome from their
 /// results.
 pub(crate) struct Restorer {
-    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) mapping: Arc<RestoreScope>,
     pub(crate) messages: Arc<Messages>,
-    pub(crate) begun: Arc<Begun>,
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) maker: Arc<Maker>,
-    pub(crate) namespaces: Arc<NeededNamespaces>,
+    pub(crate) begun: Arc<ClaimedRows>,
+    pub(crate) reader: Arc<BackupReader>,
+    pub(crate) builder: Arc<ObjectBuilder>,
+    pub(crate) namespaces: Arc<RequiredNamespaces>,
     pub(crate) additional: Additional,
-    pub(crate) natives: Arc<Natives>,
-    pub(crate) writer: Writer,
-    pub(crate) remembered: Remembered,
+    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
+    pub(crate) writer: ClusterWriter,
+    pub(crate) remembered: AttemptMemory,
     pub(crate) groups: Arc<SnapshotGroups>,
     pub(crate) stop: Arc<Stop>,
 }
 
 /// State of objects that is kept from one attempt to the next, and for other objects that depend on them.
 #[derive(Clone)]
-pub(crate) struct Remembered {
+pub(crate) struct AttemptMemory {
     /// Operations that actions have begun.
     pub(crate) operations: Arc<Operations>,
     /// Answers of actions about objects that are tried again.
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) kept: Arc<AnswerCache>,
     /// Claims that could not be restored.
     pub(crate) lost_claims: Arc<LostClaims>,
     /// The waits for objects that are being deleted.
-    pub(crate) leaving: Arc<LeavingWaits>,
+    pub(crate) terminating: Arc<TerminationWaits>,
     /// Pods that were left to the Jobs that make them.
     pub(crate) left_to_jobs: Arc<LeftToJobs>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Remembered {
 impl Restorer {
     /// Restores one object in its own turn. What goes wrong is in the journal, unless it may pass and there is a later
     /// turn.
-    pub(crate) async fn restore(&self, source: &Source, turn: Turn) -> Attempt {
+    pub(crate) async fn restore(&self, source: &SourceObject, turn: AttemptNumber) -> Attempt {
         if !self.begun.begin(source.row) && !turn.again {
             return Attempt::Elsewhere;
         }
@@ -80,7 +80,7 @@ impl Restorer {
     }
 
     /// Restores one object that the caller has begun.
-    async fn attempt(&self, source: &Source, turn: Turn) -> Attempt {
+    async fn attempt(&self, source: &SourceObject, turn: AttemptNumber) -> Attempt {
         let last = turn.last;
         let key = &source.key;
         let target = self.mapping.target_of(key);
@@ -95,7 +95,7 @@ impl Restorer {
             return self.namespaces.restore(key, object, last).await;
         }
         if is_completed(&key.resource, &object) {
-            return Attempt::Done { action: Action::Skipped, listed: false, settled: true };
+            return Attempt::Done { action: ItemResult::Skipped, listed: false, settled: true };
         }
         if let Some((_, other)) = self.mapping.taken_by(source.row) {
             // The other one comes first.
@@ -104,15 +104,15 @@ impl Restorer {
             }
             if !SameTarget::are_merged(&key.resource) {
                 return match self.beside(source, &target, &object, &other).await {
-                    Ok(true) => Attempt::Done { action: Action::Skipped, listed: true, settled: true },
-                    Ok(false) => Attempt::Done { action: Action::Differs, listed: true, settled: false },
+                    Ok(true) => Attempt::Done { action: ItemResult::Skipped, listed: true, settled: true },
+                    Ok(false) => Attempt::Done { action: ItemResult::Differs, listed: true, settled: false },
                     Err(refused) => self.refused(source, &target, refused, last).await,
                 };
             }
         }
         match self.write(source, &target, &object).await {
             // It is there, and could not be changed.
-            Ok(Action::Failed) => Attempt::FAILED,
+            Ok(ItemResult::Failed) => Attempt::FAILED,
             Ok(action) => {
                 let settled = !self.messages.is_open(&target) && self.remembered.operations.are_noted(&target);
                 Attempt::Done { action, listed: true, settled }
@@ -125,12 +125,17 @@ impl Restorer {
     /// to say about it.
     async fn beside(
         &self,
-        source: &Source,
+        source: &SourceObject,
         target: &ObjectKey,
         from_backup: &Value,
         other: &ObjectKey,
     ) -> Result<bool, Refused> {
-        let desired = match self.maker.desired(target, from_backup, Ask::Pure).await.map_err(Refused::Unprepared)? {
+        let desired = match self
+            .builder
+            .desired(target, from_backup, ActionSelection::Pure)
+            .await
+            .map_err(Refused::Unprepared)?
+        {
             Desired::Object(object) => object.item,
             Desired::Skip { reason, .. } => {
                 self.messages.left_out(target, &reason);
@@ -147,23 +152,25 @@ impl Restorer {
     }
 
     /// Handles an object that was not written: defers it, reports it, or stops the restore.
-    async fn refused(&self, source: &Source, target: &ObjectKey, refused: Refused, last: bool) -> Attempt {
+    async fn refused(&self, source: &SourceObject, target: &ObjectKey, refused: Refused, last: bool) -> Attempt {
         match refused {
             Refused::Reported => {}
-            Refused::Unprepared(Unprepared::ForNow(_)) if !last => return Attempt::Later(Obstacle::Passing),
-            Refused::Unprepared(Unprepared::Failed(why) | Unprepared::ForNow(why)) => {
+            Refused::Unprepared(PrepareError::ForNow(_)) if !last => return Attempt::Later(Obstacle::Passing),
+            Refused::Unprepared(PrepareError::Failed(why) | PrepareError::ForNow(why)) => {
                 self.messages.error(target, &why);
             }
-            Refused::Unprepared(Unprepared::Fatal(why)) => {
+            Refused::Unprepared(PrepareError::Fatal(why)) => {
                 self.stop.break_off(*why);
                 return Attempt::Later(Obstacle::Passing);
             }
-            Refused::Stopped | Refused::Unprepared(Unprepared::Stopped) => return Attempt::Later(Obstacle::Passing),
+            Refused::Stopped | Refused::Unprepared(PrepareError::Stopped) => return Attempt::Later(Obstacle::Passing),
             Refused::Crowded => return Attempt::Later(Obstacle::Crowded),
-            Refused::Leaving(leaving) => match leaving.warning_after(target, self.remembered.leaving.of(source.row)) {
-                None => return Attempt::Later(Obstacle::Leaving),
-                Some(warning) => self.messages.warning(target, &warning),
-            },
+            Refused::Leaving(terminating) => {
+                match terminating.warning_after(target, self.remembered.terminating.of(source.row)) {
+                    None => return Attempt::Later(Obstacle::Leaving),
+                    Some(warning) => self.messages.warning(target, &warning),
+                }
+            }
             Refused::Namespace(Missing::ForNow) if !last => return Attempt::Later(Obstacle::NamespaceMissing),
             Refused::Namespace(_) => {
                 let Some(row) = self.mapping.archive.row(source.row) else { return Attempt::FAILED };
@@ -183,15 +190,20 @@ impl Restorer {
                 return Attempt::Later(Obstacle::Passing);
             }
             Refused::Because(e) => {
-                self.messages.error(target, &format!("error restoring {target}: {}", refused::told(&e)));
+                self.messages.error(target, &format!("error restoring {target}: {}", refused::error_text(&e)));
             }
         }
         self.remembered.lost_claims.add(target);
-        self.natives.lose(&source.key);
+        self.native_volumes.lose(&source.key);
         Attempt::FAILED
     }
 
-    async fn write(&self, source: &Source, target: &ObjectKey, from_backup: &Value) -> Result<Action, Refused> {
+    async fn write(
+        &self,
+        source: &SourceObject,
+        target: &ObjectKey,
+        from_backup: &Value,
+    ) -> Result<ItemResult, Refused> {
         if let Some(claim) = self.remembered.lost_claims.holding_back(target, from_backup) {
             let why = "could not be restored and would be made anew, empty";
             let next = "restore the claim, then run the restore again";
@@ -199,30 +211,33 @@ impl Restorer {
             self.messages.error(target, &message);
             return Err(Refused::Reported);
         }
-        let lost = self.maker.retained.lost(target, from_backup, &self.mapping, &self.writer.env).await;
+        let lost = self.builder.retained.lost(target, from_backup, &self.mapping, &self.writer.env).await;
         if let Some(why) = lost.map_err(|e| Refused::Because(Box::new(e)))? {
             self.messages.error(target, &format!("error restoring {target}: {why}"));
             return Err(Refused::Reported);
         }
         let mut desired = match self.remembered.kept.take(source.row) {
             Some(desired) => desired,
-            None => match self.maker.desired(target, from_backup, Ask::All(&self.remembered.operations)).await {
-                Ok(Desired::Object(object)) => *object,
-                Ok(Desired::Skip { mut needs, reason, job }) => {
-                    self.messages.left_out(target, &reason);
-                    // One that is there runs on.
-                    if let Some(job) = job
-                        && self.writer.read(target, from_backup).await?.is_none()
-                    {
-                        self.remembered.left_to_jobs.add(target, job);
+            None => {
+                match self.builder.desired(target, from_backup, ActionSelection::All(&self.remembered.operations)).await
+                {
+                    Ok(Desired::Object(object)) => *object,
+                    Ok(Desired::Skip { mut needs, reason, job }) => {
+                        self.messages.left_out(target, &reason);
+                        // One that is there runs on.
+                        if let Some(job) = job
+                            && self.writer.read(target, from_backup).await?.is_none()
+                        {
+                            self.remembered.left_to_jobs.add(target, job);
+                        }
+                        needs.iter_mut().for_each(|need| need.wait = None);
+                        let restore = |row, key| self.restore_row(row, key);
+                        self.additional.meet(&source.key, &mut needs, &restore).await?;
+                        return Ok(ItemResult::Skipped);
                     }
-                    needs.iter_mut().for_each(|need| need.wait = None);
-                    let restore = |row, key| self.restore_row(row, key);
-                    self.additional.meet(&source.key, &mut needs, &restore).await?;
-                    return Ok(Action::Skipped);
+                    Err(e) => return Err(Refused::Unprepared(e)),
                 }
-                Err(e) => return Err(Refused::Unprepared(e)),
-            },
+            }
         };
         let written = self.write_desired(source, target, from_backup, &mut desired).await;
         if matches!(written, Ok(_) | Err(Refused::Reported)) {
@@ -246,11 +261,11 @@ impl Restorer {
     /// Writes an object after the objects that it needs.
     async fn write_desired(
         &self,
-        source: &Source,
+        source: &SourceObject,
         key: &ObjectKey,
         from_backup: &Value,
         desired: &mut DesiredObject,
-    ) -> Result<Action, Refused> {
+    ) -> Result<ItemResult, Refused> {
         if let Some(namespace) = &source.key.namespace {
             self.namespaces.ensure(namespace).await.map_err(Refused::Namespace)?;
         }
@@ -259,7 +274,7 @@ impl Restorer {
         if let Some(action) = self.with_kept(key, &desired.item).await? {
             return Ok(action);
         }
-        let prepared = match self.natives.follow(&source.key, &desired.item) {
+        let prepared = match self.native_volumes.follow(&source.key, &desired.item) {
             Ok(None) => self.with_volume(source, key, from_backup, &desired.item).await?,
             Ok(claim) => claim,
             Err(volume) => {
@@ -282,7 +297,7 @@ impl Restorer {
         }
         self.groups.before(key, from_backup, &self.mapping).await;
         let written = self.writer.write(&object).await;
-        if matches!(written, Ok(Action::Created)) {
+        if matches!(written, Ok(ItemResult::Created)) {
             self.groups.after(key, object.name(), from_backup, &self.mapping).await;
         }
         written
@@ -290,8 +305,8 @@ impl Restorer {
 
     /// Makes sure of the volume that comes back as it is, for its PersistentVolume or its claim. Gives what was done with the object
     /// when that is all.
-    async fn with_kept(&self, key: &ObjectKey, desired: &Value) -> Result<Option<Action>, Refused> {
-        let (retained, env) = (&self.maker.retained, &self.writer.env);
+    async fn with_kept(&self, key: &ObjectKey, desired: &Value) -> Result<Option<ItemResult>, Refused> {
+        let (retained, env) = (&self.builder.retained, &self.writer.env);
         let is_volume = is_volume(key);
         let planned = match retained.plan(key, desired, &self.mapping, env).await {
             Ok(Some(planned)) => planned,
@@ -307,17 +322,17 @@ impl Restorer {
         };
         let is_left_out = planned.is_left_out(key);
         match planned.plan {
-            RetainedPlan::Wait(why) if is_volume => Err(Refused::Leaving(Leaving::soon(why))),
+            RetainedPlan::Wait(why) if is_volume => Err(Refused::Leaving(TerminatingObject::soon(why))),
             RetainedPlan::Make | RetainedPlan::Stays | RetainedPlan::Wait(_) => Ok(None),
             RetainedPlan::Rebind(patch) => {
                 retained.rebind(key, desired, &patch, env).await.map_err(|e| Refused::Because(Box::new(e)))?;
-                Ok(is_volume.then_some(Action::Updated))
+                Ok(is_volume.then_some(ItemResult::Updated))
             }
-            RetainedPlan::Refused(Refusal { why, .. }) if is_left_out => {
+            RetainedPlan::Refused(VolumeRefusal { why, .. }) if is_left_out => {
                 self.messages.left_out(key, &why);
-                Ok(Some(Action::Skipped))
+                Ok(Some(ItemResult::Skipped))
             }
-            RetainedPlan::Refused(Refusal { why, next }) => {
+            RetainedPlan::Refused(VolumeRefusal { why, next }) => {
                 let held = if is_volume { "not made" } else { "held back" };
                 self.messages.error(key, &format!("error restoring {key}: {held}, because {why}; {next}"));
                 Err(Refused::Reported)
@@ -328,12 +343,12 @@ impl Restorer {
     /// A PersistentVolume with a new volume behind it; `None` for other objects, and where it is in the cluster already.
     async fn with_volume(
         &self,
-        source: &Source,
+        source: &SourceObject,
         key: &ObjectKey,
         from_backup: &Value,
         planned: &Value,
     ) -> Result<Option<Value>, Refused> {
-        if !self.natives.has(&source.key) {
+        if !self.native_volumes.has(&source.key) {
             return Ok(None);
         }
         let refused = |why: NotPrepared| match why {
@@ -343,17 +358,19 @@ impl Restorer {
                 Refused::Reported
             }
         };
-        let room = self.natives.room(&source.key, from_backup, (&self.mapping, &self.writer.env)).await;
-        let Room::Free(name) = room.map_err(refused)? else { return Ok(None) };
+        let room = self.native_volumes.room(&source.key, from_backup, (&self.mapping, &self.writer.env)).await;
+        let VolumeDestination::Free(name) = room.map_err(refused)? else { return Ok(None) };
         self.writer.may_create(key, planned)?;
-        self.natives.make(&source.key, planned, &name).await.map(Some).map_err(refused)
+        self.native_volumes.make(&source.key, planned, &name).await.map(Some).map_err(refused)
     }
 
     /// Restores an object that another one needs, and that the caller has begun.
     fn restore_row(&self, row: usize, key: ObjectKey) -> BoxFuture<'_, Attempt> {
         async move {
             match self.reader.load_to_restore(row).await {
-                Ok(body) => self.attempt(&Source { row, key, body, exists: false }, Turn::default()).await,
+                Ok(body) => {
+                    self.attempt(&SourceObject { row, key, body, exists: false }, AttemptNumber::default()).await
+                }
                 Err(e) if can_be_read_later(&e) => Attempt::Later(Obstacle::Passing),
                 Err(e) => self.unreadable(row, &e),
             }
@@ -383,7 +400,7 @@ impl Restorer {
             let key = self.mapping.target_of(&row.key());
             self.messages.error(&key, &message(&key));
             self.remembered.lost_claims.add(&key);
-            self.natives.lose(&row.key());
+            self.native_volumes.lose(&row.key());
         }
         Attempt::FAILED
     }

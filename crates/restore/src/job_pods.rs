@@ -4,7 +4,7 @@
 use crate::lock::lock;
 use crate::volumes::Recorded;
 use lifeboat_api::well_known::ANNOTATION_BACKUP_VOLUMES;
-use lifeboat_object::{ObjectKey, Place, first_names};
+use lifeboat_object::{ObjectKey, ResultScope, first_names};
 use lifeboat_operation::Journal;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl LeftToJobs {
                 "{count} of {job} {were} left out, because the Job has not ended and makes its pods anew: {}",
                 first_names(&pods)
             );
-            journal.warn(&Place::of(job.namespace.as_deref()), text);
+            journal.warn(&ResultScope::of(job.namespace.as_deref()), text);
         }
     }
 }

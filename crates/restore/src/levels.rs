@@ -62,7 +62,7 @@ pub(crate) fn into_levels<'a>(
     priorities: &Priorities,
     catalog: &Catalog,
 ) -> Vec<Level> {
-    let mut types = Types::default();
+    let mut types = FactsByType::default();
     for fact in facts {
         if let Some(row) = row(fact.row) {
             let (early, others) = types.0.entry(row.resource.to_string()).or_default();
@@ -87,9 +87,9 @@ pub(crate) fn into_levels<'a>(
 
 /// Objects by type: those that come early, and the others.
 #[derive(Default)]
-struct Types(BTreeMap<String, (Vec<Facts>, Vec<Facts>)>);
+struct FactsByType(BTreeMap<String, (Vec<Facts>, Vec<Facts>)>);
 
-impl Types {
+impl FactsByType {
     /// The levels of a type, which is planned then.
     fn take(&mut self, name: &str) -> Vec<Level> {
         let (early, others) = self.0.remove(name).unwrap_or_default();
@@ -99,7 +99,7 @@ impl Types {
 }
 
 /// The name of a type as the archive has it.
-fn resolve(name: &str, catalog: &Catalog, archive: &Types) -> String {
+fn resolve(name: &str, catalog: &Catalog, archive: &FactsByType) -> String {
     if archive.0.contains_key(name) {
         return name.to_owned();
     }
@@ -114,14 +114,14 @@ fn resolve(name: &str, catalog: &Catalog, archive: &Types) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::State;
+    use crate::read::StateDigest;
     use lifeboat_object::ApiResource;
     use std::sync::Arc;
 
     /// The names of the levels of one object of each of these types.
     fn levels(types: &[&str], priorities: &str, catalog: &Catalog) -> Vec<String> {
         let rows: Vec<Row> = types.iter().map(|name| row(name)).collect();
-        let facts = |row| Facts { row, early: false, ended: false, state: State::default() };
+        let facts = |row| Facts { row, early: false, ended: false, state: StateDigest::default() };
         let facts: Vec<Facts> = (0..rows.len()).map(facts).collect();
         let levels = into_levels(facts, |n| rows.get(n), &priorities.parse().unwrap(), catalog);
         levels.into_iter().map(|level| level.name).collect()
@@ -186,8 +186,9 @@ mod tests {
             "services",
         ];
         let rows: Vec<Row> = types.iter().map(|name| row(name)).collect();
-        let facts: Vec<Facts> =
-            (0..rows.len()).map(|row| Facts { row, early: row == 6, ended: false, state: State::default() }).collect();
+        let facts: Vec<Facts> = (0..rows.len())
+            .map(|row| Facts { row, early: row == 6, ended: false, state: StateDigest::default() })
+            .collect();
         let levels = into_levels(facts, |n| rows.get(n), &Priorities::default(), &Catalog::default());
         let got: Vec<(String, Vec<usize>)> =
             levels.into_iter().map(|l| (l.name, l.items.iter().map(|one| one.row).collect())).collect();

@@ -6,7 +6,7 @@ use crate::request::{Settings, ValidationErrors};
 use crate::versions::VersionPriorities;
 use lifeboat_api::Restore;
 use lifeboat_cluster::{Cluster, ConfigMapError};
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use lifeboat_select::{PolicyUse, ResourcePolicies, RulesText};
 
 /// Loads the resource modifiers of a restore: those that it names, or the default ones of the server. An error in the
@@ -35,7 +35,7 @@ pub(crate) async fn modifiers(
                 "resource modifiers are in ConfigMaps only: the {} {} is not read, and nothing is modified",
                 reference.kind, reference.name
             );
-            env.operation.journal.warn(&Place::Velero, text);
+            env.operation.journal.warn(&ResultScope::Velero, text);
             Ok(Modifiers::default())
         }
         (None, None) => {
@@ -46,7 +46,7 @@ pub(crate) async fn modifiers(
             Ok(read(namespace, default, &env.cluster).await.unwrap_or_else(|why| {
                 env.operation
                     .journal
-                    .warn(&Place::Velero, format!("the default resource modifiers are not used: {why}"));
+                    .warn(&ResultScope::Velero, format!("the default resource modifiers are not used: {why}"));
                 Modifiers::default()
             }))
         }
@@ -116,7 +116,7 @@ pub(crate) async fn version_priorities(
     for number in passed_over {
         let text =
             format!("line {number} of the API versions in {source} is passed over: it is not TYPE=VERSION,VERSION");
-        env.operation.journal.warn(&Place::Velero, text);
+        env.operation.journal.warn(&ResultScope::Velero, text);
     }
     Ok(priorities)
 }

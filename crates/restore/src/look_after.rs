@@ -3,7 +3,7 @@
 use crate::env::Env;
 use futures::FutureExt;
 use jiff::SignedDuration;
-use lifeboat_action::{ActionError, Answer, Inquiry, OperationCounts, RestoreItemAction, ask_all};
+use lifeboat_action::{ActionError, Inquiry, InquiryResult, OperationCounts, RestoreItemAction, ask_all};
 use lifeboat_api::{Restore, RestorePhase, RestoreStatus};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::operations::RestoreOperation;
@@ -50,7 +50,7 @@ pub(crate) async fn read(name: &str, env: &Env) -> Result<Vec<RestoreOperation>,
 }
 
 /// Asks one operation; `None` when it has ended before.
-async fn ask(operation: &RestoreOperation, restore: &Restore, env: &Env) -> Option<Answer> {
+async fn ask(operation: &RestoreOperation, restore: &Restore, env: &Env) -> Option<InquiryResult> {
     if operation.status.has_ended() {
         return None;
     }

@@ -3,7 +3,7 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::env::Env;
-use crate::mapping::Mapping;
+use crate::scope::RestoreScope;
 use futures::future::join_all;
 use lifeboat_archive::index::Row;
 use lifeboat_object::{ApiResource, Head};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Resets the objects that an earlier run has restored into a namespace which has another UID than the checkpoint
 /// notes, is gone, or cannot be read. Objects without a namespace stay done.
-pub(crate) async fn look_again(checkpoint: &mut Checkpoint, mapping: &Mapping, resource: &ApiResource, env: &Env) {
+pub(crate) async fn look_again(checkpoint: &mut Checkpoint, mapping: &RestoreScope, resource: &ApiResource, env: &Env) {
     let mut done: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, row) in mapping.archive.rows().enumerate() {
         if checkpoint.done(number).is_some()

@@ -1,7 +1,7 @@
 //! Warnings and errors per object, and the objects that a resumed restore must revisit because of them.
 
 use crate::lock::lock;
-use lifeboat_object::{ObjectKey, Place};
+use lifeboat_object::{ObjectKey, ResultScope};
 use lifeboat_operation::Journal;
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -21,12 +21,12 @@ impl Messages {
 
     pub(crate) fn error(&self, target: &ObjectKey, message: &str) {
         self.leave_open(target);
-        self.journal.error(&Place::of(target.namespace.as_deref()), message);
+        self.journal.error(&ResultScope::of(target.namespace.as_deref()), message);
     }
 
     pub(crate) fn warning(&self, target: &ObjectKey, message: &str) {
         self.leave_open(target);
-        self.journal.warn(&Place::of(target.namespace.as_deref()), message);
+        self.journal.warn(&ResultScope::of(target.namespace.as_deref()), message);
     }
 
     /// Tells of an object that is there and could not be brought in line, as an error or a warning.

@@ -7,7 +7,7 @@ mod schemas;
 mod value;
 
 pub(crate) use apply::{Modified, Modifiers, NotModifiers};
-pub(crate) use rule::Candidate;
+pub(crate) use rule::ModifierTarget;
 pub(crate) use schemas::{NotKnown, Schemas};
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
 //! Makes sure that the namespace of an object is there (restore.md 2.7).
 
-use crate::action::Action;
+use crate::confirmed_plan::{ConfirmedPlan, PlannedWrite};
 use crate::env::Env;
 use crate::existing::is_made_since;
-use crate::leaving::Leaving;
+use crate::item_result::ItemResult;
 use crate::lock::lock;
 use crate::managed_fields::FieldManagers;
 use crate::namespace_uids::NamespaceUids;
-use crate::pinned::{Change, Pinned};
 use crate::refused::Missing;
 use crate::retry::{can_be_read_later, can_pass};
-use crate::wait::{Share, Together, Waited, poll};
+use crate::terminating::TerminatingObject;
+use crate::wait::{WaitBudget, WaitShare, Waited, poll};
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_cluster::{ClusterError, MergePatch, Wanted};
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place};
+use lifeboat_cluster::{ClusterError, MergePatch, WriteBody};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, ResultScope};
 use lifeboat_operation::Journal;
 use lifeboat_store::StoreError;
 use serde_json::{Map, Value, json};
@@ -30,11 +30,11 @@ use tokio::time::Instant;
 pub(crate) struct Namespaces {
     resource: Arc<ApiResource>,
     /// The time that all waits for terminating namespaces share.
-    terminating: Together,
+    terminating: WaitBudget,
     /// Of a restore that was cut off: when it began. Namespaces that were made since then are its own.
     began: Option<Timestamp>,
     /// The plan that the restore is held to.
-    pinned: Option<Arc<Pinned>>,
+    pinned: Option<Arc<ConfirmedPlan>>,
     /// By target name.
     cells: Mutex<BTreeMap<String, Arc<Cell>>>,
     round: AtomicU64,
@@ -46,14 +46,14 @@ pub(crate) struct Namespaces {
 
 #[derive(Debug, Default)]
 struct Cell {
-    state: tokio::sync::Mutex<State>,
+    state: tokio::sync::Mutex<EnsuredState>,
     /// Objects that were not restored because it is missing.
     unrestored: AtomicU64,
 }
 
 /// State of a namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
-enum State {
+enum EnsuredState {
     /// Nothing.
     #[default]
     Unknown,
@@ -73,9 +73,9 @@ impl Namespaces {
         resource: Arc<ApiResource>,
         timeout: Duration,
         began: Option<Timestamp>,
-        pinned: Option<Arc<Pinned>>,
+        pinned: Option<Arc<ConfirmedPlan>>,
     ) -> Self {
-        let terminating = Together::new(timeout);
+        let terminating = WaitBudget::new(timeout);
         Self {
             resource,
             terminating,
@@ -101,7 +101,8 @@ impl Namespaces {
     /// Returns true if a namespace was missing, is still missing, or was deleted and came back: existence checks made
     /// in it before that are out of date.
     pub(crate) fn has_changed_any(&self) -> bool {
-        let was_there = |cell: &Arc<Cell>| cell.state.try_lock().is_ok_and(|s| *s == State::There { made: false });
+        let was_there =
+            |cell: &Arc<Cell>| cell.state.try_lock().is_ok_and(|s| *s == EnsuredState::There { made: false });
         self.saw_one_leave.load(Ordering::Relaxed) || !lock(&self.cells).values().all(was_there)
     }
 
@@ -121,14 +122,18 @@ impl Namespaces {
                 Ok(source) => self.make(name, source.as_ref(), env).await,
                 Err(e) => {
                     let why = format!("error creating namespace {name}: it could not be read from the backup: {e}");
-                    if can_be_read_later(&e) { State::Refused { round, why } } else { State::Lost { why } }
+                    if can_be_read_later(&e) {
+                        EnsuredState::Refused { round, why }
+                    } else {
+                        EnsuredState::Lost { why }
+                    }
                 }
             };
         }
         match &*state {
-            State::There { made } => Ok(*made),
-            State::Lost { .. } | State::Unplanned { .. } => Err(Missing::ForGood),
-            State::Refused { .. } | State::Unknown => Err(Missing::ForNow),
+            EnsuredState::There { made } => Ok(*made),
+            EnsuredState::Lost { .. } | EnsuredState::Unplanned { .. } => Err(Missing::ForGood),
+            EnsuredState::Refused { .. } | EnsuredState::Unknown => Err(Missing::ForNow),
         }
     }
 
@@ -136,8 +141,8 @@ impl Namespaces {
     pub(crate) async fn give_up(&self, name: &str) {
         let cell = self.cell(name);
         let mut state = cell.state.lock().await;
-        if let State::Refused { why, .. } = &mut *state {
-            *state = State::Lost { why: std::mem::take(why) };
+        if let EnsuredState::Refused { why, .. } = &mut *state {
+            *state = EnsuredState::Lost { why: std::mem::take(why) };
         }
     }
 
@@ -148,19 +153,19 @@ impl Namespaces {
 
     /// Writes an error for each namespace that is missing, with the number of objects that were not restored. Returns
     /// all namespaces for the resource list: those that this restore made, and those that are missing.
-    pub(crate) async fn report(&self, journal: &Journal) -> Vec<(String, Action)> {
+    pub(crate) async fn report(&self, journal: &Journal) -> Vec<(String, ItemResult)> {
         let mut out = Vec::new();
         let cells = lock(&self.cells).clone();
         for (name, cell) in cells {
             let unrestored = cell.unrestored.load(Ordering::Relaxed);
             match &*cell.state.lock().await {
-                State::Unplanned { .. } if unrestored == 0 => {}
-                State::There { made: true } => out.push((name, Action::Created)),
-                State::Lost { why } | State::Unplanned { why } => {
-                    journal.error(&Place::Velero, with_cost(why, unrestored));
-                    out.push((name, Action::Failed));
+                EnsuredState::Unplanned { .. } if unrestored == 0 => {}
+                EnsuredState::There { made: true } => out.push((name, ItemResult::Created)),
+                EnsuredState::Lost { why } | EnsuredState::Unplanned { why } => {
+                    journal.error(&ResultScope::Velero, with_cost(why, unrestored));
+                    out.push((name, ItemResult::Failed));
                 }
-                State::There { made: false } | State::Refused { .. } | State::Unknown => {}
+                EnsuredState::There { made: false } | EnsuredState::Refused { .. } | EnsuredState::Unknown => {}
             }
         }
         out
@@ -175,21 +180,21 @@ impl Namespaces {
     }
 
     /// The state of a namespace that the plan does not say is made; `None` when it may be.
-    async fn held(&self, name: &str, env: &Env) -> Option<State> {
+    async fn held(&self, name: &str, env: &Env) -> Option<EnsuredState> {
         let pinned = self.pinned.as_ref()?;
         let key = ObjectKey::new(GroupResource::namespaces(), None, name);
-        let refusal = pinned.allows(&key, Change::Create, &Value::Null).err()?;
+        let refusal = pinned.allows(&key, PlannedWrite::Create, &Value::Null).err()?;
         Some(match env.cluster.get(&self.resource, None, name).await {
             Ok(found) => {
                 let found: Option<Value> = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
                 let why = format!("error creating namespace {name}: it was not made, because {refusal}");
-                match found.filter(|found| Leaving::of_namespace(found).is_none()) {
+                match found.filter(|found| TerminatingObject::of_namespace(found).is_none()) {
                     Some(found) => {
                         self.note_uid(name, &found);
-                        State::There { made: is_made_since(&found, self.began) }
+                        EnsuredState::There { made: is_made_since(&found, self.began) }
                     }
-                    None if pinned.names(&key) => State::Lost { why },
-                    None => State::Unplanned { why },
+                    None if pinned.names(&key) => EnsuredState::Lost { why },
+                    None => EnsuredState::Unplanned { why },
                 }
             }
             Err(e) => self.refused(format!("error reading namespace {name}: {}", e.failure), &e),
@@ -197,12 +202,12 @@ impl Namespaces {
     }
 
     /// The state of a namespace that the API server has refused.
-    fn refused(&self, why: String, error: &ClusterError) -> State {
+    fn refused(&self, why: String, error: &ClusterError) -> EnsuredState {
         let round = self.round.load(Ordering::Relaxed);
-        if can_pass(error) { State::Refused { round, why } } else { State::Lost { why } }
+        if can_pass(error) { EnsuredState::Refused { round, why } } else { EnsuredState::Lost { why } }
     }
 
-    async fn make(&self, name: &str, source: Option<&Value>, env: &Env) -> State {
+    async fn make(&self, name: &str, source: Option<&Value>, env: &Env) -> EnsuredState {
         if let Some(state) = self.held(name, env).await {
             return state;
         }
@@ -210,7 +215,7 @@ impl Namespaces {
         let body = Bytes::from(target(name, source).to_string());
         let managers =
             source.map(|namespace| FieldManagers::of(&namespace["metadata"]["managedFields"])).unwrap_or_default();
-        let wanted = || Wanted { body: body.clone(), field_manager: &managers.field_manager };
+        let wanted = || WriteBody { body: body.clone(), field_manager: &managers.field_manager };
         let since = Instant::now();
         let tried = poll(
             || self.terminating.until(),
@@ -229,7 +234,7 @@ impl Namespaces {
                         };
                         let found = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
                         // Gone meanwhile, or being deleted: try again.
-                        let found = found.filter(|found| Leaving::of_namespace(found).is_none());
+                        let found = found.filter(|found| TerminatingObject::of_namespace(found).is_none());
                         if found.is_none() {
                             self.saw_one_leave.store(true, Ordering::Relaxed);
                         }
@@ -247,11 +252,11 @@ impl Namespaces {
                 if let Some(source) = source.filter(|_| made) {
                     self.give_back(name, source, &managers, env).await;
                 }
-                State::There { made }
+                EnsuredState::There { made }
             }
             Waited::Failed(e) => self.refused(format!("error creating namespace {name}: {}", e.failure), &e),
-            Waited::TimedOut => State::Lost { why: stays(name, self.terminating.from(since)) },
-            Waited::Cancelled => State::Refused { round, why: "the restore was cancelled".to_owned() },
+            Waited::TimedOut => EnsuredState::Lost { why: stays(name, self.terminating.from(since)) },
+            Waited::Cancelled => EnsuredState::Refused { round, why: "the restore was cancelled".to_owned() },
         }
     }
 
@@ -268,12 +273,12 @@ impl Namespaces {
         let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
         if let Err(e) = env.cluster.patch(&self.resource, None, name, MergePatch::of(patch)).await {
             let message = format!("error restoring managedFields of namespaces/{name}: {}", e.failure);
-            env.operation.journal.warn(&Place::Cluster, message);
+            env.operation.journal.warn(&ResultScope::Cluster, message);
         }
     }
 }
 
-impl State {
+impl EnsuredState {
     /// Returns true if it is to be ensured in this round.
     fn is_open(&self, now: u64) -> bool {
         match self {
@@ -285,10 +290,10 @@ impl State {
 }
 
 /// Explains, for people, that a terminating namespace is still there.
-fn stays(name: &str, share: Share) -> String {
+fn stays(name: &str, share: WaitShare) -> String {
     let waited = match share {
-        Share::Some(waited) => format!("it is still there after {:.0} s", waited.as_secs_f64()),
-        Share::Nothing(all) => format!("the {} s for all such namespaces of a restore were over", all.as_secs()),
+        WaitShare::Some(waited) => format!("it is still there after {:.0} s", waited.as_secs_f64()),
+        WaitShare::Nothing(all) => format!("the {} s for all such namespaces of a restore were over", all.as_secs()),
     };
     format!("timed out waiting for terminating namespace {name} to disappear before restoring: {waited}")
 }
@@ -366,10 +371,10 @@ mod tests {
     #[tokio::test]
     async fn a_namespace_that_went_and_came_again_has_changed() {
         let exists = || failure("AlreadyExists", 409);
-        let leaving = json!({"name": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let terminating = json!({"name": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"});
         for (answers, expected) in [
             (vec![exists(), there(&json!({"name": "shop"}))], false),
-            (vec![exists(), there(&leaving), exists(), there(&json!({"name": "shop"}))], true),
+            (vec![exists(), there(&terminating), exists(), there(&json!({"name": "shop"}))], true),
         ] {
             let mut tasks = JoinSet::new();
             let (namespaces, env) = asking(&mut tasks, answers).await;
@@ -394,11 +399,11 @@ mod tests {
 
     #[test]
     fn a_refused_namespace_is_tried_once_in_each_round() {
-        let refused = State::Refused { round: 3, why: "w".to_owned() };
+        let refused = EnsuredState::Refused { round: 3, why: "w".to_owned() };
         for (state, now, expected) in [
-            (State::Unknown, 3, true),
-            (State::There { made: true }, 3, false),
-            (State::Lost { why: "w".to_owned() }, 4, false),
+            (EnsuredState::Unknown, 3, true),
+            (EnsuredState::There { made: true }, 3, false),
+            (EnsuredState::Lost { why: "w".to_owned() }, 4, false),
         ] {
             assert_eq!(state.is_open(now), expected, "{state:?}");
         }
@@ -411,8 +416,8 @@ mod tests {
     fn who_waits_for_a_terminating_namespace_is_told_how_long_it_was() {
         let said = |share| stays("shop", share);
         let begin = "timed out waiting for terminating namespace shop to disappear before restoring:";
-        assert_eq!(said(Share::Some(Duration::from_millis(8900))), format!("{begin} it is still there after 9 s"));
-        let none = said(Share::Nothing(Duration::from_secs(600)));
+        assert_eq!(said(WaitShare::Some(Duration::from_millis(8900))), format!("{begin} it is still there after 9 s"));
+        let none = said(WaitShare::Nothing(Duration::from_secs(600)));
         assert_eq!(none, format!("{begin} the 600 s for all such namespaces of a restore were over"));
     }
 

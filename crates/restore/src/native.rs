@@ -1,18 +1,18 @@
 //! Volumes that are made anew from native snapshots, before their PersistentVolumes and these before their claims (restore.md 2.9).
 
-use crate::apply::Unprepared;
+use crate::apply::PrepareError;
 use crate::env::Env;
-use crate::leaving::Leaving;
+use crate::identity_fields::strip;
 use crate::lock::lock;
-use crate::mapping::Mapping;
-use crate::one_life::strip;
 use crate::refused::Refused;
+use crate::scope::RestoreScope;
 use crate::stop::BrokenOff;
+use crate::terminating::TerminatingObject;
 use lifeboat_api::well_known::{ANNOTATION_ORIGINAL_PV_NAME, LABEL_RESTORE_NAME};
 use lifeboat_api::{Restore, label_value};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, ResultScope};
 use lifeboat_volume::native::{MadeVolume, NativeVolumes, NotMadeVolume};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ const CLONE: &str = "velero-clone-";
 
 /// The volumes of a restore that are made from native snapshots.
 #[derive(Debug)]
-pub(crate) struct Natives {
+pub(crate) struct NativeVolumeRestore {
     /// By the names of their PersistentVolumes in the backup.
     snapshots: BTreeMap<String, NativeSnapshot>,
     volumes: NativeVolumes,
@@ -39,7 +39,7 @@ pub(crate) struct Natives {
 
 /// Where a volume is to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum VolumeDestination {
     /// It is made for a PersistentVolume of this name.
     Free(String),
     /// Its PersistentVolume is in the cluster, and stays.
@@ -60,7 +60,7 @@ impl From<ClusterError> for NotPrepared {
     }
 }
 
-impl Natives {
+impl NativeVolumeRestore {
     pub(crate) fn new(snapshots: BTreeMap<String, NativeSnapshot>, restore: &Restore, env: &Env) -> Self {
         let uid = &restore.metadata.uid;
         Self {
@@ -114,25 +114,27 @@ impl Natives {
         &self,
         key: &ObjectKey,
         from_backup: &Value,
-        (mapping, env): (&Mapping, &Env),
-    ) -> Result<Room, NotPrepared> {
+        (mapping, env): (&RestoreScope, &Env),
+    ) -> Result<VolumeDestination, NotPrepared> {
         if let Some(made) = self.volumes.made(&key.name) {
-            return Ok(Room::Free(made.name));
+            return Ok(VolumeDestination::Free(made.name));
         }
         let Some(existing) = get(&volumes(), None, &key.name, env).await? else {
-            return Ok(Room::Free(key.name.clone()));
+            return Ok(VolumeDestination::Free(key.name.clone()));
         };
         let namespace = from_backup.pointer("/spec/claimRef/namespace").and_then(Value::as_str).unwrap_or_default();
         if mapping.namespace(namespace) != namespace {
-            return Ok(Room::Free(clone_name(&self.restore_uid, &key.name)));
+            return Ok(VolumeDestination::Free(clone_name(&self.restore_uid, &key.name)));
         }
-        let leaving = |leaving| Err(NotPrepared::Refused(Refused::Leaving(leaving)));
-        if let Some(gone) = Leaving::of(&existing) {
-            return leaving(gone);
+        let terminating = |terminating| Err(NotPrepared::Refused(Refused::Leaving(terminating)));
+        if let Some(gone) = TerminatingObject::of(&existing) {
+            return terminating(gone);
         }
         if existing["status"]["phase"] == "Released" {
             return match existing["spec"]["persistentVolumeReclaimPolicy"].as_str() {
-                Some("Delete") => leaving(Leaving::soon("was released by its claim, and is to be deleted with it")),
+                Some("Delete") => {
+                    terminating(TerminatingObject::soon("was released by its claim, and is to be deleted with it"))
+                }
                 policy => Err(NotPrepared::Because(format!(
                     "the PersistentVolume in the cluster was released by its claim, and stays with what it holds (reclaim policy \
                      {}): delete it, and run the restore again",
@@ -141,8 +143,8 @@ impl Natives {
             };
         }
         match goes_with_claim(&existing, env).await? {
-            Some(why) => leaving(Leaving::soon(why)),
-            None => Ok(Room::Taken),
+            Some(why) => terminating(TerminatingObject::soon(why)),
+            None => Ok(VolumeDestination::Taken),
         }
     }
 
@@ -160,7 +162,7 @@ impl Natives {
             NotMadeVolume::Ended => NotPrepared::Refused(Refused::Stopped),
             NotMadeVolume::Fatal { snapshotter, message } => {
                 let broken = BrokenOff::Action { action: snapshotter, object: key.clone(), why: message };
-                NotPrepared::Refused(Refused::Unprepared(Unprepared::Fatal(Box::new(broken))))
+                NotPrepared::Refused(Refused::Unprepared(PrepareError::Fatal(Box::new(broken))))
             }
         };
         let MadeVolume { name, volume_id } = self.volumes.make(snapshot, name).await.map_err(refused)?;
@@ -234,7 +236,7 @@ pub(crate) async fn tell_made(restore: &Restore, env: &Env) {
     let volumes = NativeVolumes::new(&env.operation, &restore.metadata.uid, &env.actions.volume_snapshotters);
     if let Err(e) = volumes.load().await {
         let text = format!("volumes that this restore has made from snapshots may lie in the storage unused: {e}");
-        env.operation.journal.warn(&Place::Velero, text);
+        env.operation.journal.warn(&ResultScope::Velero, text);
         return;
     }
     look_for_uses(&volumes, restore, env).await;
@@ -268,7 +270,7 @@ async fn tell_unused(volumes: &NativeVolumes, env: &Env) {
     }
     let told = journal.close().results.warnings;
     let texts = unused.into_iter().filter(|text| !told.messages().any(|message| message == text));
-    texts.for_each(|text| journal.warn(&Place::Velero, text));
+    texts.for_each(|text| journal.warn(&ResultScope::Velero, text));
 }
 
 fn not_made(snapshot: &NativeSnapshot, why: &str) -> String {
@@ -286,12 +288,12 @@ async fn goes_with_claim(volume: &Value, env: &Env) -> Result<Option<&'static st
     let Some(claim) = get(&claims, Some(namespace), name, env).await? else {
         return Ok(Some("was of a claim that is gone"));
     };
-    if Leaving::of(&claim).is_some() {
+    if TerminatingObject::of(&claim).is_some() {
         return Ok(Some("is of a claim that is being deleted"));
     }
     let namespaces = ApiResource::namespaces();
     let namespace = get(&namespaces, None, namespace, env).await?;
-    let goes = namespace.is_none_or(|namespace| Leaving::of(&namespace).is_some());
+    let goes = namespace.is_none_or(|namespace| TerminatingObject::of(&namespace).is_some());
     Ok(goes.then_some("is of a claim whose namespace is being deleted"))
 }
 

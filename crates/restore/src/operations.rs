@@ -8,7 +8,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_api::{OperationPhase, OperationStatus, Restore, Time};
 use lifeboat_archive::operations::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec};
-use lifeboat_object::{ObjectKey, Place};
+use lifeboat_object::{ObjectKey, ResultScope};
 use lifeboat_operation::{Operation, RecordsError};
 use serde::ser::{Serialize, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
@@ -28,13 +28,13 @@ const FORMAT: &str = "lifeboat.io/restore-operations/v1";
 pub(crate) struct Operations {
     restore: Arc<Restore>,
     operation: Operation,
-    begun: Mutex<Begun>,
+    begun: Mutex<BegunOperations>,
     /// Held while a note is written: operations that begin meanwhile go into the next note together.
     noted: tokio::sync::Mutex<Noted>,
 }
 
 #[derive(Default)]
-struct Begun {
+struct BegunOperations {
     /// When each was begun.
     all: BTreeMap<Id, Timestamp>,
     /// Operations that are not in any note yet.
@@ -67,7 +67,7 @@ struct Noted {
 
 #[derive(DeriveSerialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stored {
+struct StoredOperations {
     format: String,
     #[serde(rename = "restoreUID")]
     restore_uid: String,
@@ -92,7 +92,7 @@ impl Operations {
     pub(crate) async fn load(&self) {
         if let Err(e) = self.read().await {
             let message = format!("operations that an earlier run of this restore may have begun are not known: {e}");
-            self.operation.journal.error(&Place::Velero, message);
+            self.operation.journal.error(&ResultScope::Velero, message);
         }
     }
 
@@ -102,8 +102,8 @@ impl Operations {
         for key in records.keys().await? {
             let Some(number) = key.strip_prefix(KEY).and_then(|number| number.parse::<usize>().ok()) else { continue };
             let Some(note) = records.read(&key).await? else { continue };
-            let stored = serde_json::from_slice::<Stored>(&note);
-            let is_ours = |one: &Stored| one.format == FORMAT && one.restore_uid == self.restore.metadata.uid;
+            let stored = serde_json::from_slice::<StoredOperations>(&note);
+            let is_ours = |one: &StoredOperations| one.format == FORMAT && one.restore_uid == self.restore.metadata.uid;
             match stored.ok().filter(is_ours) {
                 Some(stored) => {
                     noted.bytes += note.len();
@@ -182,13 +182,13 @@ impl Operations {
                 "not all operations that actions have begun are noted where they survive a crash: {why}; were the restore cut \
                  off, a run again would ask these actions again"
             );
-            self.operation.journal.warn(&Place::Velero, message);
+            self.operation.journal.warn(&ResultScope::Velero, message);
         }
     }
 
     fn stored(&self, operations: &[Note]) -> Bytes {
         let (format, restore_uid) = (FORMAT.to_owned(), self.restore.metadata.uid.clone());
-        let stored = Stored { format, restore_uid, operations: operations.to_vec() };
+        let stored = StoredOperations { format, restore_uid, operations: operations.to_vec() };
         // Texts: encoding cannot fail.
         serde_json::to_vec(&stored).unwrap_or_default().into()
     }
@@ -206,7 +206,7 @@ impl Operations {
                 "the operation {id} that the action {action} has begun for {object} goes on and is not waited for, because \
                  {why}: whether it ends well is not known; ask what performs it"
             );
-            self.operation.journal.error(&Place::of(object.namespace.as_deref()), message);
+            self.operation.journal.error(&ResultScope::of(object.namespace.as_deref()), message);
         }
     }
 

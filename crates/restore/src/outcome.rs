@@ -1,12 +1,12 @@
 //! The outcome of a restore, and the errors with which it did not begin.
 
-use crate::action::{Action, Done};
-use crate::native::Natives;
+use crate::item_result::{HandledItem, ItemResult};
+use crate::native::NativeVolumeRestore;
 use crate::operations::Operations;
 use crate::read::Kinds;
 use crate::request::ValidationErrors;
 use crate::stop::BrokenOff;
-use crate::volume_fates::VolumeFates;
+use crate::volume_treatments::VolumeTreatments;
 use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
 use lifeboat_hook::HookTally;
@@ -27,7 +27,7 @@ pub struct Outcome {
     /// Files of the restore that could not be stored, each with the reason. What was restored is there.
     pub unstored: Vec<String>,
     /// Number of objects that the resource list names, by their outcome.
-    pub done: BTreeMap<Action, u64>,
+    pub done: BTreeMap<ItemResult, u64>,
     /// The reason why it did not come to its end. The checkpoint is saved then, and the next run of the same
     /// restore goes on from there as long as the caller keeps it. `None` when it came to its end, and when the user
     /// cancelled the restore.
@@ -135,21 +135,21 @@ impl RestoreError {
 }
 
 /// The outcome for objects and volumes, of all levels or of those before the restore ended early.
-pub(crate) struct Walked {
-    pub(crate) done: Vec<Done>,
+pub(crate) struct ObjectsOutcome {
+    pub(crate) done: Vec<HandledItem>,
     /// Names in the cluster that are others than in the backup, by row.
     pub(crate) renamed: BTreeMap<usize, String>,
     /// Namespaces that were made, or could not be.
-    pub(crate) namespaces: Vec<(String, Action)>,
+    pub(crate) namespaces: Vec<(String, ItemResult)>,
     /// Objects that the backup lacks, with `<apiVersion>/<Kind>` in two parts.
-    pub(crate) removed: Vec<((String, String), ObjectKey, Action)>,
+    pub(crate) removed: Vec<((String, String), ObjectKey, ItemResult)>,
     pub(crate) archive: Archive,
     pub(crate) kinds: Kinds,
-    pub(crate) volumes: Arc<VolumeFates>,
+    pub(crate) volumes: Arc<VolumeTreatments>,
     /// Set when a stub stands for a group of snapshots until these are ready.
     pub(crate) has_stubs: bool,
     /// Volumes that were made from native snapshots.
-    pub(crate) natives: Arc<Natives>,
+    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
     /// Operations that actions have begun.
     pub(crate) operations: Arc<Operations>,
     /// Commands that were due in pods.
@@ -160,10 +160,10 @@ pub(crate) struct Walked {
     pub(crate) broken_off: Option<BrokenOff>,
 }
 
-impl Walked {
+impl ObjectsOutcome {
     /// Objects of the cluster that are stored as they were, because they were recreated or removed.
     pub(crate) fn originals(&self) -> usize {
-        let recreated = self.done.iter().filter(|one| one.action == Action::Recreated).count();
-        recreated + self.removed.iter().filter(|(_, _, action)| *action == Action::Removed).count()
+        let recreated = self.done.iter().filter(|one| one.action == ItemResult::Recreated).count();
+        recreated + self.removed.iter().filter(|(_, _, action)| *action == ItemResult::Removed).count()
     }
 }

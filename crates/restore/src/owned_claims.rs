@@ -2,7 +2,7 @@
 //! through its pods. The claims and their data are deleted together with such an object.
 
 use crate::env::Env;
-use crate::pin::short;
+use crate::plan_guard::short;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, chain};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ const LISTS: u32 = 8;
 /// A UID, as a digest.
 type Uid = [u8; 16];
 /// `apiVersion` and `kind` of owners, and the namespace of what they own.
-type Place = (String, String, Option<String>);
+type OwnerScope = (String, String, Option<String>);
 
 /// The owners of claims, and of these owners, as far as they can be seen. Takes 16 bytes for each.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct OwnedClaims {
     /// The reasons why not all owners of a namespace are known.
     unseen: BTreeMap<Option<String>, String>,
     /// Owners whose own owners are yet to be looked for.
-    next: BTreeMap<Place, HashSet<Uid>>,
+    next: BTreeMap<OwnerScope, HashSet<Uid>>,
 }
 
 impl OwnedClaims {
@@ -38,7 +38,7 @@ impl OwnedClaims {
                 out.unseen.insert(namespace.map(str::to_owned), chain(&e));
             }
         }
-        let mut lists: BTreeMap<Place, u32> = BTreeMap::new();
+        let mut lists: BTreeMap<OwnerScope, u32> = BTreeMap::new();
         while let Some((place, wanted)) = out.next.pop_first() {
             if env.operation.cancel.is_cancelled() {
                 out.unseen.insert(None, "the operation was cancelled".to_owned());
@@ -61,7 +61,7 @@ impl OwnedClaims {
     /// Finds the owners of these owners.
     async fn climb(
         &mut self,
-        (api_version, kind, namespace): &Place,
+        (api_version, kind, namespace): &OwnerScope,
         wanted: &HashSet<Uid>,
         catalog: &Catalog,
         env: &Env,
@@ -101,7 +101,7 @@ impl OwnedClaims {
     /// Notes the owners of an object.
     fn note(&mut self, namespace: Option<String>, body: &[u8]) {
         let Ok(Owned { metadata }) = serde_json::from_slice::<Owned>(body) else { return };
-        for Owner { api_version, kind, uid } in metadata.owner_references {
+        for OwnerEntry { api_version, kind, uid } in metadata.owner_references {
             let uid = short(uid.as_bytes());
             if self.owners.insert(uid) {
                 self.next.entry((api_version, kind, namespace.clone())).or_default().insert(uid);
@@ -131,12 +131,12 @@ struct Owned {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OwnedMeta {
-    owner_references: Vec<Owner>,
+    owner_references: Vec<OwnerEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Owner {
+struct OwnerEntry {
     api_version: String,
     kind: String,
     uid: String,
@@ -145,7 +145,7 @@ struct Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stub::{Ground, Scripted, object};
+    use crate::stub::{RestoreFixture, Scripted, object};
     use lifeboat_action::RestoreItemOutput;
     use serde_json::{Value, json};
 
@@ -161,7 +161,7 @@ mod tests {
     /// The reasons why a widget, a job, the job of another claim and an object of the cluster stay.
     async fn reasons(refused: Option<&'static str>) -> [Option<String>; 4] {
         let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
-        let ground = Ground::new(&[], &action).await;
+        let ground = RestoreFixture::new(&[], &action).await;
         let uid = |plural: &str, name: &str| {
             let root = if plural == "pods" { "api-v1" } else { "apis-batch-v1" };
             format!("uid-of--{root}-namespaces-shop-{plural}-{name}")

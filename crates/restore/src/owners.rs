@@ -3,18 +3,18 @@
 //!
 //! Nothing is noted of it: done again, it changes nothing in an object that has its owners.
 
-use crate::action::{Action, Done};
 use crate::env::Env;
-use crate::leaving::Leaving;
-use crate::mapping::Mapping;
+use crate::item_result::{HandledItem, ItemResult};
 use crate::owner_references::{Merged, OwnerReference, merge, name};
 use crate::retry::can_pass;
+use crate::scope::RestoreScope;
 use crate::stop::Stop;
+use crate::terminating::TerminatingObject;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use lifeboat_cluster::{ClusterError, MergePatch};
-use lifeboat_object::{ApiResource, ObjectKey, Place};
+use lifeboat_object::{ApiResource, ObjectKey, ResultScope};
 use lifeboat_store::{ArchiveItem, Contents};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Gives objects their owners back.
 pub(crate) struct Owners {
-    mapping: Arc<Mapping>,
+    mapping: Arc<RestoreScope>,
     /// Set when nothing more is to be begun.
     stop: Arc<Stop>,
     env: Env,
@@ -46,7 +46,7 @@ pub(crate) struct Owners {
 }
 
 /// The outcome of an attempt at one object.
-enum Adopted {
+enum OwnerOutcome {
     /// It has its owners, except some that are missing for these reasons, for people.
     Except(Vec<String>),
     /// It is not in the cluster any more, or it goes.
@@ -57,23 +57,23 @@ enum Adopted {
 
 impl Owners {
     /// For a restore that begins, or that goes on where an earlier run was cut off.
-    pub(crate) fn new(mapping: Arc<Mapping>, stop: Arc<Stop>, env: Env) -> Self {
+    pub(crate) fn new(mapping: Arc<RestoreScope>, stop: Arc<Stop>, env: Env) -> Self {
         let (in_vain, ended) = (AtomicBool::default(), AtomicUsize::default());
         Self { mapping, stop, env, perhaps_changed: BTreeSet::new(), in_vain, ended }
     }
 
     /// Gives the objects among `with_owners`, which are rows of the archive in ascending order, their owners back, as far as the
     /// restore has written them.
-    pub(crate) async fn give_back(mut self, with_owners: &[usize], done: &[Done], is_resumed: bool) {
+    pub(crate) async fn give_back(mut self, with_owners: &[usize], done: &[HandledItem], is_resumed: bool) {
         let mut rows = Vec::new();
         for one in done.iter().filter(|one| with_owners.binary_search(&one.row).is_ok()) {
             match one.action {
-                Action::Created | Action::Updated | Action::Recreated => rows.push(one.row),
-                Action::Skipped if is_resumed => {
+                ItemResult::Created | ItemResult::Updated | ItemResult::Recreated => rows.push(one.row),
+                ItemResult::Skipped if is_resumed => {
                     rows.push(one.row);
                     self.perhaps_changed.insert(one.row);
                 }
-                Action::Skipped | Action::Differs | Action::Removed | Action::Failed => {}
+                ItemResult::Skipped | ItemResult::Differs | ItemResult::Removed | ItemResult::Failed => {}
             }
         }
         if rows.is_empty() {
@@ -96,7 +96,7 @@ impl Owners {
             let whose = if left == 1 { "1 object has".to_owned() } else { format!("{left} objects have") };
             let why = self.stop.why_nothing_is_begun();
             let text = format!("{whose} perhaps not been given the owners of the backup: {why}");
-            self.env.operation.journal.warn(&Place::Velero, text);
+            self.env.operation.journal.warn(&ResultScope::Velero, text);
         }
     }
 
@@ -117,16 +117,16 @@ impl Owners {
     async fn adopt(&self, item: ArchiveItem) {
         if let Some(row) = self.mapping.archive.row(item.row) {
             let key = self.mapping.target_of(&row.key());
-            let place = Place::of(key.namespace.as_deref());
+            let place = ResultScope::of(key.namespace.as_deref());
             let journal = &self.env.operation.journal;
             let warn = |why: &str| {
                 journal.warn(&place, format!("{key} was not given all owners that it had in the backup: {why}"));
             };
             match self.adopt_with_patience(&key, &item).await {
-                Ok(Adopted::NotOurs) => {}
-                Ok(Adopted::Gone) => warn("it is not there any more, or it is being deleted"),
-                Ok(Adopted::Except(why)) if why.is_empty() => {}
-                Ok(Adopted::Except(why)) => warn(&why.join("; ")),
+                Ok(OwnerOutcome::NotOurs) => {}
+                Ok(OwnerOutcome::Gone) => warn("it is not there any more, or it is being deleted"),
+                Ok(OwnerOutcome::Except(why)) if why.is_empty() => {}
+                Ok(OwnerOutcome::Except(why)) => warn(&why.join("; ")),
                 Err(why) => journal.error(&place, format!("error restoring the owners of {key}: {why}")),
             }
         }
@@ -134,11 +134,11 @@ impl Owners {
     }
 
     /// Makes attempts at one object as long as that can help; the error is for people.
-    async fn adopt_with_patience(&self, key: &ObjectKey, item: &ArchiveItem) -> Result<Adopted, String> {
+    async fn adopt_with_patience(&self, key: &ObjectKey, item: &ArchiveItem) -> Result<OwnerOutcome, String> {
         let from_backup: Value = serde_json::from_slice(&item.body).unwrap_or_default();
         let references = OwnerReference::all(&key.resource, &from_backup);
         if references.is_empty() {
-            return Ok(Adopted::Except(Vec::new()));
+            return Ok(OwnerOutcome::Except(Vec::new()));
         }
         let resource = self.mapping.served(key, &from_backup)?;
         let object = Dependent {
@@ -169,17 +169,19 @@ impl Owners {
         }
     }
 
-    async fn attempt(&self, object: &Dependent<'_>) -> Result<Adopted, ClusterError> {
+    async fn attempt(&self, object: &Dependent<'_>) -> Result<OwnerOutcome, ClusterError> {
         let Dependent { key, resource, references, is_ours } = *object;
         let namespace = key.namespace.as_deref();
-        let Some(body) = self.env.cluster.get(resource, namespace, &key.name).await? else { return Ok(Adopted::Gone) };
+        let Some(body) = self.env.cluster.get(resource, namespace, &key.name).await? else {
+            return Ok(OwnerOutcome::Gone);
+        };
         let in_cluster: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if Leaving::of(&in_cluster).is_some() {
-            return Ok(Adopted::Gone);
+        if TerminatingObject::of(&in_cluster).is_some() {
+            return Ok(OwnerOutcome::Gone);
         }
         let metadata = &in_cluster["metadata"];
         if !is_ours && !self.mapping.has_labels(&in_cluster) {
-            return Ok(Adopted::NotOurs);
+            return Ok(OwnerOutcome::NotOurs);
         }
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for reference in references {
@@ -200,7 +202,7 @@ impl Owners {
             let patch = MergePatch::of(Bytes::from(patch.to_string()));
             self.env.cluster.patch(resource, namespace, &key.name, patch).await?;
         }
-        Ok(Adopted::Except(missing))
+        Ok(OwnerOutcome::Except(missing))
     }
 
     /// Returns the reference to an owner in the cluster, or the reason why there is none, for people. The owner is in
@@ -220,7 +222,7 @@ impl Owners {
             return Ok(Err(format!("{kind} {name} is not in the cluster")));
         };
         let owner: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if Leaving::of(&owner).is_some() {
+        if TerminatingObject::of(&owner).is_some() {
             return Ok(Err(format!("{kind} {name} is being deleted")));
         }
         Ok(Ok(reference.to(resource, name, owner["metadata"]["uid"].as_str().unwrap_or_default())))

@@ -178,13 +178,16 @@ fn next_line(text: &mut impl BufRead) -> Option<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pin::Pin;
+    use crate::plan_guard::PlanGuard;
     use crate::planned::{Planned, PreviewItem};
     use lifeboat_object::{GroupResource, ObjectKey};
 
     fn line(name: &str, planned: Planned, written: &str) -> PlanLine {
         let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), name);
-        PlanLine::of(&PreviewItem { pin: Pin::of(None, &json!({"data": written})), ..PreviewItem::of(key, planned) })
+        PlanLine::of(&PreviewItem {
+            pin: PlanGuard::of(None, &json!({"data": written})),
+            ..PreviewItem::of(key, planned)
+        })
     }
 
     fn file(lines: Vec<PlanLine>) -> PlanFile {

@@ -1,6 +1,6 @@
 //! A plan as lines, and its digest (docs/formats/plan.md). Pure.
 
-use crate::pin::{Pin, short};
+use crate::plan_guard::{PlanGuard, short};
 use crate::plan_word::PlanWord;
 use crate::planned::PreviewItem;
 use lifeboat_object::ObjectKey;
@@ -51,11 +51,11 @@ impl PlanLine {
     }
 
     /// The object in the cluster, its planned action, and the state that this depends on.
-    pub(crate) fn read(&self) -> Option<(ObjectKey, PlanWord, Pin)> {
+    pub(crate) fn read(&self) -> Option<(ObjectKey, PlanWord, PlanGuard)> {
         let line: Value = serde_json::from_str(&self.0).ok()?;
         let resource = line["type"].as_str()?.parse().ok()?;
         let key = ObjectKey::new(resource, line["namespace"].as_str(), line["name"].as_str()?);
-        Some((key, line["action"].as_str()?.parse().ok()?, Pin::read_json(&line)))
+        Some((key, line["action"].as_str()?.parse().ok()?, PlanGuard::read_json(&line)))
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
 
     fn item(name: &str, planned: Planned, in_cluster: Option<&Value>, desired: &Value) -> PreviewItem {
         let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), name);
-        PreviewItem { pin: Pin::of(in_cluster, desired), ..PreviewItem::of(key, planned) }
+        PreviewItem { pin: PlanGuard::of(in_cluster, desired), ..PreviewItem::of(key, planned) }
     }
 
     fn object(uid: &str, revision: &str, data: &str) -> Value {
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(left("old"), left("other"), "what is left alone may change");
         let (key, word, pin) = first.read().unwrap();
         assert_eq!((key.to_string().as_str(), word), ("configmaps/shop/a", PlanWord::Update));
-        assert_eq!(pin, Pin::of(Some(&object("u", "9", "old")), &desired));
+        assert_eq!(pin, PlanGuard::of(Some(&object("u", "9", "old")), &desired));
         assert_eq!(first.action(), Some(PlanWord::Update));
         assert_eq!(PlanLine::parse(first.text()), Some(first));
         for wrong in [

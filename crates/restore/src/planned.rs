@@ -1,6 +1,6 @@
 //! Planned changes to objects. Pure.
 
-use crate::pin::Pin;
+use crate::plan_guard::PlanGuard;
 use crate::plan_word::PlanWord;
 use lifeboat_object::ObjectKey;
 use lifeboat_patch::Difference;
@@ -27,7 +27,7 @@ pub struct PreviewItem {
     /// are selected or not. Those that they need in turn are not among them. Each has an item of its own.
     pub needs: Vec<ObjectKey>,
     /// The state that this plan depends on.
-    pub pin: Pin,
+    pub pin: PlanGuard,
 }
 
 impl PreviewItem {
@@ -43,7 +43,7 @@ impl PreviewItem {
             errors: Vec::new(),
             warnings: Vec::new(),
             needs: Vec::new(),
-            pin: Pin::default(),
+            pin: PlanGuard::default(),
         }
     }
 }

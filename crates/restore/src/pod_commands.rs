@@ -2,10 +2,10 @@
 
 use crate::env::Env;
 use crate::lock::lock;
-use crate::pod_notes::{Failure, Noted, Past};
-use crate::pod_states::{PodState, PodStates, Up};
+use crate::pod_notes::{CommandFailure, CommandProgress, Noted};
+use crate::pod_states::{ContainerReadiness, PodState, PodStates};
 use lifeboat_hook::{Hook, HookPod, HookTally, Moment, RestoreHook, RestoreHooks, run};
-use lifeboat_object::{ObjectKey, Place};
+use lifeboat_object::{ObjectKey, ResultScope};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl PodCommands {
             let text = format!(
                 "it is not known in which pods an earlier run of this restore has run commands, so they may run again: {e}"
             );
-            self.runner.env.operation.journal.warn(&Place::Velero, text);
+            self.runner.env.operation.journal.warn(&ResultScope::Velero, text);
         }
     }
 
@@ -84,7 +84,7 @@ impl PodCommands {
             return false;
         }
         let pod = HookPod::of(in_cluster);
-        let place = Place::Namespace(pod.namespace.clone());
+        let place = ResultScope::Namespace(pod.namespace.clone());
         let journal = &self.runner.env.operation.journal;
         let (hooks, warnings) = self.hooks.commands(&pod);
         for warning in warnings {
@@ -99,11 +99,11 @@ impl PodCommands {
             hooks.iter().for_each(|hook| tally.due(&name, &hook.hook, Moment::Restored));
         }
         match self.runner.noted.of(&pod) {
-            Some(Past::Ended(failures)) => {
+            Some(CommandProgress::Ended(failures)) => {
                 self.runner.tell_again(&pod, &hooks, failures);
                 return false;
             }
-            Some(Past::Begun) => journal.warn(
+            Some(CommandProgress::Begun) => journal.warn(
                 &place,
                 format!(
                     "an earlier run of this restore was cut off in the hooks of pod {}: they may run twice",
@@ -124,7 +124,7 @@ impl PodCommands {
             states.forget(&pod.namespace, &pod.name);
             if whole {
                 let failures = std::mem::take(&mut *lock(&failures));
-                runner.note(&pod, &Past::Ended(failures)).await;
+                runner.note(&pod, &CommandProgress::Ended(failures)).await;
             }
         });
         true
@@ -174,31 +174,31 @@ impl Runner {
         while let Some(ended) = tasks.join_next().await {
             if ended.is_err_and(|e| e.is_panic()) {
                 let text = "the task that ran the hooks of a pod died: some of them may not have run";
-                self.env.operation.journal.error(&Place::Velero, text);
+                self.env.operation.journal.error(&ResultScope::Velero, text);
             }
         }
     }
 
     /// Notes how far the commands of a pod are.
-    async fn note(&self, pod: &HookPod, past: &Past) {
+    async fn note(&self, pod: &HookPod, past: &CommandProgress) {
         if let Err(e) = self.noted.note(pod, past).await {
             let what = match past {
-                Past::Begun => "the hooks of pod",
-                Past::Ended(_) => "that the hooks have run of pod",
+                CommandProgress::Begun => "the hooks of pod",
+                CommandProgress::Ended(_) => "that the hooks have run of pod",
             };
             let text = format!("{what} {} cannot be noted: after a crash they may run again: {e}", pod.name);
-            self.env.operation.journal.warn(&Place::Namespace(pod.namespace.clone()), text);
+            self.env.operation.journal.warn(&ResultScope::Namespace(pod.namespace.clone()), text);
         }
     }
 
     /// Reports the commands of a pod again that an earlier run has reported.
-    fn tell_again(&self, pod: &HookPod, hooks: &[RestoreHook], failures: Vec<Failure>) {
-        for Failure { name, index, text } in failures {
+    fn tell_again(&self, pod: &HookPod, hooks: &[RestoreHook], failures: Vec<CommandFailure>) {
+        for CommandFailure { name, index, text } in failures {
             let found = hooks.iter().find(|hook| hook.hook.name == name && hook.hook.index == index);
             if let Some(hook) = found {
                 lock(&self.tally).failed(&pod.key().to_string(), &hook.hook, Moment::Restored);
             }
-            self.env.operation.journal.error(&Place::Namespace(pod.namespace.clone()), text);
+            self.env.operation.journal.error(&ResultScope::Namespace(pod.namespace.clone()), text);
         }
     }
 }
@@ -214,11 +214,11 @@ struct Follower<'a> {
     /// When the pod was made, in this run.
     began: Instant,
     /// Failures so far.
-    failures: &'a Mutex<Vec<Failure>>,
+    failures: &'a Mutex<Vec<CommandFailure>>,
 }
 
 /// The reason why commands of a pod do not run any more.
-enum Over {
+enum StopReason {
     /// This happened to the pod.
     Because(&'static str),
     /// A command failed, and the failure counts for the whole pod.
@@ -228,7 +228,7 @@ enum Over {
 }
 
 /// The reason why a command did not succeed.
-enum Unwell {
+enum CommandError {
     /// It failed.
     Failed(String),
     /// The restore stopped before it was begun.
@@ -256,7 +256,7 @@ impl Follower<'_> {
                 PodState::There { .. } => None,
             };
             if let Some(why) = is_over {
-                break Over::Because(why);
+                break StopReason::Because(why);
             }
             match self.run_those_up(&mut waiting, &now).await {
                 Ok(()) => {}
@@ -267,24 +267,24 @@ impl Follower<'_> {
             }
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => break Over::Stopped(CANCELLED.to_owned()),
-                () = given_up.cancelled() => break Over::Stopped(BROKE_OFF.to_owned()),
+                () = cancel.cancelled() => break StopReason::Stopped(CANCELLED.to_owned()),
+                () = given_up.cancelled() => break StopReason::Stopped(BROKE_OFF.to_owned()),
                 changed = state.changed() => if changed.is_err() {
-                    break Over::Because("the pods of its namespace are not watched any more");
+                    break StopReason::Because("the pods of its namespace are not watched any more");
                 },
                 () = sleep_until(self.next_expiry(&waiting)) => self.expire(&mut waiting),
             }
         };
         let is_whole = match over {
             // When the restore stops, the watch may end before it is heard here.
-            Over::Because(_) => !cancel.is_cancelled() && !given_up.is_cancelled(),
-            Over::Failed => true,
-            Over::Stopped(_) => false,
+            StopReason::Because(_) => !cancel.is_cancelled() && !given_up.is_cancelled(),
+            StopReason::Failed => true,
+            StopReason::Stopped(_) => false,
         };
         let why = match &over {
-            Over::Because(why) => why,
-            Over::Failed => "a command before it failed",
-            Over::Stopped(why) => why.as_str(),
+            StopReason::Because(why) => why,
+            StopReason::Failed => "a command before it failed",
+            StopReason::Stopped(why) => why.as_str(),
         };
         for (container, hooks) in waiting {
             for hook in hooks {
@@ -310,32 +310,32 @@ impl Follower<'_> {
         there
     }
 
-    async fn run_those_up(&self, waiting: &mut Containers, state: &PodState) -> Result<(), Over> {
+    async fn run_those_up(&self, waiting: &mut Containers, state: &PodState) -> Result<(), StopReason> {
         let PodState::There { containers, .. } = state else { return Ok(()) };
         for (container, hooks) in waiting.iter_mut() {
             if !is_up(containers.get(container).copied().unwrap_or_default(), hooks) {
                 continue;
             }
             if !hooks.is_empty() && self.runner.noted.of(self.pod).is_none() {
-                self.runner.note(self.pod, &Past::Begun).await;
+                self.runner.note(self.pod, &CommandProgress::Begun).await;
             }
             while !hooks.is_empty() {
                 let hook = hooks.remove(0);
                 match self.run(&hook.hook).await {
                     Ok(()) => {}
-                    Err(Unwell::Failed(error)) => {
+                    Err(CommandError::Failed(error)) => {
                         self.tell(&hook.hook, &format!("failed to execute, err: {error}"), container);
                         if hook.hook.fails_pod {
-                            return Err(Over::Failed);
+                            return Err(StopReason::Failed);
                         }
                     }
-                    Err(Unwell::NotBegun(why)) => {
+                    Err(CommandError::NotBegun(why)) => {
                         hooks.insert(0, hook);
-                        return Err(Over::Stopped(why));
+                        return Err(StopReason::Stopped(why));
                     }
-                    Err(Unwell::CutOff(why)) => {
+                    Err(CommandError::CutOff(why)) => {
                         self.tell(&hook.hook, &format!("was cut off: {why} while it ran"), container);
-                        return Err(Over::Stopped(why.to_owned()));
+                        return Err(StopReason::Stopped(why.to_owned()));
                     }
                 }
             }
@@ -344,22 +344,22 @@ impl Follower<'_> {
         Ok(())
     }
 
-    async fn run(&self, hook: &Hook) -> Result<(), Unwell> {
+    async fn run(&self, hook: &Hook) -> Result<(), CommandError> {
         let operation = &self.runner.env.operation;
         let place = self.runner.place(&self.runner.runs).await;
-        let _place = place.map_err(|why| Unwell::NotBegun(why.to_owned()))?;
+        let _place = place.map_err(|why| CommandError::NotBegun(why.to_owned()))?;
         let end = Instant::now() + PATIENCE;
         loop {
-            (operation.fence)().map_err(Unwell::NotBegun)?;
+            (operation.fence)().map_err(CommandError::NotBegun)?;
             let ran = tokio::select! {
                 biased;
-                () = operation.cancel.cancelled() => return Err(Unwell::CutOff(CANCELLED)),
-                () = self.runner.given_up.cancelled() => return Err(Unwell::CutOff(BROKE_OFF)),
+                () = operation.cancel.cancelled() => return Err(CommandError::CutOff(CANCELLED)),
+                () = self.runner.given_up.cancelled() => return Err(CommandError::CutOff(BROKE_OFF)),
                 ran = run(hook, self.pod, Moment::Restored, &self.runner.env.cluster, &operation.journal) => ran,
             };
             match ran {
                 Err(error) if error.was_not_started() && error.can_pass() && Instant::now() < end => sleep(PAUSE).await,
-                ran => return ran.map_err(|error| Unwell::Failed(error.to_string())),
+                ran => return ran.map_err(|error| CommandError::Failed(error.to_string())),
             }
         }
     }
@@ -403,8 +403,8 @@ impl Follower<'_> {
         let (namespace, name) = (&self.pod.namespace, &self.pod.name);
         lock(&self.runner.tally).failed(&self.pod.key().to_string(), hook, Moment::Restored);
         let text = format!("hook {} in container {container} in pod {namespace}/{name} {what}", hook.name);
-        lock(self.failures).push(Failure { name: hook.name.clone(), index: hook.index, text: text.clone() });
-        self.runner.env.operation.journal.error(&Place::Namespace(namespace.clone()), text);
+        lock(self.failures).push(CommandFailure { name: hook.name.clone(), index: hook.index, text: text.clone() });
+        self.runner.env.operation.journal.error(&ResultScope::Namespace(namespace.clone()), text);
     }
 }
 
@@ -425,7 +425,7 @@ fn by_container(pod: &HookPod, hooks: Vec<RestoreHook>) -> Containers {
 }
 
 /// Returns true if the commands of a container can run: when one of them waits until the container is ready, all do.
-fn is_up(up: Up, hooks: &[RestoreHook]) -> bool {
+fn is_up(up: ContainerReadiness, hooks: &[RestoreHook]) -> bool {
     if hooks.iter().any(|hook| hook.waits_for_ready) { up.is_ready } else { up.is_running }
 }
 

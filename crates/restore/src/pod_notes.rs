@@ -19,16 +19,16 @@ const MOST_FAILURES: usize = 8;
 
 /// Progress of the commands of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Past {
+pub(crate) enum CommandProgress {
     /// The first of them may have run.
     Begun,
     /// There is nothing more to run, and this went wrong.
-    Ended(Vec<Failure>),
+    Ended(Vec<CommandFailure>),
 }
 
 /// A command that failed, or did not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     /// The name of the hook, and its number among those of the name.
     pub(crate) name: String,
     pub(crate) index: usize,
@@ -40,13 +40,13 @@ pub(crate) struct Failure {
 pub(crate) struct Noted {
     records: Arc<dyn Records>,
     /// By digest of the pod.
-    known: Mutex<HashMap<String, Past>>,
+    known: Mutex<HashMap<String, CommandProgress>>,
     /// The lines of the notes. Only a writer holds it, for as long as it writes.
-    notes: tokio::sync::Mutex<Notes>,
+    notes: tokio::sync::Mutex<PodNoteLines>,
 }
 
 #[derive(Default)]
-struct Notes {
+struct PodNoteLines {
     lines: BTreeMap<usize, Vec<String>>,
     /// By digest, note and line.
     places: HashMap<String, (usize, usize)>,
@@ -69,7 +69,7 @@ impl Noted {
             for line in String::from_utf8_lossy(&note).lines() {
                 // What cannot be read is as if it had not been noted: the commands of the pod run again.
                 let Some((digest, past)) = line.split_once(' ') else { continue };
-                let Ok(past) = serde_json::from_str::<Past>(past) else { continue };
+                let Ok(past) = serde_json::from_str::<CommandProgress>(past) else { continue };
                 lock(&self.known).insert(digest.to_owned(), past);
                 let lines = notes.lines.entry(number).or_default();
                 lines.push(line.to_owned());
@@ -81,7 +81,7 @@ impl Noted {
     }
 
     /// Returns the note about a pod.
-    pub(crate) fn of(&self, pod: &HookPod) -> Option<Past> {
+    pub(crate) fn of(&self, pod: &HookPod) -> Option<CommandProgress> {
         lock(&self.known).get(&digest(pod)).cloned()
     }
 
@@ -89,7 +89,7 @@ impl Noted {
     ///
     /// # Errors
     /// [`RecordsError`].
-    pub(crate) async fn note(&self, pod: &HookPod, past: &Past) -> Result<(), RecordsError> {
+    pub(crate) async fn note(&self, pod: &HookPod, past: &CommandProgress) -> Result<(), RecordsError> {
         let (digest, past) = (digest(pod), shortened(past));
         lock(&self.known).insert(digest.clone(), past.clone());
         let line = format!("{digest} {}", serde_json::to_string(&past).unwrap_or_default());
@@ -117,10 +117,13 @@ impl Noted {
     }
 }
 
-fn shortened(past: &Past) -> Past {
-    let Past::Ended(failures) = past else { return past.clone() };
-    let short = |failure: &Failure| Failure { text: failure.text.chars().take(LONGEST).collect(), ..failure.clone() };
-    Past::Ended(failures.iter().take(MOST_FAILURES).map(short).collect())
+fn shortened(past: &CommandProgress) -> CommandProgress {
+    let CommandProgress::Ended(failures) = past else { return past.clone() };
+    let short = |failure: &CommandFailure| CommandFailure {
+        text: failure.text.chars().take(LONGEST).collect(),
+        ..failure.clone()
+    };
+    CommandProgress::Ended(failures.iter().take(MOST_FAILURES).map(short).collect())
 }
 
 /// The pod of this key and UID, in 32 letters.
@@ -140,25 +143,25 @@ mod tests {
     #[tokio::test]
     async fn a_later_run_knows_what_an_earlier_one_has_noted() {
         let operation = Operation::new(Arc::new(|| jiff::Timestamp::UNIX_EPOCH), "restore=r", std::env::temp_dir());
-        let failure = |text: String| Failure { name: "h".into(), index: 2, text };
+        let failure = |text: String| CommandFailure { name: "h".into(), index: 2, text };
         let noted = Noted::new(&operation);
         for number in 0..=PODS_OF_NOTE {
-            noted.note(&pod(&number.to_string()), &Past::Begun).await.unwrap();
+            noted.note(&pod(&number.to_string()), &CommandProgress::Begun).await.unwrap();
         }
         noted
-            .note(&pod("0"), &Past::Ended(vec![failure("two\nlines".into()), failure("x".repeat(900))]))
+            .note(&pod("0"), &CommandProgress::Ended(vec![failure("two\nlines".into()), failure("x".repeat(900))]))
             .await
             .unwrap();
         let keys = operation.records.keys().await.unwrap();
         assert_eq!(keys.into_iter().collect::<Vec<_>>(), ["hooks.0", "hooks.1"]);
         let again = Noted::new(&operation);
         again.load().await.unwrap();
-        let ended = Past::Ended(vec![failure("two\nlines".into()), failure("x".repeat(LONGEST))]);
+        let ended = CommandProgress::Ended(vec![failure("two\nlines".into()), failure("x".repeat(LONGEST))]);
         let found = ["0", "1", "512", "513"].map(|name| again.of(&pod(name)));
-        assert_eq!(found, [Some(ended), Some(Past::Begun), Some(Past::Begun), None]);
+        assert_eq!(found, [Some(ended), Some(CommandProgress::Begun), Some(CommandProgress::Begun), None]);
         // It goes on in the notes that are there.
-        again.note(&pod("1"), &Past::Ended(Vec::new())).await.unwrap();
-        again.note(&pod("513"), &Past::Begun).await.unwrap();
+        again.note(&pod("1"), &CommandProgress::Ended(Vec::new())).await.unwrap();
+        again.note(&pod("513"), &CommandProgress::Begun).await.unwrap();
         assert_eq!(operation.records.keys().await.unwrap().len(), 2);
         let note = operation.records.read("hooks.1").await.unwrap().unwrap();
         assert_eq!(String::from_utf8_lossy(&note).lines().count(), 2);

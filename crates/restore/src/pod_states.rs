@@ -29,7 +29,7 @@ pub(crate) enum PodState {
     There {
         uid: String,
         /// By container, whether it runs, and whether it is ready.
-        containers: BTreeMap<String, Up>,
+        containers: BTreeMap<String, ContainerReadiness>,
         /// True when it has ended.
         is_over: bool,
     },
@@ -39,7 +39,7 @@ pub(crate) enum PodState {
 
 /// State of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Up {
+pub(crate) struct ContainerReadiness {
     pub(crate) is_running: bool,
     pub(crate) is_ready: bool,
 }
@@ -60,13 +60,13 @@ struct Watched {
 
 #[derive(Default)]
 struct Pods {
-    by_name: HashMap<String, Followed>,
+    by_name: HashMap<String, FollowedPod>,
     /// Set when nothing keeps the states up to date any more: no pod comes to these.
     is_over: bool,
 }
 
 /// A pod that is waited for.
-struct Followed {
+struct FollowedPod {
     uid: String,
     /// Set when an event of this pod has come since it is waited for. An earlier event for another pod of this name may
     /// be the deletion of its predecessor.
@@ -96,7 +96,7 @@ impl PodStates {
         // Those of namespaces that were watched before.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
-            let keeper = Keeper(watched);
+            let keeper = WatchGuard(watched);
             tokio::select! {
                 () = keeper.0.keep(&namespace, &env) => {}
                 () = keeper.0.unused() => {}
@@ -131,9 +131,9 @@ impl PodStates {
 }
 
 /// Says that nothing keeps the states up to date any more, when the task that did ends or dies.
-struct Keeper(Arc<Watched>);
+struct WatchGuard(Arc<Watched>);
 
-impl Drop for Keeper {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         *lock(&self.0.pods) = Pods { is_over: true, ..Pods::default() };
     }
@@ -150,7 +150,7 @@ impl Pods {
             return followed.state.subscribe();
         }
         let (state, receiver) = watch::channel(pod.state());
-        self.by_name.insert(name.clone(), Followed { uid: uid.clone(), is_heard: false, state });
+        self.by_name.insert(name.clone(), FollowedPod { uid: uid.clone(), is_heard: false, state });
         receiver
     }
 }
@@ -261,7 +261,7 @@ impl Watched {
     /// The pods that are waited for and are known to be there.
     fn there(&self) -> HashSet<String> {
         let pods = lock(&self.pods);
-        let is_there = |followed: &Followed| matches!(*followed.state.borrow(), PodState::There { .. });
+        let is_there = |followed: &FollowedPod| matches!(*followed.state.borrow(), PodState::There { .. });
         let there = pods.by_name.iter().filter(|(_, followed)| is_there(followed));
         there.map(|(name, _)| name.clone()).collect()
     }
@@ -304,7 +304,7 @@ struct Pod {
     #[serde(default)]
     metadata: Metadata,
     #[serde(default)]
-    status: Status,
+    status: PodStatus,
 }
 
 #[derive(Default, Deserialize)]
@@ -320,7 +320,7 @@ struct Metadata {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Status {
+struct PodStatus {
     phase: String,
     container_statuses: Vec<ContainerStatus>,
 }
@@ -330,19 +330,22 @@ struct Status {
 struct ContainerStatus {
     name: String,
     ready: bool,
-    state: State,
+    state: ContainerState,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct State {
+struct ContainerState {
     running: Option<serde::de::IgnoredAny>,
 }
 
 impl Pod {
     fn state(&self) -> PodState {
         let containers = self.status.container_statuses.iter().map(|container| {
-            (container.name.clone(), Up { is_running: container.state.running.is_some(), is_ready: container.ready })
+            (
+                container.name.clone(),
+                ContainerReadiness { is_running: container.state.running.is_some(), is_ready: container.ready },
+            )
         });
         PodState::There {
             uid: self.metadata.uid.clone(),

@@ -2,45 +2,45 @@
 
 mod dry_run;
 
-use crate::action::Action;
-use crate::ahead::Glance;
-use crate::along::{Along, Found};
-use crate::apply::{Ask, Need, Unprepared};
-use crate::attempt::Source;
-use crate::begun::Begun;
-use crate::check::{LOOK_FOR, Presence, Seen};
-use crate::desired::{Desired, Maker};
+use crate::apply::{ActionSelection, Need, PrepareError};
+use crate::attempt::SourceObject;
+use crate::claimed_rows::ClaimedRows;
+use crate::cluster_only::ClusterOnly;
+use crate::companions::{Companions, PreviewedItem};
+use crate::desired::{Desired, ObjectBuilder};
 use crate::env::Env;
+use crate::existence::{Existence, ExistingObjects, LOOK_FOR};
 use crate::existing::{Treatment, is_same_state, told_newer};
-use crate::extras::Extras;
-use crate::leaving::Leaving;
+use crate::item_result::ItemResult;
 use crate::levels::Level;
-use crate::mapping::Mapping;
 use crate::modifier::Modified;
-use crate::native::{NotPrepared, Room};
-use crate::needed::Needed;
+use crate::native::{NotPrepared, VolumeDestination};
 use crate::outcome::RestoreError;
-use crate::pin::Pin;
+use crate::plan_guard::PlanGuard;
 use crate::planned::{Planned, PreviewItem};
-use crate::read::{State, filter_namespace, is_completed};
-use crate::reader::Reader;
+use crate::prefetch::PrefetchedState;
+use crate::preparation::PreparedRestore;
+use crate::read::{StateDigest, filter_namespace, is_completed};
+use crate::reader::BackupReader;
 use crate::recreate::refusal;
 use crate::refused::Refused;
 use crate::request::{Request, check_source, prepare_preview};
+use crate::required_objects::RequiredObjects;
 use crate::retained_volumes::{PlannedVolume, is_volume, unseen_volume};
 use crate::same_target::{SameTarget, taken};
+use crate::scope::RestoreScope;
 use crate::target_namespaces::TargetNamespaces;
+use crate::terminating::TerminatingObject;
 use crate::update;
-use crate::volume_fates::{FromNative, Told};
-use crate::walk::Walk;
+use crate::volume_treatments::{FromNative, VolumeReport};
 use dry_run::DryRun;
 use futures::{Stream, TryStreamExt};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
-use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, Place, Results, chain};
+use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, ResultScope, Results, chain};
 use lifeboat_store::{ArchiveItem, StoreError};
-use lifeboat_volume::{Refusal, RetainedPlan};
+use lifeboat_volume::{RetainedPlan, VolumeRefusal};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
@@ -91,43 +91,44 @@ async fn whole_preview(
     let restore = prepare_preview(request)?;
     let backup = env.store.backup(&restore.spec.backup_name).await?;
     check_source(&backup)?;
-    let mut walk = Walk::begin(request, &restore, env).await?;
-    env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
+    let mut prepared = PreparedRestore::begin(request, &restore, env).await?;
+    env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let maker = walk.maker()?;
-    let mapping = Arc::clone(&maker.mapping);
-    let left_out = std::mem::take(&mut walk.left_out);
+    let builder = prepared.builder()?;
+    let mapping = Arc::clone(&builder.mapping);
+    let left_out = std::mem::take(&mut prepared.left_out);
     let namespaces = Arc::new(TargetNamespaces::new(Arc::clone(&mapping), env.clone()));
-    let mut needed = Needed::new(Arc::clone(&mapping), Arc::clone(&namespaces), left_out);
+    let mut needed = RequiredObjects::new(Arc::clone(&mapping), Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
-    let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
-    let (defined, has_turn) = (Mutex::default(), Begun::new(walk.archive.rows().len()));
-    for one in walk.levels.iter().flat_map(|level| &level.items) {
+    let reader = BackupReader::new(prepared.archive.clone(), Arc::clone(&prepared.stop));
+    let (defined, has_turn) = (Mutex::default(), ClaimedRows::new(prepared.archive.rows().len()));
+    for one in prepared.levels.iter().flat_map(|level| &level.items) {
         has_turn.begin(one.row);
     }
-    let previewer = Previewer { mapping, maker, namespaces, reader, env: env.clone(), defined, has_turn, asks_server };
+    let previewer =
+        Previewer { mapping, builder, namespaces, reader, env: env.clone(), defined, has_turn, asks_server };
     let previewer = Arc::new(previewer);
-    for level in std::mem::take(&mut walk.levels) {
+    for level in std::mem::take(&mut prepared.levels) {
         if out.is_closed() {
             break;
         }
-        let ahead = walk.ahead.take(&level.name);
+        let ahead = prepared.ahead.take(&level.name);
         previewer.level(level, ahead, &mut needed, &out).await?;
     }
     if restore.spec.existing_resource_policy == ExistingResourcePolicy::Exact {
         let planned = if restore.spec.prune { Planned::Remove } else { Planned::Extra };
-        match Extras::new(&previewer.mapping, &backup, env) {
+        match ClusterOnly::new(&previewer.mapping, &backup, env) {
             Ok(extras) => extras.send(&planned, &out).await,
             // Who wants to remove something must not take it for done.
-            Err(why) if restore.spec.prune => env.operation.journal.error(&Place::Velero, why),
-            Err(why) => env.operation.journal.warn(&Place::Velero, why),
+            Err(why) if restore.spec.prune => env.operation.journal.error(&ResultScope::Velero, why),
+            Err(why) => env.operation.journal.warn(&ResultScope::Velero, why),
         }
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let made = |volume: &str| FromNative::Made(volume.to_owned());
-    let Told { records, warning } = walk.volumes.tell(&restore, |_| Some(Action::Created), made);
+    let VolumeReport { records, warning } = prepared.volumes.tell(&restore, |_| Some(ItemResult::Created), made);
     if let Some(warning) = warning {
-        env.operation.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
+        env.operation.journal.warn(&ResultScope::Velero, format!("where claims are made anew: {warning}"));
     }
     let left_out = needed.left_out().await?.into_iter();
     let left_out = left_out.map(|((resource, reason), count)| ((resource, reason.to_owned()), count)).collect();
@@ -135,15 +136,15 @@ async fn whole_preview(
 }
 
 struct Previewer {
-    mapping: Arc<Mapping>,
-    maker: Maker,
+    mapping: Arc<RestoreScope>,
+    builder: ObjectBuilder,
     namespaces: Arc<TargetNamespaces>,
-    reader: Reader,
+    reader: BackupReader,
     env: Env,
     /// Types that the restore would define itself.
     defined: Mutex<HashSet<String>>,
     /// Objects that are previewed in their own turn, or were added because others need them.
-    has_turn: Begun,
+    has_turn: ClaimedRows,
     /// Set when the API server is asked about each write, by a dry run.
     asks_server: bool,
 }
@@ -152,14 +153,14 @@ impl Previewer {
     async fn level(
         self: &Arc<Self>,
         level: Level,
-        ahead: Option<Glance>,
-        needed: &mut Needed,
+        ahead: Option<PrefetchedState>,
+        needed: &mut RequiredObjects,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
-        let lookout = self.mapping.lookout(&self.env);
-        let presence = match ahead.and_then(Glance::still_counts) {
+        let lookup = self.mapping.lookup(&self.env);
+        let presence = match ahead.and_then(PrefetchedState::still_counts) {
             Some(presence) => presence,
-            None => Arc::new(lookout.look(lookout.places(&level), LOOK_FOR).await),
+            None => Arc::new(lookup.look(lookup.places(&level), LOOK_FOR).await),
         };
         let archive = &self.mapping.archive;
         if level.defines_types() {
@@ -175,7 +176,7 @@ impl Previewer {
         while let Some(one) = previews.try_next().await.map_err(RestoreError::Store)? {
             self.env.operation.progress.finished(1);
             waiting.push(one.found);
-            let any_needs_something = waiting.iter().any(|one: &Found| !one.item.needs.is_empty());
+            let any_needs_something = waiting.iter().any(|one: &PreviewedItem| !one.item.needs.is_empty());
             if any_needs_something && waiting.len() < TOGETHER {
                 continue;
             }
@@ -188,12 +189,17 @@ impl Previewer {
     }
 
     /// Returns the rows of the objects of a level that must be read. Reports the others at once.
-    async fn rows_to_read(&self, level: Level, presence: &Presence, out: &mpsc::Sender<PreviewItem>) -> Vec<usize> {
+    async fn rows_to_read(
+        &self,
+        level: Level,
+        presence: &ExistingObjects,
+        out: &mpsc::Sender<PreviewItem>,
+    ) -> Vec<usize> {
         let mut rows = Vec::new();
         for one in level.items {
             let Some(row) = self.mapping.archive.row(one.row) else { continue };
             let key = self.mapping.target_of(&row.key());
-            let stays = self.maker.stays(&key, presence.look(&key, one.state));
+            let stays = self.builder.stays(&key, presence.look(&key, one.state));
             if stays && !self.namespaces.takes_along(&key).await {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
                 // It fails only when the receiver is gone, which wants no more then.
@@ -211,7 +217,7 @@ impl Previewer {
     fn previews(
         self: &Arc<Self>,
         rows: Vec<usize>,
-        look: impl Fn(&ObjectKey, State) -> Seen,
+        look: impl Fn(&ObjectKey, StateDigest) -> Existence,
         tasks: &mut JoinSet<()>,
     ) -> impl Stream<Item = Result<Previewed, StoreError>> {
         let archive = &self.mapping.archive;
@@ -221,21 +227,26 @@ impl Previewer {
         });
         let previews = items.map_ok(move |ArchiveItem { row, head, body }| {
             let begun = archive.row(row).map(Row::key).map(|key| {
-                let seen = look(&key, State::of(&head));
-                let source = Source { row, key: key.clone(), body, exists: false };
+                let seen = look(&key, StateDigest::of(&head));
+                let source = SourceObject { row, key: key.clone(), body, exists: false };
                 (key, self.begin(source, seen, tasks))
             });
             async move {
                 let Some((source, item)) = begun else { return Ok(None) };
                 let item = item.await.map_err(|_| StoreError::Worker("previewing an object"))?;
-                Ok(Some(Previewed { row, head, found: Found { source, item } }))
+                Ok(Some(Previewed { row, head, found: PreviewedItem { source, item } }))
             }
         });
         previews.try_buffered(READS).try_filter_map(async |one| Ok(one))
     }
 
     /// Begins a task that previews an object.
-    fn begin(self: &Arc<Self>, source: Source, seen: Seen, tasks: &mut JoinSet<()>) -> oneshot::Receiver<PreviewItem> {
+    fn begin(
+        self: &Arc<Self>,
+        source: SourceObject,
+        seen: Existence,
+        tasks: &mut JoinSet<()>,
+    ) -> oneshot::Receiver<PreviewItem> {
         // Of those that have ended nothing is kept.
         while tasks.try_join_next().is_some() {}
         let (sender, item) = oneshot::channel();
@@ -254,14 +265,14 @@ impl Previewer {
     /// Reports these objects in their order, each preceded by the objects that it needs.
     async fn tell(
         self: &Arc<Self>,
-        all: Vec<Found>,
-        needed: &mut Needed,
+        all: Vec<PreviewedItem>,
+        needed: &mut RequiredObjects,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
         let mut along = self.along(&all, needed).await?;
         for found in all {
             let before = along.take(&found.item.needs, |key| self.mapping.find(key));
-            for Found { source, item } in before.into_iter().chain([found]) {
+            for PreviewedItem { source, item } in before.into_iter().chain([found]) {
                 for item in needed.with(&source, item).await {
                     // It fails only when the receiver is gone, which wants no more then.
                     if out.send(item).await.is_err() {
@@ -275,12 +286,16 @@ impl Previewer {
 
     /// The objects that the restore does not select and brings back all the same, because these need them, and those that they need
     /// in turn. The archive is read once for all that are as far from these: neighbours lie in the same member.
-    async fn along(self: &Arc<Self>, all: &[Found], needed: &mut Needed) -> Result<Along, RestoreError> {
-        let mut along = Along::default();
+    async fn along(
+        self: &Arc<Self>,
+        all: &[PreviewedItem],
+        needed: &mut RequiredObjects,
+    ) -> Result<Companions, RestoreError> {
+        let mut along = Companions::default();
         let mut rows: Vec<usize> = all.iter().flat_map(|one| self.take_turns(&one.item.needs)).collect();
         while !rows.is_empty() {
             let mut tasks = JoinSet::new();
-            let mut previews = pin!(self.previews(std::mem::take(&mut rows), |_, _| Seen::Unknown, &mut tasks));
+            let mut previews = pin!(self.previews(std::mem::take(&mut rows), |_, _| Existence::Unknown, &mut tasks));
             while let Some(Previewed { row, head, found }) = previews.try_next().await.map_err(RestoreError::Store)? {
                 needed.take_out_of_left_out(row, &found.source, &head);
                 rows.extend(self.take_turns(&found.item.needs));
@@ -296,9 +311,9 @@ impl Previewer {
         rows.filter(|row| self.has_turn.begin(*row)).collect()
     }
 
-    async fn one(&self, source: Source, seen: Seen) -> PreviewItem {
+    async fn one(&self, source: SourceObject, seen: Existence) -> PreviewItem {
         let key = self.mapping.target_of(&source.key);
-        let mut beside = Beside::default();
+        let mut beside = ItemFindings::default();
         let planned = match serde_json::from_slice::<Value>(&source.body) {
             Err(e) => Planned::Refused(format!("error decoding {}: {e}", source.key)),
             Ok(object) if is_completed(&key.resource, &object) => ended(),
@@ -323,7 +338,7 @@ impl Previewer {
             }
             _ => planned,
         };
-        let Beside { waits, unasked, modified, needs, pin, .. } = beside;
+        let ItemFindings { waits, unasked, modified, needs, pin, .. } = beside;
         let Modified { by: modifications, errors, warnings } = modified;
         PreviewItem { key, planned, waits, unasked, modifications, errors, warnings, needs, pin }
     }
@@ -344,15 +359,15 @@ impl Previewer {
         key: &ObjectKey,
         from_backup: &Value,
         (row, other): &(usize, ObjectKey),
-        beside: &mut Beside,
+        beside: &mut ItemFindings,
     ) -> Result<Planned, String> {
-        let own = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
+        let own = match self.builder.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
             Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
             Desired::Object(object) => object.item,
         };
         let body = self.reader.load(*row).await.map_err(|e| chain(&e))?;
         let there = serde_json::from_slice(&body).map_err(|e| format!("error decoding {other}: {e}"))?;
-        let there = match self.maker.desired(key, &there, Ask::Pure).await.map_err(said)? {
+        let there = match self.builder.desired(key, &there, ActionSelection::Pure).await.map_err(said)? {
             Desired::Skip { .. } => Value::Null,
             Desired::Object(object) => object.item,
         };
@@ -367,22 +382,28 @@ impl Previewer {
         &self,
         key: &ObjectKey,
         from_backup: &Value,
-        seen: Seen,
-        beside: &mut Beside,
+        seen: Existence,
+        beside: &mut ItemFindings,
     ) -> Result<Planned, String> {
-        let retained = &self.maker.retained;
+        let retained = &self.builder.retained;
         if let Some(why) = retained.lost(key, from_backup, &self.mapping, &self.env).await.map_err(|e| e.to_string())? {
             return Ok(Planned::Refused(why));
         }
-        let desired = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
+        let desired = match self.builder.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
             Desired::Skip { reason, needs, .. } => {
                 beside.needs = self.coming_along(&needs);
                 return Ok(Planned::Skip(reason));
             }
             Desired::Object(object) => *object,
         };
-        let (pin, needs) = (Pin::of(None, &desired.item), self.coming_along(&desired.needs));
-        *beside = Beside { unasked: desired.unasked, modified: desired.modified, needs, pin, ..Beside::default() };
+        let (pin, needs) = (PlanGuard::of(None, &desired.item), self.coming_along(&desired.needs));
+        *beside = ItemFindings {
+            unasked: desired.unasked,
+            modified: desired.modified,
+            needs,
+            pin,
+            ..ItemFindings::default()
+        };
         let volume = match retained.plan(key, &desired.item, &self.mapping, &self.env).await {
             Err(e) if e.is_denied() && !is_volume(key) => {
                 beside.modified.warnings.push(unseen_volume(key, &e));
@@ -400,21 +421,21 @@ impl Previewer {
         };
         let item = desired.item;
         beside.write = self.write(&resource, &item, None);
-        if self.maker.natives.has(key) {
-            let room = self.maker.natives.room(key, from_backup, (&self.mapping, &self.env)).await;
+        if self.builder.native_volumes.has(key) {
+            let room = self.builder.native_volumes.room(key, from_backup, (&self.mapping, &self.env)).await;
             let is_made = match room {
-                Ok(Room::Free(_)) => true,
-                Err(NotPrepared::Refused(Refused::Leaving(leaving))) => {
-                    beside.wait_for(&leaving);
+                Ok(VolumeDestination::Free(_)) => true,
+                Err(NotPrepared::Refused(Refused::Leaving(terminating))) => {
+                    beside.wait_for(&terminating);
                     true
                 }
                 // What stays is compared as it is.
                 _ => false,
             };
             if is_made {
-                return self.maker.natives.refusal(key).map_or(Ok(Planned::Create), Err);
+                return self.builder.native_volumes.refusal(key).map_or(Ok(Planned::Create), Err);
             }
-        } else if seen == Seen::Absent {
+        } else if seen == Existence::Absent {
             return Ok(Planned::Create);
         }
         let name = item["metadata"]["name"].as_str().unwrap_or(&key.name);
@@ -427,18 +448,21 @@ impl Previewer {
             beside.write = None;
             return Ok(Planned::Create);
         }
-        if let Some(leaving) = Leaving::of(&existing) {
-            beside.wait_for(&leaving);
+        if let Some(terminating) = TerminatingObject::of(&existing) {
+            beside.wait_for(&terminating);
             return Ok(Planned::Create);
         }
-        beside.pin = Pin::of(Some(&existing), &item);
+        beside.pin = PlanGuard::of(Some(&existing), &item);
         if is_same_state(&existing, from_backup) {
-            let is_to_change = self.maker.is_to_change(key, from_backup, &item).await;
+            let is_to_change = self.builder.is_to_change(key, from_backup, &item).await;
             if !is_to_change.map_err(said)? {
                 return Ok(Planned::Unchanged);
             }
         }
-        Ok(self.by_policy(&Both { key, resource: &resource, from_backup, item: &item, existing: &existing }, beside))
+        Ok(self.by_policy(
+            &ComparedObject { key, resource: &resource, from_backup, item: &item, existing: &existing },
+            beside,
+        ))
     }
 
     /// The write that the API server is asked about, where it is asked.
@@ -448,8 +472,8 @@ impl Previewer {
     }
 
     /// The plan for an object that the cluster has, by the policy for it.
-    fn by_policy(&self, both: &Both<'_>, beside: &mut Beside) -> Planned {
-        let Both { key, resource, from_backup, item, existing } = *both;
+    fn by_policy(&self, both: &ComparedObject<'_>, beside: &mut ItemFindings) -> Planned {
+        let ComparedObject { key, resource, from_backup, item, existing } = *both;
         let policy = self.mapping.existing.of(&key.resource, from_backup);
         let updates = self.mapping.updates_definitions();
         let treatment = Treatment::of(policy, &key.resource, item, existing, updates);
@@ -475,7 +499,7 @@ impl Previewer {
 }
 
 /// An object of the backup, as it would be written, and the one of its name in the cluster.
-struct Both<'a> {
+struct ComparedObject<'a> {
     key: &'a ObjectKey,
     resource: &'a Arc<ApiResource>,
     from_backup: &'a Value,
@@ -487,24 +511,24 @@ struct Both<'a> {
 struct Previewed {
     row: usize,
     head: Head,
-    found: Found,
+    found: PreviewedItem,
 }
 
 /// Findings about an object, beside its planned change.
 #[derive(Default)]
-struct Beside {
+struct ItemFindings {
     waits: Option<String>,
     unasked: Vec<String>,
     modified: Modified,
     needs: Vec<ObjectKey>,
-    pin: Pin,
+    pin: PlanGuard,
     write: Option<DryRun>,
 }
 
-impl Beside {
+impl ItemFindings {
     /// The object is made when the one in the cluster is gone.
-    fn wait_for(&mut self, leaving: &Leaving) {
-        self.waits = Some(leaving.waits());
+    fn wait_for(&mut self, terminating: &TerminatingObject) {
+        self.waits = Some(terminating.waits());
         if let Some(write) = &mut self.write {
             write.is_beside = true;
         }
@@ -512,11 +536,11 @@ impl Beside {
 }
 
 /// The reason why an object could not be made, for people.
-fn said(why: Unprepared) -> String {
+fn said(why: PrepareError) -> String {
     match why {
-        Unprepared::Failed(why) | Unprepared::ForNow(why) => why,
-        Unprepared::Fatal(why) => format!("the restore would break off here: {why}"),
-        Unprepared::Stopped => "the dry run was cancelled".to_owned(),
+        PrepareError::Failed(why) | PrepareError::ForNow(why) => why,
+        PrepareError::Fatal(why) => format!("the restore would break off here: {why}"),
+        PrepareError::Stopped => "the dry run was cancelled".to_owned(),
     }
 }
 
@@ -535,8 +559,8 @@ fn planned_volume(key: &ObjectKey, volume: PlannedVolume) -> Option<Planned> {
             lifeboat_patch::merge(&mut after, &patch);
             Some(Planned::Update(lifeboat_patch::differences(&before, &after)))
         }
-        RetainedPlan::Refused(Refusal { why, .. }) if is_left_out => Some(Planned::Skip(why)),
-        RetainedPlan::Refused(Refusal { why, next }) => Some(Planned::Refused(format!("{why}; {next}"))),
+        RetainedPlan::Refused(VolumeRefusal { why, .. }) if is_left_out => Some(Planned::Skip(why)),
+        RetainedPlan::Refused(VolumeRefusal { why, next }) => Some(Planned::Refused(format!("{why}; {next}"))),
         _ => None,
     }
 }

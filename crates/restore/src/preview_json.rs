@@ -1,6 +1,6 @@
 //! A preview as JSON, for programs and for clients that request it from a server: each item by itself, and the end.
 
-use crate::pin::Pin;
+use crate::plan_guard::PlanGuard;
 use crate::plan_word::PlanWord;
 use crate::planned::{Modification, Planned, PreviewItem};
 use crate::preview::PreviewEnd;
@@ -83,7 +83,7 @@ impl PreviewItem {
             warnings: texts("warnings")?,
             // Only who has asked for the plan is told of them.
             needs: Vec::new(),
-            pin: Pin::read_json(value),
+            pin: PlanGuard::read_json(value),
         })
     }
 
@@ -159,7 +159,7 @@ mod tests {
             modifications: vec![Modification { rule: 2, differences: difference() }],
             errors: vec!["why".to_owned()],
             warnings: vec!["otherwise".to_owned()],
-            pin: Pin::of(Some(&json!({"metadata": {"uid": "u"}})), &json!({})),
+            pin: PlanGuard::of(Some(&json!({"metadata": {"uid": "u"}})), &json!({})),
             ..item(Planned::Update(difference()))
         };
         for item in [

@@ -3,8 +3,8 @@
 use crate::env::Env;
 use crate::job_pods::{JobPods, SeenJobs, has_ended};
 use crate::owner_references::has_owners;
-use crate::volume_fates::VolumeFates;
-use crate::volumes::{Recorded, Verdict, decide};
+use crate::volume_treatments::VolumeTreatments;
+use crate::volumes::{Recorded, RestoreMethod, decide};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
@@ -34,7 +34,7 @@ pub(crate) struct Contents {
     /// The kinds of the objects.
     pub(crate) kinds: Kinds,
     /// Treatment of each volume and claim to restore.
-    pub(crate) volumes: VolumeFates,
+    pub(crate) volumes: VolumeTreatments,
     /// Rows of the objects whose owners a restore can bring back, in ascending order.
     pub(crate) with_owners: Vec<usize>,
     /// Pods that their Jobs make anew.
@@ -51,7 +51,7 @@ pub(crate) struct Facts {
     /// True when it is a pod or job that has ended: those are not started again.
     pub(crate) ended: bool,
     /// Its identity and revision when it was saved.
-    pub(crate) state: State,
+    pub(crate) state: StateDigest,
 }
 
 /// Reads these rows. A damaged or hostile archive is refused here.
@@ -97,16 +97,16 @@ pub(crate) async fn scan(
         match key.resource.resource.as_str() {
             "persistentvolumes" => {
                 let verdict = decide(&key.name, &object, recorded);
-                let snapshot = recorded.native.get(&key.name).filter(|_| verdict == Verdict::FromNative);
+                let snapshot = recorded.native.get(&key.name).filter(|_| verdict == RestoreMethod::FromNative);
                 out.volumes.volume(&key.name, (verdict, snapshot), included);
                 if let Some(why) = recorded.failures.get(&key.name) {
                     out.volumes.failed(&key.name, why);
                 }
-                if verdict == Verdict::AsIs {
+                if verdict == RestoreMethod::AsIs {
                     out.retained.insert(key.name.clone(), RetainedVolume::of(&key.name, &object));
                 }
                 out.native.extend(snapshot.map(|snapshot| (key.name.clone(), snapshot.clone())));
-                if matches!(verdict, Verdict::Provision(_) | Verdict::FromSnapshot) {
+                if matches!(verdict, RestoreMethod::Provision(_) | RestoreMethod::FromSnapshot) {
                     out.provisioned.insert(key.name.clone());
                 }
             }
@@ -117,7 +117,7 @@ pub(crate) async fn scan(
             jobs.note(&key, &object, recorded);
             let early = key.resource.resource == "services" && has_fixed_port(&object);
             let ended = is_completed(&key.resource, &object);
-            out.facts.push(Facts { row: item.row, early, ended, state: State::of(&item.head) });
+            out.facts.push(Facts { row: item.row, early, ended, state: StateDigest::of(&item.head) });
         }
     }
     out.job_pods = jobs.pods();
@@ -155,9 +155,9 @@ impl Kinds {
 /// Identity and revision of an object as a digest: the same pair is the same state of the same object of the same
 /// cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State([u8; 8]);
+pub(crate) struct StateDigest([u8; 8]);
 
-impl State {
+impl StateDigest {
     pub(crate) fn of(head: &Head) -> Self {
         let mut out = [0; 8];
         out.copy_from_slice(&Sha256::digest(format!("{}\0{}", head.uid, head.resource_version))[..8]);

@@ -12,14 +12,14 @@ const READ_ALONE: usize = 4;
 
 /// Reads single objects of the backup.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct BackupReader {
     archive: Archive,
     /// A permit for each object that may be read alone at the same time.
     places: Semaphore,
     stop: Arc<Stop>,
 }
 
-impl Reader {
+impl BackupReader {
     pub(crate) fn new(archive: Archive, stop: Arc<Stop>) -> Self {
         Self { archive, places: Semaphore::new(READ_ALONE), stop }
     }

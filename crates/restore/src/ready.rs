@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Items that an action has named, and that are there.
-pub(crate) struct Named<'a> {
+pub(crate) struct AwaitedItems<'a> {
     pub(crate) action: &'a dyn RestoreItemAction,
     /// By their keys in the cluster.
     pub(crate) items: &'a [ObjectKey],
@@ -35,7 +35,7 @@ pub(crate) enum Readiness {
     Stopped,
 }
 
-impl Named<'_> {
+impl AwaitedItems<'_> {
     /// Asks the action at once and then each second, for this long at most.
     pub(crate) async fn wait(&self, time: Duration, stop: &CancellationToken) -> Readiness {
         let deadline = Instant::now() + time;
@@ -83,7 +83,7 @@ mod tests {
     async fn waited(answers: Vec<Result<bool, ActionError>>) -> (Readiness, usize, u64) {
         let (action, begun) = (Scripted::ready(answers), Instant::now());
         let (items, parent) = ([key("configmaps", "b")], key("configmaps", "a"));
-        let named = Named { action: &action, items: &items, parent: &parent, restore: &Restore::default() };
+        let named = AwaitedItems { action: &action, items: &items, parent: &parent, restore: &Restore::default() };
         let readiness = named.wait(Duration::from_secs(10), &CancellationToken::new()).await;
         (readiness, action.asked_whether_ready(), begun.elapsed().as_secs())
     }
@@ -127,7 +127,7 @@ mod tests {
     async fn a_stop_ends_the_wait_for_items() {
         let (action, stop) = (Scripted::ready(vec![Ok(false)]), CancellationToken::new());
         let (items, parent) = ([key("configmaps", "b")], key("configmaps", "a"));
-        let named = Named { action: &action, items: &items, parent: &parent, restore: &Restore::default() };
+        let named = AwaitedItems { action: &action, items: &items, parent: &parent, restore: &Restore::default() };
         let stopping = async {
             sleep(Duration::from_millis(2500)).await;
             stop.cancel();

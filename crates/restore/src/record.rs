@@ -1,20 +1,20 @@
 //! Stores the results of a restore: its files in the bucket, beside the backups, and the status of its resource. A
 //! restore whose actions have begun operations waits for these then (restore.md 1.9).
 
-use crate::action::Action;
 use crate::actions::known;
 use crate::env::Env;
-use crate::files::Files;
-use crate::listed::Listed;
-use crate::made_volumes;
-use crate::outcome::{Outcome, Walked};
+use crate::files::FileUploads;
+use crate::item_listing::ItemListing;
+use crate::item_result::ItemResult;
+use crate::outcome::{ObjectsOutcome, Outcome};
 use crate::stop::BrokenOff;
-use crate::volume_fates::FromNative;
+use crate::volume_patches;
+use crate::volume_treatments::FromNative;
 use lifeboat_api::{Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
-use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
-use lifeboat_operation::{Closed, Log};
+use lifeboat_object::{GroupResource, ObjectKey, ResultScope, chain};
+use lifeboat_operation::{ClosedJournal, Log};
 use lifeboat_store::{Content, StoreError};
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 /// none, and says so as of any that could not be stored.
 pub(crate) async fn record(
     mut restore: Restore,
-    mut walked: Walked,
+    mut walked: ObjectsOutcome,
     withheld: Option<String>,
     env: &Env,
 ) -> Result<Outcome, StoreError> {
@@ -30,35 +30,35 @@ pub(crate) async fn record(
     let broken_off = walked.broken_off.take();
     let (_, planned) = env.operation.progress.get();
     let spec = restore.spec.clone();
-    let listed = Listed::of(&walked, &spec);
+    let listed = ItemListing::of(&walked, &spec);
     let items = listed.len();
     let ended_early = format!(
         "the restore was cancelled: {items} of {planned} objects were looked at, and the resource list says what was done"
     );
     if cancelled {
-        env.operation.journal.error(&Place::Velero, ended_early.as_str());
+        env.operation.journal.error(&ResultScope::Velero, ended_early.as_str());
     }
     if let Some(why) = &broken_off {
         restore.status.failure_reason = broke_off(&spec.backup_name, why, walked.not_looked_at);
-        env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
+        env.operation.journal.error(&ResultScope::Velero, &restore.status.failure_reason);
     }
     let done = volumes_and_claims(&walked);
     let from_native = |volume: &str| match done.get(&known::volume(volume)) {
-        Some(Action::Created | Action::Recreated) => FromNative::Made(walked.natives.name_of(volume)),
-        Some(Action::Updated | Action::Skipped | Action::Differs) => FromNative::WasThere,
-        Some(Action::Failed | Action::Removed) | None => FromNative::Failed,
+        Some(ItemResult::Created | ItemResult::Recreated) => FromNative::Made(walked.native_volumes.name_of(volume)),
+        Some(ItemResult::Updated | ItemResult::Skipped | ItemResult::Differs) => FromNative::WasThere,
+        Some(ItemResult::Failed | ItemResult::Removed) | None => FromNative::Failed,
     };
     let volumes = walked.volumes.tell(&restore, |key| done.get(key).copied(), from_native);
     if let Some(warning) = volumes.warning {
-        env.operation.journal.warn(&Place::Velero, warning);
+        env.operation.journal.warn(&ResultScope::Velero, warning);
     }
     if !cancelled && broken_off.is_none() {
         env.operation.journal.info("restore completed", &[]);
-    } else if let Some(warning) = made_volumes::unwaited(&volumes.records) {
-        env.operation.journal.warn(&Place::Velero, warning);
+    } else if let Some(warning) = volume_patches::unwaited(&volumes.records) {
+        env.operation.journal.warn(&ResultScope::Velero, warning);
     }
     let name = restore.metadata.name.clone();
-    let mut files = Files::of(&name, broken_off.is_some(), env).withheld(withheld);
+    let mut files = FileUploads::of(&name, broken_off.is_some(), env).withheld(withheld);
     if cancelled {
         restore.status.failure_reason = ended_early;
     }
@@ -76,9 +76,9 @@ pub(crate) async fn record(
     files.put(RestoreFile::Logs, log_content(env.operation.journal.close().log)).await;
     // What was restored is there; only that its log is missing counts (restore.md 1.7).
     if let Some(why) = files.unstored.first() {
-        env.operation.journal.error(&Place::Velero, why.as_str());
+        env.operation.journal.error(&ResultScope::Velero, why.as_str());
     }
-    let Closed { results, warnings, errors, .. } = env.operation.journal.close();
+    let ClosedJournal { results, warnings, errors, .. } = env.operation.journal.close();
     let status = &mut restore.status;
     count(status, warnings, errors);
     let items = i64::try_from(items).unwrap_or(i64::MAX);
@@ -92,7 +92,7 @@ pub(crate) async fn record(
         && broken_off.is_none()
         && !is_pending
         && files.unstored.is_empty()
-        && (walked.has_stubs || volumes.records.iter().any(made_volumes::waits));
+        && (walked.has_stubs || volumes.records.iter().any(volume_patches::waits));
     status.completion_timestamp = (!is_pending && !finalizes).then(|| Time::new((env.operation.clock)()));
     status.phase = Some(match (is_pending, errors) {
         _ if cancelled => RestorePhase::Failed,
@@ -146,7 +146,7 @@ fn broke_off(backup: &str, why: &BrokenOff, not_looked_at: u64) -> String {
 }
 
 /// Returns the outcome for each volume and each claim of the backup.
-fn volumes_and_claims(walked: &Walked) -> HashMap<ObjectKey, Action> {
+fn volumes_and_claims(walked: &ObjectsOutcome) -> HashMap<ObjectKey, ItemResult> {
     let types = ["persistentvolumes", "persistentvolumeclaims"].map(|name| GroupResource::new("", name));
     let rows = walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));
     rows.filter(|(row, _)| types.contains(&row.resource)).map(|(row, action)| (row.key(), action)).collect()

@@ -3,8 +3,8 @@
 
 use crate::env::Env;
 use crate::existing_policies::ExistingPolicies;
-use crate::leaving::Leaving;
 use crate::retry::may_be_done;
+use crate::terminating::TerminatingObject;
 use crate::wait::{Waited, poll};
 use bytes::Bytes;
 use lifeboat_archive::layout::replaced_key;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 /// An object of the cluster that is to be deleted, at one revision.
 #[derive(Clone, Copy)]
-pub(crate) struct Doomed<'a> {
+pub(crate) struct ObjectToDelete<'a> {
     /// The name of the restore.
     pub(crate) restore: &'a str,
     pub(crate) key: &'a ObjectKey,
@@ -40,7 +40,7 @@ pub(crate) enum Dependents {
 /// The reason why an object was not deleted, or cannot be made anew at once. The object may be gone only in the
 /// last two cases.
 #[derive(Debug)]
-pub(crate) enum Undeleted {
+pub(crate) enum NotDeleted {
     /// It could not be stored before.
     Unstored(StoreError),
     /// The API server refuses to delete it, or to take the one that is to come in its place.
@@ -48,14 +48,14 @@ pub(crate) enum Undeleted {
     /// It has changed since it was read, or another one has its name.
     Changed,
     /// Something else deletes it already.
-    Leaving(Leaving),
+    Leaving(TerminatingObject),
     /// It is stored at this key of the bucket, and no answer says whether it was deleted.
     Unknown { place: String, why: ClusterError },
     /// It is stored at this key of the bucket and was deleted, and is not known to be gone, for this reason.
     Deleted { place: String, why: String },
 }
 
-impl Undeleted {
+impl NotDeleted {
     /// Describes, for people, the state of the object and the reason.
     pub(crate) fn told(&self) -> String {
         let stays = "it was left as it is, because";
@@ -66,7 +66,7 @@ impl Undeleted {
             }
             Self::Refused(e) => format!("{stays} the API server refuses to {}: {}", e.verb, e.failure),
             Self::Changed => format!("{stays} it changes all the time"),
-            Self::Leaving(leaving) => format!("the one in the cluster {leaving}"),
+            Self::Leaving(terminating) => format!("the one in the cluster {terminating}"),
             Self::Unknown { place, why } => {
                 format!("it may have been deleted, because no answer to that came ({}); {}", why.failure, advice(place))
             }
@@ -77,15 +77,15 @@ impl Undeleted {
     }
 }
 
-impl Doomed<'_> {
+impl ObjectToDelete<'_> {
     /// Stores the object beside the restore (docs/formats/replaced.md), and deletes it if it is still that very object and revision.
     /// Gives the key in the bucket where it is.
     ///
     /// # Errors
-    /// [`Undeleted`]; one that is gone has [`Undeleted::Changed`] too.
-    pub(crate) async fn delete(self, dependents: Dependents, env: &Env) -> Result<String, Undeleted> {
+    /// [`NotDeleted`]; one that is gone has [`NotDeleted::Changed`] too.
+    pub(crate) async fn delete(self, dependents: Dependents, env: &Env) -> Result<String, NotDeleted> {
         let Self { restore, key, resource, uid, resource_version, body } = self;
-        let place = env.store.put_replaced(restore, key, uid, body).await.map_err(Undeleted::Unstored)?;
+        let place = env.store.put_replaced(restore, key, uid, body).await.map_err(NotDeleted::Unstored)?;
         let (namespace, preconditions) = (key.namespace.as_deref(), Preconditions { uid, resource_version });
         let deleted = match dependents {
             Dependents::Stay => env.cluster.delete_and_orphan(resource, namespace, &key.name, preconditions).await,
@@ -93,9 +93,9 @@ impl Doomed<'_> {
         };
         match deleted {
             Ok(true) => Ok(place),
-            Ok(false) => Err(Undeleted::Changed),
-            Err(why) if may_be_done(&why) => Err(Undeleted::Unknown { place, why }),
-            Err(e) => Err(Undeleted::Refused(e)),
+            Ok(false) => Err(NotDeleted::Changed),
+            Err(why) if may_be_done(&why) => Err(NotDeleted::Unknown { place, why }),
+            Err(e) => Err(NotDeleted::Refused(e)),
         }
     }
 }
@@ -118,39 +118,39 @@ impl Replacement<'_> {
     /// that the API server would take the new one, and the old one is stored. Returns its key in the bucket.
     ///
     /// # Errors
-    /// [`Undeleted`].
-    pub(crate) async fn remove(self, timeout: Duration, env: &Env) -> Result<String, Undeleted> {
+    /// [`NotDeleted`].
+    pub(crate) async fn remove(self, timeout: Duration, env: &Env) -> Result<String, NotDeleted> {
         let Self { restore, key, resource, in_cluster, .. } = self;
         let namespace = key.namespace.as_deref();
         let (name, probe) = probe(key, self.desired);
         let tried = env.cluster.dry_run_create(resource, namespace, &name, Bytes::from(probe.to_string())).await;
-        tried.map_err(Undeleted::Refused)?;
+        tried.map_err(NotDeleted::Refused)?;
         let text = |field: &str| in_cluster["metadata"][field].as_str().unwrap_or_default();
         let (uid, resource_version, json) = (text("uid"), text("resourceVersion"), in_cluster.to_string());
-        let doomed = Doomed { restore, key, resource, uid, resource_version, body: json.as_bytes() };
+        let doomed = ObjectToDelete { restore, key, resource, uid, resource_version, body: json.as_bytes() };
         match doomed.delete(Dependents::Stay, env).await {
             Ok(place) => self.gone(uid, place, timeout, env).await,
-            Err(Undeleted::Changed) => self.meanwhile(uid, env).await,
+            Err(NotDeleted::Changed) => self.meanwhile(uid, env).await,
             Err(e) => Err(e),
         }
     }
 
     /// Looks again at an object that has changed since it was read. When it is gone, it was perhaps deleted here and
     /// the answer was lost: returns the key at which its original is stored.
-    async fn meanwhile(self, uid: &str, env: &Env) -> Result<String, Undeleted> {
+    async fn meanwhile(self, uid: &str, env: &Env) -> Result<String, NotDeleted> {
         let Self { restore, key, resource, .. } = self;
         let place = replaced_key(restore, key, uid);
         let body = match env.cluster.get(resource, key.namespace.as_deref(), &key.name).await {
             Ok(Some(body)) => body,
             Ok(None) => return Ok(place),
-            Err(why) => return Err(Undeleted::Unknown { place, why }),
+            Err(why) => return Err(NotDeleted::Unknown { place, why }),
         };
         let now: Value = serde_json::from_slice(&body).unwrap_or_default();
-        Err(Leaving::of(&now).map_or(Undeleted::Changed, Undeleted::Leaving))
+        Err(TerminatingObject::of(&now).map_or(NotDeleted::Changed, NotDeleted::Leaving))
     }
 
     /// Waits until the object of this UID is gone.
-    async fn gone(self, uid: &str, place: String, timeout: Duration, env: &Env) -> Result<String, Undeleted> {
+    async fn gone(self, uid: &str, place: String, timeout: Duration, env: &Env) -> Result<String, NotDeleted> {
         let Self { key, resource, .. } = self;
         let until = Instant::now() + timeout;
         let waited = poll(
@@ -167,7 +167,7 @@ impl Replacement<'_> {
             Waited::TimedOut => format!("it was still there after {} s", timeout.as_secs()),
             Waited::Cancelled => "the restore was cancelled".to_owned(),
         };
-        Err(Undeleted::Deleted { place, why })
+        Err(NotDeleted::Deleted { place, why })
     }
 }
 

@@ -10,7 +10,7 @@ mod tests;
 use lifeboat_object::GroupResource;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use table::{Reference, TABLE, What};
+use table::{Reference, ReferenceForm, TABLE};
 
 /// The label that every namespace has with its own name: a selector that asks for it names namespaces.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -44,7 +44,7 @@ impl Reference {
     }
 }
 
-impl What {
+impl ReferenceForm {
     fn follow(self, value: &mut Value, mapping: &BTreeMap<String, String>) {
         match self {
             Self::Selector => follow_selector(value, mapping),
@@ -86,7 +86,7 @@ fn follow_text(value: &mut Value, target: impl Fn(&str) -> Option<String>) {
 
 /// Maps the names by which a label selector selects namespaces; requirements on other labels stay.
 fn follow_selector(selector: &mut Value, mapping: &BTreeMap<String, String>) {
-    let name = |value: &mut Value| What::Name.follow(value, mapping);
+    let name = |value: &mut Value| ReferenceForm::Name.follow(value, mapping);
     if let Some(value) = selector.get_mut("matchLabels").and_then(|labels| labels.get_mut(NAME_LABEL)) {
         name(value);
     }

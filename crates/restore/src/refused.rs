@@ -1,7 +1,7 @@
 //! Reasons why an object was not written.
 
-use crate::apply::Unprepared;
-use crate::leaving::Leaving;
+use crate::apply::PrepareError;
+use crate::terminating::TerminatingObject;
 use lifeboat_cluster::ClusterError;
 
 /// The reason why an object was not written.
@@ -9,13 +9,13 @@ pub(crate) enum Refused {
     /// The journal has it.
     Reported,
     /// Actions did not make it; the journal does not have that yet.
-    Unprepared(Unprepared),
+    Unprepared(PrepareError),
     /// The API server refused it; the journal does not have that yet.
     Because(Box<ClusterError>),
     /// Its namespace is not there; the journal does not have that yet.
     Namespace(Missing),
     /// The object in the cluster is being deleted; the journal does not have that yet.
-    Leaving(Leaving),
+    Leaving(TerminatingObject),
     /// An object of its name is there and could not be brought in line, for a reason that can pass; the journal does
     /// not have that yet.
     Unequal {
@@ -31,7 +31,7 @@ pub(crate) enum Refused {
 }
 
 /// Describes, for people, the reason why the API server has refused an object, and its consequences.
-pub(crate) fn told(error: &ClusterError) -> String {
+pub(crate) fn error_text(error: &ClusterError) -> String {
     let why = &error.failure;
     match error.is_too_large() {
         true => format!(
@@ -65,7 +65,7 @@ mod tests {
     fn who_reads_a_refusal_is_told_what_it_means() {
         let said = |code, message: &str| {
             let status = ApiStatus { code, message: message.to_owned(), ..ApiStatus::default() };
-            told(&ClusterError { verb: "create", what: String::new(), failure: Failure::Api(Box::new(status)) })
+            error_text(&ClusterError { verb: "create", what: String::new(), failure: Failure::Api(Box::new(status)) })
         };
         let terminating = "create not allowed while custom resource definition is terminating";
         for (code, message, begins) in [

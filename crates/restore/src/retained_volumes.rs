@@ -3,16 +3,16 @@
 //! each time anew.
 
 use crate::env::Env;
-use crate::mapping::Mapping;
-use crate::volume_fates::VolumeFates;
+use crate::scope::RestoreScope;
+use crate::volume_treatments::VolumeTreatments;
 use crate::volumes::allows_empty;
 use lifeboat_api::permission;
 use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, first_names};
 use lifeboat_volume::{
-    Allowed, BackupOrigin, ClaimOfVolume, Refusal, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere,
-    plan_retained,
+    BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
+    VolumeRefusal, plan_retained,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,8 +25,8 @@ pub(crate) struct RetainedVolumes {
     pub(crate) volumes: BTreeMap<String, RetainedVolume>,
     /// Volumes of pods without claims whose data lies in a repository, by namespace and name of the pod.
     pub(crate) of_pods: BTreeMap<(String, String), BTreeSet<String>>,
-    /// The fates of all volumes.
-    pub(crate) fates: Arc<VolumeFates>,
+    /// The treatments of all volumes.
+    pub(crate) treatments: Arc<VolumeTreatments>,
     /// Of which cluster the backup is.
     pub(crate) origin: BackupOrigin,
     /// True when the backup names its cluster.
@@ -69,7 +69,7 @@ impl RetainedVolumes {
         &self,
         target: &ObjectKey,
         desired: &Value,
-        mapping: &Mapping,
+        mapping: &RestoreScope,
         env: &Env,
     ) -> Result<Option<PlannedVolume>, ClusterError> {
         let Some(volume) = self.of(target, desired) else { return Ok(None) };
@@ -91,7 +91,7 @@ impl RetainedVolumes {
             None => None,
         };
         let here = VolumeHere::of(existing.as_ref(), user.as_ref());
-        let allowed = Allowed {
+        let allowed = VolumePermissions {
             rebinds_released: mapping.restore.metadata.says_true(ANNOTATION_REBIND_RELEASED),
             reuses_volumes: mapping.restore.metadata.says_true(ANNOTATION_REUSE_VOLUMES),
         };
@@ -101,7 +101,7 @@ impl RetainedVolumes {
         let plan = match plan_retained(facts) {
             RetainedPlan::Rebind(_) if is_dispensable && of_claim != Some("") => {
                 let why = format!("the PersistentVolume {} was released, and its claim has another one", volume.name);
-                RetainedPlan::Refused(Refusal { why, next: "delete the claim first".to_owned() })
+                RetainedPlan::Refused(VolumeRefusal { why, next: "delete the claim first".to_owned() })
             }
             plan => plan,
         };
@@ -147,7 +147,7 @@ impl RetainedVolumes {
         &self,
         target: &ObjectKey,
         from_backup: &Value,
-        mapping: &Mapping,
+        mapping: &RestoreScope,
         env: &Env,
     ) -> Result<Option<String>, ClusterError> {
         if allows_empty(&mapping.restore) {
@@ -157,7 +157,7 @@ impl RetainedVolumes {
         let why = match (target.resource.group.as_str(), target.resource.resource.as_str()) {
             ("", "persistentvolumeclaims") => {
                 let key = ObjectKey { namespace: Some(namespace.to_owned()), ..target.clone() };
-                self.fates.loss(&key, from_backup, &mapping.restore)
+                self.treatments.loss(&key, from_backup, &mapping.restore)
             }
             ("", "pods") => self.of_pods.get(&(namespace.to_owned(), target.name.clone())).map(|volumes| {
                 let volumes: Vec<&str> = volumes.iter().map(String::as_str).collect();

@@ -1,28 +1,28 @@
 //! Runs a restore, from the archive of its backup to the last object.
 
-use crate::action::{Action, Done};
-use crate::begun::Begun;
 use crate::checkpoint::Checkpoint;
 use crate::claim::claim;
+use crate::claimed_rows::ClaimedRows;
+use crate::cluster_only;
+use crate::confirmed_plan::ConfirmedPlan;
 use crate::deferred::Deferred;
 use crate::env::Env;
-use crate::execute::{Reached, level, pass_over};
-use crate::execution::{Execution, Lasting};
-use crate::extras;
+use crate::execute::{LevelResult, level, pass_over};
 use crate::group_stubs;
+use crate::item_result::{HandledItem, ItemResult};
+use crate::level_context::{LevelContext, RestoreState};
 use crate::made_anew::look_again;
-use crate::mapping::Mapping;
 use crate::operations::Operations;
-use crate::outcome::{Outcome, RestoreError, Walked};
+use crate::outcome::{ObjectsOutcome, Outcome, RestoreError};
 use crate::owners::Owners;
-use crate::pinned::Pinned;
+use crate::preparation::PreparedRestore;
 use crate::record::record;
 use crate::request::{Request, check_source, prepare};
-use crate::walk::Walk;
+use crate::scope::RestoreScope;
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::replaced_prefix;
-use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
+use lifeboat_object::{GroupResource, ObjectKey, ResultScope, chain};
 use lifeboat_operation::{RecordsError, Subject};
 use lifeboat_store::{Archive, RestoreOwner, StoreError};
 use std::sync::Arc;
@@ -88,10 +88,10 @@ async fn claimed(
     env: &Env,
 ) -> Result<Outcome, RestoreError> {
     let pinned = tokio::select! {
-        pinned = Box::pin(Pinned::begin(request, &restore, env)) => pinned?.map(Arc::new),
+        pinned = Box::pin(ConfirmedPlan::begin(request, &restore, env)) => pinned?.map(Arc::new),
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let walked = Box::pin(walk(request, &restore, pinned, env)).await?;
+    let walked = Box::pin(run_stages(request, &restore, pinned, env)).await?;
     let has_stubs = walked.has_stubs;
     let originals = walked.originals();
     if originals > 0 {
@@ -126,69 +126,69 @@ async fn withheld(owner: &RestoreOwner, env: &Env) -> Option<String> {
     }
 }
 
-async fn walk(
+async fn run_stages(
     request: &Request,
     restore: &Restore,
-    pinned: Option<Arc<Pinned>>,
+    pinned: Option<Arc<ConfirmedPlan>>,
     env: &Env,
-) -> Result<Walked, RestoreError> {
-    let mut walk = tokio::select! {
-        begun = env.operation.trace.stage("read", Box::pin(Walk::begin(request, restore, env))) => begun?,
+) -> Result<ObjectsOutcome, RestoreError> {
+    let mut prepared = tokio::select! {
+        begun = env.operation.trace.stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &env.operation));
+    let operations = Arc::new(Operations::new(Arc::clone(&prepared.restore), &env.operation));
     operations.load().await;
-    let mut checkpoint = checkpoint(restore, &walk, request.settings.looks_again, env).await?;
-    env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
+    let mut checkpoint = checkpoint(restore, &prepared, request.settings.looks_again, env).await?;
+    env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let lasting = Lasting::new(&walk, Arc::clone(&operations), pinned.clone(), &checkpoint)?;
-    lasting.commands.load().await;
-    walk.natives.load().await;
-    let levels = Box::pin(levels(&mut walk, &lasting, &mut checkpoint, env));
+    let state = RestoreState::new(&prepared, Arc::clone(&operations), pinned.clone(), &checkpoint)?;
+    state.commands.load().await;
+    prepared.native_volumes.load().await;
+    let levels = Box::pin(levels(&mut prepared, &state, &mut checkpoint, env));
     let mut reached = env.operation.trace.stage("levels", levels).await;
     if let Ok(reached) = &mut reached {
-        reached.done.extend(done_before(&walk.archive, &lasting.begun, &checkpoint));
+        reached.done.extend(done_before(&prepared.archive, &state.begun, &checkpoint));
     }
-    lasting.remembered.left_to_jobs.tell(&env.operation.journal);
+    state.remembered.left_to_jobs.tell(&env.operation.journal);
     // Also of a restore that loses the cluster.
-    let namespaces = lasting.namespaces.report(&env.operation.journal).await;
+    let namespaces = state.namespaces.report(&env.operation.journal).await;
     let mut removed = Vec::new();
     if let Ok(reached) = &reached {
-        let mapping = walk.maker()?.mapping;
-        if let Some(pinned) = pinned.filter(|_| restore.spec.prune && !walk.stop.has_come()) {
+        let mapping = prepared.builder()?.mapping;
+        if let Some(pinned) = pinned.filter(|_| restore.spec.prune && !prepared.stop.has_come()) {
             removed = remove_extras(&pinned, (reached, &namespaces), &mapping, env).await;
         }
         // Nothing gets an owner back that goes.
-        if walk.restore.spec.restore_owner_references {
-            let owners = Owners::new(mapping, Arc::clone(&walk.stop), env.clone());
-            owners.give_back(&walk.with_owners, &reached.done, checkpoint.is_resumed()).await;
+        if prepared.restore.spec.restore_owner_references {
+            let owners = Owners::new(mapping, Arc::clone(&prepared.stop), env.clone());
+            owners.give_back(&prepared.with_owners, &reached.done, checkpoint.is_resumed()).await;
         }
     }
     let made = reached.as_ref().map(|reached| reached.done.as_slice()).unwrap_or_default();
-    let made = made.iter().filter(|one| matches!(one.action, Action::Created | Action::Recreated));
-    let rows: Vec<&Row> = made.filter_map(|one| walk.archive.row(one.row)).collect();
+    let made = made.iter().filter(|one| matches!(one.action, ItemResult::Created | ItemResult::Recreated));
+    let rows: Vec<&Row> = made.filter_map(|one| prepared.archive.row(one.row)).collect();
     let volumes = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
     let volumes = volumes.map(|row| &*row.name);
-    if let Some(warning) = walk.retained.warning(volumes.clone()) {
-        env.operation.journal.warn(&Place::Velero, warning);
+    if let Some(warning) = prepared.retained.warning(volumes.clone()) {
+        env.operation.journal.warn(&ResultScope::Velero, warning);
     }
     match &reached {
-        Ok(_) => walk.natives.end(volumes, env).await,
-        Err(_) => walk.natives.break_off(&walk.restore, env).await,
+        Ok(_) => prepared.native_volumes.end(volumes, env).await,
+        Err(_) => prepared.native_volumes.break_off(&prepared.restore, env).await,
     }
-    let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
+    let broken_off = prepared.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
     }
     let hooks = match (&broken_off, &reached) {
-        (None, Ok(_)) => lasting.commands.end().await,
+        (None, Ok(_)) => state.commands.end().await,
         // Another run comes back to the pods.
-        _ => lasting.commands.break_off().await,
+        _ => state.commands.break_off().await,
     };
-    let Reached { done, not_looked_at } = reached?;
-    let Walk { archive, kinds, volumes, natives, .. } = walk;
-    let (renamed, has_stubs) = (lasting.renamed.take(), lasting.groups.has_any());
-    Ok(Walked {
+    let LevelResult { done, not_looked_at } = reached?;
+    let PreparedRestore { archive, kinds, volumes, native_volumes, .. } = prepared;
+    let (renamed, has_stubs) = (state.renamed.take(), state.groups.has_any());
+    Ok(ObjectsOutcome {
         done,
         renamed,
         namespaces,
@@ -197,7 +197,7 @@ async fn walk(
         kinds,
         volumes,
         has_stubs,
-        natives,
+        native_volumes,
         operations,
         hooks,
         not_looked_at,
@@ -208,19 +208,19 @@ async fn walk(
 /// Removes objects that the backup lacks, if the plan names them. Nothing is removed unless the rest of the plan was
 /// carried out completely: an object to be removed may be the replacement of one that could not be restored.
 async fn remove_extras(
-    pinned: &Pinned,
-    (reached, namespaces): (&Reached, &[(String, Action)]),
-    mapping: &Mapping,
+    pinned: &ConfirmedPlan,
+    (reached, namespaces): (&LevelResult, &[(String, ItemResult)]),
+    mapping: &RestoreScope,
     env: &Env,
-) -> Vec<((String, String), ObjectKey, Action)> {
+) -> Vec<((String, String), ObjectKey, ItemResult)> {
     let journal = &env.operation.journal;
     if pinned.removed.is_empty() {
         return Vec::new();
     }
     // What was skipped is as in the backup already: somebody else has made it so.
-    let rows = reached.done.iter().filter(|one| one.action != Action::Failed);
+    let rows = reached.done.iter().filter(|one| one.action != ItemResult::Failed);
     let keys = rows.filter_map(|one| Some(mapping.target_of(&mapping.archive.row(one.row)?.key())));
-    let made = namespaces.iter().filter(|(_, action)| *action == Action::Created);
+    let made = namespaces.iter().filter(|(_, action)| *action == ItemResult::Created);
     let made = made.map(|(name, _)| ObjectKey::new(GroupResource::namespaces(), None, name.as_str()));
     let written = keys.chain(made).map(|key| key.digest()).collect();
     let (missing, errors) = (pinned.not_written(&written), journal.close().errors);
@@ -230,7 +230,7 @@ async fn remove_extras(
             "{count} objects that the backup lacks stay, because the plan was not carried out before: {missing} objects were not \
              written, and there were {errors} errors"
         );
-        journal.error(&Place::Velero, text);
+        journal.error(&ResultScope::Velero, text);
         return Vec::new();
     }
     let mut out = Vec::new();
@@ -239,13 +239,13 @@ async fn remove_extras(
             break;
         }
         let key = &one.0;
-        let (kind, action) = match extras::remove(mapping, one, env).await {
-            Ok(api) => ((api.api_version(), api.kind.clone()), Action::Removed),
+        let (kind, action) = match cluster_only::remove(mapping, one, env).await {
+            Ok(api) => ((api.api_version(), api.kind.clone()), ItemResult::Removed),
             Err(why) => {
                 let text = format!("could not remove {key}, which the backup lacks: {why}");
-                journal.error(&Place::of(key.namespace.as_deref()), text);
+                journal.error(&ResultScope::of(key.namespace.as_deref()), text);
                 let api = mapping.catalog.find(&key.resource);
-                (api.map(|api| (api.api_version(), api.kind.clone())).unwrap_or_default(), Action::Failed)
+                (api.map(|api| (api.api_version(), api.kind.clone())).unwrap_or_default(), ItemResult::Failed)
             }
         };
         out.push((kind, key.clone(), action));
@@ -255,16 +255,16 @@ async fn remove_extras(
 
 /// Restores all levels, and the deferred objects. When it ends early, the remaining levels are skipped.
 async fn levels(
-    walk: &mut Walk,
-    lasting: &Lasting,
+    prepared: &mut PreparedRestore,
+    state: &RestoreState,
     checkpoint: &mut Checkpoint,
     env: &Env,
-) -> Result<Reached, RestoreError> {
-    let mut current = Execution::new(lasting, walk)?;
+) -> Result<LevelResult, RestoreError> {
+    let mut current = LevelContext::new(state, prepared)?;
     let mut deferred = Deferred::default();
-    let Reached { mut done, mut not_looked_at } = Reached::default();
-    for one in std::mem::take(&mut walk.levels) {
-        if walk.stop.has_come() {
+    let LevelResult { mut done, mut not_looked_at } = LevelResult::default();
+    for one in std::mem::take(&mut prepared.levels) {
+        if prepared.stop.has_come() {
             let passed = pass_over(one, &current, checkpoint).await;
             done.extend(passed.done);
             not_looked_at += passed.not_looked_at;
@@ -274,29 +274,29 @@ async fn levels(
         env.operation
             .journal
             .info("Restoring a level", &[("level", &one.name), ("items", &one.items.len().to_string())]);
-        let ahead = walk.ahead.take(&one.name);
+        let ahead = prepared.ahead.take(&one.name);
         let reached = level(one, ahead, &current, checkpoint, &mut deferred).await;
         let mut of_level = reached.done;
         not_looked_at += reached.not_looked_at;
         if settles || defines_types {
             of_level.extend(deferred.drain(&current, checkpoint, false).await);
         }
-        walk.ahead.forget_after(&of_level);
+        prepared.ahead.forget_after(&of_level);
         done.extend(of_level);
-        if defines_types && !walk.stop.has_come() {
-            walk.discover_again(&lasting.defined).await;
-            current = Execution::new(lasting, walk)?;
+        if defines_types && !prepared.stop.has_come() {
+            prepared.discover_again(&state.defined).await;
+            current = LevelContext::new(state, prepared)?;
         }
     }
     done.extend(deferred.drain(&current, checkpoint, true).await);
-    Ok(Reached { done, not_looked_at })
+    Ok(LevelResult { done, not_looked_at })
 }
 
 /// Objects that an earlier run has restored because others need them, and that no turn of their own leads to.
-fn done_before(archive: &Archive, begun: &Begun, checkpoint: &Checkpoint) -> Vec<Done> {
+fn done_before(archive: &Archive, begun: &ClaimedRows, checkpoint: &Checkpoint) -> Vec<HandledItem> {
     // Namespaces have a list of their own.
     let rows = archive.rows().enumerate().filter(|(_, row)| !row.resource.is_namespaces());
-    let done = rows.filter_map(|(row, _)| Some(Done { row, action: checkpoint.done(row)? }));
+    let done = rows.filter_map(|(row, _)| Some(HandledItem { row, action: checkpoint.done(row)? }));
     done.filter(|one| begun.begin(one.row)).collect()
 }
 
@@ -304,20 +304,26 @@ fn done_before(archive: &Archive, begun: &Begun, checkpoint: &Checkpoint) -> Vec
 ///
 /// # Errors
 /// [`RestoreError::Unnoted`]: without it a run again would take what this one has done for a change of the plan.
-async fn checkpoint(restore: &Restore, walk: &Walk, looks_again: bool, env: &Env) -> Result<Checkpoint, RestoreError> {
-    let archive = &walk.archive;
+async fn checkpoint(
+    restore: &Restore,
+    prepared: &PreparedRestore,
+    looks_again: bool,
+    env: &Env,
+) -> Result<Checkpoint, RestoreError> {
+    let archive = &prepared.archive;
     let (uid, rows) = (&restore.metadata.uid, archive.rows().len());
     let (mut checkpoint, problem) =
         Checkpoint::open(Arc::clone(&env.operation.records), uid, archive.digest(), rows).await;
     if let Some(problem) = problem {
-        env.operation
-            .journal
-            .warn(&Place::Velero, format!("the checkpoint is not used, every object is looked at again: {problem}"));
+        env.operation.journal.warn(
+            &ResultScope::Velero,
+            format!("the checkpoint is not used, every object is looked at again: {problem}"),
+        );
     }
     if looks_again {
         checkpoint.forget_marks();
     } else if checkpoint.is_resumed() {
-        let (mapping, namespaces) = (walk.maker()?.mapping, walk.namespaces()?);
+        let (mapping, namespaces) = (prepared.builder()?.mapping, prepared.namespaces()?);
         tokio::select! {
             () = Box::pin(look_again(&mut checkpoint, &mapping, &namespaces, env)) => {}
             () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
@@ -337,7 +343,7 @@ async fn save(checkpoint: &mut Checkpoint, env: &Env) {
 
 fn tell_unsaved(saved: Result<(), RecordsError>, env: &Env) {
     if let Err(e) = saved {
-        env.operation.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
+        env.operation.journal.warn(&ResultScope::Velero, format!("the checkpoint could not be saved: {e}"));
     }
 }
 

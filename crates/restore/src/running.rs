@@ -1,11 +1,11 @@
 //! Attempts in flight: as many at once as the cluster's pace allows.
 
-use crate::action::{Action, Done};
-use crate::attempt::{Attempt, Obstacle, Source, Turn};
+use crate::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
 use crate::checkpoint::Checkpoint;
-use crate::execution::Execution;
+use crate::item_result::{HandledItem, ItemResult};
+use crate::level_context::LevelContext;
 use crate::read::Facts;
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,27 +38,27 @@ pub(crate) struct Waiting {
 
 /// Outcomes of attempts.
 #[derive(Default)]
-pub(crate) struct Ended {
-    pub(crate) done: Vec<Done>,
+pub(crate) struct AttemptOutcomes {
+    pub(crate) done: Vec<HandledItem>,
     pub(crate) later: Vec<Waiting>,
 }
 
 /// Attempts in flight.
-pub(crate) struct Running<'a> {
-    context: &'a Execution,
+pub(crate) struct AttemptsInFlight<'a> {
+    context: &'a LevelContext,
     checkpoint: &'a mut Checkpoint,
     /// Most attempts in flight.
     room: usize,
     tasks: JoinSet<Attempt>,
     /// The objects that the tasks are about.
-    flying: HashMap<Id, (usize, Turn)>,
+    flying: HashMap<Id, (usize, AttemptNumber)>,
     /// When they are given up, after the restore was cancelled.
     grace: Option<Instant>,
-    ended: Ended,
+    ended: AttemptOutcomes,
 }
 
-impl<'a> Running<'a> {
-    pub(crate) fn new(context: &'a Execution, checkpoint: &'a mut Checkpoint) -> Self {
+impl<'a> AttemptsInFlight<'a> {
+    pub(crate) fn new(context: &'a LevelContext, checkpoint: &'a mut Checkpoint) -> Self {
         Self {
             context,
             checkpoint,
@@ -66,7 +66,7 @@ impl<'a> Running<'a> {
             tasks: JoinSet::new(),
             flying: HashMap::new(),
             grace: None,
-            ended: Ended::default(),
+            ended: AttemptOutcomes::default(),
         }
     }
 
@@ -77,16 +77,16 @@ impl<'a> Running<'a> {
 
     /// Ends an object that needs nothing more: it stays as it is, or an earlier run did this with it. Nothing is read or
     /// written. What had ended when it was saved is not listed.
-    pub(crate) fn settled(&mut self, one: Facts, action: Action) {
+    pub(crate) fn settled(&mut self, one: Facts, action: ItemResult) {
         if self.context.begun.begin(one.row) && !one.ended {
-            self.ended.done.push(Done { row: one.row, action });
+            self.ended.done.push(HandledItem { row: one.row, action });
         }
         self.checkpoint.mark(one.row, action);
         self.context.env.operation.progress.finished(1);
     }
 
     /// Starts an attempt as soon as the pace allows it.
-    pub(crate) async fn start(&mut self, source: Source, turn: Turn) {
+    pub(crate) async fn start(&mut self, source: SourceObject, turn: AttemptNumber) {
         while self.is_full() && self.take_next().await {}
         self.save().await;
         let (restorer, row) = (Arc::clone(&self.context.restorer), source.row);
@@ -96,13 +96,17 @@ impl<'a> Running<'a> {
 
     /// Returns true if no further attempt may start: attempts that wait for other objects do not count.
     fn is_full(&self) -> bool {
-        self.tasks.len() >= self.room.saturating_add(self.context.aside.count())
+        self.tasks.len() >= self.room.saturating_add(self.context.wait_slots.count())
     }
 
     async fn save(&mut self) {
         if let Err(e) = self.checkpoint.save_if_due().await {
             // The restore goes on: only a run again would have more to look at.
-            self.context.env.operation.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
+            self.context
+                .env
+                .operation
+                .journal
+                .warn(&ResultScope::Velero, format!("the checkpoint could not be saved: {e}"));
         }
     }
 
@@ -113,7 +117,7 @@ impl<'a> Running<'a> {
         let cancel = self.context.env.operation.cancel.clone();
         let ended = tokio::select! {
             ended = self.tasks.join_next_with_id() => ended,
-            () = self.context.aside.grows() => return true,
+            () = self.context.wait_slots.grows() => return true,
             () = overdue(&cancel, &mut self.grace) => {
                 self.give_up().await;
                 None
@@ -140,12 +144,12 @@ impl<'a> Running<'a> {
             let message = format!(
                 "{key} was being written when the restore was cancelled, and no answer came: whether it was is not known"
             );
-            self.context.env.operation.journal.error(&Place::of(key.namespace.as_deref()), message);
+            self.context.env.operation.journal.error(&ResultScope::of(key.namespace.as_deref()), message);
         }
     }
 
     /// Waits for all attempts.
-    pub(crate) async fn finish(mut self) -> Ended {
+    pub(crate) async fn finish(mut self) -> AttemptOutcomes {
         while self.take_next().await {
             self.save().await;
         }
@@ -161,7 +165,7 @@ impl<'a> Running<'a> {
         let attempt = attempt.unwrap_or_else(|died| {
             for row in self.context.begun.take_cut_off() {
                 let attempt = self.context.restorer.died(row, &died);
-                self.take(row, Turn { extra: true, ..Turn::default() }, attempt);
+                self.take(row, AttemptNumber { extra: true, ..AttemptNumber::default() }, attempt);
             }
             self.context.restorer.died(row, &died)
         });
@@ -170,19 +174,19 @@ impl<'a> Running<'a> {
 
     fn take_extra(&mut self) {
         for (row, attempt) in self.context.begun.take_extra() {
-            self.take(row, Turn { extra: true, ..Turn::default() }, attempt);
+            self.take(row, AttemptNumber { extra: true, ..AttemptNumber::default() }, attempt);
         }
     }
 
     /// Takes the outcome of an attempt.
-    pub(crate) fn take(&mut self, row: usize, turn: Turn, attempt: Attempt) {
+    pub(crate) fn take(&mut self, row: usize, turn: AttemptNumber, attempt: Attempt) {
         match attempt {
             Attempt::Done { action, listed, settled } => {
                 if settled {
                     self.checkpoint.mark(row, action);
                 }
                 if listed {
-                    self.ended.done.push(Done { row, action });
+                    self.ended.done.push(HandledItem { row, action });
                 }
             }
             Attempt::Elsewhere => {}

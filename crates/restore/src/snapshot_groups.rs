@@ -2,8 +2,8 @@
 
 use crate::env::Env;
 use crate::lock::lock;
-use crate::mapping::Mapping;
 use crate::messages::Messages;
+use crate::scope::RestoreScope;
 use crate::volumes::Recorded;
 use lifeboat_api::well_known::ANNOTATION_VOLUME_SNAPSHOT_HANDLE;
 use lifeboat_object::{GroupResource, ObjectKey};
@@ -45,7 +45,7 @@ impl SnapshotGroups {
 
     /// Makes a stub for the group of a VolumeSnapshot before the snapshot is made. A failure is a warning: drivers that
     /// do not record the snapshots of a group need no stub.
-    pub(crate) async fn before(&self, target: &ObjectKey, from_backup: &Value, mapping: &Mapping) {
+    pub(crate) async fn before(&self, target: &ObjectKey, from_backup: &Value, mapping: &RestoreScope) {
         let Some(group) = of_group(target, from_backup) else { return };
         let Some(types) = GroupTypes::of(&mapping.catalog) else { return };
         let mut snapshots = self.recorded.get(&group).cloned().unwrap_or_default();
@@ -70,7 +70,7 @@ impl SnapshotGroups {
         &self,
         target: &ObjectKey,
         from_backup: &Value,
-        mapping: &Mapping,
+        mapping: &RestoreScope,
     ) -> Result<(), CsiError> {
         if target.resource != GroupResource::new(SNAPSHOT_API, "volumesnapshots") {
             return Ok(());
@@ -80,7 +80,7 @@ impl SnapshotGroups {
     }
 
     /// Makes a VolumeSnapshot of a group ready that was made under this name, in a cluster that serves no groups.
-    pub(crate) async fn after(&self, target: &ObjectKey, name: &str, from_backup: &Value, mapping: &Mapping) {
+    pub(crate) async fn after(&self, target: &ObjectKey, name: &str, from_backup: &Value, mapping: &RestoreScope) {
         if of_group(target, from_backup).is_none() || GroupTypes::of(&mapping.catalog).is_some() {
             return;
         }

@@ -42,23 +42,23 @@ pub(crate) fn object(api_version: &str, kind: &str, name: &str, rest: &Value) ->
     object
 }
 
-type Executed = Result<RestoreItemOutput, ActionError>;
-type Progress = Result<OperationProgress, ActionError>;
+type ScriptedOutput = Result<RestoreItemOutput, ActionError>;
+type ProgressResult = Result<OperationProgress, ActionError>;
 /// Progress of an operation, by its name and the number of earlier calls.
-type Told = Box<dyn Fn(&str, usize) -> Progress + Send + Sync>;
+type ProgressScript = Box<dyn Fn(&str, usize) -> ProgressResult + Send + Sync>;
 
 /// An action on ConfigMaps, unless another scope is given, that does as it is told.
 pub(crate) struct Scripted {
     scope: ActionScope,
     is_pure: bool,
-    execute: Box<dyn Fn(Value, usize) -> Executed + Send + Sync>,
+    execute: Box<dyn Fn(Value, usize) -> ScriptedOutput + Send + Sync>,
     ready: Vec<Result<bool, ActionError>>,
     ready_after: Option<&'static str>,
     /// Names of the objects it was asked about.
     asked: Mutex<Vec<String>>,
     /// The items it was asked whether they are ready.
     asked_whether_ready: Mutex<Vec<Vec<ObjectKey>>>,
-    progress: Told,
+    progress: ProgressScript,
     /// The operations it was asked how far they are, and those it was told to end.
     followed: Mutex<Vec<String>>,
     cancelled: Mutex<Vec<String>>,
@@ -66,7 +66,7 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     /// It is given the object, and how often it was asked about that before.
-    pub(crate) fn new(execute: impl Fn(Value, usize) -> Executed + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(execute: impl Fn(Value, usize) -> ScriptedOutput + Send + Sync + 'static) -> Self {
         Self {
             scope: ActionScope::resources(&["configmaps"]),
             is_pure: false,
@@ -82,7 +82,7 @@ impl Scripted {
     }
 
     /// The same one, that says this of an operation of which it was asked so often before.
-    pub(crate) fn progressing(self, progress: impl Fn(&str, usize) -> Progress + Send + Sync + 'static) -> Self {
+    pub(crate) fn progressing(self, progress: impl Fn(&str, usize) -> ProgressResult + Send + Sync + 'static) -> Self {
         Self { progress: Box::new(progress), ..self }
     }
 
@@ -106,7 +106,7 @@ impl Scripted {
     }
 
     /// The same one, that does this.
-    pub(crate) fn executing(self, execute: impl Fn(Value, usize) -> Executed + Send + Sync + 'static) -> Self {
+    pub(crate) fn executing(self, execute: impl Fn(Value, usize) -> ScriptedOutput + Send + Sync + 'static) -> Self {
         Self { execute: Box::new(execute), ..self }
     }
 
@@ -138,7 +138,7 @@ impl RestoreItemAction for Scripted {
         self.scope.clone()
     }
 
-    async fn execute(&self, input: RestoreItemInput<'_>) -> Executed {
+    async fn execute(&self, input: RestoreItemInput<'_>) -> ScriptedOutput {
         let name = input.item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let before = self.asked().iter().filter(|asked| **asked == name).count();
         self.asked.lock().unwrap().push(name);
@@ -161,7 +161,7 @@ impl RestoreItemAction for Scripted {
         self.ready[asked.min(self.ready.len()) - 1].clone()
     }
 
-    async fn progress(&self, id: &str, _: &Restore) -> Progress {
+    async fn progress(&self, id: &str, _: &Restore) -> ProgressResult {
         let before = {
             let mut followed = self.followed.lock().unwrap();
             followed.push(id.to_owned());
@@ -177,14 +177,14 @@ impl RestoreItemAction for Scripted {
 }
 
 /// A restore of a backup of some objects, to a cluster that has nothing.
-pub(crate) struct Ground {
+pub(crate) struct RestoreFixture {
     pub(crate) env: Env,
     pub(crate) request: Request,
     api: Arc<Api>,
     _tasks: JoinSet<()>,
 }
 
-impl Ground {
+impl RestoreFixture {
     pub(crate) async fn new(objects: &[Value], action: &Arc<Scripted>) -> Self {
         Self::with_files(objects, &[], action).await
     }
@@ -257,7 +257,7 @@ impl Ground {
     }
 
     /// Answers the next patches of ConfigMaps of this name with this status. One that is not found is gone.
-    pub(crate) fn refuse_patches(&self, name: &str, times: usize, answer: Answer) {
+    pub(crate) fn refuse_patches(&self, name: &str, times: usize, answer: ScriptedError) {
         self.api.refused_patches.lock().unwrap().insert(name.to_owned(), (times, answer));
     }
 
@@ -295,7 +295,7 @@ impl Ground {
     }
 
     /// Answers each such request with this status.
-    pub(crate) fn answer(&self, method: &'static str, path: &'static str, answer: Answer) {
+    pub(crate) fn answer(&self, method: &'static str, path: &'static str, answer: ScriptedError) {
         self.api.answers.lock().unwrap().insert((method, path), answer);
     }
 
@@ -397,7 +397,7 @@ pub(crate) async fn backup_with(store: Store, objects: &[Value], files: &[(Backu
 type BeforeDeletion = fn(&mut Value) -> bool;
 
 /// A code and a reason.
-type Answer = (u16, &'static str);
+type ScriptedError = (u16, &'static str);
 
 /// A type that is served.
 struct Type {
@@ -495,7 +495,7 @@ struct Api {
     /// Number of creations of a name that are still to be refused.
     refused: Mutex<BTreeMap<String, usize>>,
     /// Number of patches of a name that are still to be refused, with the answer.
-    refused_patches: Mutex<BTreeMap<String, (usize, Answer)>>,
+    refused_patches: Mutex<BTreeMap<String, (usize, ScriptedError)>>,
     patches: Mutex<Vec<Value>>,
     writes: Mutex<Vec<String>>,
     /// Set when discovery fails once something was written.
@@ -505,7 +505,7 @@ struct Api {
     /// Paths of objects that go once somebody has tried to create them and then looks at them, and whether a create was tried.
     going: Mutex<BTreeMap<String, bool>>,
     /// Answer to each request of a method at a path.
-    answers: Mutex<BTreeMap<(&'static str, &'static str), Answer>>,
+    answers: Mutex<BTreeMap<(&'static str, &'static str), ScriptedError>>,
     /// Delay of the answers about a path.
     slow: Mutex<BTreeMap<&'static str, Duration>>,
     /// The most bytes that an object may have; 0 for any.

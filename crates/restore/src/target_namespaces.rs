@@ -1,10 +1,10 @@
 //! The target namespaces of a preview, as they are in the cluster. Each is read once.
 
 use crate::env::Env;
-use crate::leaving::Leaving;
 use crate::lock::lock;
-use crate::mapping::Mapping;
 use crate::planned::{Planned, PreviewItem};
+use crate::scope::RestoreScope;
+use crate::terminating::TerminatingObject;
 use lifeboat_object::{GroupResource, ObjectKey};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,36 +12,36 @@ use tokio::sync::OnceCell;
 
 /// The target namespaces of a preview.
 pub(crate) struct TargetNamespaces {
-    mapping: Arc<Mapping>,
+    mapping: Arc<RestoreScope>,
     env: Env,
     /// By name.
-    known: Mutex<HashMap<String, Arc<OnceCell<Found>>>>,
+    known: Mutex<HashMap<String, Arc<OnceCell<TargetNamespace>>>>,
 }
 
 /// State of a namespace in the cluster.
-enum Found {
+enum TargetNamespace {
     /// It is not there.
     Absent,
     /// It is there, and stays.
     There,
     /// It is there, and goes with all that is in it.
-    Leaving(Leaving),
+    Leaving(TerminatingObject),
     /// It could not be read, for this reason.
     Unknown(String),
 }
 
 impl TargetNamespaces {
-    pub(crate) fn new(mapping: Arc<Mapping>, env: Env) -> Self {
+    pub(crate) fn new(mapping: Arc<RestoreScope>, env: Env) -> Self {
         Self { mapping, env, known: Mutex::default() }
     }
 
     /// Returns the plan for the namespace: one that is being deleted is made when it is gone.
     pub(crate) async fn item(&self, name: &str) -> PreviewItem {
         let (planned, waits) = match self.found(name).await.get() {
-            Some(Found::There) => (Planned::Unchanged, None),
-            Some(Found::Leaving(leaving)) => (Planned::Create, Some(leaving.waits())),
-            Some(Found::Unknown(why)) => (Planned::Refused(why.clone()), None),
-            Some(Found::Absent) | None => (Planned::Create, None),
+            Some(TargetNamespace::There) => (Planned::Unchanged, None),
+            Some(TargetNamespace::Leaving(terminating)) => (Planned::Create, Some(terminating.waits())),
+            Some(TargetNamespace::Unknown(why)) => (Planned::Refused(why.clone()), None),
+            Some(TargetNamespace::Absent) | None => (Planned::Create, None),
         };
         PreviewItem { waits, ..PreviewItem::of(key(name), planned) }
     }
@@ -50,25 +50,25 @@ impl TargetNamespaces {
     /// being deleted.
     pub(crate) async fn takes_along(&self, object: &ObjectKey) -> bool {
         let Some(namespace) = &object.namespace else { return false };
-        matches!(self.found(namespace).await.get(), Some(Found::Leaving(_)))
+        matches!(self.found(namespace).await.get(), Some(TargetNamespace::Leaving(_)))
     }
 
     /// The namespace of this name, which has been read.
-    async fn found(&self, name: &str) -> Arc<OnceCell<Found>> {
+    async fn found(&self, name: &str) -> Arc<OnceCell<TargetNamespace>> {
         let cell = Arc::clone(lock(&self.known).entry(name.to_owned()).or_default());
         cell.get_or_init(|| self.read(name)).await;
         cell
     }
 
-    async fn read(&self, name: &str) -> Found {
-        let Some(resource) = self.mapping.catalog.find(&key(name).resource) else { return Found::Absent };
+    async fn read(&self, name: &str) -> TargetNamespace {
+        let Some(resource) = self.mapping.catalog.find(&key(name).resource) else { return TargetNamespace::Absent };
         match self.env.cluster.get(resource, None, name).await {
-            Ok(None) => Found::Absent,
+            Ok(None) => TargetNamespace::Absent,
             Ok(Some(body)) => {
                 let namespace = serde_json::from_slice(&body).unwrap_or_default();
-                Leaving::of_namespace(&namespace).map_or(Found::There, Found::Leaving)
+                TerminatingObject::of_namespace(&namespace).map_or(TargetNamespace::There, TargetNamespace::Leaving)
             }
-            Err(e) => Found::Unknown(e.to_string()),
+            Err(e) => TargetNamespace::Unknown(e.to_string()),
         }
     }
 }

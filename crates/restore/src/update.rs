@@ -1,6 +1,6 @@
 //! The patch by which the policy `update` makes an object match the backup. Pure.
 
-use crate::one_life::{remove_restore_labels, strip};
+use crate::identity_fields::{remove_restore_labels, strip};
 use lifeboat_object::Quantity;
 use lifeboat_patch::owned::owned_fields;
 use lifeboat_patch::restored::group;

@@ -44,9 +44,9 @@ fn entry(line: &str) -> Option<(GroupResource, Vec<String>)> {
 
 /// The numbers of the rows to restore, one for each object, in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Chosen(Vec<usize>);
+pub(crate) struct ChosenRows(Vec<usize>);
 
-impl Chosen {
+impl ChosenRows {
     /// The rows.
     pub(crate) fn rows(&self) -> &[usize] {
         &self.0
@@ -67,7 +67,7 @@ pub(crate) fn choose<'a>(
     rows: impl Iterator<Item = &'a Row>,
     catalog: &Catalog,
     priorities: &VersionPriorities,
-) -> Chosen {
+) -> ChosenRows {
     let rows: Vec<&Row> = rows.collect();
     let mut numbers: Vec<usize> = (0..rows.len()).collect();
     numbers.sort_by_key(|number| place(rows[*number]));
@@ -76,7 +76,7 @@ pub(crate) fn choose<'a>(
         [one] => Some(*one),
         _ => same.iter().copied().max_by_key(|number| worth(rows[*number], catalog, priorities)),
     };
-    Chosen(same.filter_map(best).collect())
+    ChosenRows(same.filter_map(best).collect())
 }
 
 /// The sort key of an object.
@@ -187,9 +187,9 @@ mod tests {
             row("twice", "v1", true),
         ];
         let chosen = |served: &[&str]| choose(rows.iter(), &catalog(served), &VersionPriorities::default());
-        assert_eq!(chosen(&["v1", "v1beta1"]), Chosen(vec![3, 1, 4, 0, 6]));
-        assert_eq!(chosen(&["v1beta1"]), Chosen(vec![2, 1, 4, 0, 6]));
-        assert_eq!(chosen(&[]), Chosen(vec![2, 1, 4, 0, 6]));
+        assert_eq!(chosen(&["v1", "v1beta1"]), ChosenRows(vec![3, 1, 4, 0, 6]));
+        assert_eq!(chosen(&["v1beta1"]), ChosenRows(vec![2, 1, 4, 0, 6]));
+        assert_eq!(chosen(&[]), ChosenRows(vec![2, 1, 4, 0, 6]));
         let found = |name: &str| {
             let key = ObjectKey::new(GroupResource::new("example.com", "widgets"), None, name);
             chosen(&["v1"]).find(&key, |n| rows.get(n))

@@ -121,7 +121,7 @@ const MOVED: &str = "CSISnapshot, moved";
 
 /// The treatment of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RestoreMethod {
     /// Make it again as it is.
     AsIs,
     /// Make it again with a new volume behind it, from its native snapshot.
@@ -148,17 +148,17 @@ pub(crate) enum Loss {
 }
 
 /// Decides about one volume of the backup.
-pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict {
+pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> RestoreMethod {
     let text = |p: &str| volume.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let unreadable = |how| Verdict::Provision(Loss::Unreadable(how));
+    let unreadable = |how| RestoreMethod::Provision(Loss::Unreadable(how));
     let by_policy = |loss| match text("/spec/persistentVolumeReclaimPolicy").as_str() {
-        "Delete" => Verdict::Provision(loss),
-        _ => Verdict::AsIs,
+        "Delete" => RestoreMethod::Provision(loss),
+        _ => RestoreMethod::AsIs,
     };
     let native = || match recorded.native.get(name) {
         // compat: Velero makes it again on its old storage whatever the reclaim policy, also where that was deleted with it.
         _ if recorded.leaves_volumes => by_policy(Loss::NotWanted),
-        Some(snapshot) if snapshot.is_taken() => Verdict::FromNative,
+        Some(snapshot) if snapshot.is_taken() => RestoreMethod::FromNative,
         _ => by_policy(Loss::NotTaken),
     };
     let claim = known::claim(&text("/spec/claimRef/namespace"), &text("/spec/claimRef/name"));
@@ -167,12 +167,12 @@ pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict
         Some(NOT_TAKEN) if recorded.native.contains_key(name) => native(),
         Some(NOT_TAKEN) => by_policy(Loss::NotTaken),
         Some(POD_VOLUME_BACKUP) => unreadable("pod volume backup"),
-        Some(CSI_SNAPSHOT) => Verdict::FromSnapshot,
+        Some(CSI_SNAPSHOT) => RestoreMethod::FromSnapshot,
         Some(MOVED) => unreadable("CSI snapshot that was moved into a repository"),
         Some(_) => by_policy(Loss::NotSaved),
         None if recorded.native.contains_key(name) => native(),
         None if recorded.pod_volumes.contains(&claim) => unreadable("pod volume backup"),
-        None if recorded.snapshots.contains_key(&claim) => Verdict::FromSnapshot,
+        None if recorded.snapshots.contains_key(&claim) => RestoreMethod::FromSnapshot,
         None => by_policy(Loss::NotSaved),
     }
 }
@@ -285,37 +285,37 @@ mod tests {
         assert_eq!(recorded.native.keys().collect::<Vec<_>>(), ["nat", "oldnat", "untaken"]);
         let volume = |policy: &str, claim: &str| json!({"spec": {"persistentVolumeReclaimPolicy": policy, "claimRef": {"namespace": "n", "name": claim}}});
         for (name, policy, claim, expected) in [
-            ("csi", "Retain", "x", Verdict::FromSnapshot),
+            ("csi", "Retain", "x", RestoreMethod::FromSnapshot),
             (
                 "moved",
                 "Retain",
                 "x",
-                Verdict::Provision(Loss::Unreadable("CSI snapshot that was moved into a repository")),
+                RestoreMethod::Provision(Loss::Unreadable("CSI snapshot that was moved into a repository")),
             ),
-            ("fs", "Retain", "x", Verdict::Provision(Loss::Unreadable("pod volume backup"))),
-            ("nat", "Delete", "x", Verdict::FromNative),
-            ("nat", "Retain", "x", Verdict::FromNative),
-            ("untaken", "Retain", "x", Verdict::AsIs),
-            ("untaken", "Delete", "x", Verdict::Provision(Loss::NotTaken)),
-            ("unrecorded", "Retain", "x", Verdict::AsIs),
-            ("unrecorded", "Delete", "x", Verdict::Provision(Loss::NotTaken)),
-            ("csi-failed", "Retain", "x", Verdict::AsIs),
-            ("csi-failed", "Delete", "x", Verdict::Provision(Loss::NotTaken)),
-            ("fs-failed", "Retain", "x", Verdict::AsIs),
-            ("fs-failed", "Delete", "x", Verdict::Provision(Loss::NotTaken)),
-            ("csi-unready", "Retain", "x", Verdict::FromSnapshot),
-            ("skip", "Retain", "x", Verdict::AsIs),
-            ("skip", "Delete", "x", Verdict::Provision(Loss::NotSaved)),
-            ("oldnat", "Retain", "x", Verdict::FromNative),
-            ("unknown", "Retain", "c", Verdict::Provision(Loss::Unreadable("pod volume backup"))),
-            ("unknown", "Retain", "snapped", Verdict::FromSnapshot),
-            ("unknown", "Retain", "failed", Verdict::AsIs),
-            ("unknown", "Delete", "x", Verdict::Provision(Loss::NotSaved)),
+            ("fs", "Retain", "x", RestoreMethod::Provision(Loss::Unreadable("pod volume backup"))),
+            ("nat", "Delete", "x", RestoreMethod::FromNative),
+            ("nat", "Retain", "x", RestoreMethod::FromNative),
+            ("untaken", "Retain", "x", RestoreMethod::AsIs),
+            ("untaken", "Delete", "x", RestoreMethod::Provision(Loss::NotTaken)),
+            ("unrecorded", "Retain", "x", RestoreMethod::AsIs),
+            ("unrecorded", "Delete", "x", RestoreMethod::Provision(Loss::NotTaken)),
+            ("csi-failed", "Retain", "x", RestoreMethod::AsIs),
+            ("csi-failed", "Delete", "x", RestoreMethod::Provision(Loss::NotTaken)),
+            ("fs-failed", "Retain", "x", RestoreMethod::AsIs),
+            ("fs-failed", "Delete", "x", RestoreMethod::Provision(Loss::NotTaken)),
+            ("csi-unready", "Retain", "x", RestoreMethod::FromSnapshot),
+            ("skip", "Retain", "x", RestoreMethod::AsIs),
+            ("skip", "Delete", "x", RestoreMethod::Provision(Loss::NotSaved)),
+            ("oldnat", "Retain", "x", RestoreMethod::FromNative),
+            ("unknown", "Retain", "c", RestoreMethod::Provision(Loss::Unreadable("pod volume backup"))),
+            ("unknown", "Retain", "snapped", RestoreMethod::FromSnapshot),
+            ("unknown", "Retain", "failed", RestoreMethod::AsIs),
+            ("unknown", "Delete", "x", RestoreMethod::Provision(Loss::NotSaved)),
         ] {
             assert_eq!(decide(name, &volume(policy, claim), &recorded), expected, "{name} {policy} {claim}");
         }
         let unwanted = ["Retain", "Delete"].map(|policy| decide("nat", &volume(policy, "x"), &unwanted));
-        assert_eq!(unwanted, [Verdict::AsIs, Verdict::Provision(Loss::NotWanted)]);
+        assert_eq!(unwanted, [RestoreMethod::AsIs, RestoreMethod::Provision(Loss::NotWanted)]);
     }
 
     #[test]

@@ -30,12 +30,12 @@ pub(crate) enum Waited<T> {
 
 /// The time that all waits of one kind in a restore have together.
 #[derive(Debug)]
-pub(crate) struct Together {
+pub(crate) struct WaitBudget {
     time: Duration,
     until: OnceLock<Instant>,
 }
 
-impl Together {
+impl WaitBudget {
     pub(crate) fn new(time: Duration) -> Self {
         Self { time, until: OnceLock::new() }
     }
@@ -46,17 +46,17 @@ impl Together {
     }
 
     /// Returns the share of a wait that begins then.
-    pub(crate) fn from(&self, since: Instant) -> Share {
+    pub(crate) fn from(&self, since: Instant) -> WaitShare {
         match self.until().saturating_duration_since(since) {
-            Duration::ZERO => Share::Nothing(self.time),
-            some => Share::Some(some),
+            Duration::ZERO => WaitShare::Nothing(self.time),
+            some => WaitShare::Some(some),
         }
     }
 }
 
 /// The share of a wait in the time that all waits of its kind have together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Share {
+pub(crate) enum WaitShare {
     /// This much.
     Some(Duration),
     /// It begins when this time of all of them is over.

@@ -1,23 +1,23 @@
 //! Writes one object: creates it, or brings the one that is there in line (restore.md 2.8, 2.13, 2.14).
 
-use crate::action::Action;
-use crate::attempt::Source;
+use crate::attempt::SourceObject;
 use crate::best_effort::ToPatch;
-use crate::create::{Made, ToCreate, unlabelled};
+use crate::confirmed_plan::{ConfirmedPlan, PlannedWrite};
+use crate::create::{CreatedObject, ToCreate, unlabelled};
 use crate::defined::Defined;
-use crate::desired::Maker;
+use crate::desired::ObjectBuilder;
 use crate::env::Env;
 use crate::existing::{Treatment, is_made_since, is_same_state, told_newer};
-use crate::leaving::Leaving;
+use crate::item_result::ItemResult;
 use crate::managed_fields::FieldManagers;
-use crate::mapping::Mapping;
 use crate::messages::Messages;
-use crate::pinned::{Change, Pinned};
 use crate::pod_commands::PodCommands;
-use crate::recreate::{Replacement, Undeleted, advice, refusal};
+use crate::recreate::{NotDeleted, Replacement, advice, refusal};
 use crate::refused::{self, Refused};
 use crate::renamed::Renamed;
 use crate::retry::can_pass;
+use crate::scope::RestoreScope;
+use crate::terminating::TerminatingObject;
 use crate::wait::established;
 use bytes::Bytes;
 use lifeboat_api::{ExistingResourcePolicy, Time, well_known};
@@ -28,14 +28,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Writes objects, and completes them after their creation.
-pub(crate) struct Writer {
-    pub(crate) mapping: Arc<Mapping>,
-    pub(crate) maker: Arc<Maker>,
+pub(crate) struct ClusterWriter {
+    pub(crate) mapping: Arc<RestoreScope>,
+    pub(crate) builder: Arc<ObjectBuilder>,
     pub(crate) messages: Arc<Messages>,
     /// The commands of pods that are made.
     pub(crate) commands: Arc<PodCommands>,
     /// The plan that the restore is held to.
-    pub(crate) pinned: Option<Arc<Pinned>>,
+    pub(crate) pinned: Option<Arc<ConfirmedPlan>>,
     pub(crate) renamed: Arc<Renamed>,
     /// The types that the restore defines.
     pub(crate) defined: Arc<Defined>,
@@ -51,7 +51,7 @@ pub(crate) struct Writer {
 /// An object that is to be written.
 pub(crate) struct ToWrite<'a> {
     /// The object of the archive that it was read from.
-    pub(crate) source: &'a Source,
+    pub(crate) source: &'a SourceObject,
     /// Its key in the cluster, unless an action gives it another name.
     pub(crate) key: &'a ObjectKey,
     /// The object in the backup.
@@ -70,18 +70,18 @@ impl ToWrite<'_> {
 }
 
 /// An object on its way, with its type and the managers of its fields.
-struct Target<'a> {
+struct WriteTarget<'a> {
     object: &'a ToWrite<'a>,
     resource: Arc<ApiResource>,
     managers: FieldManagers,
 }
 
-impl Writer {
+impl ClusterWriter {
     /// Creates the object, or brings the one that is there in line.
     ///
     /// # Errors
     /// [`Refused`].
-    pub(crate) async fn write(&self, object: &ToWrite<'_>) -> Result<Action, Refused> {
+    pub(crate) async fn write(&self, object: &ToWrite<'_>) -> Result<ItemResult, Refused> {
         let (ToWrite { source, key, desired, .. }, name) = (object, object.name());
         if name != key.name {
             self.renamed.note(source.row, name);
@@ -94,7 +94,7 @@ impl Writer {
             }
         };
         let managers = FieldManagers::of(&object.from_backup["metadata"]["managedFields"]);
-        let target = Target { object, resource, managers };
+        let target = WriteTarget { object, resource, managers };
         let namespace = key.namespace.as_deref();
         let looks_first = source.exists || self.pinned.as_ref().is_some_and(|pinned| !pinned.makes(key));
         if looks_first {
@@ -104,7 +104,7 @@ impl Writer {
                     let was_changed = self.pinned.as_ref().is_some_and(|pinned| pinned.found_changed(key));
                     if self.is_resumed && !was_changed && self.is_ours(source, &existing) {
                         self.after_create(&target, &existing).await;
-                        return Ok(Action::Created);
+                        return Ok(ItemResult::Created);
                     }
                     return self.existing(&target, &existing).await;
                 }
@@ -113,20 +113,20 @@ impl Writer {
                 Ok(None) | Err(_) => {}
             }
         }
-        self.held(object, Change::Create)?;
+        self.held(object, PlannedWrite::Create)?;
         match self.create(&target).await {
-            Ok(()) => Ok(Action::Created),
+            Ok(()) => Ok(ItemResult::Created),
             Err(e) => self.not_created(&target, e).await,
         }
     }
 
     /// Creates the object, and completes it.
-    async fn create(&self, target: &Target<'_>) -> Result<(), ClusterError> {
-        let Target { object: ToWrite { key, desired, .. }, resource, managers } = target;
+    async fn create(&self, target: &WriteTarget<'_>) -> Result<(), ClusterError> {
+        let WriteTarget { object: ToWrite { key, desired, .. }, resource, managers } = target;
         let (namespace, name, field_manager) =
             (key.namespace.as_deref(), target.object.name(), &*managers.field_manager);
         let to_create = ToCreate { resource, namespace, name, object: desired, field_manager };
-        let Made { object, is_labelled } = to_create.send(&self.cluster).await?;
+        let CreatedObject { object, is_labelled } = to_create.send(&self.cluster).await?;
         if !is_labelled {
             self.messages.warning(key, &unlabelled(key));
         }
@@ -150,7 +150,7 @@ impl Writer {
     }
 
     /// Refuses changes that the plan does not have, where the restore is held to one.
-    fn held(&self, object: &ToWrite<'_>, change: Change<'_>) -> Result<(), Refused> {
+    fn held(&self, object: &ToWrite<'_>, change: PlannedWrite<'_>) -> Result<(), Refused> {
         let Some(pinned) = &self.pinned else { return Ok(()) };
         self.allowed(pinned, object.key, change, object.planned)
     }
@@ -158,10 +158,16 @@ impl Writer {
     /// Refuses to make an object that the plan does not say is made.
     pub(crate) fn may_create(&self, key: &ObjectKey, planned: &Value) -> Result<(), Refused> {
         let Some(pinned) = &self.pinned else { return Ok(()) };
-        self.allowed(pinned, key, Change::Create, planned)
+        self.allowed(pinned, key, PlannedWrite::Create, planned)
     }
 
-    fn allowed(&self, pinned: &Pinned, key: &ObjectKey, change: Change<'_>, planned: &Value) -> Result<(), Refused> {
+    fn allowed(
+        &self,
+        pinned: &ConfirmedPlan,
+        key: &ObjectKey,
+        change: PlannedWrite<'_>,
+        planned: &Value,
+    ) -> Result<(), Refused> {
         pinned.allows(key, change, planned).map_err(|why| {
             self.messages.error(key, &format!("error restoring {key}: it was left as it is, because {why}"));
             Refused::Reported
@@ -170,7 +176,7 @@ impl Writer {
 
     /// Returns true if this very restore made the object from this object of the backup: an earlier run of it that was
     /// cut off, or a create whose answer was lost.
-    fn is_ours(&self, source: &Source, existing: &Value) -> bool {
+    fn is_ours(&self, source: &SourceObject, existing: &Value) -> bool {
         if self.mapping.taken_by(source.row).is_some() {
             return false;
         }
@@ -179,8 +185,9 @@ impl Writer {
     }
 
     /// Completes a create: makes further writes, and runs the commands of a pod. Doing it again does no harm.
-    async fn after_create(&self, target: &Target<'_>, in_cluster: &Value) {
-        let Target { object: ToWrite { source, key, from_backup, desired, status, .. }, resource, managers } = target;
+    async fn after_create(&self, target: &WriteTarget<'_>, in_cluster: &Value) {
+        let WriteTarget { object: ToWrite { source, key, from_backup, desired, status, .. }, resource, managers } =
+            target;
         let (namespace, name) = (key.namespace.as_deref(), target.object.name());
         if let Some(status) = status
             && self.wants_status(&source.key, desired)
@@ -228,8 +235,8 @@ impl Writer {
     }
 
     /// The object is there already, or it was refused.
-    async fn not_created(&self, target: &Target<'_>, error: ClusterError) -> Result<Action, Refused> {
-        let Target { object: ToWrite { source, key, desired, .. }, resource, .. } = target;
+    async fn not_created(&self, target: &WriteTarget<'_>, error: ClusterError) -> Result<ItemResult, Refused> {
+        let WriteTarget { object: ToWrite { source, key, desired, .. }, resource, .. } = target;
         match self.cluster.get(resource, key.namespace.as_deref(), target.object.name()).await {
             Ok(Some(body)) => {
                 let existing = staying(&body)?;
@@ -237,7 +244,7 @@ impl Writer {
                 let same = || crate::update::patch(desired, &existing).is_none();
                 if error.is_already_exists() && self.is_ours(source, &existing) && (self.is_resumed || same()) {
                     self.after_create(target, &existing).await;
-                    return Ok(Action::Created);
+                    return Ok(ItemResult::Created);
                 }
                 self.existing(target, &existing).await
             }
@@ -252,10 +259,10 @@ impl Writer {
         }
     }
 
-    async fn existing(&self, target: &Target<'_>, existing: &Value) -> Result<Action, Refused> {
-        let Target { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
+    async fn existing(&self, target: &WriteTarget<'_>, existing: &Value) -> Result<ItemResult, Refused> {
+        let WriteTarget { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
         if is_same_state(existing, from_backup) {
-            match self.maker.is_to_change(key, from_backup, desired).await {
+            match self.builder.is_to_change(key, from_backup, desired).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(self.unchanged(target, existing).await),
                 Err(e) => return Err(Refused::Unprepared(e)),
@@ -269,12 +276,12 @@ impl Writer {
             Treatment::Recreate => return self.recreate(target, existing).await,
             Treatment::OfCluster(why) => {
                 self.messages.left_out(key, why);
-                return Ok(Action::Skipped);
+                return Ok(ItemResult::Skipped);
             }
             Treatment::Newer(what) => {
                 self.messages
                     .warning(key, &format!("could not update {key} to match the backup: {}", told_newer(&what)));
-                return Ok(Action::Differs);
+                return Ok(ItemResult::Differs);
             }
             Treatment::Stay => {
                 // compat: two wordings, as Velero's; scripts look for them.
@@ -284,21 +291,21 @@ impl Writer {
                 };
                 let why = "the in-cluster version is different than the backed-up version";
                 self.messages.warning(key, &format!("could not restore, {subject} already exists. Warning: {why}"));
-                return Ok(Action::Differs);
+                return Ok(ItemResult::Differs);
             }
         };
-        self.held(target.object, Change::Update(existing))?;
+        self.held(target.object, PlannedWrite::Update(existing))?;
         self.update(target, existing, patch).await
     }
 
     /// Handles an object that is as in the backup already: it gets the labels of the restore where that is asked for.
-    async fn unchanged(&self, target: &Target<'_>, existing: &Value) -> Action {
-        let Target { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
+    async fn unchanged(&self, target: &WriteTarget<'_>, existing: &Value) -> ItemResult {
+        let WriteTarget { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
         self.messages.unchanged(key);
         let policy = self.mapping.existing.of(&key.resource, from_backup);
         let is_updated = matches!(policy, ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact);
         if !self.mapping.relabels() || !is_updated || self.mapping.has_labels(existing) {
-            return Action::Skipped;
+            return ItemResult::Skipped;
         }
         let labels = &desired["metadata"]["labels"];
         let labels = [well_known::LABEL_BACKUP_NAME, well_known::LABEL_RESTORE_NAME].map(|name| (name, &labels[name]));
@@ -310,12 +317,17 @@ impl Writer {
                 format!("{key} is as in the backup, and could not be given the labels of the restore: {}", e.failure);
             self.messages.warning(key, &text);
         }
-        Action::Skipped
+        ItemResult::Skipped
     }
 
     /// Makes an object match the backup, as far as the API server lets it.
-    async fn update(&self, target: &Target<'_>, existing: &Value, mut patch: Value) -> Result<Action, Refused> {
-        let Target { object: ToWrite { key, .. }, resource, .. } = target;
+    async fn update(
+        &self,
+        target: &WriteTarget<'_>,
+        existing: &Value,
+        mut patch: Value,
+    ) -> Result<ItemResult, Refused> {
+        let WriteTarget { object: ToWrite { key, .. }, resource, .. } = target;
         if self.pinned.is_some() {
             // The API server refuses it when the object has changed meanwhile.
             lifeboat_patch::merge(
@@ -334,29 +346,29 @@ impl Writer {
                     let told = format!("could not update {key} to match the backup: {kept}; all the rest is updated");
                     self.messages.unequal(key, &told, is_error);
                 }
-                Ok(Action::Updated)
+                Ok(ItemResult::Updated)
             }
             // It has changed in that moment, perhaps in nothing that counts.
             Err(e) if e.is_conflict() && self.pinned.is_some() => Err(Refused::Because(Box::new(e))),
             Err(e) => {
-                let told = format!("could not update {key} to match the backup: {}", refused::told(&e));
+                let told = format!("could not update {key} to match the backup: {}", refused::error_text(&e));
                 if can_pass(&e) {
                     return Err(Refused::Unequal { told, is_error });
                 }
                 self.messages.unequal(key, &told, is_error);
-                Ok(Action::Failed)
+                Ok(ItemResult::Failed)
             }
         }
     }
 
     /// Deletes an object that differs and makes it anew, where it may be.
-    async fn recreate(&self, target: &Target<'_>, in_cluster: &Value) -> Result<Action, Refused> {
-        let Target { object: ToWrite { key, desired, .. }, resource, .. } = target;
+    async fn recreate(&self, target: &WriteTarget<'_>, in_cluster: &Value) -> Result<ItemResult, Refused> {
+        let WriteTarget { object: ToWrite { key, desired, .. }, resource, .. } = target;
         if let Some(why) = refusal(&self.mapping.existing, resource, in_cluster, desired) {
             self.messages.warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
-            return Ok(Action::Differs);
+            return Ok(ItemResult::Differs);
         }
-        self.held(target.object, Change::Recreate(in_cluster))?;
+        self.held(target.object, PlannedWrite::Recreate(in_cluster))?;
         let restore = &self.mapping.restore.metadata.name;
         let named = ObjectKey { name: target.object.name().to_owned(), ..ObjectKey::clone(key) };
         let replacement = Replacement { restore, key: &named, resource, in_cluster, desired };
@@ -365,28 +377,28 @@ impl Writer {
         }
         let place = match replacement.remove(self.timeout, &self.env).await {
             Ok(place) => place,
-            Err(Undeleted::Leaving(leaving)) => return Err(Refused::Leaving(leaving)),
-            Err(Undeleted::Refused(e)) if can_pass(&e) => return Err(Refused::Because(Box::new(e))),
+            Err(NotDeleted::Leaving(terminating)) => return Err(Refused::Leaving(terminating)),
+            Err(NotDeleted::Refused(e)) if can_pass(&e) => return Err(Refused::Because(Box::new(e))),
             Err(why) => {
                 let told = format!("could not recreate {key}: {}", why.told());
                 match why {
                     // It is read again, and decided about as it is then.
-                    Undeleted::Changed => return Err(Refused::Unequal { told, is_error: true }),
-                    Undeleted::Unknown { .. } => {
+                    NotDeleted::Changed => return Err(Refused::Unequal { told, is_error: true }),
+                    NotDeleted::Unknown { .. } => {
                         // The attempt that follows may end with a message that says nothing about this.
                         self.messages.warning(key, &format!("{told}; it is looked at again"));
                         return Err(Refused::Unequal { told, is_error: true });
                     }
                     _ => self.messages.error(key, &told),
                 }
-                return Ok(Action::Failed);
+                return Ok(ItemResult::Failed);
             }
         };
         let fields = [("object", key.to_string()), ("manifest", place.clone())];
         let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
         self.env.operation.journal.info("Deleted an object to make it anew", &fields);
         match self.create(target).await {
-            Ok(()) => Ok(Action::Recreated),
+            Ok(()) => Ok(ItemResult::Recreated),
             Err(e) if can_pass(&e) => {
                 let why = format!("was deleted, and cannot be made anew at once: {}; {}", e.failure, advice(&place));
                 self.messages.warning(key, &format!("{key} {why}"));
@@ -395,7 +407,7 @@ impl Writer {
             Err(e) => {
                 let why = format!("it was deleted, and could not be made anew: {}; {}", e.failure, advice(&place));
                 self.messages.error(key, &format!("could not recreate {key}: {why}"));
-                Ok(Action::Failed)
+                Ok(ItemResult::Failed)
             }
         }
     }
@@ -404,8 +416,8 @@ impl Writer {
 /// An object of the cluster, unless it is being deleted.
 fn staying(body: &[u8]) -> Result<Value, Refused> {
     let existing = serde_json::from_slice(body).unwrap_or_default();
-    match Leaving::of(&existing) {
-        Some(leaving) => Err(Refused::Leaving(leaving)),
+    match TerminatingObject::of(&existing) {
+        Some(terminating) => Err(Refused::Leaving(terminating)),
         None => Ok(existing),
     }
 }

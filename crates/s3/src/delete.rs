@@ -1,6 +1,6 @@
 //! Deleting many objects.
 
-use crate::error::{Failures, Refusal};
+use crate::error::{ErrorResponse, Failures};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use futures::{StreamExt, TryStreamExt};
@@ -66,10 +66,10 @@ async fn in_batch(client: &Client, failures: &Failures, keys: &[&str]) -> Result
     };
     let refused: Vec<_> = answer.errors().iter().filter(|e| e.code() != Some("NoSuchKey")).collect();
     let Some(worst) = refused.first() else { return Ok(true) };
-    let refusal = Refusal {
+    let refusal = ErrorResponse {
         code: worst.code().unwrap_or_default(),
         message: worst.message().unwrap_or_default(),
-        ..Refusal::default()
+        ..ErrorResponse::default()
     };
     let mut error = failures.refused("delete", worst.key().unwrap_or(first), refusal);
     if refused.len() > 1 {

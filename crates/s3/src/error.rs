@@ -19,7 +19,7 @@ pub(crate) struct Failures {
 
 /// The response of a server that refuses.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Refusal<'a> {
+pub(crate) struct ErrorResponse<'a> {
     /// HTTP status; zero for the answer about one key of many.
     pub(crate) status: u16,
     /// The code, such as `NoSuchKey`; empty for answers without a body.
@@ -58,7 +58,7 @@ impl Failures {
             let meta = service.err().meta();
             let raw = service.raw();
             let header = |name: &str| raw.headers().get(name);
-            let refusal = Refusal {
+            let refusal = ErrorResponse {
                 status: raw.status().as_u16(),
                 // HEAD has no body; some say the code in a header.
                 code: meta.code().or_else(|| header("x-minio-error-code")).unwrap_or_default(),
@@ -86,7 +86,7 @@ impl Failures {
     }
 
     /// An error of the server.
-    pub(crate) fn refused(&self, operation: &'static str, key: &str, refusal: Refusal<'_>) -> BucketError {
+    pub(crate) fn refused(&self, operation: &'static str, key: &str, refusal: ErrorResponse<'_>) -> BucketError {
         let (kind, mut message) = self.explain(refusal);
         let mut details = Vec::new();
         details.extend((!refusal.code.is_empty()).then(|| refusal.code.to_owned()));
@@ -102,7 +102,7 @@ impl Failures {
         self.own(kind, operation, key, message)
     }
 
-    fn explain(&self, refusal: Refusal<'_>) -> (ErrorKind, String) {
+    fn explain(&self, refusal: ErrorResponse<'_>) -> (ErrorKind, String) {
         let bucket = &self.bucket;
         let (kind, text) = match (refusal.code, refusal.status) {
             ("NoSuchBucket", _) => {
@@ -270,7 +270,7 @@ mod tests {
             (0, "Odd", ErrorKind::Other),
         ];
         for (status, code, expected) in table {
-            let error = failures().refused("get", "k", Refusal { status, code, ..Refusal::default() });
+            let error = failures().refused("get", "k", ErrorResponse { status, code, ..ErrorResponse::default() });
             assert_eq!(error.kind, expected, "{status} {code}: {error}");
         }
     }
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn messages_say_what_to_do() {
         let said = |refusal| failures().refused("get", "k", refusal).to_string();
-        let refusal = Refusal {
+        let refusal = ErrorResponse {
             status: 404,
             code: "NoSuchBucket",
             message: "The specified bucket does not exist.",
@@ -290,7 +290,7 @@ mod tests {
             "cannot get \"k\" in s3://b: the bucket \"b\" does not exist; nobody makes it for you \
              (NoSuchBucket, HTTP 404, request 7): The specified bucket does not exist"
         );
-        let refusal = Refusal { status: 301, region: Some("eu-west-1"), ..Refusal::default() };
+        let refusal = ErrorResponse { status: 301, region: Some("eu-west-1"), ..ErrorResponse::default() };
         assert_eq!(
             said(refusal),
             "cannot get \"k\" in s3://b: the bucket is in region \"eu-west-1\", not \"us-east-1\"; set region to \

@@ -1,8 +1,8 @@
 //! A request for objects.
 
 use crate::error::ApiError;
-use crate::path::{Place, Query};
-use crate::render::{Accept, Form, Output, Renderer};
+use crate::path::{Query, ResourcePath};
+use crate::render::{Accept, RenderForm, RenderOutput, Renderer};
 use crate::server::Server;
 use crate::table::Printer;
 use crate::table_writer::{Include, TableWriter};
@@ -11,8 +11,8 @@ use lifeboat_object::{ApiResource, ObjectKey};
 use std::sync::Arc;
 
 /// A request for objects: where they are, what is asked of them, and the body.
-pub(crate) struct Call {
-    pub(crate) place: Place,
+pub(crate) struct ObjectRequest {
+    pub(crate) place: ResourcePath,
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) is_custom: bool,
     pub(crate) query: Query,
@@ -22,7 +22,7 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
 }
 
-impl Call {
+impl ObjectRequest {
     /// The key of the object of this name.
     pub(crate) fn key(&self, name: &str) -> ObjectKey {
         ObjectKey::new(self.resource.group_resource(), self.place.namespace.as_deref(), name)
@@ -38,7 +38,7 @@ impl Call {
 }
 
 impl Server {
-    pub(crate) fn renderer(&self, call: &Call) -> Result<Renderer, ApiError> {
+    pub(crate) fn renderer(&self, call: &ObjectRequest) -> Result<Renderer, ApiError> {
         let form = call.accept.form().ok_or_else(|| {
             ApiError::new(406, "NotAcceptable", "none of the forms that the request accepts is served")
         })?;
@@ -52,18 +52,18 @@ impl Server {
 
     /// The renderer of the answer to a write. The write is done, so an `Accept` or `includeObject` that cannot be served must not turn the answer
     /// into a refusal.
-    pub(crate) fn write_renderer(&self, call: &Call) -> Renderer {
+    pub(crate) fn write_renderer(&self, call: &ObjectRequest) -> Renderer {
         let include = Include::parse(call.query.text("includeObject")).unwrap_or(Include::Metadata);
-        self.renderer_of(call, call.accept.form().unwrap_or(Form::Full), include)
+        self.renderer_of(call, call.accept.form().unwrap_or(RenderForm::Full), include)
     }
 
-    fn renderer_of(&self, call: &Call, form: Form, include: Include) -> Renderer {
+    fn renderer_of(&self, call: &ObjectRequest, form: RenderForm, include: Include) -> Renderer {
         let output = match form {
-            Form::Full => Output::Full,
-            Form::Metadata => Output::Metadata,
-            Form::Table => {
+            RenderForm::Full => RenderOutput::Full,
+            RenderForm::Metadata => RenderOutput::Metadata,
+            RenderForm::Table => {
                 let printer = Printer::of(&call.resource, self.store.types().columns(&call.resource));
-                Output::Table(TableWriter { printer, include, now: self.options.now.clone(), declares: true })
+                RenderOutput::Table(TableWriter { printer, include, now: self.options.now.clone(), declares: true })
             }
         };
         Renderer { resource: call.resource.clone(), output }

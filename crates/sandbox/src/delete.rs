@@ -1,11 +1,11 @@
 //! Deletion: preconditions, finalizers, namespaces.
 
-use crate::answer::{Answer, answer, json_answer};
-use crate::call::Call;
+use crate::call::ObjectRequest;
 use crate::error::{self, ApiError};
 use crate::known::is_namespace;
-use crate::pages::Pages;
+use crate::pages::ListPages;
 use crate::read::list_answer;
+use crate::response::{HandlerResult, answer, json_answer};
 use crate::server::{Server, timestamp};
 use crate::store::{ListPage, ObjectStore, StoreError};
 use crate::stored::StoredObject;
@@ -35,7 +35,7 @@ pub(crate) enum Deleted {
 }
 
 impl Server {
-    pub(crate) async fn delete(&self, call: &Call) -> Answer {
+    pub(crate) async fn delete(&self, call: &ObjectRequest) -> HandlerResult {
         let deletion = deletion(call)?;
         let key = call.key(call.place.name.as_deref().unwrap_or_default());
         match delete(&*self.store, (self.options.now)(), &key, &deletion).await? {
@@ -48,7 +48,7 @@ impl Server {
         }
     }
 
-    pub(crate) async fn delete_collection(&self, call: &Call) -> Answer {
+    pub(crate) async fn delete_collection(&self, call: &ObjectRequest) -> HandlerResult {
         let deletion = deletion(call)?;
         let page = self.select_all(call).await?;
         let mut objects = Vec::new();
@@ -59,11 +59,11 @@ impl Server {
                 Err(error) => return Err(error),
             }
         }
-        Ok(list_answer(self.write_renderer(call), Pages::of(ListPage { objects, ..page })))
+        Ok(list_answer(self.write_renderer(call), ListPages::of(ListPage { objects, ..page })))
     }
 }
 
-fn deletion(call: &Call) -> Result<Deletion, ApiError> {
+fn deletion(call: &ObjectRequest) -> Result<Deletion, ApiError> {
     let options = if call.body.is_empty() { Value::Null } else { parse_body(call)? };
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let policy = text(&options["propagationPolicy"]).unwrap_or_else(|| call.query.text("propagationPolicy").to_owned());

@@ -1,6 +1,6 @@
 //! The documents of discovery.
 
-use crate::types::Types;
+use crate::types::ServedTypes;
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 
@@ -11,13 +11,13 @@ pub(crate) fn core_versions(address: &str) -> Value {
 }
 
 /// `/apis` for clients that do not aggregate.
-pub(crate) fn groups(types: &Types) -> Value {
+pub(crate) fn groups(types: &ServedTypes) -> Value {
     let groups: Vec<Value> = named_groups(types).map(|(group, versions)| group_body(group, &versions)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/GROUP`.
-pub(crate) fn group(types: &Types, name: &str) -> Option<Value> {
+pub(crate) fn group(types: &ServedTypes, name: &str) -> Option<Value> {
     let (_, versions) = named_groups(types).find(|(group, _)| *group == name)?;
     let mut body = group_body(name, &versions);
     body["kind"] = "APIGroup".into();
@@ -25,7 +25,7 @@ pub(crate) fn group(types: &Types, name: &str) -> Option<Value> {
     Some(body)
 }
 
-fn named_groups(types: &Types) -> impl Iterator<Item = (&str, Vec<&str>)> {
+fn named_groups(types: &ServedTypes) -> impl Iterator<Item = (&str, Vec<&str>)> {
     types.groups().into_iter().filter(|(group, _)| !group.is_empty())
 }
 
@@ -36,7 +36,7 @@ fn group_body(name: &str, versions: &[&str]) -> Value {
 }
 
 /// `/api/v1`, `/apis/GROUP/VERSION`.
-pub(crate) fn resources(types: &Types, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn resources(types: &ServedTypes, group: &str, version: &str) -> Option<Value> {
     let mut found = Vec::new();
     for r in types.all().filter(|r| r.group == group && r.version == version) {
         found.push(resource_body(r));
@@ -70,7 +70,7 @@ fn resource_body(r: &ApiResource) -> Value {
 }
 
 /// `/api` or `/apis`, aggregated.
-pub(crate) fn aggregated(types: &Types, is_core: bool) -> Value {
+pub(crate) fn aggregated(types: &ServedTypes, is_core: bool) -> Value {
     let items: Vec<Value> = types
         .groups()
         .into_iter()
@@ -84,7 +84,7 @@ pub(crate) fn aggregated(types: &Types, is_core: bool) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
-fn aggregated_version(types: &Types, group: &str, version: &str) -> Value {
+fn aggregated_version(types: &ServedTypes, group: &str, version: &str) -> Value {
     let of_version = types.all().filter(|r| r.group == group && r.version == version);
     let resources: Vec<Value> = of_version.map(|r| aggregated_resource(r, types.is_custom(r))).collect();
     json!({"version": version, "freshness": "Current", "resources": resources})
@@ -171,13 +171,13 @@ mod tests {
             [(include_str!("../tests/golden/api.json"), true), (include_str!("../tests/golden/apis.json"), false)]
         {
             let golden: Value = serde_json::from_str(golden).unwrap();
-            assert_eq!(sorted(aggregated(&Types::default(), is_core)), sorted(golden));
+            assert_eq!(sorted(aggregated(&ServedTypes::default(), is_core)), sorted(golden));
         }
     }
 
     #[test]
     fn legacy_documents() {
-        let types = Types::default();
+        let types = ServedTypes::default();
         assert_eq!(
             group(&types, "autoscaling").unwrap(),
             json!({"kind": "APIGroup", "apiVersion": "v1", "name": "autoscaling",

@@ -18,12 +18,12 @@ pub(crate) enum CertificateError {
 }
 
 /// A certificate authority that lives as long as the server, and the configuration that uses it.
-pub(crate) struct Identity {
+pub(crate) struct ServerIdentity {
     pub(crate) authority_pem: String,
     pub(crate) config: Arc<ServerConfig>,
 }
 
-impl Identity {
+impl ServerIdentity {
     pub(crate) fn new(address: SocketAddr) -> Result<Self, CertificateError> {
         let authority_key = KeyPair::generate()?;
         let mut authority = CertificateParams::new(Vec::new())?;

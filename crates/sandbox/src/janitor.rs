@@ -6,9 +6,9 @@ use crate::error::ApiError;
 use crate::known::{is_namespace, namespace_key};
 use crate::selector::Selector;
 use crate::server::Server;
-use crate::store::{Change, ChangeKind, ListQuery, StoreError};
+use crate::store::{ChangeKind, ListQuery, StoreChange, StoreError};
 use crate::stored::StoredObject;
-use crate::types::Types;
+use crate::types::ServedTypes;
 use crate::write::has_finalizers;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
@@ -72,7 +72,7 @@ impl Janitor {
         }
     }
 
-    async fn look_at(&mut self, change: &Change, touched: &mut BTreeSet<String>) -> Result<(), ApiError> {
+    async fn look_at(&mut self, change: &StoreChange, touched: &mut BTreeSet<String>) -> Result<(), ApiError> {
         let object = &change.object;
         if is_namespace(&object.key) {
             self.note_namespace(object, change.kind, touched);
@@ -149,7 +149,7 @@ impl Janitor {
 
     /// Returns true if an owner of the object is there. An owner of a type that is not served cannot be looked up, and
     /// counts as there.
-    fn has_owner(&self, object: &StoredObject, types: &Types) -> bool {
+    fn has_owner(&self, object: &StoredObject, types: &ServedTypes) -> bool {
         let store = &self.server.store;
         let is_there = |uid: &str| {
             store.with_uid(uid).is_some_and(|o| o.namespace.is_none() || o.namespace == object.key.namespace)

@@ -17,7 +17,6 @@
 //! older revision is answered with 410. A list without limit holds 500 objects at once, of a store that cannot be written to.
 //! Start reading at [`ObjectStore`], then `respond.rs`.
 
-mod answer;
 mod builtin;
 mod call;
 mod crd;
@@ -39,6 +38,7 @@ mod protobuf;
 mod read;
 mod render;
 mod respond;
+mod response;
 mod review;
 mod sandbox;
 mod selector;
@@ -59,6 +59,6 @@ pub use memory::MemoryStore;
 pub use options::SandboxOptions;
 pub use sandbox::{Sandbox, SandboxError};
 pub use selector::{Selector, SelectorError};
-pub use store::{Change, ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreError};
+pub use store::{ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreChange, StoreError};
 pub use stored::{Owner, StoredObject};
-pub use types::{Column, CustomType, Types};
+pub use types::{Column, CustomType, ServedTypes};

@@ -1,9 +1,9 @@
 //! A store that holds its objects in memory.
 
 use crate::known::{is_definition, is_namespace, namespace_key};
-use crate::store::{Change, ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreError};
+use crate::store::{ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreChange, StoreError};
 use crate::stored::StoredObject;
-use crate::types::{CustomType, Types};
+use crate::types::{CustomType, ServedTypes};
 use async_trait::async_trait;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
@@ -22,22 +22,22 @@ const HISTORY_BYTES: usize = 64 << 20;
 ///
 /// A list costs what it returns, not what the store holds, unless a selector has to be tried on every object.
 pub struct MemoryStore {
-    state: RwLock<State>,
+    state: RwLock<MemoryState>,
     head: watch::Sender<u64>,
 }
 
 /// `NAMESPACE/NAME`, without a namespace `/NAME`: as a real server keeps its objects, and therefore the order in which it lists them.
-type Place = String;
-type Objects = BTreeMap<Place, Arc<StoredObject>>;
+type StorageKey = String;
+type ObjectsByKey = BTreeMap<StorageKey, Arc<StoredObject>>;
 
-struct State {
+struct MemoryState {
     revision: u64,
-    types: Arc<Types>,
+    types: Arc<ServedTypes>,
     custom: BTreeMap<String, Vec<CustomType>>,
-    objects: BTreeMap<GroupResource, Objects>,
+    objects: BTreeMap<GroupResource, ObjectsByKey>,
     by_uid: HashMap<String, ObjectKey>,
     dependents: HashMap<String, BTreeSet<ObjectKey>>,
-    history: VecDeque<Arc<Change>>,
+    history: VecDeque<Arc<StoreChange>>,
     history_bytes: usize,
     most_history: usize,
     /// The history holds every change after this revision.
@@ -54,7 +54,7 @@ impl MemoryStore {
     /// An empty store that remembers the last `changes` changes.
     #[must_use]
     pub fn with_history(changes: usize) -> Self {
-        let state = State {
+        let state = MemoryState {
             revision: 1,
             types: Arc::default(),
             custom: BTreeMap::new(),
@@ -70,22 +70,22 @@ impl MemoryStore {
     }
 
     // Nothing below panics while it holds the lock; a poisoned one would hold a whole state anyway.
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read(&self) -> RwLockReadGuard<'_, MemoryState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> RwLockWriteGuard<'_, MemoryState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn announce(&self, state: RwLockWriteGuard<'_, State>) {
+    fn announce(&self, state: RwLockWriteGuard<'_, MemoryState>) {
         self.head.send_replace(state.revision);
     }
 }
 
 #[async_trait]
 impl ObjectStore for MemoryStore {
-    fn types(&self) -> Arc<Types> {
+    fn types(&self) -> Arc<ServedTypes> {
         self.read().types.clone()
     }
 
@@ -147,7 +147,7 @@ impl ObjectStore for MemoryStore {
         let mut changes = Vec::new();
         for change in state.history.range(start..) {
             if changes.len() == most {
-                let through = changes.last().map_or(after, |c: &Arc<Change>| c.object.revision);
+                let through = changes.last().map_or(after, |c: &Arc<StoreChange>| c.object.revision);
                 return Ok(Changes { changes, through });
             }
             if resource.is_none_or(|r| *r == change.object.key.resource) {
@@ -166,7 +166,7 @@ impl ObjectStore for MemoryStore {
     }
 }
 
-impl State {
+impl MemoryState {
     fn find(&self, key: &ObjectKey) -> Option<&Arc<StoredObject>> {
         self.objects.get(&key.resource)?.get(&place(key))
     }
@@ -191,7 +191,7 @@ impl State {
         }
         self.objects.entry(key.resource.clone()).or_default().insert(place(key), made.clone());
         let kind = if old.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.remember(Change { kind, object: made.clone(), previous: old });
+        self.remember(StoreChange { kind, object: made.clone(), previous: old });
         if is_definition(key) {
             self.define(&key.name, CustomType::of_definition(object));
         }
@@ -205,7 +205,7 @@ impl State {
             objects.remove(&place(&old.key));
         }
         let last = Arc::new(StoredObject::new(old.key.clone(), self.revision, &old.value()));
-        self.remember(Change { kind: ChangeKind::Deleted, object: last.clone(), previous: Some(old.clone()) });
+        self.remember(StoreChange { kind: ChangeKind::Deleted, object: last.clone(), previous: Some(old.clone()) });
         last
     }
 
@@ -223,7 +223,7 @@ impl State {
         }
     }
 
-    fn remember(&mut self, change: Change) {
+    fn remember(&mut self, change: StoreChange) {
         self.history_bytes += weight(&change);
         self.history.push_back(Arc::new(change));
         while self.history.len() > self.most_history || self.history_bytes > HISTORY_BYTES {
@@ -236,14 +236,14 @@ impl State {
     fn define(&mut self, name: &str, types: Vec<CustomType>) {
         if self.custom.get(name) != Some(&types) {
             self.custom.insert(name.to_owned(), types);
-            self.types = Arc::new(Types::with_custom(self.custom.values().flatten().cloned().collect()));
+            self.types = Arc::new(ServedTypes::with_custom(self.custom.values().flatten().cloned().collect()));
         }
     }
 
     /// Removes the types of a definition, and their objects.
     fn undefine(&mut self, name: &str) {
         let gone = self.custom.remove(name).unwrap_or_default();
-        self.types = Arc::new(Types::with_custom(self.custom.values().flatten().cloned().collect()));
+        self.types = Arc::new(ServedTypes::with_custom(self.custom.values().flatten().cloned().collect()));
         let resources: BTreeSet<GroupResource> = gone.iter().map(|gone| gone.resource.group_resource()).collect();
         for resource in resources {
             for object in self.objects.remove(&resource).unwrap_or_default().values() {
@@ -264,7 +264,7 @@ impl State {
         if revision < self.floor || revision > self.revision {
             return Err(StoreError::Expired { asked: revision, oldest: self.floor, newest: self.revision });
         }
-        let empty = Objects::new();
+        let empty = ObjectsByKey::new();
         let present = self.objects.get(&query.resource).unwrap_or(&empty);
         let past = self.differences_from(&query.resource, revision);
         let after = query.after.as_ref().map(|(namespace, name)| at(namespace, name));
@@ -275,7 +275,7 @@ impl State {
             (None, None) => (Bound::Unbounded, Bound::Unbounded),
         };
         let mut objects = Vec::new();
-        let walk = Walk { present: present.range(start.clone()).peekable(), past: past.range(start).peekable() };
+        let walk = HistoryWalk { present: present.range(start.clone()).peekable(), past: past.range(start).peekable() };
         for object in walk {
             if query.namespace.is_some() && object.key.namespace != query.namespace {
                 break;
@@ -304,22 +304,22 @@ impl State {
     }
 }
 
-type Past = BTreeMap<Place, Option<Arc<StoredObject>>>;
+type Past = BTreeMap<StorageKey, Option<Arc<StoredObject>>>;
 
 /// The present state with what was otherwise in the past, in order.
-struct Walk<'a, P, Q>
+struct HistoryWalk<'a, P, Q>
 where
-    P: Iterator<Item = (&'a Place, &'a Arc<StoredObject>)>,
-    Q: Iterator<Item = (&'a Place, &'a Option<Arc<StoredObject>>)>,
+    P: Iterator<Item = (&'a StorageKey, &'a Arc<StoredObject>)>,
+    Q: Iterator<Item = (&'a StorageKey, &'a Option<Arc<StoredObject>>)>,
 {
     present: Peekable<P>,
     past: Peekable<Q>,
 }
 
-impl<'a, P, Q> Iterator for Walk<'a, P, Q>
+impl<'a, P, Q> Iterator for HistoryWalk<'a, P, Q>
 where
-    P: Iterator<Item = (&'a Place, &'a Arc<StoredObject>)>,
-    Q: Iterator<Item = (&'a Place, &'a Option<Arc<StoredObject>>)>,
+    P: Iterator<Item = (&'a StorageKey, &'a Arc<StoredObject>)>,
+    Q: Iterator<Item = (&'a StorageKey, &'a Option<Arc<StoredObject>>)>,
 {
     type Item = &'a Arc<StoredObject>;
 
@@ -340,19 +340,19 @@ where
     }
 }
 
-fn weight(change: &Change) -> usize {
+fn weight(change: &StoreChange) -> usize {
     change.object.body.len() + change.previous.as_ref().map_or(0, |p| p.body.len())
 }
 
-fn place(key: &ObjectKey) -> Place {
+fn place(key: &ObjectKey) -> StorageKey {
     at(key.namespace.as_deref().unwrap_or_default(), &key.name)
 }
 
-fn at(namespace: &str, name: &str) -> Place {
+fn at(namespace: &str, name: &str) -> StorageKey {
     format!("{namespace}/{name}")
 }
 
-fn from_namespace(namespace: &str) -> (Bound<Place>, Bound<Place>) {
+fn from_namespace(namespace: &str) -> (Bound<StorageKey>, Bound<StorageKey>) {
     (Bound::Included(at(namespace, "")), Bound::Unbounded)
 }
 

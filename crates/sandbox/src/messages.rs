@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// The fields of each message.
-static MESSAGES: LazyLock<HashMap<&str, Vec<Field>>> =
+static MESSAGES: LazyLock<HashMap<&str, Vec<MessageField>>> =
     LazyLock::new(|| include_str!("messages.txt").lines().filter_map(message).collect());
 
 /// The objects that may be sent: their group and version, kind and message.
@@ -33,7 +33,7 @@ const OBJECTS: [(&str, &str, &str); 15] = [
 ];
 
 /// A field of a message.
-struct Field {
+struct MessageField {
     number: u64,
     name: &'static str,
     /// The letters of its form, or the name of its message.
@@ -44,16 +44,16 @@ struct Field {
 }
 
 /// A line of the table; `None` for one that is none.
-fn message(line: &'static str) -> Option<(&'static str, Vec<Field>)> {
+fn message(line: &'static str) -> Option<(&'static str, Vec<MessageField>)> {
     let (name, fields) = line.split_once(' ').filter(|_| !line.starts_with('#'))?;
     Some((name, fields.split(' ').filter_map(field).collect()))
 }
 
-fn field(text: &'static str) -> Option<Field> {
+fn field(text: &'static str) -> Option<MessageField> {
     let mut parts = text.splitn(3, ':');
     let (number, name, form) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
     let (is_list, is_inline) = (form.ends_with('*'), form.starts_with('~'));
-    Some(Field { number, name, form: form.trim_matches(['*', '~']), is_list, is_inline })
+    Some(MessageField { number, name, form: form.trim_matches(['*', '~']), is_list, is_inline })
 }
 
 /// The fields of an object of this kind; `None` when it is broken, or of a kind that is not known here.

@@ -8,7 +8,7 @@ use crate::crd;
 use crate::error::ApiError;
 use crate::known::definition_key;
 use crate::server::Server;
-use crate::types::Types;
+use crate::types::ServedTypes;
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value, json};
 
@@ -41,14 +41,14 @@ impl Server {
     }
 }
 
-fn of_version<'a>(types: &'a Types, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a ApiResource> {
+fn of_version<'a>(types: &'a ServedTypes, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a ApiResource> {
     types.all().map(|r| &**r).filter(move |r| r.group == group && r.version == version)
 }
 
 /// The index: the address of the document of each group-version. An address changes when its document may have changed:
 /// with the types, and, for group-versions with custom types, with every write, since their definitions are not read
 /// for it.
-fn index(types: &Types, revision: u64) -> Value {
+fn index(types: &ServedTypes, revision: u64) -> Value {
     let mut paths = Map::new();
     for (group, versions) in types.groups() {
         for version in versions {
@@ -71,7 +71,7 @@ fn fingerprint(text: &str) -> u64 {
 
 /// The document of one group-version without its schemas: which type is where, and that patches take `fieldValidation`.
 /// Without that kubectl validates by itself and asks for all schemas.
-fn document(types: &Types, group: &str, version: &str) -> Option<Value> {
+fn document(types: &ServedTypes, group: &str, version: &str) -> Option<Value> {
     let mut paths = Map::new();
     for r in of_version(types, group, version).filter(|r| r.can("get")) {
         let base = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
@@ -291,12 +291,12 @@ mod tests {
 
     #[test]
     fn the_address_of_a_document_changes_with_it() {
-        let types = Types::with_custom(vec![CustomType::of_objects(widgets())]);
+        let types = ServedTypes::with_custom(vec![CustomType::of_objects(widgets())]);
         let (first, second) = (index(&types, 1), index(&types, 2));
         let url = |index: &Value, path: &str| index["paths"][path]["serverRelativeURL"].clone();
         assert!(url(&first, "apis/apps/v1").as_str().unwrap().starts_with("/openapi/v3/apis/apps/v1?hash="));
         assert_eq!(url(&first, "apis/apps/v1"), url(&second, "apis/apps/v1"));
         assert_ne!(url(&first, "apis/example.com/v1"), url(&second, "apis/example.com/v1"));
-        assert_eq!(document(&Types::default(), "batch", "v2"), None);
+        assert_eq!(document(&ServedTypes::default(), "batch", "v2"), None);
     }
 }

@@ -1,9 +1,9 @@
 //! OpenAPI v2, as kubectl asks for it before it sends a `kind: List` or validates by itself: a document without schemas, with which
 //! it leaves the validation to this server.
 
-use crate::answer::{Answer, answer, json_answer};
 use crate::error::ApiError;
 use crate::render::Accept;
+use crate::response::{HandlerResult, answer, json_answer};
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
@@ -17,7 +17,7 @@ const TITLE: &str = "Kubernetes";
 const VERSION: &str = "unversioned";
 
 /// Answers `/openapi/v2` in the first form that the `Accept` header admits.
-pub(crate) fn open_api_v2(accept: &str) -> Answer {
+pub(crate) fn open_api_v2(accept: &str) -> HandlerResult {
     let first = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
     let admits_json = |media: &str| Accept::parse(media).is_some();
     match first.into_iter().find(|media| ASKED.contains(media) || admits_json(media)) {

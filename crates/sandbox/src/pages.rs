@@ -8,22 +8,22 @@ use std::sync::Arc;
 const PAGE: usize = 500;
 
 /// The objects of a list, in their order.
-pub(crate) struct Pages {
+pub(crate) struct ListPages {
     /// The revision that all of them are from.
     pub(crate) revision: u64,
     /// The namespace and name after which the client has to ask for more; `None` when this is the whole rest.
     pub(crate) ends_after: Option<(String, String)>,
     page: std::vec::IntoIter<Arc<StoredObject>>,
-    next: Option<Next>,
+    next: Option<NextPage>,
 }
 
 /// The query for the page after the present one.
-struct Next {
+struct NextPage {
     store: Arc<dyn ObjectStore>,
     query: ListQuery,
 }
 
-impl Pages {
+impl ListPages {
     /// Objects that are there already.
     pub(crate) fn of(page: ListPage) -> Self {
         Self { revision: page.revision, ends_after: None, page: page.objects.into_iter(), next: None }
@@ -44,7 +44,7 @@ impl Pages {
         let mut pages = Self { revision: page.revision, ends_after: None, page: Vec::new().into_iter(), next: None };
         if reads_on {
             query.revision = Some(page.revision);
-            pages.take(page, Next { store: store.clone(), query })?;
+            pages.take(page, NextPage { store: store.clone(), query })?;
         } else {
             pages.ends_after = page.objects.last().filter(|_| page.more).map(|last| place(last));
             pages.page = page.objects.into_iter();
@@ -67,7 +67,7 @@ impl Pages {
         }
     }
 
-    fn take(&mut self, page: ListPage, mut next: Next) -> Result<(), StoreError> {
+    fn take(&mut self, page: ListPage, mut next: NextPage) -> Result<(), StoreError> {
         if page.more {
             let last = page.objects.last().map(|last| place(last));
             let nothing =

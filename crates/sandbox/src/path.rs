@@ -28,12 +28,12 @@ pub(crate) enum Route {
     /// `/openapi/v3/api/v1`, `/openapi/v3/apis/GROUP/VERSION`
     OpenApiOf { group: String, version: String },
     /// Objects.
-    Objects(Place),
+    Objects(ResourcePath),
 }
 
 /// A collection, an object or a subresource of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ResourcePath {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) namespace: Option<String>,
@@ -85,7 +85,7 @@ pub(crate) fn parse(path: &str) -> Option<Route> {
     })
 }
 
-fn objects(group: &str, version: &str, rest: &[&str]) -> Place {
+fn objects(group: &str, version: &str, rest: &[&str]) -> ResourcePath {
     let (namespace, rest) = match rest {
         // The subresources of a namespace itself.
         ["namespaces", _, "status" | "finalize"] => (None, rest),
@@ -93,7 +93,8 @@ fn objects(group: &str, version: &str, rest: &[&str]) -> Place {
         _ => (None, rest),
     };
     let mut rest = rest.iter().map(|s| (*s).to_owned());
-    let mut place = Place { group: group.to_owned(), version: version.to_owned(), namespace, ..Place::default() };
+    let mut place =
+        ResourcePath { group: group.to_owned(), version: version.to_owned(), namespace, ..ResourcePath::default() };
     place.resource = rest.next().unwrap_or_default();
     place.name = rest.next();
     let below: Vec<String> = rest.collect();
@@ -162,7 +163,7 @@ mod tests {
         name: Option<&str>,
         sub: Option<&str>,
     ) -> Option<Route> {
-        Some(Route::Objects(Place {
+        Some(Route::Objects(ResourcePath {
             group: group.into(),
             version: "v1".into(),
             namespace: namespace.map(Into::into),

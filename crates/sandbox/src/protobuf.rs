@@ -12,10 +12,10 @@ pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// Prefix of every body, before the envelope.
 const MAGIC: &[u8] = b"k8s\0";
 
-type Message = &'static [(u64, &'static str, Field)];
+type Message = &'static [(u64, &'static str, FieldForm)];
 
 #[derive(Clone, Copy)]
-enum Field {
+enum FieldForm {
     Text,
     Number,
     Flag,
@@ -27,59 +27,59 @@ enum Field {
 }
 
 const OWNER: Message = &[
-    (1, "kind", Field::Text),
-    (3, "name", Field::Text),
-    (4, "uid", Field::Text),
-    (5, "apiVersion", Field::Text),
-    (6, "controller", Field::Flag),
-    (7, "blockOwnerDeletion", Field::Flag),
+    (1, "kind", FieldForm::Text),
+    (3, "name", FieldForm::Text),
+    (4, "uid", FieldForm::Text),
+    (5, "apiVersion", FieldForm::Text),
+    (6, "controller", FieldForm::Flag),
+    (7, "blockOwnerDeletion", FieldForm::Flag),
 ];
 const METADATA: Message = &[
-    (1, "name", Field::Text),
-    (2, "generateName", Field::Text),
-    (3, "namespace", Field::Text),
-    (5, "uid", Field::Text),
-    (6, "resourceVersion", Field::Text),
-    (11, "labels", Field::TextMap),
-    (12, "annotations", Field::TextMap),
-    (13, "ownerReferences", Field::Many(OWNER)),
-    (14, "finalizers", Field::Texts),
+    (1, "name", FieldForm::Text),
+    (2, "generateName", FieldForm::Text),
+    (3, "namespace", FieldForm::Text),
+    (5, "uid", FieldForm::Text),
+    (6, "resourceVersion", FieldForm::Text),
+    (11, "labels", FieldForm::TextMap),
+    (12, "annotations", FieldForm::TextMap),
+    (13, "ownerReferences", FieldForm::Many(OWNER)),
+    (14, "finalizers", FieldForm::Texts),
 ];
-const ONLY_METADATA: Message = &[(1, "metadata", Field::One(METADATA))];
+const ONLY_METADATA: Message = &[(1, "metadata", FieldForm::One(METADATA))];
 const CONFIG_MAP: Message = &[
-    (1, "metadata", Field::One(METADATA)),
-    (2, "data", Field::TextMap),
-    (3, "binaryData", Field::BytesMap),
-    (4, "immutable", Field::Flag),
+    (1, "metadata", FieldForm::One(METADATA)),
+    (2, "data", FieldForm::TextMap),
+    (3, "binaryData", FieldForm::BytesMap),
+    (4, "immutable", FieldForm::Flag),
 ];
 const SECRET: Message = &[
-    (1, "metadata", Field::One(METADATA)),
-    (2, "data", Field::BytesMap),
-    (3, "type", Field::Text),
-    (5, "immutable", Field::Flag),
+    (1, "metadata", FieldForm::One(METADATA)),
+    (2, "data", FieldForm::BytesMap),
+    (3, "type", FieldForm::Text),
+    (5, "immutable", FieldForm::Flag),
 ];
 const RESOURCE_ATTRIBUTES: Message = &[
-    (1, "namespace", Field::Text),
-    (2, "verb", Field::Text),
-    (3, "group", Field::Text),
-    (4, "version", Field::Text),
-    (5, "resource", Field::Text),
-    (6, "subresource", Field::Text),
-    (7, "name", Field::Text),
+    (1, "namespace", FieldForm::Text),
+    (2, "verb", FieldForm::Text),
+    (3, "group", FieldForm::Text),
+    (4, "version", FieldForm::Text),
+    (5, "resource", FieldForm::Text),
+    (6, "subresource", FieldForm::Text),
+    (7, "name", FieldForm::Text),
 ];
 const ACCESS: Message = &[
-    (1, "resourceAttributes", Field::One(RESOURCE_ATTRIBUTES)),
-    (2, "nonResourceAttributes", Field::One(&[(1, "path", Field::Text), (2, "verb", Field::Text)])),
+    (1, "resourceAttributes", FieldForm::One(RESOURCE_ATTRIBUTES)),
+    (2, "nonResourceAttributes", FieldForm::One(&[(1, "path", FieldForm::Text), (2, "verb", FieldForm::Text)])),
 ];
-const ACCESS_REVIEW: Message = &[(1, "metadata", Field::One(METADATA)), (2, "spec", Field::One(ACCESS))];
+const ACCESS_REVIEW: Message = &[(1, "metadata", FieldForm::One(METADATA)), (2, "spec", FieldForm::One(ACCESS))];
 const RULES_REVIEW: Message =
-    &[(1, "metadata", Field::One(METADATA)), (2, "spec", Field::One(&[(1, "namespace", Field::Text)]))];
+    &[(1, "metadata", FieldForm::One(METADATA)), (2, "spec", FieldForm::One(&[(1, "namespace", FieldForm::Text)]))];
 const DELETE_OPTIONS: Message = &[
-    (1, "gracePeriodSeconds", Field::Number),
-    (2, "preconditions", Field::One(&[(1, "uid", Field::Text), (2, "resourceVersion", Field::Text)])),
-    (3, "orphanDependents", Field::Flag),
-    (4, "propagationPolicy", Field::Text),
-    (5, "dryRun", Field::Texts),
+    (1, "gracePeriodSeconds", FieldForm::Number),
+    (2, "preconditions", FieldForm::One(&[(1, "uid", FieldForm::Text), (2, "resourceVersion", FieldForm::Text)])),
+    (3, "orphanDependents", FieldForm::Flag),
+    (4, "propagationPolicy", FieldForm::Text),
+    (5, "dryRun", FieldForm::Texts),
 ];
 
 /// The object in a body; `None` when it is broken or of a kind that is not known here.
@@ -88,7 +88,7 @@ pub(crate) fn decode(body: &[u8]) -> Option<Value> {
     for part in parts(body.strip_prefix(MAGIC)?) {
         match part? {
             (1, Wire::Bytes(types)) => {
-                let types = read(types, &[(1, "apiVersion", Field::Text), (2, "kind", Field::Text)])?;
+                let types = read(types, &[(1, "apiVersion", FieldForm::Text), (2, "kind", FieldForm::Text)])?;
                 types.get("apiVersion").and_then(Value::as_str).unwrap_or_default().clone_into(&mut api_version);
                 types.get("kind").and_then(Value::as_str).unwrap_or_default().clone_into(&mut kind);
             }
@@ -122,17 +122,17 @@ fn read(bytes: &[u8], message: Message) -> Option<Map<String, Value>> {
         let Some((_, name, field)) = message.iter().find(|(n, _, _)| *n == number) else { continue };
         let name = (*name).to_owned();
         match (field, wire) {
-            (Field::Text, Wire::Bytes(b"")) => {}
-            (Field::Text, Wire::Bytes(b)) => drop(object.insert(name, text(b)?)),
-            (Field::Number, Wire::Number(n)) => drop(object.insert(name, n.into())),
-            (Field::Flag, Wire::Number(n)) => drop(object.insert(name, (n != 0).into())),
-            (Field::One(inner), Wire::Bytes(b)) => drop(object.insert(name, read(b, inner)?.into())),
-            (Field::Many(inner), Wire::Bytes(b)) => push(&mut object, name, read(b, inner)?.into())?,
-            (Field::Texts, Wire::Bytes(b)) => push(&mut object, name, text(b)?)?,
-            (Field::TextMap | Field::BytesMap, Wire::Bytes(b)) => {
+            (FieldForm::Text, Wire::Bytes(b"")) => {}
+            (FieldForm::Text, Wire::Bytes(b)) => drop(object.insert(name, text(b)?)),
+            (FieldForm::Number, Wire::Number(n)) => drop(object.insert(name, n.into())),
+            (FieldForm::Flag, Wire::Number(n)) => drop(object.insert(name, (n != 0).into())),
+            (FieldForm::One(inner), Wire::Bytes(b)) => drop(object.insert(name, read(b, inner)?.into())),
+            (FieldForm::Many(inner), Wire::Bytes(b)) => push(&mut object, name, read(b, inner)?.into())?,
+            (FieldForm::Texts, Wire::Bytes(b)) => push(&mut object, name, text(b)?)?,
+            (FieldForm::TextMap | FieldForm::BytesMap, Wire::Bytes(b)) => {
                 let (key, value) = entry(b)?;
                 let value = match field {
-                    Field::TextMap => text(value)?,
+                    FieldForm::TextMap => text(value)?,
                     _ => STANDARD.encode(value).into(),
                 };
                 object.entry(name).or_insert_with(|| Map::new().into()).as_object_mut()?.insert(key, value);

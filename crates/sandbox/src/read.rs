@@ -1,10 +1,10 @@
 //! Get and list.
 
-use crate::answer::{Answer, Body, answer};
-use crate::call::Call;
+use crate::call::ObjectRequest;
 use crate::error::ApiError;
-use crate::pages::Pages;
+use crate::pages::ListPages;
 use crate::render::Renderer;
+use crate::response::{Body, HandlerResult, answer};
 use crate::selector::Selector;
 use crate::server::Server;
 use crate::store::{ListPage, ListQuery, StoreError};
@@ -21,23 +21,23 @@ use lifeboat_object::chain;
 const PIECE: usize = 64 << 10;
 
 impl Server {
-    pub(crate) async fn get(&self, call: &Call) -> Answer {
+    pub(crate) async fn get(&self, call: &ObjectRequest) -> HandlerResult {
         let renderer = self.renderer(call)?;
         let key = call.key(call.place.name.as_deref().unwrap_or_default());
         let object = self.store.get(&key).await?.ok_or_else(|| ApiError::not_found(&key))?;
         Ok(answer(StatusCode::OK, "application/json", renderer.object(&object)))
     }
 
-    pub(crate) async fn list(&self, call: &Call) -> Answer {
+    pub(crate) async fn list(&self, call: &ObjectRequest) -> HandlerResult {
         let renderer = self.renderer(call)?;
         let query = self.list_query(call)?;
         Ok(list_answer(renderer, self.begin(call, query).await?))
     }
 
     /// Begins a list. When the continue token has expired, the refusal holds a token with which the list can go on.
-    async fn begin(&self, call: &Call, query: ListQuery) -> Result<Pages, ApiError> {
+    async fn begin(&self, call: &ObjectRequest, query: ListQuery) -> Result<ListPages, ApiError> {
         let goes_on = query.after.is_some();
-        match Pages::begin(&self.store, query).await {
+        match ListPages::begin(&self.store, query).await {
             Err(StoreError::Expired { asked, newest, .. }) if asked <= newest && goes_on => {
                 let message = "the continue token is too old: its list can no longer be shown as it was. Begin the list \
                                again, or go on with the token in this answer; the rest is then of a later revision";
@@ -51,7 +51,7 @@ impl Server {
         }
     }
 
-    fn list_query(&self, call: &Call) -> Result<ListQuery, ApiError> {
+    fn list_query(&self, call: &ObjectRequest) -> Result<ListQuery, ApiError> {
         let mut query = ListQuery {
             resource: call.resource.group_resource(),
             namespace: call.place.namespace.clone(),
@@ -89,22 +89,22 @@ impl Server {
     }
 
     /// Everything that the request selects, now.
-    pub(crate) async fn select_all(&self, call: &Call) -> Result<ListPage, ApiError> {
+    pub(crate) async fn select_all(&self, call: &ObjectRequest) -> Result<ListPage, ApiError> {
         let query = ListQuery { limit: 0, after: None, revision: None, ..self.list_query(call)? };
         Ok(self.store.list(&query).await?)
     }
 }
 
-pub(crate) fn selector(call: &Call) -> Result<Selector, ApiError> {
+pub(crate) fn selector(call: &ObjectRequest) -> Result<Selector, ApiError> {
     let (labels, fields) = (call.query.text("labelSelector"), call.query.text("fieldSelector"));
     Ok(Selector::parse(&call.resource.resource, labels, fields)?)
 }
 
-pub(crate) fn number(call: &Call, name: &str) -> Result<Option<u64>, ApiError> {
+pub(crate) fn number(call: &ObjectRequest, name: &str) -> Result<Option<u64>, ApiError> {
     call.query.number(name).map_err(ApiError::bad_request)
 }
 
-pub(crate) fn list_answer(renderer: Renderer, pages: Pages) -> Response<Body> {
+pub(crate) fn list_answer(renderer: Renderer, pages: ListPages) -> Response<Body> {
     let token = pages.ends_after.clone().map_or_else(String::new, |(namespace, name)| {
         ContinueToken { revision: Some(pages.revision), namespace, name }.encode()
     });
@@ -122,7 +122,7 @@ pub(crate) fn list_answer(renderer: Renderer, pages: Pages) -> Response<Body> {
 /// A list that is being written.
 struct Listing {
     renderer: Renderer,
-    pages: Pages,
+    pages: ListPages,
     out: BytesMut,
     is_first: bool,
     is_over: bool,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A form, chosen by the `Accept` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum RenderForm {
     /// The objects.
     Full,
     /// Only their metadata.
@@ -50,11 +50,11 @@ impl Accept {
     }
 
     /// The first admitted form that this server has.
-    pub(crate) fn form(&self) -> Option<Form> {
+    pub(crate) fn form(&self) -> Option<RenderForm> {
         self.0.iter().find_map(|(form, version)| match (form.as_str(), version.as_str()) {
-            ("", _) => Some(Form::Full),
-            ("PartialObjectMetadata" | "PartialObjectMetadataList", "v1") => Some(Form::Metadata),
-            ("Table", "v1") => Some(Form::Table),
+            ("", _) => Some(RenderForm::Full),
+            ("PartialObjectMetadata" | "PartialObjectMetadataList", "v1") => Some(RenderForm::Metadata),
+            ("Table", "v1") => Some(RenderForm::Table),
             _ => None,
         })
     }
@@ -68,7 +68,7 @@ impl Accept {
 
 /// The form of the objects in a response.
 #[derive(Clone)]
-pub(crate) enum Output {
+pub(crate) enum RenderOutput {
     Full,
     Metadata,
     Table(TableWriter),
@@ -78,7 +78,7 @@ pub(crate) enum Output {
 #[derive(Clone)]
 pub(crate) struct Renderer {
     pub(crate) resource: Arc<ApiResource>,
-    pub(crate) output: Output,
+    pub(crate) output: RenderOutput,
 }
 
 #[derive(Deserialize)]
@@ -91,9 +91,9 @@ impl Renderer {
     /// Renders an object, for a response or an event of a watch.
     pub(crate) fn object(&self, object: &StoredObject) -> Bytes {
         match &self.output {
-            Output::Full => self.full(object),
-            Output::Metadata => self.metadata(object).to_string().into(),
-            Output::Table(table) => {
+            RenderOutput::Full => self.full(object),
+            RenderOutput::Metadata => self.metadata(object).to_string().into(),
+            RenderOutput::Table(table) => {
                 let metadata = json!({"resourceVersion": object.revision.to_string()});
                 table.table(&metadata, &self.row(table, object)).to_string().into()
             }
@@ -109,11 +109,11 @@ impl Renderer {
         let object =
             json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
         match &self.output {
-            Output::Full => object,
-            Output::Metadata => {
+            RenderOutput::Full => object,
+            RenderOutput::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
-            Output::Table(table) => {
+            RenderOutput::Table(table) => {
                 // Whoever asks for rows alone has to be told of the end nevertheless.
                 let is_lost = is_initial_end && table.include == Include::None;
                 let include = if is_lost { Include::Metadata } else { table.include };
@@ -125,7 +125,7 @@ impl Renderer {
 
     /// Leaves the columns, which the first table has declared, out of later ones.
     pub(crate) fn stop_declaring(&mut self) {
-        if let Output::Table(table) = &mut self.output {
+        if let RenderOutput::Table(table) = &mut self.output {
             table.declares = false;
         }
     }
@@ -137,15 +137,15 @@ impl Renderer {
             metadata["continue"] = continue_token.into();
         }
         match &self.output {
-            Output::Full => format!(
+            RenderOutput::Full => format!(
                 r#"{{"kind":"{}List","apiVersion":"{}","metadata":{metadata},"items":["#,
                 self.resource.kind,
                 self.resource.api_version()
             ),
-            Output::Metadata => format!(
+            RenderOutput::Metadata => format!(
                 r#"{{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{metadata},"items":["#
             ),
-            Output::Table(table) => format!(
+            RenderOutput::Table(table) => format!(
                 r#"{{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{metadata},"columnDefinitions":{},"rows":["#,
                 table.columns()
             ),
@@ -155,9 +155,9 @@ impl Renderer {
     /// Appends one element of a list.
     pub(crate) fn element(&self, object: &StoredObject, out: &mut BytesMut) {
         match &self.output {
-            Output::Full => out.put(self.full(object)),
-            Output::Metadata => out.put(self.metadata(object).to_string().as_bytes()),
-            Output::Table(table) => out.put(self.row(table, object).to_string().as_bytes()),
+            RenderOutput::Full => out.put(self.full(object)),
+            RenderOutput::Metadata => out.put(self.metadata(object).to_string().as_bytes()),
+            RenderOutput::Table(table) => out.put(self.row(table, object).to_string().as_bytes()),
         }
     }
 
@@ -191,15 +191,18 @@ mod tests {
     #[test]
     fn accept_headers() {
         for (header, form) in [
-            ("", Some(Form::Full)),
-            ("*/*", Some(Form::Full)),
-            ("application/json", Some(Form::Full)),
-            ("application/vnd.kubernetes.protobuf,application/json", Some(Form::Full)),
+            ("", Some(RenderForm::Full)),
+            ("*/*", Some(RenderForm::Full)),
+            ("application/json", Some(RenderForm::Full)),
+            ("application/vnd.kubernetes.protobuf,application/json", Some(RenderForm::Full)),
             (
                 "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
-                Some(Form::Table),
+                Some(RenderForm::Table),
             ),
-            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json", Some(Form::Metadata)),
+            (
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+                Some(RenderForm::Metadata),
+            ),
             ("application/json; as=Unknown; v=v1", None),
         ] {
             assert_eq!(Accept::parse(header).unwrap().form(), form, "{header}");

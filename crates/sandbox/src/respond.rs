@@ -1,12 +1,12 @@
 //! Takes a request, checks its token, and hands it to the function that answers it.
 
-use crate::answer::{Answer, Body, answer, json_answer, refuse};
-use crate::call::Call;
+use crate::call::ObjectRequest;
 use crate::error::ApiError;
 use crate::known::{READING, is_review};
 use crate::open_api_v2::open_api_v2;
-use crate::path::{Place, Query, Route};
+use crate::path::{Query, ResourcePath, Route};
 use crate::render::Accept;
+use crate::response::{Body, HandlerResult, answer, json_answer, refuse};
 use crate::server::Server;
 use crate::{discovery, path};
 use bytes::Bytes;
@@ -48,7 +48,7 @@ impl Server {
         Ok(())
     }
 
-    async fn route<B>(&self, head: &http::request::Parts, body: B) -> Answer
+    async fn route<B>(&self, head: &http::request::Parts, body: B) -> HandlerResult
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -73,7 +73,7 @@ impl Server {
                 Method::GET | Method::HEAD => Bytes::new(),
                 _ => read_body(body).await?,
             };
-            let call = Call {
+            let call = ObjectRequest {
                 place,
                 resource,
                 is_custom,
@@ -92,7 +92,7 @@ impl Server {
     }
 
     /// Answers a request that is not for objects: discovery, schemas, health and version.
-    async fn document(&self, route: Route, accept: &Accept) -> Answer {
+    async fn document(&self, route: Route, accept: &Accept) -> HandlerResult {
         let types = self.store.types();
         let document = match route {
             Route::Root => Some(
@@ -114,7 +114,7 @@ impl Server {
         document.map(|d| json_answer(StatusCode::OK, &d)).ok_or_else(ApiError::no_such_path)
     }
 
-    fn resource(&self, place: &Place) -> Result<(Arc<ApiResource>, bool), ApiError> {
+    fn resource(&self, place: &ResourcePath) -> Result<(Arc<ApiResource>, bool), ApiError> {
         let types = self.store.types();
         let found = types.find(&place.group, &place.version, &place.resource).ok_or_else(ApiError::no_such_path)?;
         // An object of a namespaced type has a namespace in its path, one of a cluster-scoped type has none.
@@ -129,7 +129,7 @@ impl Server {
         Ok((found.clone(), types.is_custom(found)))
     }
 
-    async fn objects(&self, method: &Method, call: &Call) -> Answer {
+    async fn objects(&self, method: &Method, call: &ObjectRequest) -> HandlerResult {
         if let Some(subresource) = call.place.subresource.as_deref() {
             let first = subresource.split('/').next().unwrap_or_default();
             if !call.resource.has_subresource(first) {

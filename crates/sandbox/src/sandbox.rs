@@ -1,7 +1,7 @@
 //! Starts and stops the server, and loads objects into it.
 
 use crate::error::ApiError;
-use crate::identity::Identity;
+use crate::identity::ServerIdentity;
 use crate::janitor::Janitor;
 use crate::memory::MemoryStore;
 use crate::options::SandboxOptions;
@@ -72,7 +72,7 @@ impl Sandbox {
         let failed = |source| SandboxError::Listen { address: asked, source };
         let listener = TcpListener::bind(asked).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let identity = Identity::new(address).map_err(|e| SandboxError::Certificate(e.to_string()))?;
+        let identity = ServerIdentity::new(address).map_err(|e| SandboxError::Certificate(e.to_string()))?;
         let (stop, stopped) = watch::channel(false);
         let server = Arc::new(Server {
             store,

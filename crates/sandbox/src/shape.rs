@@ -1,6 +1,6 @@
 //! Checks objects that clients send.
 
-use crate::call::Call;
+use crate::call::ObjectRequest;
 use crate::error::ApiError;
 use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Map, Value, json};
@@ -63,7 +63,7 @@ pub(crate) fn complete_type(object: &mut Value, resource: &ApiResource) -> Resul
 }
 
 /// Refuses an object that names another namespace or name than the path.
-pub(crate) fn check_place(object: &Value, call: &Call) -> Result<(), ApiError> {
+pub(crate) fn check_place(object: &Value, call: &ObjectRequest) -> Result<(), ApiError> {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     if let Some(namespace) = &call.place.namespace

@@ -2,7 +2,7 @@
 
 use crate::selector::Selector;
 use crate::stored::StoredObject;
-use crate::types::Types;
+use crate::types::ServedTypes;
 use async_trait::async_trait;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
@@ -50,7 +50,7 @@ pub enum ChangeKind {
 
 /// A write of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct StoreChange {
     /// The kind of the change.
     pub kind: ChangeKind,
     /// The object, with the revision of the change.
@@ -63,7 +63,7 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub struct Changes {
     /// The changes, in the order in which they were made.
-    pub changes: Vec<Arc<Change>>,
+    pub changes: Vec<Arc<StoreChange>>,
     /// The revision up to which the history was read: ask for what comes after it next.
     pub through: u64,
 }
@@ -120,7 +120,7 @@ pub trait ObjectStore: Send + Sync {
 
     /// The types served now. A store that takes CustomResourceDefinitions adds their types as they are written, and
     /// removes types and objects as they go.
-    fn types(&self) -> Arc<Types>;
+    fn types(&self) -> Arc<ServedTypes>;
 
     /// The present revision. A change of it tells waiting watches that there is more to read.
     fn revisions(&self) -> watch::Receiver<u64>;

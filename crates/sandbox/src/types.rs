@@ -43,7 +43,7 @@ impl CustomType {
 
 /// All served types, in order of preference.
 #[derive(Clone, Debug)]
-pub struct Types {
+pub struct ServedTypes {
     all: Vec<Arc<ApiResource>>,
     index: HashMap<(String, String, String), usize>,
     built_in: usize,
@@ -51,13 +51,13 @@ pub struct Types {
     columns: Vec<Vec<Column>>,
 }
 
-impl Default for Types {
+impl Default for ServedTypes {
     fn default() -> Self {
         Self::with_custom(Vec::new())
     }
 }
 
-impl Types {
+impl ServedTypes {
     /// The built-in types of Kubernetes and, after them, `custom` ones, sorted by group, version priority and name.
     /// A custom type of a built-in group, version and resource is left out.
     #[must_use]
@@ -239,7 +239,7 @@ mod tests {
                 ..ApiResource::new("example.com", version, "widgets", "Widget")
             })
         };
-        let types = Types::with_custom(vec![widget("v1beta1"), widget("v1")]);
+        let types = ServedTypes::with_custom(vec![widget("v1beta1"), widget("v1")]);
         assert_eq!(types.groups().last(), Some(&("example.com", vec!["v1", "v1beta1"])));
         let v1 = types.find("example.com", "v1", "widgets").unwrap();
         assert!(v1.preferred && types.is_custom(v1));
@@ -252,7 +252,7 @@ mod tests {
     fn read_only_types_have_the_verbs_that_read() {
         let resource =
             ApiResource { verbs: builtin::usual_verbs(), ..ApiResource::new("example.com", "v1", "widgets", "Widget") };
-        let types = Types::with_custom(vec![CustomType::of_objects(resource)]).read_only();
+        let types = ServedTypes::with_custom(vec![CustomType::of_objects(resource)]).read_only();
         let widgets = types.find("example.com", "v1", "widgets").unwrap();
         assert!(types.is_custom(widgets) && !types.is_custom(types.find("apps", "v1", "deployments").unwrap()));
         for (group, version, resource, verbs) in [
@@ -275,10 +275,10 @@ mod tests {
     #[test]
     fn a_type_that_is_kept_in_one_version_is_served_in_that_alone() {
         let scalers = GroupResource::new("autoscaling", "horizontalpodautoscalers");
-        let types = Types::default().in_versions(&HashMap::from([(scalers, "v1".to_owned())]));
+        let types = ServedTypes::default().in_versions(&HashMap::from([(scalers, "v1".to_owned())]));
         let of_group = types.groups().into_iter().find(|(group, _)| *group == "autoscaling");
         assert_eq!(of_group, Some(("autoscaling", vec!["v1"])));
         assert!(types.find("autoscaling", "v1", "horizontalpodautoscalers").unwrap().preferred);
-        assert_eq!(types.all().count(), Types::default().all().count() - 1);
+        assert_eq!(types.all().count(), ServedTypes::default().all().count() - 1);
     }
 }

@@ -3,15 +3,15 @@
 //! A watch reads the store's history at its own speed; one that falls too far behind is told that its revision has
 //! expired and ends. So a slow client costs no memory.
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::call::ObjectRequest;
 use crate::error::ApiError;
-use crate::pages::Pages;
+use crate::pages::ListPages;
 use crate::read::{number, selector};
 use crate::render::Renderer;
+use crate::response::HandlerResult;
 use crate::selector::Selector;
 use crate::server::Server;
-use crate::store::{Change, ChangeKind, ListQuery, ObjectStore, StoreError};
+use crate::store::{ChangeKind, ListQuery, ObjectStore, StoreChange, StoreError};
 use crate::stored::StoredObject;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
@@ -42,7 +42,7 @@ struct Watch {
     namespace: Option<String>,
     selector: Selector,
     /// Objects that there were at the beginning, until all of them have been told.
-    initial: Option<Pages>,
+    initial: Option<ListPages>,
     owes_initial_end: bool,
     /// Changes up to here have been seen.
     seen: u64,
@@ -54,7 +54,7 @@ struct Watch {
 }
 
 impl Server {
-    pub(crate) async fn watch(&self, call: &Call) -> Answer {
+    pub(crate) async fn watch(&self, call: &ObjectRequest) -> HandlerResult {
         let renderer = self.renderer(call)?;
         let asked = number(call, "resourceVersion")?;
         let sends_initial = call.query.is_set("sendInitialEvents");
@@ -76,7 +76,7 @@ impl Server {
                     limit: 0,
                     revision: None,
                 };
-                let pages = Pages::begin(&self.store, query).await?;
+                let pages = ListPages::begin(&self.store, query).await?;
                 let revision = pages.revision;
                 (Some(pages), revision)
             }
@@ -168,7 +168,7 @@ impl Watch {
         is_new
     }
 
-    fn write_change(&mut self, change: &Change, out: &mut BytesMut) {
+    fn write_change(&mut self, change: &StoreChange, out: &mut BytesMut) {
         if self.namespace.is_some() && change.object.key.namespace != self.namespace {
             return;
         }
@@ -212,7 +212,7 @@ impl Watch {
 }
 
 /// The last state that a watch knew of an object that is gone or no longer selected, with the revision of that.
-fn left(change: &Change) -> Arc<StoredObject> {
+fn left(change: &StoreChange) -> Arc<StoredObject> {
     match &change.previous {
         Some(previous) if change.kind != ChangeKind::Deleted => {
             let value: Value = previous.value();

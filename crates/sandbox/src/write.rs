@@ -1,10 +1,10 @@
 //! Create, update and patch.
 
-use crate::answer::{Answer, answer, json_answer};
-use crate::call::Call;
+use crate::call::ObjectRequest;
 use crate::error::ApiError;
 use crate::known::{is_definition, is_namespace, namespace_key};
 use crate::managed;
+use crate::response::{HandlerResult, answer, json_answer};
 use crate::server::Server;
 use crate::shape::{
     check_definition, check_finalizers, check_life, check_place, check_shape, complete_type, is_path_segment,
@@ -37,7 +37,7 @@ struct New<'a> {
 }
 
 impl Server {
-    pub(crate) async fn create(&self, call: &Call) -> Answer {
+    pub(crate) async fn create(&self, call: &ObjectRequest) -> HandlerResult {
         let object = self.parse_object(call)?;
         if let Some(review) = self.review(&call.resource, &object)? {
             return Ok(json_answer(StatusCode::CREATED, &review));
@@ -57,7 +57,7 @@ impl Server {
         Ok(answer(StatusCode::CREATED, "application/json", self.write_renderer(call).object(&made)))
     }
 
-    pub(crate) async fn update(&self, call: &Call) -> Answer {
+    pub(crate) async fn update(&self, call: &ObjectRequest) -> HandlerResult {
         let object = self.parse_object(call)?;
         let key = call.key(call.place.name.as_deref().unwrap_or_default());
         let dry_run = call.is_dry_run()?;
@@ -82,7 +82,7 @@ impl Server {
         Err(ApiError::changed(&key))
     }
 
-    pub(crate) async fn patch(&self, call: &Call) -> Answer {
+    pub(crate) async fn patch(&self, call: &ObjectRequest) -> HandlerResult {
         if !PATCHES.contains(&call.content_type.as_str()) {
             return Err(ApiError::unsupported(&call.content_type));
         }
@@ -142,7 +142,7 @@ impl Server {
         Err(ApiError::changed(&key))
     }
 
-    fn parse_object(&self, call: &Call) -> Result<Value, ApiError> {
+    fn parse_object(&self, call: &ObjectRequest) -> Result<Value, ApiError> {
         let mut object = parse_body(call)?;
         check_shape(&object)?;
         complete_type(&mut object, &call.resource)?;
@@ -285,7 +285,7 @@ impl Server {
     /// Replaces `old` by what a client made of it.
     async fn replace(
         &self,
-        call: &Call,
+        call: &ObjectRequest,
         old: &Arc<StoredObject>,
         new: Value,
         dry_run: bool,
@@ -356,7 +356,7 @@ fn parse_json(body: &[u8]) -> Result<Value, ApiError> {
 }
 
 /// Parses the body of a write other than a patch.
-pub(crate) fn parse_body(call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn parse_body(call: &ObjectRequest) -> Result<Value, ApiError> {
     let unsupported = || ApiError::unsupported(&call.content_type);
     match call.content_type.as_str() {
         "" | "application/json" => parse_json(&call.body),
@@ -365,7 +365,7 @@ pub(crate) fn parse_body(call: &Call) -> Result<Value, ApiError> {
     }
 }
 
-fn patched(call: &Call, key: &ObjectKey, object: &mut Value) -> Result<(), ApiError> {
+fn patched(call: &ObjectRequest, key: &ObjectKey, object: &mut Value) -> Result<(), ApiError> {
     match call.content_type.as_str() {
         "application/merge-patch+json" => lifeboat_patch::merge(object, &parse_json(&call.body)?),
         "application/json-patch+json" => {
@@ -393,7 +393,7 @@ fn with_field(mut before: Value, new: &Value, field: &str) -> Value {
 }
 
 /// The object that a write of the main resource makes of `before`.
-fn merged(call: &Call, before: &Value, mut new: Value) -> Result<Value, ApiError> {
+fn merged(call: &ObjectRequest, before: &Value, mut new: Value) -> Result<Value, ApiError> {
     if call.resource.has_subresource("status") {
         new = with_field(new, before, "status");
     }

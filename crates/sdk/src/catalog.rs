@@ -1,6 +1,6 @@
 //! The plugins that are served, by kind and name.
 
-use crate::made::Made;
+use crate::configured_instance::ConfiguredInstance;
 use crate::object_store::ObjectStore;
 use crate::{names, status};
 use lifeboat_action::{BackupItemAction, DeleteItemAction, ItemBlockAction, RestoreItemAction, VolumeSnapshotter};
@@ -9,22 +9,22 @@ use std::sync::Arc;
 use tonic::Status;
 
 /// All of one kind.
-pub(crate) struct Named<T> {
+pub(crate) struct PluginsByName<T> {
     kind: &'static str,
     of: BTreeMap<String, T>,
 }
 
 /// All of what a program offers and can be registered.
 pub(crate) struct Catalog {
-    pub(crate) backup_item: Named<Arc<dyn BackupItemAction>>,
-    pub(crate) volume_snapshotter: Named<Made<dyn VolumeSnapshotter>>,
-    pub(crate) object_store: Named<Made<dyn ObjectStore>>,
-    pub(crate) restore_item: Named<Arc<dyn RestoreItemAction>>,
-    pub(crate) delete_item: Named<Arc<dyn DeleteItemAction>>,
-    pub(crate) item_block: Named<Arc<dyn ItemBlockAction>>,
+    pub(crate) backup_item: PluginsByName<Arc<dyn BackupItemAction>>,
+    pub(crate) volume_snapshotter: PluginsByName<ConfiguredInstance<dyn VolumeSnapshotter>>,
+    pub(crate) object_store: PluginsByName<ConfiguredInstance<dyn ObjectStore>>,
+    pub(crate) restore_item: PluginsByName<Arc<dyn RestoreItemAction>>,
+    pub(crate) delete_item: PluginsByName<Arc<dyn DeleteItemAction>>,
+    pub(crate) item_block: PluginsByName<Arc<dyn ItemBlockAction>>,
 }
 
-impl<T> Named<T> {
+impl<T> PluginsByName<T> {
     /// Keeps the plugins whose names can be registered; the problems of the others are added to `problems`.
     pub(crate) fn new(kind: &'static str, offered: Vec<(String, T)>, problems: &mut Vec<String>) -> Self {
         let (of, wrong) = names::registered(kind, offered);
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_named_with_its_kind() {
-        let named = Named::new("ObjectStore", vec![("a.io/x".to_owned(), 1)], &mut Vec::new());
+        let named = PluginsByName::new("ObjectStore", vec![("a.io/x".to_owned(), 1)], &mut Vec::new());
         assert_eq!(named.find("a.io/x").unwrap(), &1);
         let error = named.find("a.io/y").unwrap_err();
         let expected = "ObjectStore plugin: a.io/y was not found or has an invalid name format";

@@ -22,7 +22,7 @@ pub(crate) struct Launch {
 
 /// Reasons for which this program does not serve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum LaunchRefusal {
     #[error("it was not started by a server")]
     NoServer,
     #[error(transparent)]
@@ -39,17 +39,17 @@ impl Launch {
     pub(crate) fn read(
         variable: impl Fn(&str) -> Option<OsString>,
         arguments: impl IntoIterator<Item = OsString>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, LaunchRefusal> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let text = |name: &str| set(name).map(|value| value.to_string_lossy().into_owned());
         if text("VELERO_PLUGIN").as_deref() != Some("hello") {
-            return Err(Refusal::NoServer);
+            return Err(LaunchRefusal::NoServer);
         }
         let mut arguments = arguments.into_iter();
         let command = arguments.next().unwrap_or_default().to_string_lossy().into_owned();
         let level = flags::log_level(arguments)?;
         if set("PLUGIN_CLIENT_CERT").is_some() {
-            return Err(Refusal::Tls);
+            return Err(LaunchRefusal::Tls);
         }
         let folder = set("PLUGIN_UNIX_SOCKET_DIR").or_else(|| set("TMPDIR")).unwrap_or_else(|| "/tmp".into());
         Ok(Self {
@@ -66,7 +66,7 @@ impl Launch {
 mod tests {
     use super::*;
 
-    fn read(environment: &[(&str, &str)], arguments: &[&str]) -> Result<Launch, Refusal> {
+    fn read(environment: &[(&str, &str)], arguments: &[&str]) -> Result<Launch, LaunchRefusal> {
         let variable =
             |name: &str| environment.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
         Launch::read(variable, arguments.iter().map(OsString::from))
@@ -108,13 +108,13 @@ mod tests {
     #[test]
     fn it_is_refused_without_a_server_and_with_what_is_not_understood() {
         for (environment, arguments, expected) in [
-            (&[][..], &["./p", "--log-level=odd"][..], Refusal::NoServer),
-            (&[("VELERO_PLUGIN", "hallo")], &["./p"], Refusal::NoServer),
-            (&[("VELERO_PLUGIN", "hello"), ("PLUGIN_CLIENT_CERT", "x")], &["./p"], Refusal::Tls),
+            (&[][..], &["./p", "--log-level=odd"][..], LaunchRefusal::NoServer),
+            (&[("VELERO_PLUGIN", "hallo")], &["./p"], LaunchRefusal::NoServer),
+            (&[("VELERO_PLUGIN", "hello"), ("PLUGIN_CLIENT_CERT", "x")], &["./p"], LaunchRefusal::Tls),
             (
                 &[("VELERO_PLUGIN", "hello")],
                 &["./p", "--log-level=odd"],
-                Refusal::Flag(InvalidFlag::Level("odd".to_owned())),
+                LaunchRefusal::Flag(InvalidFlag::Level("odd".to_owned())),
             ),
         ] {
             assert_eq!(read(environment, arguments), Err(expected));

@@ -40,11 +40,11 @@
 mod call;
 mod catalog;
 mod caught;
+mod configured_instance;
 mod flags;
 mod handshake;
 mod launch;
 mod log;
-mod made;
 mod names;
 mod object_store;
 mod plugin;
@@ -57,6 +57,7 @@ mod upload;
 mod wire;
 
 pub use async_trait::async_trait;
+pub use configured_instance::Config;
 pub use lifeboat_action::{
     ActionError, ActionErrorKind, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, DeleteItemAction,
     ItemBlockAction, OperationProgress, RestoreItemAction, RestoreItemInput, RestoreItemOutput, VolumeFacts,
@@ -64,6 +65,5 @@ pub use lifeboat_action::{
 };
 pub use lifeboat_api::{Backup, Restore};
 pub use lifeboat_object::{GroupResource, ObjectKey};
-pub use made::Config;
 pub use object_store::{ByteStream, ObjectStore};
 pub use plugin::Plugin;

@@ -6,7 +6,7 @@
 mod fields;
 mod line;
 
-use fields::Fields;
+use fields::LogFields;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use tracing::level_filters::LevelFilter;
@@ -26,36 +26,36 @@ pub(crate) fn subscriber(level: LevelFilter, writer: impl Write + Send + 'static
     if level != LevelFilter::TRACE {
         filter = filter.with_targets(TRANSPORT.map(|library| (library, level.min(LevelFilter::WARN))));
     }
-    Registry::default().with(Lines { writer: Mutex::new(writer) }.with_filter(filter))
+    Registry::default().with(LineWriter { writer: Mutex::new(writer) }.with_filter(filter))
 }
 
-struct Lines<W> {
+struct LineWriter<W> {
     writer: Mutex<W>,
 }
 
-impl<S, W> Layer<S> for Lines<W>
+impl<S, W> Layer<S> for LineWriter<W>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: Write + Send + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         attributes.record(&mut fields);
         span.extensions_mut().insert(fields);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        if let Some(fields) = span.extensions_mut().get_mut::<Fields>() {
+        if let Some(fields) = span.extensions_mut().get_mut::<LogFields>() {
             values.record(fields);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
-            if let Some(of_span) = span.extensions().get::<Fields>() {
+            if let Some(of_span) = span.extensions().get::<LogFields>() {
                 fields.extend(of_span);
             }
         }

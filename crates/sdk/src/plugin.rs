@@ -1,8 +1,8 @@
 //! The plugins of a program, and serving them.
 
-use crate::catalog::{Catalog, Named};
-use crate::launch::{Launch, Refusal};
-use crate::made::{Config, Made};
+use crate::catalog::{Catalog, PluginsByName};
+use crate::configured_instance::{Config, ConfiguredInstance};
+use crate::launch::{Launch, LaunchRefusal};
 use crate::object_store::ObjectStore;
 use crate::{caught, log, server};
 use lifeboat_action::{
@@ -21,8 +21,8 @@ pub struct Plugin {
     restore_item: Vec<(String, Arc<dyn RestoreItemAction>)>,
     delete_item: Vec<(String, Arc<dyn DeleteItemAction>)>,
     item_block: Vec<(String, Arc<dyn ItemBlockAction>)>,
-    volume_snapshotter: Vec<(String, Made<dyn VolumeSnapshotter>)>,
-    object_store: Vec<(String, Made<dyn ObjectStore>)>,
+    volume_snapshotter: Vec<(String, ConfiguredInstance<dyn VolumeSnapshotter>)>,
+    object_store: Vec<(String, ConfiguredInstance<dyn ObjectStore>)>,
 }
 
 impl Plugin {
@@ -70,7 +70,7 @@ impl Plugin {
         S: VolumeSnapshotter + 'static,
         F: Future<Output = Result<S, ActionError>> + Send + 'static,
     {
-        let made = Made::new(Box::new(move |config| {
+        let made = ConfiguredInstance::new(Box::new(move |config| {
             let making = make(config);
             Box::pin(async { Ok(Arc::new(making.await?) as Arc<dyn VolumeSnapshotter>) })
         }));
@@ -85,7 +85,7 @@ impl Plugin {
         S: ObjectStore + 'static,
         F: Future<Output = Result<S, ActionError>> + Send + 'static,
     {
-        let made = Made::new(Box::new(move |config| {
+        let made = ConfiguredInstance::new(Box::new(move |config| {
             let making = make(config);
             Box::pin(async { Ok(Arc::new(making.await?) as Arc<dyn ObjectStore>) })
         }));
@@ -101,7 +101,7 @@ impl Plugin {
         let parent = parent_id();
         let launch = Launch::read(|name| std::env::var_os(name), std::env::args_os());
         let (catalog, problems) = self.catalog();
-        if launch == Err(Refusal::NoServer) {
+        if launch == Err(LaunchRefusal::NoServer) {
             // The standard error is all there is to say it on.
             let _ = std::io::stderr().write_all(introduction(&catalog).as_bytes());
             return ExitCode::FAILURE;
@@ -120,7 +120,7 @@ impl Plugin {
             Err(refusal) => {
                 tracing::error!("The plugin cannot be started: {refusal}");
                 // Programs of Go end so when a flag is wrong.
-                return ExitCode::from(if matches!(refusal, Refusal::Flag(_)) { 2 } else { 1 });
+                return ExitCode::from(if matches!(refusal, LaunchRefusal::Flag(_)) { 2 } else { 1 });
             }
             Ok(launch) => run(catalog, &launch, parent),
         };
@@ -137,12 +137,12 @@ impl Plugin {
     fn catalog(self) -> (Catalog, Vec<String>) {
         let mut problems = Vec::new();
         let catalog = Catalog {
-            backup_item: Named::new("BackupItemActionV2", self.backup_item, &mut problems),
-            volume_snapshotter: Named::new("VolumeSnapshotter", self.volume_snapshotter, &mut problems),
-            object_store: Named::new("ObjectStore", self.object_store, &mut problems),
-            restore_item: Named::new("RestoreItemActionV2", self.restore_item, &mut problems),
-            delete_item: Named::new("DeleteItemAction", self.delete_item, &mut problems),
-            item_block: Named::new("ItemBlockAction", self.item_block, &mut problems),
+            backup_item: PluginsByName::new("BackupItemActionV2", self.backup_item, &mut problems),
+            volume_snapshotter: PluginsByName::new("VolumeSnapshotter", self.volume_snapshotter, &mut problems),
+            object_store: PluginsByName::new("ObjectStore", self.object_store, &mut problems),
+            restore_item: PluginsByName::new("RestoreItemActionV2", self.restore_item, &mut problems),
+            delete_item: PluginsByName::new("DeleteItemAction", self.delete_item, &mut problems),
+            item_block: PluginsByName::new("ItemBlockAction", self.item_block, &mut problems),
         };
         (catalog, problems)
     }

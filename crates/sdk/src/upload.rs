@@ -29,7 +29,7 @@ pub(crate) struct Uploads {
     ended: CancellationToken,
 }
 
-enum Piece {
+enum UploadPiece {
     Bytes(Bytes),
     /// There are no more.
     End,
@@ -83,7 +83,7 @@ impl Uploads {
     }
 
     /// Hands the pieces on, until there are no more or nobody wants them.
-    async fn feed<M>(&self, messages: &mut M, pieces: mpsc::Sender<Piece>)
+    async fn feed<M>(&self, messages: &mut M, pieces: mpsc::Sender<UploadPiece>)
     where
         M: Stream<Item = Result<Bytes, Status>> + Unpin,
     {
@@ -94,9 +94,9 @@ impl Uploads {
             };
             let (piece, is_last) = match message {
                 Some(Ok(body)) if body.is_empty() => continue,
-                Some(Ok(body)) => (Piece::Bytes(body), false),
-                Some(Err(why)) => (Piece::Broken(why.message().to_owned()), true),
-                None => (Piece::End, true),
+                Some(Ok(body)) => (UploadPiece::Bytes(body), false),
+                Some(Err(why)) => (UploadPiece::Broken(why.message().to_owned()), true),
+                None => (UploadPiece::End, true),
             };
             if pieces.send(piece).await.is_err() || is_last {
                 return;
@@ -118,13 +118,13 @@ impl Uploads {
 }
 
 /// The pieces as a store gets them. Ones that end without saying so were broken off.
-fn body_of(received: mpsc::Receiver<Piece>) -> ByteStream {
-    let next = |received: Option<mpsc::Receiver<Piece>>| async {
+fn body_of(received: mpsc::Receiver<UploadPiece>) -> ByteStream {
+    let next = |received: Option<mpsc::Receiver<UploadPiece>>| async {
         let mut received = received?;
         let why = match received.recv().await {
-            Some(Piece::Bytes(body)) => return Some((Ok(body), Some(received))),
-            Some(Piece::End) => return None,
-            Some(Piece::Broken(why)) => why,
+            Some(UploadPiece::Bytes(body)) => return Some((Ok(body), Some(received))),
+            Some(UploadPiece::End) => return None,
+            Some(UploadPiece::Broken(why)) => why,
             None => "it has broken the call off".to_owned(),
         };
         Some((Err(ActionError::item(format!("the server does not send the rest: {why}"))), None))

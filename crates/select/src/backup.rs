@@ -4,7 +4,7 @@ use crate::glob::Globs;
 use crate::includes::IncludesExcludes;
 use crate::kept_out::is_kept_out;
 use crate::namespace::{NamespaceFacts, NamespaceFilter};
-use crate::policy::{Asked, FilterPolicies, ResourcePolicies};
+use crate::policy::{AskedType, FilterPolicies, ResourcePolicies};
 use crate::selector::{Selector, SelectorError, matches_any};
 use crate::types::{Resolver, SNAPSHOT_CONTENTS, SNAPSHOTS, unscoped_lists};
 use lifeboat_api::BackupSpec;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug)]
 pub struct BackupFilter {
     namespaces: NamespaceFilter,
-    types: Types,
+    types: TypeFilters,
     /// Selectors of which an object must match at least one; empty when the backup has no selectors.
     selectors: Vec<Selector>,
     /// Filter policies in place of the selectors, for some types and namespaces.
@@ -43,7 +43,7 @@ pub struct ObjectFacts<'a> {
 
 /// The two families of type filters, of which a backup uses one (backup.md 1.7).
 #[derive(Clone, Debug)]
-enum Types {
+enum TypeFilters {
     /// A single pair of lists for both scopes.
     Old { lists: IncludesExcludes, cluster: Option<bool> },
     /// A pair of lists for each scope.
@@ -91,7 +91,7 @@ impl BackupFilter {
         let mut resolver = Resolver::new(catalog);
         let types = if uses_old_family(spec) {
             let lists = unscoped_lists(&mut resolver, &spec.included_resources, &spec.excluded_resources);
-            Types::Old { lists, cluster: spec.include_cluster_resources }
+            TypeFilters::Old { lists, cluster: spec.include_cluster_resources }
         } else {
             scoped_types(spec, policies, &mut resolver, &namespaces)
         };
@@ -136,17 +136,17 @@ impl BackupFilter {
         let name = id.to_string();
         match &self.types {
             // compat: this leaves Namespace objects out too (backup.md 7.11); restores make bare ones.
-            Types::Old { cluster: Some(false), .. } if !resource.namespaced => {
+            TypeFilters::Old { cluster: Some(false), .. } if !resource.namespaced => {
                 Err("cluster-scoped, and includeClusterResources is false")
             }
-            Types::Old { cluster: None, .. }
+            TypeFilters::Old { cluster: None, .. }
                 if !resource.namespaced && !id.is_namespaces() && !self.namespaces.includes_everything() =>
             {
                 Err("cluster-scoped, and the backup is restricted to some namespaces")
             }
-            Types::Old { lists, .. } if lists.excludes(&name) => Err("excluded by excludedResources"),
-            Types::Old { lists, .. } if !lists.includes(&name) => Err("not in includedResources"),
-            Types::Scoped { namespaced, .. } if resource.namespaced => {
+            TypeFilters::Old { lists, .. } if lists.excludes(&name) => Err("excluded by excludedResources"),
+            TypeFilters::Old { lists, .. } if !lists.includes(&name) => Err("not in includedResources"),
+            TypeFilters::Scoped { namespaced, .. } if resource.namespaced => {
                 if namespaced.excludes(&name) {
                     Err("excluded by excludedNamespaceScopedResources")
                 } else if !namespaced.includes(&name) {
@@ -155,15 +155,15 @@ impl BackupFilter {
                     Ok(())
                 }
             }
-            Types::Scoped { cluster, .. } if cluster.excludes(&name) => {
+            TypeFilters::Scoped { cluster, .. } if cluster.excludes(&name) => {
                 Err("excluded by excludedClusterScopedResources")
             }
-            Types::Scoped { cluster, unfiltered, .. }
+            TypeFilters::Scoped { cluster, unfiltered, .. }
                 if !unfiltered && !cluster.names(&name) && !id.is_namespaces() =>
             {
                 Err("cluster-scoped, not in includedClusterScopedResources, and the backup has filters")
             }
-            Types::Old { .. } | Types::Scoped { .. } => Ok(()),
+            TypeFilters::Old { .. } | TypeFilters::Scoped { .. } => Ok(()),
         }
     }
 
@@ -174,7 +174,7 @@ impl BackupFilter {
     pub fn excludes_additional(&self, resource: &ApiResource) -> bool {
         let name = resource.group_resource().to_string();
         match &self.types {
-            Types::Old { lists, cluster } => {
+            TypeFilters::Old { lists, cluster } => {
                 lists.excludes(&name)
                     || (!resource.namespaced
                         && match cluster {
@@ -182,8 +182,8 @@ impl BackupFilter {
                             None => !lists.includes(&name),
                         })
             }
-            Types::Scoped { namespaced, .. } if resource.namespaced => namespaced.excludes(&name),
-            Types::Scoped { cluster, .. } => cluster.excludes(&name),
+            TypeFilters::Scoped { namespaced, .. } if resource.namespaced => namespaced.excludes(&name),
+            TypeFilters::Scoped { cluster, .. } => cluster.excludes(&name),
         }
     }
 
@@ -197,7 +197,7 @@ impl BackupFilter {
             some => some.iter().map(Selector::to_query).collect(),
         };
         let id = resource.group_resource();
-        let asked = Asked::of(resource, &id);
+        let asked = AskedType::of(resource, &id);
         let of_policy = match place {
             _ if !resource.namespaced => self.policies.of_cluster(asked).map(Some),
             Some(namespace) => self.policies.of_namespace(namespace, asked),
@@ -226,7 +226,7 @@ impl BackupFilter {
             self.policies.has_namespaced()
         } else {
             let id = resource.group_resource();
-            self.policies.of_cluster(Asked::of(resource, &id)).is_some()
+            self.policies.of_cluster(AskedType::of(resource, &id)).is_some()
         };
         self.selectors.is_empty() && !has_policy && self.collects(resource).is_ok()
     }
@@ -246,7 +246,7 @@ impl BackupFilter {
     pub fn includes_listed(&self, object: ObjectFacts<'_>) -> Result<(), &'static str> {
         let Some(namespace) = object.namespace.filter(|_| self.policies.has_namespaced()) else { return Ok(()) };
         let id = object.resource.group_resource();
-        match self.policies.of_namespace(namespace, Asked::of(object.resource, &id)) {
+        match self.policies.of_namespace(namespace, AskedType::of(object.resource, &id)) {
             Some(None) => Err("the filter policy of its namespace leaves its type out"),
             Some(Some(filter)) if !filter.selects(object.labels) => {
                 Err("its labels do not match the filter policy of its namespace")
@@ -290,7 +290,7 @@ impl BackupFilter {
             return true;
         }
         let id = resource.group_resource();
-        let asked = Asked::of(resource, &id);
+        let asked = AskedType::of(resource, &id);
         let filter = match namespace.filter(|n| !n.is_empty()) {
             // A type that the policy leaves out passes, so that what actions ask for comes along.
             Some(namespace) => self.policies.of_namespace(namespace, asked).flatten(),
@@ -346,7 +346,7 @@ fn scoped_types(
     policies: Option<&ResourcePolicies>,
     resolver: &mut Resolver<'_>,
     namespaces: &NamespaceFilter,
-) -> Types {
+) -> TypeFilters {
     let mut namespaced_includes = resolver.scoped(&spec.included_namespace_scoped_resources, true);
     let mut namespaced_excludes = resolver.scoped(&spec.excluded_namespace_scoped_resources, true);
     let mut cluster_includes = resolver.scoped(&spec.included_cluster_scoped_resources, false);
@@ -364,7 +364,7 @@ fn scoped_types(
         && namespaced_excludes.iter().all(|e| e == SNAPSHOTS)
         && cluster_includes.is_empty()
         && cluster_excludes.iter().all(|e| e == SNAPSHOT_CONTENTS);
-    Types::Scoped {
+    TypeFilters::Scoped {
         namespaced: IncludesExcludes::new(&namespaced_includes, &namespaced_excludes),
         cluster: IncludesExcludes::new(&cluster_includes, &cluster_excludes),
         unfiltered,

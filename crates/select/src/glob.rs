@@ -109,11 +109,11 @@ impl TypeGlob {
 /// A compiled glob: the program of an automaton. A step falls through to the next unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Glob {
-    program: Vec<Step>,
+    program: Vec<GlobStep>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum GlobStep {
     Char(char),
     /// `?`: any character but this one.
     One {
@@ -166,23 +166,23 @@ impl Glob {
             match c {
                 '*' if separator.is_some() && rest.as_str().starts_with('*') => {
                     rest.next();
-                    program.push(Step::Run { but: None });
+                    program.push(GlobStep::Run { but: None });
                 }
-                '*' => program.push(Step::Run { but: separator }),
-                '?' => program.push(Step::One { but: separator }),
+                '*' => program.push(GlobStep::Run { but: separator }),
+                '?' => program.push(GlobStep::One { but: separator }),
                 '[' => program.push(compile_class(&mut rest)?),
                 '{' => {
                     groups.push(Group { split: program.len(), branches: vec![program.len() + 1], ends: Vec::new() });
-                    program.push(Step::Split(Vec::new()));
+                    program.push(GlobStep::Split(Vec::new()));
                 }
                 ',' if let Some(group) = groups.last_mut() => {
                     group.ends.push(program.len());
-                    program.push(Step::Jump(0));
+                    program.push(GlobStep::Jump(0));
                     group.branches.push(program.len());
                 }
                 '}' if let Some(group) = groups.pop() => group.close(&mut program),
-                '\\' => program.extend(rest.next().map(Step::Char)),
-                c => program.push(Step::Char(c)),
+                '\\' => program.extend(rest.next().map(GlobStep::Char)),
+                c => program.push(GlobStep::Char(c)),
             }
         }
         while let Some(group) = groups.pop() {
@@ -193,7 +193,7 @@ impl Glob {
 
     /// The only text that matches, when the pattern is plain.
     fn text(&self) -> Option<String> {
-        self.program.iter().map(|step| if let Step::Char(c) = step { Some(*c) } else { None }).collect()
+        self.program.iter().map(|step| if let GlobStep::Char(c) = step { Some(*c) } else { None }).collect()
     }
 
     fn matches(&self, s: &str) -> bool {
@@ -203,7 +203,7 @@ impl Glob {
             let mut next = States::new(self.program.len());
             for &at in &now.list {
                 match self.program.get(at) {
-                    Some(Step::Run { but }) if *but != Some(c) => next.enter(at, &self.program),
+                    Some(GlobStep::Run { but }) if *but != Some(c) => next.enter(at, &self.program),
                     Some(step) if step.takes(c) => next.enter(at + 1, &self.program),
                     _ => {}
                 }
@@ -218,16 +218,16 @@ impl Glob {
 }
 
 impl Group {
-    fn close(self, program: &mut [Step]) {
+    fn close(self, program: &mut [GlobStep]) {
         let end = program.len();
         for at in self.ends {
-            program[at] = Step::Jump(end);
+            program[at] = GlobStep::Jump(end);
         }
-        program[self.split] = Step::Split(self.branches);
+        program[self.split] = GlobStep::Split(self.branches);
     }
 }
 
-impl Step {
+impl GlobStep {
     fn takes(&self, c: char) -> bool {
         match self {
             Self::Char(expected) => *expected == c,
@@ -250,16 +250,16 @@ impl States {
         Self { list: Vec::new(), seen: vec![false; steps + 1] }
     }
 
-    fn enter(&mut self, at: usize, program: &[Step]) {
+    fn enter(&mut self, at: usize, program: &[GlobStep]) {
         let mut todo = vec![at];
         while let Some(at) = todo.pop() {
             if std::mem::replace(&mut self.seen[at], true) {
                 continue;
             }
             match program.get(at) {
-                Some(Step::Split(branches)) => todo.extend(branches),
-                Some(Step::Jump(to)) => todo.push(*to),
-                Some(Step::Run { .. }) => {
+                Some(GlobStep::Split(branches)) => todo.extend(branches),
+                Some(GlobStep::Jump(to)) => todo.push(*to),
+                Some(GlobStep::Run { .. }) => {
                     self.list.push(at);
                     todo.push(at + 1);
                 }
@@ -270,7 +270,7 @@ impl States {
 }
 
 /// The rest of a class behind its `[`: either one range, or a list in which a later `-` is literal.
-fn compile_class(rest: &mut std::str::Chars<'_>) -> Result<Step, Malformed> {
+fn compile_class(rest: &mut std::str::Chars<'_>) -> Result<GlobStep, Malformed> {
     let negated = rest.as_str().starts_with('!');
     if negated {
         rest.next();
@@ -281,13 +281,17 @@ fn compile_class(rest: &mut std::str::Chars<'_>) -> Result<Step, Malformed> {
     {
         let (Some(high), Some(']')) = (ahead.next(), ahead.next()) else { return Err(Malformed) };
         *rest = ahead;
-        return if low <= high { Ok(Step::Class { negated, class: Class::Range(low, high) }) } else { Err(Malformed) };
+        return if low <= high {
+            Ok(GlobStep::Class { negated, class: Class::Range(low, high) })
+        } else {
+            Err(Malformed)
+        };
     }
     let mut list = Vec::new();
     loop {
         match rest.next().ok_or(Malformed)? {
             ']' if list.is_empty() => return Err(Malformed),
-            ']' => return Ok(Step::Class { negated, class: Class::List(list) }),
+            ']' => return Ok(GlobStep::Class { negated, class: Class::List(list) }),
             '\\' => list.push(rest.next().ok_or(Malformed)?),
             c => list.push(c),
         }

@@ -9,12 +9,12 @@ mod volume;
 pub use document::label_selector;
 pub use volume::{SnapshotBy, VolumeAction, VolumeFacts, VolumeRule, volume_type};
 
-pub(crate) use resolved::{Asked, FilterPolicies};
+pub(crate) use resolved::{AskedType, FilterPolicies};
 
 use crate::includes::overlap_of;
 use crate::rules_text::RulesText;
 use crate::selector::SelectorError;
-use document::{Document, IncludeExclude};
+use document::{IncludeExclude, PolicyDocument};
 use filter::{ClusterFilters, NamespaceFilters, line};
 use lifeboat_object::Catalog;
 use std::sync::Arc;
@@ -82,7 +82,8 @@ impl ResourcePolicies {
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             return Err(undecoded("EOF"));
         }
-        let document: Document = serde_saphyr::from_str(text).map_err(|e| undecoded(&RulesText::yaml_error(&e)))?;
+        let document: PolicyDocument =
+            serde_saphyr::from_str(text).map_err(|e| undecoded(&RulesText::yaml_error(&e)))?;
         if document.version != "v1" {
             let version = &document.version;
             let problem = format!("incompatible version number {version} with supported version v1");
@@ -92,7 +93,7 @@ impl ResourcePolicies {
         if problems.is_empty() { Ok(policies) } else { Err(PolicyError::Invalid(problems)) }
     }
 
-    fn checked(document: Document, operation: PolicyUse) -> (Self, Vec<String>) {
+    fn checked(document: PolicyDocument, operation: PolicyUse) -> (Self, Vec<String>) {
         let Findings { mut problems, mut warnings } = Findings::default();
         if operation == PolicyUse::Restore {
             let (volumes, lists) = (&document.volume_policies, &document.include_exclude_policy);

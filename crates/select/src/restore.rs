@@ -3,7 +3,7 @@
 use crate::glob::{Globs, has_wildcard, validate_wildcards};
 use crate::includes::{IncludesExcludes, validate_lists};
 use crate::namespace::expand;
-use crate::policy::{Asked, FilterPolicies, ResourcePolicies};
+use crate::policy::{AskedType, FilterPolicies, ResourcePolicies};
 use crate::selector::{Selector, SelectorError, matches_any};
 use crate::types::{Resolver, unscoped_lists};
 use lifeboat_api::RestoreSpec;
@@ -192,7 +192,7 @@ impl RestoreFilter {
     /// to 5).
     fn selects(&self, object: RestoredFacts<'_>, is_namespace: bool) -> Result<(), &'static str> {
         let RestoredFacts { resource, kind, namespace, name, labels } = object;
-        let asked = Asked { resource, kind };
+        let asked = AskedType { resource, kind };
         let of_policy = match namespace.filter(|_| !is_namespace) {
             Some(namespace) => self.policies.of_namespace(namespace, asked),
             None => self.policies.of_cluster(asked).map(Some),

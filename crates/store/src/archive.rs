@@ -30,13 +30,13 @@ const AHEAD: usize = 2;
 #[derive(Clone, Debug)]
 pub struct Archive {
     index: Arc<Index>,
-    source: Arc<Source>,
+    source: Arc<ArchiveSource>,
     key: String,
     size: u64,
 }
 
 #[derive(Debug)]
-enum Source {
+enum ArchiveSource {
     /// The archive in the bucket.
     Bucket(Store),
     /// A copy: as it is, where the bucket reads objects only from their beginning; in our seekable form, when it has no index.
@@ -57,7 +57,7 @@ pub struct ArchiveItem {
 /// Objects as they are read: as many as were asked for, or an error. Dropping it stops the reading.
 #[derive(Debug)]
 pub struct Contents {
-    members: StreamReceiver<Unpacked>,
+    members: StreamReceiver<UnpackedMember>,
     /// The rest of the member that came last.
     items: std::vec::IntoIter<ArchiveItem>,
     /// The archive's key.
@@ -67,7 +67,7 @@ pub struct Contents {
 }
 
 /// The objects of a member, or why there are none.
-type Unpacked = Result<Vec<ArchiveItem>, StoreError>;
+type UnpackedMember = Result<Vec<ArchiveItem>, StoreError>;
 
 impl Contents {
     /// The next object; `None` when all have come. Dropping the future loses nothing.
@@ -139,7 +139,7 @@ impl Store {
         let index = if options.ignore_index { None } else { self.fitting_index(name, size, options.limits).await? };
         Ok(index.map(|index| Archive {
             index: Arc::new(index),
-            source: Arc::new(Source::Bucket(self.clone())),
+            source: Arc::new(ArchiveSource::Bucket(self.clone())),
             key: BackupFile::Tarball.key(name),
             size,
         }))
@@ -155,7 +155,7 @@ impl Store {
         let key = BackupFile::Tarball.key(name);
         let stream = self.bucket.get(&key, Some(0..size)).await?;
         let Transcoded { index, index_file, copy } = transcode(stream, &key, options).await?;
-        Ok((Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key, size }, index_file))
+        Ok((Archive { index: Arc::new(index), source: Arc::new(ArchiveSource::Scratch(copy)), key, size }, index_file))
     }
 
     /// Copies an archive into scratch space and opens the copy.
@@ -173,7 +173,7 @@ impl Store {
                 (index, copy)
             }
         };
-        Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key, size })
+        Ok(Archive { index: Arc::new(index), source: Arc::new(ArchiveSource::Scratch(copy)), key, size })
     }
 
     async fn fitting_index(&self, name: &str, size: u64, limits: ReadLimits) -> Result<Option<Index>, StoreError> {
@@ -261,7 +261,7 @@ impl Archive {
         Contents { members, items: Vec::new().into_iter(), key, asked, got: 0 }
     }
 
-    async fn send_all(&self, rows: &[usize], sender: &StreamSender<Unpacked>) -> Result<(), StoreError> {
+    async fn send_all(&self, rows: &[usize], sender: &StreamSender<UnpackedMember>) -> Result<(), StoreError> {
         let mut unpacking = VecDeque::new();
         let mut from = 0;
         while from < rows.len() {
@@ -308,16 +308,16 @@ impl Archive {
 
     pub(crate) async fn fetch(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         match &*self.source {
-            Source::Bucket(store) => {
+            ArchiveSource::Bucket(store) => {
                 let limit = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
                 // As many bytes as were asked for, or an error.
                 Ok(collect(store.bucket.get(&self.key, Some(range)).await?, limit).await?)
             }
-            Source::Scratch(_) => {
+            ArchiveSource::Scratch(_) => {
                 let source = Arc::clone(&self.source);
                 let read = tokio::task::spawn_blocking(move || match &*source {
-                    Source::Scratch(file) => read_range(file, &range),
-                    Source::Bucket(_) => Ok(Bytes::new()),
+                    ArchiveSource::Scratch(file) => read_range(file, &range),
+                    ArchiveSource::Bucket(_) => Ok(Bytes::new()),
                 });
                 let place = || "the scratch copy".to_owned();
                 read.await
@@ -337,7 +337,7 @@ impl Archive {
         tokio::task::spawn_blocking(move || archive.unpack_blocking(&gzip, member, &rows))
     }
 
-    fn unpack_blocking(&self, gzip: &[u8], member: MemberRange, rows: &[usize]) -> Unpacked {
+    fn unpack_blocking(&self, gzip: &[u8], member: MemberRange, rows: &[usize]) -> UnpackedMember {
         let index = |source| StoreError::Index { key: self.key.clone(), source };
         let tar = unpack_whole(gzip, member.tar_length)
             .map_err(|e| index(IndexError::Mismatch(format!("byte {}: {e}", member.offset))))?;
@@ -356,10 +356,13 @@ impl Archive {
 const NOWHERE: MemberRange = MemberRange { offset: 0, length: 0, tar_length: 0 };
 
 /// The objects of a member that is being decompressed.
-type Unpacking = JoinHandle<Unpacked>;
+type Unpacking = JoinHandle<UnpackedMember>;
 
 /// Waits for the first member and passes it on; false when the receiver is gone.
-async fn send_first(unpacking: &mut VecDeque<Unpacking>, sender: &StreamSender<Unpacked>) -> Result<bool, StoreError> {
+async fn send_first(
+    unpacking: &mut VecDeque<Unpacking>,
+    sender: &StreamSender<UnpackedMember>,
+) -> Result<bool, StoreError> {
     let Some(first) = unpacking.pop_front() else { return Ok(true) };
     let items = first.await.map_err(|_| StoreError::Worker("decompressing the archive"))??;
     Ok(sender.send(Ok(items)).await.is_ok())
@@ -388,7 +391,7 @@ mod tests {
         ArchiveItem { row: 0, head: Head::default(), body: Bytes::new() }
     }
 
-    fn contents(asked: usize) -> (StreamSender<Unpacked>, Contents) {
+    fn contents(asked: usize) -> (StreamSender<UnpackedMember>, Contents) {
         let (sender, members) = stream(4, "reading the archive");
         (sender, Contents { members, items: Vec::new().into_iter(), key: "k".into(), asked, got: 0 })
     }

@@ -27,12 +27,12 @@ pub(crate) struct KeptFiles {
     most: u64,
     /// The ends of the names of our files: others in the folder are not ours to count or to remove.
     suffixes: &'static [&'static str],
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<KeptFolder>>,
 }
 
 /// The files in the folder, which is looked through once.
 #[derive(Debug, Default)]
-struct Held {
+struct KeptFolder {
     is_known: bool,
     bytes: u64,
     /// Files that this process has not asked for so far, with what each counts.
@@ -90,13 +90,13 @@ impl KeptFiles {
         Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, KeptFolder> {
         // Nothing in it is half done when a thread dies.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl KeptFolder {
     /// Counts the files in the folder beside those that are known to be used, and removes files that dead processes
     /// were writing.
     fn look_through(&mut self, folder: &Path, suffixes: &[&str]) -> io::Result<()> {

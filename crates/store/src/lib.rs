@@ -37,7 +37,7 @@ pub use conditional_puts::ConditionalPuts;
 pub use content::Content;
 pub use error::StoreError;
 pub use open::OpenOptions;
-pub use probe::Probed;
+pub use probe::ProbeResult;
 pub use restore_claim::{RestoreFiles, RestoreOwner};
 pub use rewrite::{NewObject, Rewrite};
 pub use rows::ArchiveRows;

@@ -7,7 +7,7 @@ use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};
 
 /// The observed treatment by a store of puts that are conditional on the absence of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probed {
+pub enum ProbeResult {
     /// It keeps the condition.
     Kept,
     /// It refuses them.
@@ -16,7 +16,7 @@ pub enum Probed {
     Ignored,
 }
 
-impl Probed {
+impl ProbeResult {
     /// The way in which objects are put there.
     #[must_use]
     pub fn puts(self) -> ConditionalPuts {
@@ -49,15 +49,15 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Bucket`], as when nothing may be written there.
-    pub async fn probe(&self, id: &str) -> Result<Probed, StoreError> {
+    pub async fn probe(&self, id: &str) -> Result<ProbeResult, StoreError> {
         let key = probe_key(id);
         let options = PutOptions { if_absent: true, content_type: Some("application/json"), ..PutOptions::default() };
-        let mut found = Probed::Ignored;
+        let mut found = ProbeResult::Ignored;
         for _ in 0..2 {
             match self.put(&key, Bytes::from_static(b"{}"), options).await {
                 Ok(()) => {}
-                Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => found = Probed::Kept,
-                Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Unsupported => return Ok(Probed::Refused),
+                Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => found = ProbeResult::Kept,
+                Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Unsupported => return Ok(ProbeResult::Refused),
                 Err(e) => return Err(e),
             }
         }
@@ -78,13 +78,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_store_without_conditions_is_found_and_backups_are_claimed_there() {
         for (store, expected) in [
-            (Store::in_memory(), Probed::Kept),
-            (unconditional(true), Probed::Refused),
-            (unconditional(false), Probed::Ignored),
+            (Store::in_memory(), ProbeResult::Kept),
+            (unconditional(true), ProbeResult::Refused),
+            (unconditional(false), ProbeResult::Ignored),
         ] {
             assert_eq!(store.probe("1").await.unwrap(), expected);
             assert!(!store.exists(&probe_key("1")).await.unwrap(), "{expected:?}");
-            assert_eq!(expected.warning().is_some(), expected != Probed::Kept);
+            assert_eq!(expected.warning().is_some(), expected != ProbeResult::Kept);
             let store = store.with_conditional_puts(expected.puts());
             let claim = |uid: &str| ClaimRequest {
                 name: "b".into(),

@@ -48,7 +48,7 @@ pub struct NewObject {
 }
 
 /// The new archive, in scratch space.
-struct Built {
+struct NewArchive {
     archive: Content,
     summary: TarballSummary,
     index: Vec<u8>,
@@ -161,12 +161,12 @@ impl Store {
 }
 
 /// Makes the new archive: members without any of the objects are copied, the others packed anew.
-async fn build(archive: &Archive, objects: &[NewObject], mtime: u64, scratch: &Path) -> Result<Built, StoreError> {
+async fn build(archive: &Archive, objects: &[NewObject], mtime: u64, scratch: &Path) -> Result<NewArchive, StoreError> {
     let replaced: HashSet<([u8; 16], &str)> =
         objects.iter().map(|object| (object.key.digest(), object.version.as_str())).collect();
     let is_replaced =
         |row: usize| archive.row(row).is_some_and(|row| replaced.contains(&(row.key().digest(), &*row.version)));
-    let mut out = Output::begin(scratch)?;
+    let mut out = RewrittenArchive::begin(scratch)?;
     let mut packing = Segment::default();
     for (number, (member, rows)) in archive.members().into_iter().enumerate() {
         if !rows.iter().any(|row| is_replaced(*row)) {
@@ -217,14 +217,14 @@ async fn build(archive: &Archive, objects: &[NewObject], mtime: u64, scratch: &P
 }
 
 /// The new archive on its way into scratch space.
-struct Output {
+struct RewrittenArchive {
     file: NamedTempFile,
     place: String,
     assembler: Assembler,
     packer: Option<Packer>,
 }
 
-impl Output {
+impl RewrittenArchive {
     fn begin(scratch: &Path) -> Result<Self, StoreError> {
         let place = scratch.display().to_string();
         let made = tempfile::Builder::new().prefix("lifeboat-").tempfile_in(scratch);
@@ -265,11 +265,11 @@ impl Output {
         Ok(segment)
     }
 
-    fn end(mut self, counts: BTreeMap<String, u64>, before: u64) -> Result<Built, StoreError> {
+    fn end(mut self, counts: BTreeMap<String, u64>, before: u64) -> Result<NewArchive, StoreError> {
         let (last, summary, index) = std::mem::take(&mut self.assembler).finish_unlike(before);
         self.write(&last)?;
         self.file.flush().map_err(|source| StoreError::Scratch { place: self.place.clone(), source })?;
         let archive = Content::of_file(self.file.into_file(), summary.size);
-        Ok(Built { archive, summary, index, counts })
+        Ok(NewArchive { archive, summary, index, counts })
     }
 }

@@ -12,13 +12,13 @@ use tokio::task::spawn_blocking;
 #[derive(Debug)]
 pub struct ArchiveRows {
     name: String,
-    known: Known,
+    known: RowSource,
     /// The cache for what is read of the archive.
     cache: Option<ArchiveCache>,
 }
 
 #[derive(Debug)]
-enum Known {
+enum RowSource {
     /// The rows of an index that was kept. They do not tell where the objects stand in a copy that is made now.
     Kept(Index),
     Open(Archive),
@@ -28,8 +28,8 @@ impl ArchiveRows {
     /// The objects in the archive, in its order, as [`Archive::rows`] gives them.
     pub fn rows(&self) -> std::slice::Iter<'_, Row> {
         match &self.known {
-            Known::Kept(index) => index.rows(),
-            Known::Open(archive) => archive.rows(),
+            RowSource::Kept(index) => index.rows(),
+            RowSource::Open(archive) => archive.rows(),
         }
     }
 
@@ -46,8 +46,8 @@ impl ArchiveRows {
     /// As [`Store::open_archive`].
     pub async fn open(self, store: &Store, options: &OpenOptions) -> Result<Archive, StoreError> {
         match self.known {
-            Known::Open(archive) => Ok(archive),
-            Known::Kept(_) => store.open_archive(&self.name, options).await,
+            RowSource::Open(archive) => Ok(archive),
+            RowSource::Kept(_) => store.open_archive(&self.name, options).await,
         }
     }
 }
@@ -66,18 +66,19 @@ impl Store {
         cache: Option<&ArchiveCache>,
     ) -> Result<ArchiveRows, StoreError> {
         let owned = name.to_owned();
-        let of = |known: Known, cache: Option<&ArchiveCache>| ArchiveRows { name: owned, known, cache: cache.cloned() };
+        let of =
+            |known: RowSource, cache: Option<&ArchiveCache>| ArchiveRows { name: owned, known, cache: cache.cloned() };
         let Some(cache) = cache.filter(|_| self.bucket.reads_ranges() && !options.ignore_index) else {
-            return Ok(of(Known::Open(self.open_archive(name, options).await?), cache));
+            return Ok(of(RowSource::Open(self.open_archive(name, options).await?), cache));
         };
         let info = self.tarball_info(name).await?;
         if let Some(archive) = self.open_by_index(name, info.size, options).await? {
-            return Ok(of(Known::Open(archive), None));
+            return Ok(of(RowSource::Open(archive), None));
         }
         // Where the bucket does not say when it was written, it is not known whether it is the same archive.
         let Some(modified) = info.modified else {
             let (archive, _) = self.open_copied(name, info.size, options).await?;
-            return Ok(of(Known::Open(archive), Some(cache)));
+            return Ok(of(RowSource::Open(archive), Some(cache)));
         };
         let (place, key) = (self.describe(), BackupFile::Tarball.key(name));
         let version = ArchiveVersion { place, key, size: info.size, modified };
@@ -87,7 +88,7 @@ impl Store {
             read.await.map_err(|_| StoreError::Worker("reading a kept index"))?
         };
         if let Some(index) = kept {
-            return Ok(of(Known::Kept(index), Some(cache)));
+            return Ok(of(RowSource::Kept(index), Some(cache)));
         }
         let (archive, index) = self.open_copied(name, info.size, options).await?;
         let (files, copy) = (cache.clone(), archive.tarball_size());
@@ -95,6 +96,6 @@ impl Store {
         if let Err(e) = keep.await.map_err(|_| StoreError::Worker("keeping an index"))? {
             tracing::warn!(error = %e, "the index of an archive cannot be kept: the archive is read again next time");
         }
-        Ok(of(Known::Open(archive), Some(cache)))
+        Ok(of(RowSource::Open(archive), Some(cache)))
     }
 }

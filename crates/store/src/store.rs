@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt};
 use lifeboat_api::Backup;
 use lifeboat_archive::gzip;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RestoreFile, replaced_key};
-use lifeboat_archive::sidecar::{self, Claim, FileDigest};
+use lifeboat_archive::sidecar::{self, BackupClaim, FileDigest};
 use lifeboat_bucket::{
     BlobStore, Body, Entry, ErrorKind, ListOptions, Memory, PATIENCE, PutOptions, Retried, collect, retry,
 };
@@ -45,7 +45,7 @@ pub struct BackupSummary {
 
 /// The part of a record that names its backup.
 #[derive(Deserialize)]
-struct Named {
+struct NamedRecord {
     #[serde(default)]
     metadata: NamedMetadata,
 }
@@ -163,7 +163,7 @@ impl Store {
         })?;
         let damaged = |e: serde_json::Error| StoreError::Sidecar { key: key.clone(), source: e.into() };
         let record = serde_json::from_slice(&bytes).map_err(damaged)?;
-        let Named { metadata: found } = serde_json::from_slice(&bytes).map_err(damaged)?;
+        let NamedRecord { metadata: found } = serde_json::from_slice(&bytes).map_err(damaged)?;
         if found.name != name {
             return Err(StoreError::OtherRecord { key, name: found.name, uid: found.uid });
         }
@@ -174,7 +174,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Sidecar`], [`StoreError::Bucket`].
-    pub async fn claim_of(&self, name: &str) -> Result<Option<Claim>, StoreError> {
+    pub async fn claim_of(&self, name: &str) -> Result<Option<BackupClaim>, StoreError> {
         let key = BackupFile::Claim.key(name);
         let Some(bytes) = self.read(&key).await? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
 use lifeboat_archive::layout::{BackupFile, attempt_key};
-use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim, FileDigest, MANIFEST_FORMAT, Manifest};
+use lifeboat_archive::sidecar::{BackupClaim, CLAIM_FORMAT, FileDigest, MANIFEST_FORMAT, Manifest};
 use lifeboat_archive::tarball::TarballSummary;
 use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, PutOptions};
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub enum ClaimOutcome {
 pub struct BackupWriter {
     store: Store,
     name: String,
-    claim: Claim,
+    claim: BackupClaim,
     files: BTreeMap<String, FileDigest>,
 }
 
@@ -82,7 +82,7 @@ impl Store {
             return Ok(ClaimOutcome::Complete(Box::new(complete)));
         }
         let key = BackupFile::Claim.key(name);
-        let mut claim = Claim {
+        let mut claim = BackupClaim {
             format: CLAIM_FORMAT.to_owned(),
             cluster_uid: request.cluster_uid.clone(),
             backup_uid: request.backup_uid.clone(),
@@ -159,7 +159,7 @@ const NUMBERS: u32 = 1000;
 
 impl Store {
     /// Gives a claim the next free number: of writers that claim at the same time, only one puts the file of a number.
-    async fn number(&self, name: &str, claim: &mut Claim, last: u32) -> Result<(), StoreError> {
+    async fn number(&self, name: &str, claim: &mut BackupClaim, last: u32) -> Result<(), StoreError> {
         let mut tried = 0;
         claim.attempt = last;
         loop {
@@ -176,7 +176,7 @@ impl Store {
 /// Objects below this size go up by one request (the S3 protocol allows no smaller parts).
 const SMALLEST_UPLOAD: u64 = 5 << 20;
 
-pub(crate) fn encode_claim(claim: &Claim) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn encode_claim(claim: &BackupClaim) -> Result<Vec<u8>, StoreError> {
     gojson::to_vec_pretty(claim).map_err(|e| StoreError::Encode("the claim", e))
 }
 
@@ -295,7 +295,7 @@ impl BackupWriter {
     async fn confirm(&self) -> Result<(), StoreError> {
         let claim = async {
             // Signs of life were added to it meanwhile.
-            let found = self.store.claim_of(&self.name).await?.map(|found| Claim { refreshed: None, ..found });
+            let found = self.store.claim_of(&self.name).await?.map(|found| BackupClaim { refreshed: None, ..found });
             if found.as_ref() == Some(&self.claim) {
                 return Ok(());
             }

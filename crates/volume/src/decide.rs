@@ -1,7 +1,7 @@
 //! Decides about one volume (backup.md 2.6, 2.9). Pure and total.
 
 use crate::facts::{Claim, PersistentVolume, Pod, PodVolume};
-use crate::verdict::{Flags, Group, Hindrance, Verdict, Way, Why};
+use crate::verdict::{Blocker, Flags, Group, Method, MethodReason, Verdict};
 use lifeboat_select::{ResourcePolicies, SnapshotBy, VolumeAction, VolumeFacts, VolumeRule};
 
 /// The rules of the decision.
@@ -61,17 +61,17 @@ pub fn decide(volume: Volume<'_>, rules: Rules<'_>) -> Verdict {
 fn without_volume(claim: &Claim, rule: Option<VolumeRule<'_>>) -> Verdict {
     let why = match (&claim.volume, rule) {
         (_, Some(rule)) if *rule.action == VolumeAction::Skip => policy(rule, None),
-        (Some(volume), _) => Why::VolumeUnread { volume: volume.clone() },
-        (None, _) => {
-            Why::NotBound { phase: if claim.phase.is_empty() { "Pending".to_owned() } else { claim.phase.clone() } }
-        }
+        (Some(volume), _) => MethodReason::VolumeUnread { volume: volume.clone() },
+        (None, _) => MethodReason::NotBound {
+            phase: if claim.phase.is_empty() { "Pending".to_owned() } else { claim.phase.clone() },
+        },
     };
-    Verdict { way: Way::Skip, why }
+    Verdict { method: Method::Skip, why }
 }
 
-fn policy(rule: VolumeRule<'_>, hindrance: Option<Hindrance>) -> Why {
+fn policy(rule: VolumeRule<'_>, blocker: Option<Blocker>) -> MethodReason {
     let action = rule.action.name();
-    Why::Policy { number: rule.number, source: rule.source.to_owned(), action, hindrance }
+    MethodReason::Policy { number: rule.number, source: rule.source.to_owned(), action, blocker }
 }
 
 /// The facts about a volume that the decision needs, whatever its kind.
@@ -105,19 +105,19 @@ impl<'a> Subject<'a> {
     }
 
     fn by_rule(&self, rule: VolumeRule<'_>, flags: &Flags) -> Verdict {
-        let done = |way| Verdict { way, why: policy(rule, None) };
-        let hindered = |hindrance| Verdict { way: Way::Skip, why: policy(rule, Some(hindrance)) };
+        let done = |method| Verdict { method, why: policy(rule, None) };
+        let hindered = |blocker| Verdict { method: Method::Skip, why: policy(rule, Some(blocker)) };
         match rule.action {
             // A snapshot is of a PersistentVolume: a rule for all volumes does not ask for one of an emptyDir.
             VolumeAction::Snapshot { .. } if self.persistent.is_none() => {
-                Verdict { way: Way::Skip, why: Why::NotAskedFor }
+                Verdict { method: Method::Skip, why: MethodReason::NotAskedFor }
             }
             // Files are found by their claim, as those that a pod asks for.
             VolumeAction::FsBackup if self.persistent.is_some() && !flags.saves_claims => {
-                hindered(Hindrance::ClaimsLeftOut)
+                hindered(Blocker::ClaimsLeftOut)
             }
-            VolumeAction::Skip => done(Way::Skip),
-            VolumeAction::Custom(_) => hindered(Hindrance::Custom),
+            VolumeAction::Skip => done(Method::Skip),
+            VolumeAction::Custom(_) => hindered(Blocker::Custom),
             VolumeAction::FsBackup => self.way_by_files(&self.mounts).map_or_else(hindered, done),
             VolumeAction::Snapshot { by, data_mover, snapshot_class } => {
                 self.way_by_snapshot(*by, data_mover, snapshot_class, flags).map_or_else(hindered, done)
@@ -127,27 +127,29 @@ impl<'a> Subject<'a> {
 
     fn by_default(&self, flags: &Flags) -> Verdict {
         if let Some((pod, volume)) = self.pod_asking_for_files(flags) {
-            let hindrance = self.way_by_files(&[(pod, volume)]);
-            let (way, hindrance) = match hindrance {
-                Ok(way) => (way, None),
-                Err(hindrance) => (Way::Skip, Some(hindrance)),
+            let blocker = self.way_by_files(&[(pod, volume)]);
+            let (method, blocker) = match blocker {
+                Ok(method) => (method, None),
+                Err(blocker) => (Method::Skip, Some(blocker)),
             };
             let pod = pod.name.clone();
             let why = match volume.is_opted_in && !flags.fs_backup_by_default {
-                true => Why::Annotation { pod, hindrance },
-                false => Why::FsBackupByDefault { pod, hindrance },
+                true => MethodReason::Annotation { pod, blocker },
+                false => MethodReason::FsBackupByDefault { pod, blocker },
             };
-            return Verdict { way, why };
+            return Verdict { method, why };
         }
         if self.persistent.is_none() {
-            return Verdict { way: Way::Skip, why: Why::NotAskedFor };
+            return Verdict { method: Method::Skip, why: MethodReason::NotAskedFor };
         }
         if !flags.snapshots {
-            return Verdict { way: Way::Skip, why: Why::NoSnapshots };
+            return Verdict { method: Method::Skip, why: MethodReason::NoSnapshots };
         }
         match self.way_by_snapshot(SnapshotBy::Any, "", "", flags) {
-            Ok(way) => Verdict { way, why: Why::SnapshotByDefault { hindrance: None } },
-            Err(hindrance) => Verdict { way: Way::Skip, why: Why::SnapshotByDefault { hindrance: Some(hindrance) } },
+            Ok(method) => Verdict { method, why: MethodReason::SnapshotByDefault { blocker: None } },
+            Err(blocker) => {
+                Verdict { method: Method::Skip, why: MethodReason::SnapshotByDefault { blocker: Some(blocker) } }
+            }
         }
     }
 
@@ -166,26 +168,26 @@ impl<'a> Subject<'a> {
     }
 
     /// Saves the files from within one of these pods, if that is possible.
-    fn way_by_files(&self, mounts: &[(&Pod, &PodVolume)]) -> Result<Way, Hindrance> {
+    fn way_by_files(&self, mounts: &[(&Pod, &PodVolume)]) -> Result<Method, Blocker> {
         if self.facts.volume_type == "hostPath" {
-            return Err(Hindrance::HostPath);
+            return Err(Blocker::HostPath);
         }
         let mut running = mounts.iter().filter(|(pod, _)| pod.is_running).peekable();
         if mounts.is_empty() {
-            return Err(Hindrance::NotMounted);
+            return Err(Blocker::NotMounted);
         }
         if running.peek().is_none() {
-            return Err(Hindrance::NoPodRuns);
+            return Err(Blocker::NoPodRuns);
         }
-        let mut hindrance = Hindrance::NotMounted;
+        let mut blocker = Blocker::NotMounted;
         for (pod, volume) in running {
             if volume.is_device {
-                hindrance = Hindrance::Device;
+                blocker = Blocker::Device;
             } else if volume.is_mounted {
-                return Ok(Way::FsBackup { pod: pod.name.clone(), volume: volume.name.clone() });
+                return Ok(Method::FsBackup { pod: pod.name.clone(), volume: volume.name.clone() });
             }
         }
-        Err(hindrance)
+        Err(blocker)
     }
 
     /// The claims that it is snapshotted with, if its claim has the label of any.
@@ -194,19 +196,19 @@ impl<'a> Subject<'a> {
         (!value.is_empty()).then(|| Group { value: value.clone(), class: String::new() })
     }
 
-    fn way_by_snapshot(&self, by: SnapshotBy, mover: &str, class: &str, flags: &Flags) -> Result<Way, Hindrance> {
+    fn way_by_snapshot(&self, by: SnapshotBy, mover: &str, class: &str, flags: &Flags) -> Result<Method, Blocker> {
         let is_csi = self.persistent.is_some_and(|volume| volume.driver().is_some());
-        let native = || if flags.native { Ok(Way::NativeSnapshot) } else { Err(Hindrance::NoSnapshotter) };
+        let native = || if flags.native { Ok(Method::NativeSnapshot) } else { Err(Blocker::NoSnapshotter) };
         if by == SnapshotBy::Native || by == SnapshotBy::Any && !is_csi && self.persistent.is_some() {
             return native();
         }
         match (is_csi, flags.csi) {
-            (false, _) => return Err(Hindrance::NotCsi),
+            (false, _) => return Err(Blocker::NotCsi),
             (true, false) if by == SnapshotBy::Any && flags.native => return native(),
-            (true, false) if by == SnapshotBy::Any => return Err(Hindrance::NeitherCsiNorSnapshotter),
-            (true, false) => return Err(Hindrance::CsiIsOff),
-            (true, true) if !flags.serves_snapshots => return Err(Hindrance::NoSnapshotApi),
-            (true, true) if !self.has_claim => return Err(Hindrance::NoClaim),
+            (true, false) if by == SnapshotBy::Any => return Err(Blocker::NeitherCsiNorSnapshotter),
+            (true, false) => return Err(Blocker::CsiIsOff),
+            (true, true) if !flags.serves_snapshots => return Err(Blocker::NoSnapshotApi),
+            (true, true) if !self.has_claim => return Err(Blocker::NoClaim),
             (true, true) => {}
         }
         let class = class.to_owned();
@@ -214,8 +216,8 @@ impl<'a> Subject<'a> {
         let data_mover = if mover.is_empty() { flags.data_mover.as_str() } else { mover };
         let group = self.group_of_claim(flags);
         Ok(match is_moved {
-            true => Way::MovedCsiSnapshot { class, data_mover: data_mover.to_owned(), group },
-            false => Way::CsiSnapshot { class, group },
+            true => Method::MovedCsiSnapshot { class, data_mover: data_mover.to_owned(), group },
+            false => Method::CsiSnapshot { class, group },
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Decides about each volume of a backup, takes its snapshot, and records the result (design: one verdict with one
 //! reason for each volume).
 //!
-//! A [`Survey`] collects facts about pods, claims and volumes ([`facts`]). [`decide()`] gives the verdict on each
+//! A [`VolumeInventory`] collects facts about pods, claims and volumes ([`facts`]). [`decide()`] gives the verdict on each
 //! volume with its reason: a pure function, the same for a backup, its dry run and `volume explain`. For claims that
 //! are to be snapshotted together, [`Verdicts::settle_groups`] then decides if they can be. The outcome is a
 //! [`Report`], and [`records`] makes the volume information of a backup from verdicts and reports, never from guesses.
@@ -15,22 +15,22 @@ pub mod csi;
 mod decide;
 pub mod facts;
 mod group;
-mod line;
+mod inventory;
 pub mod native;
+mod priority;
 mod reason;
 mod record;
 mod restore_plan;
-mod survey;
 mod verdict;
 
 pub use class::{ClassChoice, ClassTrouble, SnapshotClass, SnapshotClasses};
 pub use decide::{Rules, Volume, decide};
 pub use group::{GroupClass, GroupRules};
-pub use line::Line;
-pub use record::{Report, Reports, Saved, is_to_be_protected, records, unprotected, unprotected_warning};
+pub use inventory::{DecidedVolume, GroupNote, Verdicts, VolumeInventory};
+pub use priority::Priority;
+pub use record::{Report, Reports, SavedObjects, is_to_be_protected, records, unprotected, unprotected_warning};
 pub use restore_plan::{
-    Allowed, BackupOrigin, ClaimOfVolume, Refusal, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere,
-    plan_retained,
+    BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
+    VolumeRefusal, plan_retained,
 };
-pub use survey::{Decided, GroupNote, Survey, Verdicts};
-pub use verdict::{Flags, Group, GroupTrouble, Hindrance, Verdict, Way, Why};
+pub use verdict::{Blocker, Flags, Group, GroupTrouble, Method, MethodReason, Verdict};

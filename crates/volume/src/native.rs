@@ -14,7 +14,7 @@ mod volumes;
 mod zone;
 
 pub use note::SnapshotNote;
-pub use remove::{Left, Removal, delete_recorded, noted, remove_noted};
+pub use remove::{RemainingSnapshot, Removal, delete_recorded, noted, remove_noted};
 pub use snapshots::{NativeBackup, NativeRefusal, NativeSnapshots};
 pub use volumes::{MadeVolume, NativeVolumes, NotMadeVolume};
 pub use zone::{TAG_BACKUP, TAG_VOLUME, tags, zone_of};

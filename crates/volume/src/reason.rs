@@ -1,6 +1,6 @@
 //! Says in words why something is done with a volume, and what would have to change.
 
-use crate::verdict::{Group, Hindrance, Verdict, Way, Why};
+use crate::verdict::{Blocker, Group, Method, MethodReason, Verdict};
 use std::borrow::Cow;
 
 /// The ways of saving in which Velero's record of skipped volumes says why it did not (backup.md 2.4).
@@ -13,48 +13,48 @@ impl Verdict {
     /// The decision in a few words, such as `CSI snapshot`.
     #[must_use]
     pub fn done(&self) -> String {
-        match &self.way {
-            Way::NativeSnapshot => "native snapshot".to_owned(),
-            Way::CsiSnapshot { group: Some(Group { value, class }), .. } if class.is_empty() => {
+        match &self.method {
+            Method::NativeSnapshot => "native snapshot".to_owned(),
+            Method::CsiSnapshot { group: Some(Group { value, class }), .. } if class.is_empty() => {
                 format!("CSI snapshot with the group {value}")
             }
-            Way::CsiSnapshot { group: Some(Group { value, class }), .. } => {
+            Method::CsiSnapshot { group: Some(Group { value, class }), .. } => {
                 format!("CSI snapshot with the group {value}, of the class {class}")
             }
-            Way::CsiSnapshot { class, group: None } if class.is_empty() => "CSI snapshot".to_owned(),
-            Way::CsiSnapshot { class, group: None } => format!("CSI snapshot of the class {class}"),
-            Way::MovedCsiSnapshot { data_mover, group, .. } => {
+            Method::CsiSnapshot { class, group: None } if class.is_empty() => "CSI snapshot".to_owned(),
+            Method::CsiSnapshot { class, group: None } => format!("CSI snapshot of the class {class}"),
+            Method::MovedCsiSnapshot { data_mover, group, .. } => {
                 let with = group.as_ref().map(|group| format!(" with the group {}", group.value)).unwrap_or_default();
                 match data_mover.as_str() {
                     "" => format!("CSI snapshot{with} whose data is moved"),
                     mover => format!("CSI snapshot{with} whose data {mover} moves"),
                 }
             }
-            Way::FsBackup { pod, volume } => format!("file system backup from the pod {pod} (volume {volume})"),
-            Way::Skip => "nothing".to_owned(),
+            Method::FsBackup { pod, volume } => format!("file system backup from the pod {pod} (volume {volume})"),
+            Method::Skip => "nothing".to_owned(),
         }
     }
 
     /// The reason, as the end of a sentence.
     #[must_use]
     pub fn reason(&self) -> String {
-        if let Why::Group { because, value, trouble } = &self.why {
+        if let MethodReason::Group { because, value, trouble } = &self.why {
             let (because, _) = because.words();
-            return match self.way {
-                Way::Skip => format!("{because}, but the group {value} cannot be snapshotted: {}", trouble.why),
+            return match self.method {
+                Method::Skip => format!("{because}, but the group {value} cannot be snapshotted: {}", trouble.why),
                 _ => format!(
                     "{because}; by itself, because the group {value} cannot be snapshotted: {} (volumeGroupFallback is single)",
                     trouble.why
                 ),
             };
         }
-        if let Why::NoClass { because, driver, trouble } = &self.why {
+        if let MethodReason::NoClass { because, driver, trouble } = &self.why {
             let (because, _) = because.words();
             return format!("{because}, but no VolumeSnapshotClass of the driver {driver} is chosen: {}", trouble.why);
         }
-        let (why, hindrance) = self.why.words();
-        match hindrance {
-            Some(hindrance) => format!("{why}, but {}", hindrance.words()),
+        let (why, blocker) = self.why.words();
+        match blocker {
+            Some(blocker) => format!("{why}, but {}", blocker.words()),
             None => why.into_owned(),
         }
     }
@@ -63,16 +63,18 @@ impl Verdict {
     #[must_use]
     pub fn skipped_reason(&self) -> String {
         let approach = match &self.why {
-            Why::Policy { action: "fs-backup", .. }
-            | Why::Annotation { .. }
-            | Why::FsBackupByDefault { .. }
-            | Why::NotAskedFor => FILES,
-            Why::Policy { action: "skip" | "custom", .. }
-            | Why::NotBound { .. }
-            | Why::CameLate
-            | Why::VolumeUnread { .. } => ANY,
-            Why::Policy { .. } | Why::SnapshotByDefault { .. } | Why::NoSnapshots => SNAPSHOT,
-            Why::Group { .. } | Why::NoClass { .. } => CSI,
+            MethodReason::Policy { action: "fs-backup", .. }
+            | MethodReason::Annotation { .. }
+            | MethodReason::FsBackupByDefault { .. }
+            | MethodReason::NotAskedFor => FILES,
+            MethodReason::Policy { action: "skip" | "custom", .. }
+            | MethodReason::NotBound { .. }
+            | MethodReason::CameLate
+            | MethodReason::VolumeUnread { .. } => ANY,
+            MethodReason::Policy { .. } | MethodReason::SnapshotByDefault { .. } | MethodReason::NoSnapshots => {
+                SNAPSHOT
+            }
+            MethodReason::Group { .. } | MethodReason::NoClass { .. } => CSI,
         };
         format!("{approach}: {};", self.reason())
     }
@@ -80,34 +82,38 @@ impl Verdict {
     /// The change that would have the data saved; `None` when it is.
     #[must_use]
     pub fn advice(&self) -> Option<String> {
-        if self.way != Way::Skip {
+        if self.method != Method::Skip {
             return None;
         }
-        let (_, hindrance) = self.why.words();
-        if let Some(hindrance) = hindrance {
-            return Some(hindrance.advice().to_owned());
+        let (_, blocker) = self.why.words();
+        if let Some(blocker) = blocker {
+            return Some(blocker.advice().to_owned());
         }
         Some(match &self.why {
-            Why::Policy { number, source, .. } => {
+            MethodReason::Policy { number, source, .. } => {
                 format!("change the rule {number} of {}, or put a rule before it", named(source))
             }
-            Why::NoSnapshots => "leave out --snapshot-volumes=false, or let a policy ask for a snapshot".to_owned(),
-            Why::NotAskedFor => {
+            MethodReason::NoSnapshots => {
+                "leave out --snapshot-volumes=false, or let a policy ask for a snapshot".to_owned()
+            }
+            MethodReason::NotAskedFor => {
                 "list the volume in the annotation backup.velero.io/backup-volumes of the pod, or let a policy ask for \
                  fs-backup"
                     .to_owned()
             }
-            Why::NotBound { .. } => "let the claim be bound: without a volume it has no data".to_owned(),
-            Why::CameLate => "include it in the backup by its namespace and type".to_owned(),
-            Why::VolumeUnread { volume } => {
+            MethodReason::NotBound { .. } => "let the claim be bound: without a volume it has no data".to_owned(),
+            MethodReason::CameLate => "include it in the backup by its namespace and type".to_owned(),
+            MethodReason::VolumeUnread { volume } => {
                 format!("let the backup read the PersistentVolume {volume}: it may be missing, or denied")
             }
-            Why::NoClass { trouble, .. } => trouble.advice.to_owned(),
-            Why::Group { trouble, .. } => format!(
+            MethodReason::NoClass { trouble, .. } => trouble.advice.to_owned(),
+            MethodReason::Group { trouble, .. } => format!(
                 "{}; or let each claim be snapshotted by itself, at different moments (--volume-group-fallback=single)",
                 trouble.advice
             ),
-            Why::Annotation { .. } | Why::FsBackupByDefault { .. } | Why::SnapshotByDefault { .. } => return None,
+            MethodReason::Annotation { .. }
+            | MethodReason::FsBackupByDefault { .. }
+            | MethodReason::SnapshotByDefault { .. } => return None,
         })
     }
 }
@@ -116,22 +122,22 @@ fn named(source: &str) -> &str {
     if source.is_empty() { "the resource policies" } else { source }
 }
 
-impl Why {
-    fn words(&self) -> (Cow<'_, str>, Option<Hindrance>) {
+impl MethodReason {
+    fn words(&self) -> (Cow<'_, str>, Option<Blocker>) {
         match self {
-            Self::Policy { number, source, action, hindrance } => {
-                (format!("the rule {number} of {} says {action}", named(source)).into(), *hindrance)
+            Self::Policy { number, source, action, blocker } => {
+                (format!("the rule {number} of {} says {action}", named(source)).into(), *blocker)
             }
-            Self::Annotation { pod, hindrance } => {
-                (format!("the pod {pod} lists it in the annotation backup.velero.io/backup-volumes").into(), *hindrance)
+            Self::Annotation { pod, blocker } => {
+                (format!("the pod {pod} lists it in the annotation backup.velero.io/backup-volumes").into(), *blocker)
             }
-            Self::FsBackupByDefault { pod, hindrance } => {
+            Self::FsBackupByDefault { pod, blocker } => {
                 let why = format!(
                     "files are saved by default (defaultVolumesToFsBackup), and the pod {pod} does not opt out of it"
                 );
-                (why.into(), *hindrance)
+                (why.into(), *blocker)
             }
-            Self::SnapshotByDefault { hindrance } => ("snapshots are taken by default".into(), *hindrance),
+            Self::SnapshotByDefault { blocker } => ("snapshots are taken by default".into(), *blocker),
             Self::NoSnapshots => {
                 ("the backup asks for no snapshots (snapshotVolumes is false), and no pod for its files".into(), None)
             }
@@ -151,7 +157,7 @@ impl Why {
     }
 }
 
-impl Hindrance {
+impl Blocker {
     fn words(self) -> &'static str {
         match self {
             Self::ClaimsLeftOut => "claims are left out of the backup, and a restore finds files by them",

@@ -1,8 +1,8 @@
 //! Makes the volume information of a backup (backup.md 4.8) from decisions and outcomes.
 
 use crate::facts::{ClaimKey, PersistentVolume};
-use crate::survey::{Decided, Verdicts};
-use crate::verdict::{Verdict, Way, Why};
+use crate::inventory::{DecidedVolume, Verdicts};
+use crate::verdict::{Method, MethodReason, Verdict};
 use lifeboat_api::Time;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The claims, volumes and pods that are in the backup.
 #[derive(Clone, Debug, Default)]
-pub struct Saved {
+pub struct SavedObjects {
     /// Claims.
     pub claims: BTreeSet<ClaimKey>,
     /// Names of PersistentVolumes.
@@ -22,7 +22,7 @@ pub struct Saved {
     pub pods: BTreeSet<(String, String)>,
 }
 
-impl Saved {
+impl SavedObjects {
     /// Adds what another worker has saved.
     pub fn add(&mut self, other: Self) {
         self.claims.extend(other.claims);
@@ -32,7 +32,7 @@ impl Saved {
 
     /// Returns true if a volume is in scope: its claim, itself, or its pod is in the backup.
     #[must_use]
-    pub fn has(&self, decided: &Decided) -> bool {
+    pub fn has(&self, decided: &DecidedVolume) -> bool {
         let has_pod =
             |(namespace, pod, _): &(String, String, String)| self.pods.contains(&(namespace.clone(), pod.clone()));
         decided.claim.as_ref().is_some_and(|claim| self.claims.contains(claim))
@@ -53,9 +53,9 @@ pub struct Reports {
 impl Reports {
     /// The outcome for a volume; `None` when nothing was begun.
     #[must_use]
-    pub fn of(&self, decided: &Decided) -> Option<&Report> {
-        match &decided.verdict.way {
-            Way::NativeSnapshot => self.of_volumes.get(decided.volume.as_ref()?),
+    pub fn of(&self, decided: &DecidedVolume) -> Option<&Report> {
+        match &decided.verdict.method {
+            Method::NativeSnapshot => self.of_volumes.get(decided.volume.as_ref()?),
             _ => self.of_claims.get(decided.claim.as_ref()?),
         }
     }
@@ -122,20 +122,20 @@ const NO_MOVER: &str = "and this version of Lifeboat has no mover of volume data
 /// The records of the volumes in scope: skipped ones, then native snapshots, then those of CSI drivers, each in the
 /// order of [`Verdicts::iter`].
 #[must_use]
-pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<BackupVolumeInfo> {
+pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> Vec<BackupVolumeInfo> {
     let (mut skipped, mut native, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
     for decided in verdicts.iter().filter(|decided| saved.has(decided)) {
         let report = reports.of(decided);
         let mut info = base(decided, verdicts, saved);
-        match (&decided.verdict.way, report) {
+        match (&decided.verdict.method, report) {
             // It was to be snapshotted, as an error in the results says: known before or after, that is one outcome.
-            (Way::Skip, _) if decided.verdict.has_failed() => {
+            (Method::Skip, _) if decided.verdict.has_failed() => {
                 failed(
                     &mut info,
                     format!("{}; {}", decided.verdict.reason(), decided.verdict.advice().unwrap_or_default()),
                 );
             }
-            (Way::Skip, _) => {
+            (Method::Skip, _) => {
                 info.skipped = true;
                 info.skipped_reason = decided.verdict.skipped_reason();
             }
@@ -157,12 +157,12 @@ pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<Bac
                 info.start_timestamp = *taken;
                 info.csi_snapshot_info = Some(snapshot.clone());
             }
-            (Way::CsiSnapshot { .. }, Some(Report::Failed { why })) => failed(&mut info, why.clone()),
-            (way, report) => {
+            (Method::CsiSnapshot { .. }, Some(Report::Failed { why })) => failed(&mut info, why.clone()),
+            (method, report) => {
                 info.skipped = true;
                 let why = match report {
                     Some(Report::Failed { why }) => why.clone(),
-                    _ if way.needs_mover() => NO_MOVER.to_owned(),
+                    _ if method.needs_mover() => NO_MOVER.to_owned(),
                     _ => "and nothing was done".to_owned(),
                 };
                 if let Some(Report::Failed { why }) = report {
@@ -197,7 +197,7 @@ fn by_native_snapshot(info: &mut BackupVolumeInfo, NativeSnapshot { spec, status
     info.native_snapshot_info = Some(NativeSnapshotInfo::of(spec, status));
 }
 
-fn base(decided: &Decided, verdicts: &Verdicts, saved: &Saved) -> BackupVolumeInfo {
+fn base(decided: &DecidedVolume, verdicts: &Verdicts, saved: &SavedObjects) -> BackupVolumeInfo {
     let volume = decided.volume.as_deref().and_then(|name| verdicts.volume(name));
     let claim = decided.claim.clone().or_else(|| volume?.claim.clone()).unwrap_or_default();
     let is_saved = |volume: &&PersistentVolume| saved.volumes.contains(&volume.name);
@@ -212,22 +212,22 @@ fn base(decided: &Decided, verdicts: &Verdicts, saved: &Saved) -> BackupVolumeIn
     }
 }
 
-/// The names of the volumes in scope that nothing protects, sorted: as [`Decided::name`] gives them. A claim without a
+/// The names of the volumes in scope that nothing protects, sorted: as [`DecidedVolume::name`] gives them. A claim without a
 /// volume has no data, and a volume that a policy skips is left out on purpose.
 #[must_use]
-pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<String> {
-    let is_unprotected = |decided: &&Decided| {
+pub fn unprotected(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> Vec<String> {
+    let is_unprotected = |decided: &&DecidedVolume| {
         let has_snapshot = || reports.of(decided).is_some_and(Report::is_saved);
         saved.has(decided) && is_to_be_protected(decided, verdicts) && !has_snapshot()
     };
-    let mut names: Vec<String> = verdicts.iter().filter(is_unprotected).map(Decided::name).collect();
+    let mut names: Vec<String> = verdicts.iter().filter(is_unprotected).map(DecidedVolume::name).collect();
     names.sort();
     names
 }
 
 /// Returns true if a volume has data that nobody has left out on purpose.
 #[must_use]
-pub fn is_to_be_protected(decided: &Decided, verdicts: &Verdicts) -> bool {
+pub fn is_to_be_protected(decided: &DecidedVolume, verdicts: &Verdicts) -> bool {
     // Nobody uses one whose claim is gone.
     let volume = decided.volume.as_deref().and_then(|name| verdicts.volume(name));
     let is_unused = decided.claim.is_none() && volume.is_some_and(|volume| volume.is_released);
@@ -250,7 +250,7 @@ pub fn unprotected_warning(names: &[String]) -> Option<String> {
 }
 
 fn is_left_out_on_purpose(verdict: &Verdict) -> bool {
-    matches!(verdict.why, Why::NotBound { .. } | Why::Policy { action: "skip" | "custom", .. })
+    matches!(verdict.why, MethodReason::NotBound { .. } | MethodReason::Policy { action: "skip" | "custom", .. })
 }
 
 #[cfg(test)]

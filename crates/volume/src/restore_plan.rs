@@ -69,7 +69,7 @@ impl BackupOrigin {
 
 /// The permissions that the user of a restore gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowed {
+pub struct VolumePermissions {
     /// A volume that its claim has released is bound to that claim again.
     pub rebinds_released: bool,
     /// Volumes of another cluster are used by this one too.
@@ -142,12 +142,12 @@ pub enum RetainedPlan {
     /// It is waited for; why, as a predicate.
     Wait(String),
     /// Its claim cannot have it.
-    Refused(Refusal),
+    Refused(VolumeRefusal),
 }
 
 /// The reason why a claim cannot have the volume of the backup, with the way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct VolumeRefusal {
     /// A sentence whose subject is the volume.
     pub why: String,
     /// The way out.
@@ -166,7 +166,7 @@ pub struct RetainedFacts<'a> {
     /// The cluster that the backup is of.
     pub origin: &'a BackupOrigin,
     /// The permissions of the user.
-    pub allowed: Allowed,
+    pub allowed: VolumePermissions,
 }
 
 /// Decides how a retained volume comes back. A volume that anybody else may be using is never taken.
@@ -176,7 +176,7 @@ pub fn plan_retained(facts: RetainedFacts<'_>) -> RetainedPlan {
     let name = &volume.name;
     match here {
         VolumeHere::Absent => match origin {
-            BackupOrigin::OtherCluster(uid) if !allowed.reuses_volumes => RetainedPlan::Refused(Refusal {
+            BackupOrigin::OtherCluster(uid) if !allowed.reuses_volumes => RetainedPlan::Refused(VolumeRefusal {
                 why: format!(
                     "the PersistentVolume {name} stands for storage that the cluster of the backup ({uid}) may still use, and the backup \
                      has no copy of its data"
@@ -193,7 +193,7 @@ pub fn plan_retained(facts: RetainedFacts<'_>) -> RetainedPlan {
         VolumeHere::Free => RetainedPlan::Stays,
         VolumeHere::Claimed(by) => match &volume.claim {
             Some(claim) if (by.key.namespace.as_str(), &by.key.name) != (target, &claim.key.name) => {
-                RetainedPlan::Refused(Refusal {
+                RetainedPlan::Refused(VolumeRefusal {
                     why: format!(
                         "the PersistentVolume {name} is of the claim {} in the cluster, and the backup has no copy of its data",
                         by.key
@@ -225,7 +225,7 @@ fn released(facts: RetainedFacts<'_>, by: &ClaimOfVolume, version: &str) -> Reta
         "delete the PersistentVolume (kubectl delete pv {name}), which leaves its storage alone, and run the restore again"
     );
     RetainedPlan::Refused(match is_same {
-        true => Refusal {
+        true => VolumeRefusal {
             why: format!(
                 "the PersistentVolume {name} is still in the cluster, released by this claim, with what it holds"
             ),
@@ -234,7 +234,7 @@ fn released(facts: RetainedFacts<'_>, by: &ClaimOfVolume, version: &str) -> Reta
                 permission(ANNOTATION_REBIND_RELEASED)
             ),
         },
-        false => Refusal {
+        false => VolumeRefusal {
             why: format!(
                 "the PersistentVolume {name} in the cluster was released by {}, and may hold other data than when the backup was made",
                 match &volume.claim {

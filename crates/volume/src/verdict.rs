@@ -55,9 +55,9 @@ impl Flags {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The decision.
-    pub way: Way,
+    pub method: Method,
     /// The reason.
-    pub why: Why,
+    pub why: MethodReason,
 }
 
 impl Verdict {
@@ -65,13 +65,13 @@ impl Verdict {
     /// claim.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.way == Way::Skip && matches!(self.why, Why::Group { .. } | Why::NoClass { .. })
+        self.method == Method::Skip && matches!(self.why, MethodReason::Group { .. } | MethodReason::NoClass { .. })
     }
 }
 
 /// The way in which the data of a volume is saved, if at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Method {
     /// A plugin takes a snapshot by the provider's API.
     NativeSnapshot,
     /// The CSI driver takes a snapshot, which stays in its storage.
@@ -119,7 +119,7 @@ pub struct GroupTrouble {
     pub advice: &'static str,
 }
 
-impl Way {
+impl Method {
     /// Returns true if it needs a mover.
     #[must_use]
     pub fn needs_mover(&self) -> bool {
@@ -129,7 +129,7 @@ impl Way {
 
 /// The reason for a decision about a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum MethodReason {
     /// A policy says so.
     Policy {
         /// Its place among the policies for volumes of its document, from 1.
@@ -139,26 +139,26 @@ pub enum Why {
         /// The action of the policy.
         action: &'static str,
         /// The reason for which the action cannot be done.
-        hindrance: Option<Hindrance>,
+        blocker: Option<Blocker>,
     },
     /// The annotation of a pod lists it.
     Annotation {
         /// The pod.
         pod: String,
         /// The reason for which its files cannot be saved.
-        hindrance: Option<Hindrance>,
+        blocker: Option<Blocker>,
     },
     /// Files are saved by default, and this pod mounts it and does not opt out.
     FsBackupByDefault {
         /// The pod.
         pod: String,
         /// The reason for which its files cannot be saved.
-        hindrance: Option<Hindrance>,
+        blocker: Option<Blocker>,
     },
     /// Snapshots are taken of all volumes that nothing else is said of.
     SnapshotByDefault {
         /// The reason for which none can be taken.
-        hindrance: Option<Hindrance>,
+        blocker: Option<Blocker>,
     },
     /// The backup wants no snapshots, and no pod asks for its files.
     NoSnapshots,
@@ -179,7 +179,7 @@ pub enum Why {
     /// It should be snapshotted, and no class is chosen for its driver.
     NoClass {
         /// The reason to snapshot it.
-        because: Box<Why>,
+        because: Box<MethodReason>,
         /// The CSI driver.
         driver: String,
         /// The reason for which none is chosen.
@@ -188,7 +188,7 @@ pub enum Why {
     /// It should be snapshotted with others, and cannot be: it is not at all, or by itself where the backup allows that.
     Group {
         /// The reason to snapshot it.
-        because: Box<Why>,
+        because: Box<MethodReason>,
         /// The name of its group.
         value: String,
         /// The reason for which the group cannot be snapshotted.
@@ -198,7 +198,7 @@ pub enum Why {
 
 /// The reason for which a volume's data cannot be saved in the way that was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hindrance {
+pub enum Blocker {
     /// It is of a CSI driver, and the feature `EnableCSI` is off.
     CsiIsOff,
     /// The same, and no plugin takes native snapshots either.

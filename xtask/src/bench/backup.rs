@@ -3,16 +3,16 @@
 use super::bed::{Bed, EMPTY_NAMESPACE, MEASURED, NAMESPACE, ONE_NAMESPACE, paths};
 use super::programs::Programs;
 use super::report::Measured;
-use super::rows::{Data, Place, Row};
+use super::rows::{Data, Row, RowScope};
 use anyhow::{Result, bail};
 
-pub(crate) fn run(row: &Row, place: Place, programs: &Programs) -> Result<Measured> {
+pub(crate) fn run(row: &Row, place: RowScope, programs: &Programs) -> Result<Measured> {
     let folder = tempfile::tempdir()?;
     let bed = Bed::start(programs, folder.path())?;
     bed.settle()?;
     let (selection, empty_selection): (&[&str], &[&str]) = match place {
-        Place::Namespace => (&["--include-namespaces", ONE_NAMESPACE], &["--include-namespaces", EMPTY_NAMESPACE]),
-        Place::Cluster => (&[], &[]),
+        RowScope::Namespace => (&["--include-namespaces", ONE_NAMESPACE], &["--include-namespaces", EMPTY_NAMESPACE]),
+        RowScope::Cluster => (&[], &[]),
     };
     let empty = bed.empty(|name| bed.backup(name, empty_selection))?;
     bed.floor_create(NAMESPACE, row.objects, row.data, place)?;
@@ -24,7 +24,7 @@ pub(crate) fn run(row: &Row, place: Place, programs: &Programs) -> Result<Measur
 }
 
 /// Checks that the cluster has the objects that the row asks for, and that all of them are in the backup.
-pub(crate) fn check_contents(bed: &Bed<'_>, backup: &str, row: &Row, place: Place) -> Result<()> {
+pub(crate) fn check_contents(bed: &Bed<'_>, backup: &str, row: &Row, place: RowScope) -> Result<()> {
     let [config_maps, secrets] = bed.count(place)?;
     let objects = row.objects as u64;
     let ours = match row.data {
@@ -33,7 +33,7 @@ pub(crate) fn check_contents(bed: &Bed<'_>, backup: &str, row: &Row, place: Plac
     };
     // Every namespace has a ConfigMap with the authority; the whole cluster has a few more.
     let least = objects - ours + place.namespaces() as u64;
-    if secrets != ours || config_maps < least || (place == Place::Namespace && config_maps > least) {
+    if secrets != ours || config_maps < least || (place == RowScope::Namespace && config_maps > least) {
         bail!("the cluster has {config_maps} ConfigMaps and {secrets} Secrets: not {objects} objects");
     }
     let saved = bed.counts_in(backup)?;

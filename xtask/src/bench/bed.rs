@@ -1,9 +1,9 @@
 //! A fresh control plane with what runs on it: the command that is measured, and the floor.
 
-use super::measure::Run;
+use super::measure::MeasuredRun;
 use super::programs::Programs;
 use super::report::{Measured, Times, median};
-use super::rows::{Data, Place, Row};
+use super::rows::{Data, Row, RowScope};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{ControlPlane, Kubectl};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Namespaces of the measured objects begin with this.
 pub(crate) const NAMESPACE: &str = "bench";
-/// The one namespace of [`Place::Namespace`].
+/// The one namespace of [`RowScope::Namespace`].
 pub(crate) const ONE_NAMESPACE: &str = "bench-000";
 /// A namespace that holds nothing but what every namespace holds.
 pub(crate) const EMPTY_NAMESPACE: &str = "kube-public";
@@ -79,25 +79,25 @@ impl<'a> Bed<'a> {
     }
 
     /// `lifeboat local backup NAME`, which must complete without errors.
-    pub(crate) fn backup(&self, name: &str, more: &[&str]) -> Result<Run> {
+    pub(crate) fn backup(&self, name: &str, more: &[&str]) -> Result<MeasuredRun> {
         let mut args = vec!["backup", name];
         args.extend(more);
         self.local(&args)
     }
 
     /// `lifeboat local restore NAME --from-backup BACKUP`, which must complete without errors.
-    pub(crate) fn restore(&self, name: &str, backup: &str) -> Result<Run> {
+    pub(crate) fn restore(&self, name: &str, backup: &str) -> Result<MeasuredRun> {
         self.local(&["restore", name, "--from-backup", backup])
     }
 
     /// The same into another namespace.
-    pub(crate) fn restore_into(&self, namespace: &str, name: &str, backup: &str) -> Result<Run> {
+    pub(crate) fn restore_into(&self, namespace: &str, name: &str, backup: &str) -> Result<MeasuredRun> {
         let mapping = format!("{ONE_NAMESPACE}:{namespace}");
         self.local(&["restore", name, "--from-backup", backup, "--namespace-mappings", &mapping])
     }
 
     /// `lifeboat server`, and a storage location that is the bucket of the other commands.
-    pub(crate) fn server(&self) -> Result<Server<'_>> {
+    pub(crate) fn server(&self) -> Result<MeasuredServer<'_>> {
         self.prepare_for_server()?;
         let server = self.start_server()?;
         server.apply(&serde_json::json!({"kind": "BackupStorageLocation", "metadata": {"name": "default"},
@@ -122,7 +122,7 @@ impl<'a> Bed<'a> {
     }
 
     /// `lifeboat server`, for which everything is prepared. Its log is a file in the folder of the bucket.
-    pub(crate) fn start_server(&self) -> Result<Server<'_>> {
+    pub(crate) fn start_server(&self) -> Result<MeasuredServer<'_>> {
         let log = self.folder.join("server.log");
         let log = std::fs::File::create(&log).with_context(|| format!("make {}", log.display()))?;
         let process = Command::new(&self.programs.lifeboat)
@@ -135,14 +135,14 @@ impl<'a> Bed<'a> {
             .stderr(log)
             .spawn()
             .context("run lifeboat server")?;
-        Ok(Server { kubectl: self.plane.kubectl(), process, folder: self.folder })
+        Ok(MeasuredServer { kubectl: self.plane.kubectl(), process, folder: self.folder })
     }
 
     /// Any command of the release build in this cluster, which must end with 0.
-    pub(crate) fn command(&self, args: &[&str]) -> Result<Run> {
+    pub(crate) fn command(&self, args: &[&str]) -> Result<MeasuredRun> {
         let kubeconfig = self.plane.kubeconfig().display().to_string();
         let all: Vec<String> = [&["--kubeconfig", &kubeconfig], args].concat().into_iter().map(str::to_owned).collect();
-        let run = Run::of(&self.programs.lifeboat, &all, &self.folder.join("state"))?;
+        let run = MeasuredRun::of(&self.programs.lifeboat, &all, &self.folder.join("state"))?;
         if run.code != Some(0) {
             bail!("lifeboat {} ended with {:?}: {}", args.join(" "), run.code, run.stderr.trim());
         }
@@ -150,7 +150,7 @@ impl<'a> Bed<'a> {
     }
 
     /// `lifeboat local ARGS`, which must end with 0.
-    pub(crate) fn plain(&self, args: &[&str]) -> Result<Run> {
+    pub(crate) fn plain(&self, args: &[&str]) -> Result<MeasuredRun> {
         let run = self.run_local(args)?;
         if run.code != Some(0) {
             bail!("lifeboat local {} ended with {:?}: {}", args.join(" "), run.code, run.stderr.trim());
@@ -159,19 +159,19 @@ impl<'a> Bed<'a> {
     }
 
     /// `lifeboat diff ARGS`, which must find no difference.
-    pub(crate) fn diff(&self, args: &[&str]) -> Result<Run> {
+    pub(crate) fn diff(&self, args: &[&str]) -> Result<MeasuredRun> {
         let bucket = self.bucket().display().to_string();
         self.command(&[&["diff", "--bucket", &bucket], args].concat())
     }
 
-    fn run_local(&self, args: &[&str]) -> Result<Run> {
+    fn run_local(&self, args: &[&str]) -> Result<MeasuredRun> {
         let (kubeconfig, bucket) = (self.plane.kubeconfig().display().to_string(), self.bucket().display().to_string());
         let all = [&["--kubeconfig", &kubeconfig, "local"], args, &["--bucket", &bucket]].concat();
         let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
-        Run::of(&self.programs.lifeboat, &all, &self.folder.join("state"))
+        MeasuredRun::of(&self.programs.lifeboat, &all, &self.folder.join("state"))
     }
 
-    fn local(&self, args: &[&str]) -> Result<Run> {
+    fn local(&self, args: &[&str]) -> Result<MeasuredRun> {
         let run = self.run_local(&[args, &["--output=json"]].concat())?;
         let status = serde_json::from_str::<Value>(&run.stdout).unwrap_or_default();
         let status = &status["status"];
@@ -187,7 +187,7 @@ impl<'a> Bed<'a> {
     }
 
     /// Seconds of a run with nothing to do: the one in the middle of [`TURNS`].
-    pub(crate) fn empty(&self, run: impl Fn(&str) -> Result<Run>) -> Result<f64> {
+    pub(crate) fn empty(&self, run: impl Fn(&str) -> Result<MeasuredRun>) -> Result<f64> {
         let runs = (1..=TURNS).map(|turn| Ok(run(&format!("empty-{turn}"))?.seconds));
         Ok(median(&runs.collect::<Result<Vec<f64>>>()?))
     }
@@ -195,7 +195,7 @@ impl<'a> Bed<'a> {
     /// The floor of these lists and a command in turn, each [`TURNS`] times: what disturbs the machine for a moment counts
     /// for neither. Who goes first changes from turn to turn: the API server collects its garbage after so many bytes, and in a fixed
     /// order that may always be in the time of the same one. The command's names are `measured-1` and on.
-    pub(crate) fn in_turn(&self, paths: &[String], run: impl Fn(&str) -> Result<Run>) -> Result<InTurn> {
+    pub(crate) fn in_turn(&self, paths: &[String], run: impl Fn(&str) -> Result<MeasuredRun>) -> Result<InTurn> {
         let mut all = InTurn { floors: Vec::new(), walls: Vec::new(), peak_mib: 0.0, floor: Pass::default() };
         for turn in 1..=TURNS {
             let name = format!("measured-{turn}");
@@ -220,7 +220,7 @@ impl<'a> Bed<'a> {
     }
 
     /// Creates objects in new namespaces as a plain client.
-    pub(crate) fn floor_create(&self, namespace: &str, objects: usize, data: Data, place: Place) -> Result<Pass> {
+    pub(crate) fn floor_create(&self, namespace: &str, objects: usize, data: Data, place: RowScope) -> Result<Pass> {
         let numbers = [place.namespaces(), objects].map(|number| number.to_string());
         let mut args = vec!["--namespace", namespace, "--namespaces", &numbers[0], "--count", &numbers[1]];
         if data == Data::Large {
@@ -257,7 +257,7 @@ impl<'a> Bed<'a> {
     }
 
     /// The numbers of ConfigMaps and Secrets.
-    pub(crate) fn count(&self, place: Place) -> Result<[u64; 2]> {
+    pub(crate) fn count(&self, place: RowScope) -> Result<[u64; 2]> {
         let [config_maps, secrets] = paths(place);
         Ok([self.count_at(&config_maps)?, self.count_at(&secrets)?])
     }
@@ -309,13 +309,13 @@ impl<'a> Bed<'a> {
 pub(crate) const SERVER_NAMESPACE: &str = "velero";
 
 /// A running server; it ends when dropped.
-pub(crate) struct Server<'a> {
+pub(crate) struct MeasuredServer<'a> {
     kubectl: Kubectl,
     process: Child,
     folder: &'a Path,
 }
 
-impl Server<'_> {
+impl MeasuredServer<'_> {
     /// Makes a resource and waits until it is in this phase; the seconds that it took.
     pub(crate) fn seconds(&self, resource: &Value, phase: &str) -> Result<f64> {
         let began = Instant::now();
@@ -364,7 +364,7 @@ impl Server<'_> {
     }
 }
 
-impl Drop for Server<'_> {
+impl Drop for MeasuredServer<'_> {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -399,10 +399,10 @@ pub(super) fn floor(
 }
 
 /// The lists of ConfigMaps and of Secrets, whole.
-pub(crate) fn paths(place: Place) -> [String; 2] {
+pub(crate) fn paths(place: RowScope) -> [String; 2] {
     ["configmaps", "secrets"].map(|plural| match place {
-        Place::Namespace => format!("/api/v1/namespaces/{ONE_NAMESPACE}/{plural}"),
-        Place::Cluster => format!("/api/v1/{plural}"),
+        RowScope::Namespace => format!("/api/v1/namespaces/{ONE_NAMESPACE}/{plural}"),
+        RowScope::Cluster => format!("/api/v1/{plural}"),
     })
 }
 

@@ -4,7 +4,7 @@ use super::bed::{Bed, NAMESPACE, TURNS};
 use super::browsing::Browsing;
 use super::programs::Programs;
 use super::report::{Measured, Times};
-use super::rows::{Place, Row};
+use super::rows::{Row, RowScope};
 use anyhow::{Result, ensure};
 use lifeboat_testbed::Kubectl;
 use std::time::Instant;
@@ -28,7 +28,7 @@ const FIRST_PAGE: f64 = 0.1;
 pub(crate) fn run(row: &Row, programs: &Programs) -> Result<Measured> {
     let folder = tempfile::tempdir()?;
     let bed = Bed::start(programs, folder.path())?;
-    bed.floor_create(NAMESPACE, row.objects - pods(row), row.data, Place::Cluster)?;
+    bed.floor_create(NAMESPACE, row.objects - pods(row), row.data, RowScope::Cluster)?;
     on(&bed, row)
 }
 

@@ -2,7 +2,7 @@
 //! to do. And the table of these Backups.
 
 use super::audit::Audit;
-use super::bed::{Bed, SERVER_NAMESPACE, Server, pause};
+use super::bed::{Bed, MeasuredServer, SERVER_NAMESPACE, pause};
 use super::programs::Programs;
 use super::report::{Measured, Times};
 use super::rows::Row;
@@ -44,21 +44,21 @@ enum Lies {
 
 /// A location of the row.
 #[derive(Clone, Debug)]
-struct Location {
+struct BenchLocation {
     name: String,
     lies: Lies,
 }
 
 /// Makes a location for each hundred Backups, and ten at least. In every ten, one hangs, and the requests of another
 /// are counted.
-fn locations(objects: usize) -> Vec<Location> {
+fn locations(objects: usize) -> Vec<BenchLocation> {
     let lies = |number: usize| match number % 10 {
         8 => Lies::Counted,
         9 => Lies::Hangs,
         _ => Lies::Directory,
     };
     let count = (objects / 100).max(10);
-    (0..count).map(|number| Location { name: format!("location-{number:03}"), lies: lies(number) }).collect()
+    (0..count).map(|number| BenchLocation { name: format!("location-{number:03}"), lies: lies(number) }).collect()
 }
 
 /// A Backup as it lies in the cluster and in a bucket.
@@ -83,9 +83,9 @@ fn backup(name: &str, location: &str, start: Timestamp) -> Result<Value> {
 }
 
 /// Backups of all ages, none of which is over while this lasts, spread over the locations: each with its location and its name.
-fn backups(objects: usize, all: &[Location], now: Timestamp) -> Result<Vec<(&Location, String, Value)>> {
+fn backups(objects: usize, all: &[BenchLocation], now: Timestamp) -> Result<Vec<(&BenchLocation, String, Value)>> {
     let oldest = SignedDuration::from_hours(29 * 24).as_secs();
-    let made = |index: usize| -> Result<(&Location, String, Value)> {
+    let made = |index: usize| -> Result<(&BenchLocation, String, Value)> {
         let location = all.get(index % all.len()).context("a location")?;
         let age = SignedDuration::from_secs(oldest * index as i64 / objects as i64);
         let name = format!("nightly-{index:05}");
@@ -133,8 +133,8 @@ impl Buckets {
     }
 
     /// The folder of a bucket's backup; none where nothing can be put.
-    fn folder(&self, location: &Location, backup: &str) -> Option<PathBuf> {
-        let Location { name, lies } = location;
+    fn folder(&self, location: &BenchLocation, backup: &str) -> Option<PathBuf> {
+        let BenchLocation { name, lies } = location;
         match lies {
             Lies::Directory => Some(self.folder.join(name).join(BUCKET).join("backups").join(backup)),
             Lies::Counted => Some(self.s3.file(BUCKET, &format!("{name}/backups/{backup}"))),
@@ -142,7 +142,7 @@ impl Buckets {
         }
     }
 
-    fn put(&self, location: &Location, name: &str, record: &Value) -> Result<()> {
+    fn put(&self, location: &BenchLocation, name: &str, record: &Value) -> Result<()> {
         let Some(folder) = self.folder(location, name) else { return Ok(()) };
         std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
         // It is there at once, as an object of a bucket is.
@@ -153,8 +153,8 @@ impl Buckets {
     }
 
     /// The resource of a location; the first is the default.
-    fn resource(&self, number: usize, location: &Location) -> Value {
-        let Location { name, lies } = location;
+    fn resource(&self, number: usize, location: &BenchLocation) -> Value {
+        let BenchLocation { name, lies } = location;
         let s3 = |url: &str| {
             json!({"provider": "aws", "objectStorage": {"bucket": BUCKET, "prefix": name},
                 "credential": {"name": "cloud", "key": "cloud"},
@@ -219,7 +219,7 @@ pub(crate) fn run_server(row: &Row, programs: &Programs) -> Result<Measured> {
 }
 
 /// Puts the Backups into the cluster and into the buckets.
-fn fill(bed: &Bed<'_>, folder: &Path, buckets: &Buckets, all: &[(&Location, String, Value)]) -> Result<()> {
+fn fill(bed: &Bed<'_>, folder: &Path, buckets: &Buckets, all: &[(&BenchLocation, String, Value)]) -> Result<()> {
     for (location, name, object) in all {
         buckets.put(location, name, object)?;
     }
@@ -228,7 +228,7 @@ fn fill(bed: &Bed<'_>, folder: &Path, buckets: &Buckets, all: &[(&Location, Stri
 }
 
 /// Returns true if the server has looked into every bucket that answers.
-fn all_are_synced(bed: &Bed<'_>, all: &[Location]) -> Result<bool> {
+fn all_are_synced(bed: &Bed<'_>, all: &[BenchLocation]) -> Result<bool> {
     let text = bed.plane.kubectl().try_run(&["get", "--raw", &path("backupstoragelocations")])?;
     let list: Value = serde_json::from_str(&text).context("the locations")?;
     let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -253,7 +253,7 @@ struct Idle {
 }
 
 impl Idle {
-    fn of(bed: &Bed<'_>, buckets: &Buckets, server: &Server<'_>, all: &[Location]) -> Result<Self> {
+    fn of(bed: &Bed<'_>, buckets: &Buckets, server: &MeasuredServer<'_>, all: &[BenchLocation]) -> Result<Self> {
         let counted = all.iter().filter(|location| location.lies == Lies::Counted).count();
         let (audit, before, began) = (Audit::begin(&bed.plane)?, server.processor_seconds()?, Instant::now());
         let _ = buckets.counted.take_seen();
@@ -278,8 +278,8 @@ fn lists_only(seen: &[Seen]) -> Result<usize> {
 
 /// Puts new backups into the first, a middle and the last bucket that is a directory, and gives after how many seconds the last of them
 /// is in the cluster.
-fn new_ones_appear(bed: &Bed<'_>, buckets: &Buckets, all: &[Location]) -> Result<f64> {
-    let directories: Vec<&Location> = all.iter().filter(|location| location.lies == Lies::Directory).collect();
+fn new_ones_appear(bed: &Bed<'_>, buckets: &Buckets, all: &[BenchLocation]) -> Result<f64> {
+    let directories: Vec<&BenchLocation> = all.iter().filter(|location| location.lies == Lies::Directory).collect();
     let last = directories.len().saturating_sub(1);
     let began = Instant::now();
     for (name, at) in NEW.into_iter().zip([0, last / 2, last]) {

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// A command that has ended.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Run {
+pub(crate) struct MeasuredRun {
     /// From its start to its end.
     pub(crate) seconds: f64,
     peak_kib: i64,
@@ -23,7 +23,7 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
-impl Run {
+impl MeasuredRun {
     /// The most memory it held.
     pub(crate) fn peak_mib(&self) -> f64 {
         self.peak_kib as f64 / 1024.0
@@ -44,14 +44,14 @@ impl Run {
     }
 }
 
-/// `xtask measured PROGRAM ARGS`: prints the [`Run`] as JSON.
+/// `xtask measured PROGRAM ARGS`: prints the [`MeasuredRun`] as JSON.
 pub(crate) fn measure(args: &[String]) -> Result<()> {
     let (program, args) = args.split_first().context("xtask measured: which program?")?;
     let began = Instant::now();
     let output = Command::new(program).args(args).output().with_context(|| format!("run {program}"))?;
     let seconds = began.elapsed().as_secs_f64();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let run = Run {
+    let run = MeasuredRun {
         seconds,
         peak_kib: getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss(),
         code: output.status.code(),

@@ -1,6 +1,6 @@
 //! The plan of the server for all resources of its namespace: what each change costs it, and what it costs to explain.
 
-use super::measure::Run;
+use super::measure::MeasuredRun;
 use super::programs::Programs;
 use super::report::{Measured, Times, median};
 use super::rows::Row;
@@ -23,7 +23,7 @@ struct Looked {
 
 pub(crate) fn run(row: &Row) -> Result<Measured> {
     let folder = tempfile::tempdir()?;
-    let run = Run::of(&Programs::planner()?, &[row.objects.to_string()], folder.path())?;
+    let run = MeasuredRun::of(&Programs::planner()?, &[row.objects.to_string()], folder.path())?;
     ensure!(run.code == Some(0), "the example plan failed: {}", run.stderr);
     let looked: Looked = serde_json::from_str(&run.stdout).context("what the example plan prints")?;
     ensure!(

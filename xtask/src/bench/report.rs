@@ -1,6 +1,6 @@
 //! The results, for people and for programs.
 
-use super::rows::{Row, Target};
+use super::rows::{Row, RowTarget};
 use anyhow::Result;
 use serde_json::json;
 use std::fmt::Write;
@@ -37,7 +37,7 @@ pub(crate) struct Measured {
     empty: f64,
     floor_seconds: f64,
     peak_mib: f64,
-    target: Target,
+    target: RowTarget,
     details: String,
     /// Other measurements of the row that were too slow.
     late: Vec<&'static str>,
@@ -106,9 +106,9 @@ pub(crate) fn table(rows: &[Measured]) -> String {
     for row in rows {
         let memory = format!("≤ {} MiB", row.target.peak_mib);
         let target = match row.target {
-            Target { ratio: Some(ratio), .. } => format!("≤ {ratio}, {memory}"),
-            Target { more: Some(more), .. } => format!("≤ +{more} s, {memory}"),
-            Target { seconds: Some(seconds), .. } => format!("≤ {seconds} s, {memory}"),
+            RowTarget { ratio: Some(ratio), .. } => format!("≤ {ratio}, {memory}"),
+            RowTarget { more: Some(more), .. } => format!("≤ +{more} s, {memory}"),
+            RowTarget { seconds: Some(seconds), .. } => format!("≤ {seconds} s, {memory}"),
             _ => memory,
         };
         let _ = writeln!(

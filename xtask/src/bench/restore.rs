@@ -5,7 +5,7 @@ use super::backup::check_contents;
 use super::bed::{Bed, EMPTY_NAMESPACE, NAMESPACE, ONE_NAMESPACE, paths};
 use super::programs::Programs;
 use super::report::{Measured, Times};
-use super::rows::{Place, Row};
+use super::rows::{Row, RowScope};
 use anyhow::{Result, bail};
 use std::path::Path;
 
@@ -20,14 +20,14 @@ pub(crate) fn run_new(row: &Row, programs: &Programs) -> Result<Measured> {
     drop(source(row, programs, folder.path())?);
     let bed = Bed::start(programs, folder.path())?;
     bed.settle()?;
-    let create = |namespace: &str| bed.floor_create(namespace, row.objects, row.data, Place::Namespace);
+    let create = |namespace: &str| bed.floor_create(namespace, row.objects, row.data, RowScope::Namespace);
     let empty = bed.empty(|name| bed.restore(name, EMPTY))?;
     let before = create("floor-before")?;
     bed.settle()?;
     let run = bed.restore("measured", FULL)?;
     let after = create("floor-after")?;
     bed.settle()?;
-    check_contents(&bed, FULL, row, Place::Namespace)?;
+    check_contents(&bed, FULL, row, RowScope::Namespace)?;
     let times = Times { walls: vec![run.seconds], empty, floors: vec![before.seconds, after.seconds] };
     let note = format!("{:.1} MB sent by the floor", before.bytes as f64 / 1e6);
     Ok(Measured::new(row, &times, run.peak_mib(), note))
@@ -41,11 +41,11 @@ pub(crate) fn run_unchanged(row: &Row, programs: &Programs) -> Result<Measured> 
     let audit = Audit::begin(&bed.plane)?;
     bed.restore("audited", FULL)?;
     let writes = audit.end(&bed.plane)?;
-    let measured = bed.in_turn(&paths(Place::Namespace), |name| bed.restore(name, FULL))?;
+    let measured = bed.in_turn(&paths(RowScope::Namespace), |name| bed.restore(name, FULL))?;
     if !writes.done.is_empty() {
         bail!("the restore wrote {} times: {}", writes.done.len(), some(&writes.done));
     }
-    check_contents(&bed, FULL, row, Place::Namespace)?;
+    check_contents(&bed, FULL, row, RowScope::Namespace)?;
     let note = format!(
         "{}; {} requests of the restore, none wrote, {} were refused: {}",
         measured.floor.listed(),
@@ -63,10 +63,10 @@ fn some(requests: &[String]) -> String {
 /// A control plane with the objects, and both backups of it in the bucket.
 pub(crate) fn source<'a>(row: &Row, programs: &'a Programs, folder: &'a Path) -> Result<Bed<'a>> {
     let bed = Bed::start(programs, folder)?;
-    bed.floor_create(NAMESPACE, row.objects, row.data, Place::Namespace)?;
+    bed.floor_create(NAMESPACE, row.objects, row.data, RowScope::Namespace)?;
     bed.settle()?;
     bed.backup(EMPTY, &["--include-namespaces", EMPTY_NAMESPACE])?;
     bed.backup(FULL, &["--include-namespaces", ONE_NAMESPACE])?;
-    check_contents(&bed, FULL, row, Place::Namespace)?;
+    check_contents(&bed, FULL, row, RowScope::Namespace)?;
     Ok(bed)
 }

@@ -8,8 +8,8 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) objects: usize,
     pub(crate) data: Data,
-    pub(crate) work: Work,
-    pub(crate) target: Target,
+    pub(crate) work: RowWork,
+    pub(crate) target: RowTarget,
 }
 
 impl Row {
@@ -54,8 +54,8 @@ impl Mixture {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Work {
-    Backup(Place),
+pub(crate) enum RowWork {
+    Backup(RowScope),
     /// Of what clusters are made of: a [`Mixture`] of as many objects.
     BackupMixed,
     /// Into an empty cluster.
@@ -88,14 +88,14 @@ pub(crate) enum Work {
 
 /// The namespaces of the objects, and with them the selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RowScope {
     /// A single namespace, named on the command line.
     Namespace,
     /// A hundred namespaces: the whole cluster.
     Cluster,
 }
 
-impl Place {
+impl RowScope {
     pub(crate) fn namespaces(self) -> usize {
         match self {
             Self::Namespace => 1,
@@ -106,7 +106,7 @@ impl Place {
 
 /// The target of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Target {
+pub(crate) struct RowTarget {
     /// Times the floor; none where a constant part of some milliseconds decides.
     pub(crate) ratio: Option<f64>,
     /// Seconds more than the floor.
@@ -116,77 +116,77 @@ pub(crate) struct Target {
     pub(crate) peak_mib: f64,
 }
 
-const BACKUP: Target = Target { ratio: Some(1.6), more: None, seconds: None, peak_mib: 96.0 };
-const BACKUP_MEMORY: Target = Target { ratio: None, more: None, seconds: None, peak_mib: 96.0 };
+const BACKUP: RowTarget = RowTarget { ratio: Some(1.6), more: None, seconds: None, peak_mib: 96.0 };
+const BACKUP_MEMORY: RowTarget = RowTarget { ratio: None, more: None, seconds: None, peak_mib: 96.0 };
 /// 70 % of the rate at which a plain client creates.
-const RESTORE: Target = Target { ratio: Some(1.43), more: None, seconds: None, peak_mib: 200.0 };
-const RESTORE_UNCHANGED: Target = Target { ratio: Some(1.3), more: None, seconds: None, peak_mib: 200.0 };
+const RESTORE: RowTarget = RowTarget { ratio: Some(1.43), more: None, seconds: None, peak_mib: 200.0 };
+const RESTORE_UNCHANGED: RowTarget = RowTarget { ratio: Some(1.3), more: None, seconds: None, peak_mib: 200.0 };
 /// The floor is the local command.
-const SERVER: Target = Target { ratio: None, more: Some(1.0), seconds: None, peak_mib: 200.0 };
+const SERVER: RowTarget = RowTarget { ratio: None, more: Some(1.0), seconds: None, peak_mib: 200.0 };
 
 /// The objects of a real cluster cost the walk more than plain objects.
-const BACKUP_MIXED: Target = Target { ratio: Some(2.0), more: None, seconds: None, peak_mib: 96.0 };
+const BACKUP_MIXED: RowTarget = RowTarget { ratio: Some(2.0), more: None, seconds: None, peak_mib: 96.0 };
 /// Only memory is bounded.
-const MEMORY: Target = Target { ratio: None, more: None, seconds: None, peak_mib: 200.0 };
+const MEMORY: RowTarget = RowTarget { ratio: None, more: None, seconds: None, peak_mib: 200.0 };
 
 /// The floor is the driver's time for the same snapshots.
-const SNAPSHOTS: Target = Target { ratio: Some(1.3), more: None, seconds: None, peak_mib: 96.0 };
+const SNAPSHOTS: RowTarget = RowTarget { ratio: Some(1.3), more: None, seconds: None, peak_mib: 96.0 };
 
 /// Three times the 0.05 s and the 41 MiB that it took on two busy cores.
-const PLAN: Target = Target { ratio: None, more: None, seconds: Some(0.15), peak_mib: 125.0 };
+const PLAN: RowTarget = RowTarget { ratio: None, more: None, seconds: Some(0.15), peak_mib: 125.0 };
 
 /// The promise to users of a server with 10,000 Backups.
-const SERVER_IDLE: Target = Target { ratio: None, more: None, seconds: Some(5.0), peak_mib: 150.0 };
-const GET_BACKUPS: Target = Target { ratio: None, more: None, seconds: Some(1.0), peak_mib: 150.0 };
+const SERVER_IDLE: RowTarget = RowTarget { ratio: None, more: None, seconds: Some(5.0), peak_mib: 150.0 };
+const GET_BACKUPS: RowTarget = RowTarget { ratio: None, more: None, seconds: Some(1.0), peak_mib: 150.0 };
 
 /// The floor is kubectl on the API server. The other things that users of a backup are promised are in `browse`.
-const BROWSE: Target = Target { ratio: Some(1.5), more: None, seconds: None, peak_mib: 96.0 };
+const BROWSE: RowTarget = RowTarget { ratio: Some(1.5), more: None, seconds: None, peak_mib: 96.0 };
 
-const fn backup(name: &'static str, objects: usize, place: Place, target: Target) -> Row {
-    row(name, objects, Work::Backup(place), target)
+const fn backup(name: &'static str, objects: usize, place: RowScope, target: RowTarget) -> Row {
+    row(name, objects, RowWork::Backup(place), target)
 }
 
-const fn row(name: &'static str, objects: usize, work: Work, target: Target) -> Row {
+const fn row(name: &'static str, objects: usize, work: RowWork, target: RowTarget) -> Row {
     Row { name, objects, data: Data::Small, work, target }
 }
 
 const ROWS: [Row; 20] = [
-    backup("backup-1k", 1_000, Place::Namespace, BACKUP_MEMORY),
-    backup("backup-10k", 10_000, Place::Namespace, BACKUP),
-    backup("backup-30k", 30_000, Place::Namespace, BACKUP),
-    backup("backup-1k-100ns", 1_000, Place::Cluster, BACKUP_MEMORY),
-    backup("backup-10k-100ns", 10_000, Place::Cluster, BACKUP),
+    backup("backup-1k", 1_000, RowScope::Namespace, BACKUP_MEMORY),
+    backup("backup-10k", 10_000, RowScope::Namespace, BACKUP),
+    backup("backup-30k", 30_000, RowScope::Namespace, BACKUP),
+    backup("backup-1k-100ns", 1_000, RowScope::Cluster, BACKUP_MEMORY),
+    backup("backup-10k-100ns", 10_000, RowScope::Cluster, BACKUP),
     SMALLER,
-    Row { data: Data::Large, ..backup("backup-600-large", 600, Place::Namespace, BACKUP_MEMORY) },
-    row("backup-mixed", 41_200, Work::BackupMixed, BACKUP_MIXED),
-    row("restore-1k", 1_000, Work::Restore, RESTORE),
-    row("restore-10k", 10_000, Work::Restore, RESTORE),
-    row("restore-10k-unchanged", 10_000, Work::RestoreUnchanged, RESTORE_UNCHANGED),
-    row("server-backup-1k", 1_000, Work::ServerBackup, SERVER),
-    row("server-backup-10k", 10_000, Work::ServerBackup, SERVER),
-    row("server-restore-1k", 1_000, Work::ServerRestore, SERVER),
-    row("server-restore-10k", 10_000, Work::ServerRestore, SERVER),
-    row("snapshots-500", 500, Work::Snapshots, SNAPSHOTS),
-    row("plan-10k", 10_000, Work::Plan, PLAN),
-    row("server-idle-10k", 10_000, Work::ServerIdle, SERVER_IDLE),
-    row("get-backups-10k", 10_000, Work::GetBackups, GET_BACKUPS),
-    row("browse-30k", 30_000, Work::Browse, BROWSE),
+    Row { data: Data::Large, ..backup("backup-600-large", 600, RowScope::Namespace, BACKUP_MEMORY) },
+    row("backup-mixed", 41_200, RowWork::BackupMixed, BACKUP_MIXED),
+    row("restore-1k", 1_000, RowWork::Restore, RESTORE),
+    row("restore-10k", 10_000, RowWork::Restore, RESTORE),
+    row("restore-10k-unchanged", 10_000, RowWork::RestoreUnchanged, RESTORE_UNCHANGED),
+    row("server-backup-1k", 1_000, RowWork::ServerBackup, SERVER),
+    row("server-backup-10k", 10_000, RowWork::ServerBackup, SERVER),
+    row("server-restore-1k", 1_000, RowWork::ServerRestore, SERVER),
+    row("server-restore-10k", 10_000, RowWork::ServerRestore, SERVER),
+    row("snapshots-500", 500, RowWork::Snapshots, SNAPSHOTS),
+    row("plan-10k", 10_000, RowWork::Plan, PLAN),
+    row("server-idle-10k", 10_000, RowWork::ServerIdle, SERVER_IDLE),
+    row("get-backups-10k", 10_000, RowWork::GetBackups, GET_BACKUPS),
+    row("browse-30k", 30_000, RowWork::Browse, BROWSE),
 ];
 
 /// With which the growth of a backup to 300,000 objects is compared, in a cluster of its own.
-pub(crate) const SMALLER: Row = backup("backup-30k-100ns", 30_000, Place::Cluster, BACKUP);
+pub(crate) const SMALLER: Row = backup("backup-30k-100ns", 30_000, RowScope::Cluster, BACKUP);
 
 /// Of one cluster with many objects, in this order, behind [`SMALLER`].
 const LARGE: [Row; 9] = [
     SMALLER,
-    backup("backup-300k-100ns", 300_000, Place::Cluster, BACKUP),
-    row("verify-300k", 300_000, Work::Verify, MEMORY),
-    row("restore-300k-dry-run", 300_000, Work::Preview, MEMORY),
-    row("restore-300k-unchanged", 300_000, Work::RestoreUnchanged, RESTORE_UNCHANGED),
-    row("diff-300k", 300_000, Work::DiffBackups, MEMORY),
-    row("diff-300k-live", 300_000, Work::DiffLive, MEMORY),
-    row("browse-300k", 300_000, Work::Browse, BROWSE),
-    row("restore-300k", 300_000, Work::Restore, RESTORE),
+    backup("backup-300k-100ns", 300_000, RowScope::Cluster, BACKUP),
+    row("verify-300k", 300_000, RowWork::Verify, MEMORY),
+    row("restore-300k-dry-run", 300_000, RowWork::Preview, MEMORY),
+    row("restore-300k-unchanged", 300_000, RowWork::RestoreUnchanged, RESTORE_UNCHANGED),
+    row("diff-300k", 300_000, RowWork::DiffBackups, MEMORY),
+    row("diff-300k-live", 300_000, RowWork::DiffLive, MEMORY),
+    row("browse-300k", 300_000, RowWork::Browse, BROWSE),
+    row("restore-300k", 300_000, RowWork::Restore, RESTORE),
 ];
 
 /// The rows of `bench-large` whose names contain one of the arguments.

@@ -4,14 +4,14 @@ use super::bed::{Bed, NAMESPACE, ONE_NAMESPACE};
 use super::programs::Programs;
 use super::report::{Measured, Times};
 use super::restore::{FULL, source};
-use super::rows::{Place, Row};
+use super::rows::{Row, RowScope};
 use anyhow::Result;
 use serde_json::json;
 
 pub(crate) fn run_backup(row: &Row, programs: &Programs) -> Result<Measured> {
     let folder = tempfile::tempdir()?;
     let bed = Bed::start(programs, folder.path())?;
-    bed.floor_create(NAMESPACE, row.objects, row.data, Place::Namespace)?;
+    bed.floor_create(NAMESPACE, row.objects, row.data, RowScope::Namespace)?;
     bed.settle()?;
     let selection = ["--include-namespaces", ONE_NAMESPACE];
     let server = bed.server()?;
@@ -21,7 +21,7 @@ pub(crate) fn run_backup(row: &Row, programs: &Programs) -> Result<Measured> {
     let first = server.seconds(&backup("by-server"), "Completed")?;
     let second = server.seconds(&backup("by-server-again"), "Completed")?;
     let after = bed.backup("local-after", &selection)?;
-    super::backup::check_contents(&bed, "by-server", row, Place::Namespace)?;
+    super::backup::check_contents(&bed, "by-server", row, RowScope::Namespace)?;
     let times = Times { walls: vec![first, second], empty: 0.0, floors: vec![before.seconds, after.seconds] };
     Ok(Measured::new(
         row,

@@ -5,18 +5,18 @@ use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-pub(crate) type Pages = BTreeMap<String, String>;
+pub(crate) type BookPages = BTreeMap<String, String>;
 
 /// The file type at a path that is not a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum PathKind {
     File,
     Folder,
 }
 
 /// Links of pages to pages, anchors and files that are not there, and HTML, which is not shown as it was written: a line each,
 /// with page and line.
-pub(crate) fn problems(pages: &Pages, find: &dyn Fn(&str) -> Option<Found>) -> Vec<String> {
+pub(crate) fn problems(pages: &BookPages, find: &dyn Fn(&str) -> Option<PathKind>) -> Vec<String> {
     let anchors: BTreeMap<&str, BTreeSet<String>> =
         pages.iter().map(|(path, text)| (path.as_str(), anchors(text))).collect();
     let mut found = Vec::new();
@@ -42,8 +42,8 @@ pub(crate) fn without_outer(page: &str, folder: &str, text: &str) -> String {
     let is_inside = |path: &str| path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let (mut out, mut done) = (String::with_capacity(text.len()), 0);
     for (range, link) in links(text) {
-        let target = Target::of(page, &link);
-        let leaves = matches!(&target, Some(Target::Path { path, .. }) if !is_inside(path));
+        let target = LinkTarget::of(page, &link);
+        let leaves = matches!(&target, Some(LinkTarget::Path { path, .. }) if !is_inside(path));
         // A link with its target elsewhere in the text, or an image, stays.
         let words = text[range.clone()].strip_prefix('[').and_then(|words| Some(words.rsplit_once("](")?.0));
         if let (true, Some(words)) = (leaves, words) {
@@ -57,14 +57,14 @@ pub(crate) fn without_outer(page: &str, folder: &str, text: &str) -> String {
 }
 
 /// The target of a link.
-enum Target {
+enum LinkTarget {
     /// Another site.
     Elsewhere,
     /// A path from the root of the repository, and an anchor there.
     Path { path: String, anchor: Option<String> },
 }
 
-impl Target {
+impl LinkTarget {
     /// None for a path that leaves the repository.
     fn of(page: &str, link: &str) -> Option<Self> {
         let scheme = link.split_once(':').map(|(scheme, _)| scheme);
@@ -96,10 +96,10 @@ fn problem(
     page: &str,
     link: &str,
     anchors: &BTreeMap<&str, BTreeSet<String>>,
-    find: &dyn Fn(&str) -> Option<Found>,
+    find: &dyn Fn(&str) -> Option<PathKind>,
 ) -> Option<String> {
-    let Some(target) = Target::of(page, link) else { return Some("it leaves the repository".to_owned()) };
-    let Target::Path { path, anchor } = target else { return None };
+    let Some(target) = LinkTarget::of(page, link) else { return Some("it leaves the repository".to_owned()) };
+    let LinkTarget::Path { path, anchor } = target else { return None };
     if let Some(of_page) = anchors.get(path.as_str()) {
         let anchor = anchor.filter(|anchor| !of_page.contains(anchor))?;
         return Some(format!("{path} has no heading with the anchor {anchor}"));
@@ -108,7 +108,7 @@ fn problem(
         None => Some(format!("there is no {path}")),
         Some(_) if anchor.is_some() => Some(format!("{path} is no page")),
         // Where the page is read in the repository, a folder is shown.
-        Some(Found::Folder) if folder(page) == folder(&path) => {
+        Some(PathKind::Folder) if folder(page) == folder(&path) => {
             Some(format!("{path} is a folder, of which the book has no page: name the page"))
         }
         Some(_) => None,
@@ -189,8 +189,8 @@ mod tests {
     fn of(text: &str) -> Vec<String> {
         let pages = [("docs/a.md", text), ("docs/formats/README.md", "# Formats\n\n## The index\n"), ("README.md", "")];
         let find = |path: &str| match path {
-            "docs/formats" | "deploy/helm" => Some(Found::Folder),
-            "docs/alerts.yaml" => Some(Found::File),
+            "docs/formats" | "deploy/helm" => Some(PathKind::Folder),
+            "docs/alerts.yaml" => Some(PathKind::File),
             _ => None,
         };
         let pages = pages.map(|(path, text)| (path.to_owned(), text.to_owned())).into();

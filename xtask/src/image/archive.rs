@@ -39,7 +39,7 @@ pub(crate) struct File {
 impl Archive {
     /// Reads an archive, and checks every digest and size in it.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
-        let files = Files(unpack(bytes).context("the archive")?);
+        let files = ArchiveFiles(unpack(bytes).context("the archive")?);
         let index = files.json("index.json")?;
         let top = one(&index["manifests"]).context("index.json")?;
         let listed = if is_of(top, "index.v1+json") {
@@ -56,7 +56,7 @@ impl Archive {
     }
 }
 
-fn image(files: &Files, listed: &Value) -> Result<Image> {
+fn image(files: &ArchiveFiles, listed: &Value) -> Result<Image> {
     ensure!(is_of(listed, "manifest.v1+json"), "the index lists what is no image: {listed}");
     let manifest: Value = serde_json::from_slice(files.blob(listed)?).context("a manifest")?;
     let config: Value = serde_json::from_slice(files.blob(&manifest["config"])?).context("a configuration")?;
@@ -71,9 +71,9 @@ fn image(files: &Files, listed: &Value) -> Result<Image> {
     })
 }
 
-struct Files(BTreeMap<String, File>);
+struct ArchiveFiles(BTreeMap<String, File>);
 
-impl Files {
+impl ArchiveFiles {
     fn get(&self, path: &str) -> Result<&[u8]> {
         Ok(&self.0.get(path).with_context(|| format!("the archive has no {path}"))?.content)
     }

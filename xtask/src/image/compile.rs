@@ -14,12 +14,12 @@ pub(crate) const PACKAGE: &str = "lifeboat-cli";
 
 /// A tree of sources, and where it is built.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BuildTree {
     pub(crate) sources: PathBuf,
     pub(crate) target: PathBuf,
 }
 
-impl Place {
+impl BuildTree {
     /// This workspace.
     pub(crate) fn here() -> Result<Self> {
         let metadata =
@@ -39,14 +39,14 @@ impl Place {
 
 /// The source of a build: the commit that the program names, and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct BuildSource {
     /// `None` where nobody knows.
     pub(crate) commit: Option<String>,
     /// In seconds since 1970.
     pub(crate) time: i64,
 }
 
-impl Source {
+impl BuildSource {
     /// Reads `LIFEBOAT_GIT_SHA` and `SOURCE_DATE_EPOCH`, else asks git; without both, no commit and 1970.
     pub(crate) fn of(sources: &Path) -> Result<Self> {
         let told = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -79,9 +79,9 @@ pub(crate) struct Compiled {
 
 /// Builds the program for each architecture: the same bytes from the same sources, wherever these lie.
 pub(crate) fn compile(
-    place: &Place,
+    place: &BuildTree,
     profile: &str,
-    source: &Source,
+    source: &BuildSource,
     architectures: &[Architecture],
 ) -> Result<BTreeMap<Architecture, Compiled>> {
     add_targets(architectures)?;
@@ -137,7 +137,7 @@ pub(crate) fn cargo_home() -> Result<PathBuf> {
 }
 
 /// Flags that keep the paths of this machine out of the compiler's output. The last of several that fit counts.
-fn renamed(place: &Place, cargo_home: &Path, flag: &str) -> Vec<String> {
+fn renamed(place: &BuildTree, cargo_home: &Path, flag: &str) -> Vec<String> {
     let folders = [(cargo_home, "/cargo"), (&place.sources, "/lifeboat"), (&place.target, "/target")];
     folders.map(|(from, to)| format!("{flag}={}={to}", from.display())).into()
 }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn folders_of_the_machine_get_other_names() {
-        let place = Place { sources: "/home/me/lifeboat".into(), target: "/home/me/lifeboat/target".into() };
+        let place = BuildTree { sources: "/home/me/lifeboat".into(), target: "/home/me/lifeboat/target".into() };
         assert_eq!(
             renamed(&place, Path::new("/home/me/.cargo"), "--remap-path-prefix"),
             [
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn times_are_written_as_images_write_them() {
-        let source = Source { commit: None, time: 1_735_689_599 };
+        let source = BuildSource { commit: None, time: 1_735_689_599 };
         assert_eq!(source.created().expect("in range"), "2024-12-31T23:59:59Z");
     }
 }

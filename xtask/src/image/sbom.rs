@@ -3,7 +3,7 @@
 //! document.
 
 use super::architecture::Architecture;
-use super::compile::{Compiled, PACKAGE, Place, Source};
+use super::compile::{BuildSource, BuildTree, Compiled, PACKAGE};
 use super::tools::{CERTIFICATES, MUSL};
 use anyhow::{Context, Result, ensure};
 use lifeboat_testbed::digest;
@@ -34,7 +34,7 @@ pub(crate) struct Crate {
 }
 
 /// The document about a program that was just built.
-pub(crate) fn sbom(place: &Place, source: &Source, compiled: &Compiled, program: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn sbom(place: &BuildTree, source: &BuildSource, compiled: &Compiled, program: &[u8]) -> Result<Vec<u8>> {
     let architecture = compiled.architecture;
     let facts =
         Facts { metadata: metadata(place, architecture)?, checksums: checksums(&lock(place)?), rustc: rustc(place)? };
@@ -50,7 +50,7 @@ pub(crate) fn sbom(place: &Place, source: &Source, compiled: &Compiled, program:
 }
 
 /// The metadata of all packages from cargo, as built for an architecture.
-pub(crate) fn metadata(place: &Place, architecture: Architecture) -> Result<Value> {
+pub(crate) fn metadata(place: &BuildTree, architecture: Architecture) -> Result<Value> {
     let mut command = place.cargo();
     command.args(["metadata", "--format-version=1", "--locked", "--filter-platform", architecture.target()]);
     let output = command.output().context("cargo metadata")?;
@@ -59,12 +59,12 @@ pub(crate) fn metadata(place: &Place, architecture: Architecture) -> Result<Valu
 }
 
 /// The text of `Cargo.lock`.
-pub(crate) fn lock(place: &Place) -> Result<String> {
+pub(crate) fn lock(place: &BuildTree) -> Result<String> {
     let path = place.sources.join("Cargo.lock");
     std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
 }
 
-fn rustc(place: &Place) -> Result<String> {
+fn rustc(place: &BuildTree) -> Result<String> {
     let mut command = std::process::Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     let output = command.arg("-vV").current_dir(&place.sources).output().context("run rustc")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

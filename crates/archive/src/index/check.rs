@@ -1,6 +1,6 @@
 //! Refuses an index that says what its archive cannot hold, or an archive beyond the limits of the reader.
 
-use super::content::{Content, MemberRange, Row};
+use super::content::{IndexContent, MemberRange, Row};
 use super::error::IndexError;
 use crate::gzip::TooLarge;
 use crate::tar_header::BLOCK;
@@ -47,7 +47,7 @@ impl Bounds {
 
 /// Checks that members follow each other inside the archive, that rows follow each other inside their members, so that reading
 /// them all reads no byte twice, and that no object stands there twice.
-pub(super) fn check(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
+pub(super) fn check(content: &IndexContent, bounds: Bounds) -> Result<(), IndexError> {
     let wrong = |what: &str| Err(IndexError::Inconsistent(what.to_owned()));
     if content.tarball.size != bounds.archive {
         return wrong("it is of another archive");
@@ -61,13 +61,13 @@ pub(super) fn check(content: &Content, bounds: Bounds) -> Result<(), IndexError>
     members(content, bounds)?;
     rows(content, bounds)?;
     let mut seen = HashSet::with_capacity(content.rows.len());
-    match content.rows.iter().find(|row| !seen.insert(Identity(row))) {
+    match content.rows.iter().find(|row| !seen.insert(RowIdentity(row))) {
         Some(row) => Err(IndexError::Twice(row.key().to_string())),
         None => Ok(()),
     }
 }
 
-fn members(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
+fn members(content: &IndexContent, bounds: Bounds) -> Result<(), IndexError> {
     let wrong = |what: String| Err(IndexError::Inconsistent(what));
     let (mut end, mut total) = (0_u64, 2 * HEADER);
     for (number, MemberRange { offset, length, tar_length }) in content.members.iter().copied().enumerate() {
@@ -90,7 +90,7 @@ fn members(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
     Ok(())
 }
 
-fn rows(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
+fn rows(content: &IndexContent, bounds: Bounds) -> Result<(), IndexError> {
     let limits = bounds.limits;
     let refused = |what: String| Err(IndexError::Refused(ReadError::Refused(what)));
     let (mut member, mut end, mut entries) = (0, 0, 1_u64);
@@ -126,24 +126,24 @@ fn rows(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
 }
 
 /// The identity of a row: rows for the same version of the same object are equal.
-struct Identity<'a>(&'a Row);
+struct RowIdentity<'a>(&'a Row);
 
-impl<'a> Identity<'a> {
+impl<'a> RowIdentity<'a> {
     fn parts(&self) -> (&'a GroupResource, &'a str, &'a str, &'a str, bool) {
         let Row { resource, version, namespace, name, preferred, .. } = self.0;
         (resource, version, namespace, name, *preferred)
     }
 }
 
-impl PartialEq for Identity<'_> {
+impl PartialEq for RowIdentity<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.parts() == other.parts()
     }
 }
 
-impl Eq for Identity<'_> {}
+impl Eq for RowIdentity<'_> {}
 
-impl Hash for Identity<'_> {
+impl Hash for RowIdentity<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.parts().hash(state);
     }

@@ -67,7 +67,7 @@ impl Row {
 
 /// All that an index says.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(super) struct IndexContent {
     /// The objects, in the order of the archive.
     pub(super) rows: Vec<Row>,
     /// The gzip members of the archive.

@@ -1,7 +1,7 @@
 //! Parses the JSON of an index as it comes: only the parsed rows stay in memory.
 
 use super::check::Bounds;
-use super::content::{Content, INDEX_FORMAT, MemberRange, Row, TarballSummary};
+use super::content::{INDEX_FORMAT, IndexContent, MemberRange, Row, TarballSummary};
 use hex::FromHex;
 use lifeboat_object::GroupResource;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 /// Parses JSON that says no more than the bounds allow.
-pub(super) fn parse(json: impl Read, bounds: Bounds) -> Result<Content, serde_json::Error> {
+pub(super) fn parse(json: impl Read, bounds: Bounds) -> Result<IndexContent, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_reader(json);
     let content = json.deserialize_map(ContentVisitor(bounds))?;
     json.end()?;
@@ -51,13 +51,13 @@ impl Interner {
 struct ContentVisitor(Bounds);
 
 impl<'de> Visitor<'de> for ContentVisitor {
-    type Value = Content;
+    type Value = IndexContent;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "an index of format {INDEX_FORMAT}")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<IndexContent, A::Error> {
         #[derive(Deserialize)]
         struct Tarball {
             size: u64,
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
             return Err(de::Error::custom(format!("the format is not {INDEX_FORMAT}")));
         }
         let tarball = tarball.ok_or_else(|| de::Error::missing_field("tarball"))?;
-        Ok(Content {
+        Ok(IndexContent {
             rows: rows.ok_or_else(|| de::Error::missing_field("objects"))?,
             members: members.ok_or_else(|| de::Error::missing_field("members"))?,
             tarball: TarballSummary { size: tarball.size, sha256: tarball.sha256, objects: tarball.objects },

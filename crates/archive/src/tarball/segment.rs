@@ -19,7 +19,7 @@ pub(super) const COMPRESSED_ONCE: u64 = 32 << 10;
 #[derive(Debug, Default)]
 pub struct Segment {
     tar: Vec<u8>,
-    again: Vec<Again>,
+    again: Vec<Repetition>,
     /// Bytes of tar that stand in the segment once and in the archive twice.
     repeated: usize,
     /// The parts of the tar that are like a part shortly before them.
@@ -31,7 +31,7 @@ pub struct Segment {
 
 /// A repetition: after the byte `at` of the tar, its bytes `body` come once more.
 #[derive(Debug)]
-struct Again {
+struct Repetition {
     body: Range<usize>,
     at: usize,
 }
@@ -60,7 +60,7 @@ impl Segment {
             let body = start..self.tar.len();
             append_header(&mut self.tar, &versioned, length, mtime);
             self.repeated += body.len();
-            self.again.push(Again { body, at: self.tar.len() });
+            self.again.push(Repetition { body, at: self.tar.len() });
         } else {
             let mut first = None;
             if object.preferred {
@@ -113,7 +113,7 @@ impl Segment {
         let (tar_length, rows) = (self.len() as u64, std::mem::take(&mut self.rows));
         let mut gzip = Vec::new();
         let mut from = 0;
-        for Again { body, at } in std::mem::take(&mut self.again) {
+        for Repetition { body, at } in std::mem::take(&mut self.again) {
             self.append(from..body.start, packer, &mut gzip);
             let first = gzip.len();
             let packed = packer.member(&self.tar[body.clone()]);

@@ -11,14 +11,14 @@ use serde::Deserialize;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodView {
-    metadata: Option<MetadataView>,
-    spec: Option<SpecView>,
-    status: Option<StatusView>,
+    metadata: Option<PodMetadataView>,
+    spec: Option<PodSpecView>,
+    status: Option<PodStatusView>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct MetadataView {
+struct PodMetadataView {
     annotations: Option<AnnotationsView>,
 }
 
@@ -31,7 +31,7 @@ struct AnnotationsView {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SpecView {
+struct PodSpecView {
     node_name: Text,
     priority_class_name: Text,
     volumes: Option<Vec<VolumeView>>,
@@ -52,7 +52,7 @@ struct ClaimOfVolumeView {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct StatusView {
+struct PodStatusView {
     phase: Text,
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The facts about a claim: its volume, its phase and its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
+pub(crate) struct ClaimFacts {
     pub(crate) namespace: String,
     pub(crate) name: String,
     /// Name of its volume, when it is bound.
@@ -26,13 +26,13 @@ pub(crate) struct Claim {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ClaimView {
-    spec: Option<SpecView>,
-    status: Option<StatusView>,
+    spec: Option<ClaimSpecView>,
+    status: Option<ClaimStatusView>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SpecView {
+struct ClaimSpecView {
     volume_name: Text,
     #[serde(deserialize_with = "is_there")]
     data_source: bool,
@@ -44,7 +44,7 @@ struct SpecView {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct StatusView {
+struct ClaimStatusView {
     phase: Text,
 }
 
@@ -66,10 +66,10 @@ impl ClaimView {
 }
 
 /// The facts of a claim; a claim of another shape has none.
-pub(crate) fn claim(item: &Item, group_label: &str) -> Claim {
+pub(crate) fn claim(item: &Item, group_label: &str) -> ClaimFacts {
     let view = view::<ClaimView>(&item.body).unwrap_or_default();
     let Head { namespace, name, labels, .. } = &item.head;
-    Claim {
+    ClaimFacts {
         namespace: namespace.clone().unwrap_or_default(),
         name: name.clone(),
         volume: view.bound_to().map(str::to_owned),

@@ -1,11 +1,11 @@
 //! A walk over objects with actions that answer as they are told.
 
-use crate::collect::Collected;
+use crate::collect::CollectedLists;
 use crate::entry::Entries;
 use crate::env::{test_env, test_env_of};
-use crate::process::{Processed, process};
+use crate::process::{ProcessingStages, process};
 use crate::scope::{Scope, test_scope};
-use crate::spool::{Batch, Raw};
+use crate::spool::{Batch, RawPage};
 use crate::tally::Tally;
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, Actions, BackupItemAction, BackupItemInput, BackupItemOutput};
@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub(super) type Answered = Result<BackupItemOutput, ActionError>;
+pub(super) type ScriptedOutput = Result<BackupItemOutput, ActionError>;
 
 /// Answers as it is told: for this object, for which it was called so often before.
 struct Scripted<F> {
@@ -31,7 +31,7 @@ struct Scripted<F> {
 }
 
 #[async_trait]
-impl<F: Fn(Value, usize) -> Answered + Send + Sync> BackupItemAction for Scripted<F> {
+impl<F: Fn(Value, usize) -> ScriptedOutput + Send + Sync> BackupItemAction for Scripted<F> {
     fn name(&self) -> &str {
         "test/scripted"
     }
@@ -40,7 +40,7 @@ impl<F: Fn(Value, usize) -> Answered + Send + Sync> BackupItemAction for Scripte
         ActionScope { label_selector: "quiet!=yes".to_owned(), ..ActionScope::resources(self.types) }
     }
 
-    async fn execute(&self, input: BackupItemInput<'_>) -> Answered {
+    async fn execute(&self, input: BackupItemInput<'_>) -> ScriptedOutput {
         let name = input.item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let before = {
             let mut calls = self.calls.lock().unwrap();
@@ -54,7 +54,7 @@ impl<F: Fn(Value, usize) -> Answered + Send + Sync> BackupItemAction for Scripte
 
 pub(super) fn scripted(
     types: &'static [&'static str],
-    answer: impl Fn(Value, usize) -> Answered + Send + Sync + 'static,
+    answer: impl Fn(Value, usize) -> ScriptedOutput + Send + Sync + 'static,
 ) -> Arc<dyn BackupItemAction> {
     Arc::new(Scripted { types, answer, calls: Mutex::default() })
 }
@@ -95,7 +95,7 @@ pub(super) fn status(code: u16) -> (u16, String) {
 
 /// The result of a walk.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct WalkResult {
     /// Entries of the archive in their order, without the namespace.
     pub(super) saved: Vec<String>,
     pub(super) errors: Vec<String>,
@@ -106,7 +106,7 @@ pub(super) struct Seen {
     pub(super) refusal: Option<String>,
 }
 
-pub(super) struct Case {
+pub(super) struct WalkCase {
     pub(super) actions: Actions,
     pub(super) answers: Vec<(u16, String)>,
     pub(super) workers: usize,
@@ -116,8 +116,8 @@ pub(super) struct Case {
     pub(super) cancel: CancellationToken,
 }
 
-pub(super) fn case(actions: Vec<Arc<dyn BackupItemAction>>) -> Case {
-    Case {
+pub(super) fn case(actions: Vec<Arc<dyn BackupItemAction>>) -> WalkCase {
+    WalkCase {
         actions: Actions { backup_item: actions, ..Actions::default() },
         answers: Vec::new(),
         workers: 1,
@@ -127,9 +127,9 @@ pub(super) fn case(actions: Vec<Arc<dyn BackupItemAction>>) -> Case {
     }
 }
 
-impl Case {
+impl WalkCase {
     /// Walks over these objects, `type/name` and their annotations. Gives the result, and the bodies.
-    pub(super) async fn walk(self, objects: &[(&str, Value)]) -> (Seen, BTreeMap<String, String>) {
+    pub(super) async fn walk(self, objects: &[(&str, Value)]) -> (WalkResult, BTreeMap<String, String>) {
         let mut tasks = JoinSet::new();
         let mut env = if self.answers.is_empty() {
             test_env().await
@@ -150,7 +150,7 @@ impl Case {
             let resource = Arc::clone(scope.find("example.com", of_type).unwrap());
             let body: bytes::Bytes = object(name, annotations.clone()).to_string().into();
             if scope.lane.takes(&resource) {
-                lane.send(Raw { resource, bodies: vec![body] }).await.unwrap();
+                lane.send(RawPage { resource, bodies: vec![body] }).await.unwrap();
             } else {
                 let budget = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
                 let items = vec![Item::parse(resource, body).unwrap()];
@@ -159,9 +159,9 @@ impl Case {
         }
         fast.end();
         lane.end();
-        let collected = Collected { batches, looked_at, room: self.room };
-        let Processed { mut entries, learned, refusal } = process(collected, scope, &env, &tally, &mut tasks);
-        let (mut seen, mut bodies) = (Seen::default(), BTreeMap::new());
+        let collected = CollectedLists { batches, looked_at, room: self.room };
+        let ProcessingStages { mut entries, learned, refusal } = process(collected, scope, &env, &tally, &mut tasks);
+        let (mut seen, mut bodies) = (WalkResult::default(), BTreeMap::new());
         let ended = loop {
             match entries.next().await {
                 Ok(Some(Entries { entries, .. })) => {

@@ -1,6 +1,8 @@
 //! The exchange between engine and actions, from the lists to the entries of the archive.
 
-use super::fixture::{Answered, Case, Seen, case, failed, key, list, name, not_found, object, read, scripted, status};
+use super::fixture::{
+    ScriptedOutput, WalkCase, WalkResult, case, failed, key, list, name, not_found, object, read, scripted, status,
+};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, ItemBlockAction};
 use lifeboat_api::{Backup, OperationPhase, OperationStatus};
@@ -16,20 +18,21 @@ use tokio_util::sync::CancellationToken;
 #[tokio::test(start_paused = true)]
 async fn an_error_of_an_action_is_that_of_its_kind() {
     let things = ["things/x", "things/y", "things/z"];
-    let all = Seen { saved: list(&things), ..Seen::default() };
-    let without = |why: &str| Seen {
+    let all = WalkResult { saved: list(&things), ..WalkResult::default() };
+    let without = |why: &str| WalkResult {
         saved: list(&["things/x", "things/z"]),
         errors: vec![failed("things/y", &format!("test/scripted: {why}"))],
-        ..Seen::default()
+        ..WalkResult::default()
     };
-    let refused = Seen { refusal: Some(format!("test/scripted {}: no licence", key("things/y"))), ..Seen::default() };
+    let refused =
+        WalkResult { refusal: Some(format!("test/scripted {}: no licence", key("things/y"))), ..WalkResult::default() };
     type Says = fn(usize) -> Result<(), ActionError>;
-    let table: Vec<(&str, Says, Seen)> = vec![
+    let table: Vec<(&str, Says, WalkResult)> = vec![
         ("none", |_| Ok(()), all),
         (
             "one that passes",
             |before| if before < 3 { Err(ActionError::passing("busy")) } else { Ok(()) },
-            Seen { saved: list(&things), ..Seen::default() },
+            WalkResult { saved: list(&things), ..WalkResult::default() },
         ),
         ("one that could pass and does not", |_| Err(ActionError::passing("busy")), without("busy")),
         ("one of the object", |_| Err(ActionError::item("odd")), without("odd")),
@@ -37,7 +40,7 @@ async fn an_error_of_an_action_is_that_of_its_kind() {
         (
             "a process that is started again",
             |before| if before == 0 { Err(ActionError::gone("killed")) } else { Ok(()) },
-            Seen { saved: list(&things), ..Seen::default() },
+            WalkResult { saved: list(&things), ..WalkResult::default() },
         ),
         ("a process that always ends", |_| Err(ActionError::gone("killed")), without("killed")),
         ("a panic", |_| panic!("at the {}", "disco"), without("it panicked: at the disco")),
@@ -74,7 +77,7 @@ async fn an_action_sees_earlier_changes_but_is_chosen_by_the_listed_object() {
     });
     let third = scripted(&["parts.example.com"], |_, _| Err(ActionError::item("it is not for this one")));
     let (seen, bodies) = case(vec![first, second, third]).walk(&[("things/x", json!({}))]).await;
-    assert_eq!(seen, Seen { saved: list(&["things/x"]), ..Seen::default() });
+    assert_eq!(seen, WalkResult { saved: list(&["things/x"]), ..WalkResult::default() });
     let expected = r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"annotations":{},"labels":{"quiet":"yes"},"name":"x","namespace":"a"},"spec":{"n":1.5,"seen":"yes"}}"#;
     assert_eq!(bodies["things/x"], expected);
 }
@@ -86,7 +89,7 @@ async fn an_answer_that_is_no_object_is_an_error_of_the_object() {
     });
     let (seen, _) = case(vec![action]).walk(&[("things/x", json!({})), ("things/y", json!({}))]).await;
     let error = failed("things/x", "test/scripted answered with no object");
-    assert_eq!(seen, Seen { saved: list(&["things/y"]), errors: vec![error], ..Seen::default() });
+    assert_eq!(seen, WalkResult { saved: list(&["things/y"]), errors: vec![error], ..WalkResult::default() });
 }
 
 #[tokio::test]
@@ -104,7 +107,7 @@ async fn an_action_leaves_an_object_out_and_no_further_one_is_called() {
     });
     let (seen, _) = case(vec![skips, further]).walk(&[("things/x", json!({})), ("things/y", json!({}))]).await;
     let why = "1 things.example.com: an action leaves it out (annotation velero.io/skip-from-backup)";
-    assert_eq!(seen, Seen { saved: list(&["things/y"]), left_out: list(&[why]), ..Seen::default() });
+    assert_eq!(seen, WalkResult { saved: list(&["things/y"]), left_out: list(&[why]), ..WalkResult::default() });
 }
 
 /// Names the objects in the annotation `names` as additional items.
@@ -124,10 +127,10 @@ async fn additional_items_come_before_their_object_which_fails_with_them() {
     let plain = || json!({});
     let names = |names: &str| json!({"names": names});
     let child_failed = |id: &str| format!("{}, which test/scripted saves with it, failed", key(id));
-    let ok = |saved: &[&str]| Seen { saved: list(saved), ..Seen::default() };
+    let ok = |saved: &[&str]| WalkResult { saved: list(saved), ..WalkResult::default() };
     type Objects = Vec<(&'static str, Value)>;
     type Answers = Vec<(u16, String)>;
-    let table: Vec<(&str, Objects, Answers, Seen)> = vec![
+    let table: Vec<(&str, Objects, Answers, WalkResult)> = vec![
         (
             "they come with the lists, and have further ones",
             vec![("things/x", names("parts/p")), ("parts/q", plain()), ("parts/p", names("parts/q"))],
@@ -163,19 +166,19 @@ async fn additional_items_come_before_their_object_which_fails_with_them() {
             "there is no such object",
             vec![("things/x", names("parts/p"))],
             vec![status(404)],
-            Seen { warnings: vec![not_found("parts/p", "things/x")], ..ok(&["things/x"]) },
+            WalkResult { warnings: vec![not_found("parts/p", "things/x")], ..ok(&["things/x"]) },
         ),
         (
             "there is no such object, of a type that no action looks at",
             vec![("things/x", names("plains/o"))],
             vec![status(404)],
-            Seen { warnings: vec![not_found("plains/o", "things/x")], ..ok(&["things/x"]) },
+            WalkResult { warnings: vec![not_found("plains/o", "things/x")], ..ok(&["things/x"]) },
         ),
         (
             "the cluster has no such type",
             vec![("things/x", names("unheard/o"))],
             vec![],
-            Seen { warnings: vec![not_found("unheard/o", "things/x")], ..ok(&["things/x"]) },
+            WalkResult { warnings: vec![not_found("unheard/o", "things/x")], ..ok(&["things/x"]) },
         ),
         (
             "one fails, and with it all that need it; the others go on",
@@ -186,7 +189,7 @@ async fn additional_items_come_before_their_object_which_fails_with_them() {
                 ("parts/p", json!({"fails": "yes"})),
             ],
             vec![],
-            Seen {
+            WalkResult {
                 errors: vec![
                     failed("parts/p", "test/scripted: odd"),
                     failed("things/x", &child_failed("parts/p")),
@@ -199,7 +202,7 @@ async fn additional_items_come_before_their_object_which_fails_with_them() {
             "one may not be read",
             vec![("things/x", names("parts/p")), ("things/y", plain())],
             vec![status(403)],
-            Seen {
+            WalkResult {
                 errors: vec![
                     " resource: /parts.example.com name: /p message: /Error getting related items error: /cannot get parts.example.com/a/p: HTTP 403"
                         .to_owned(),
@@ -212,14 +215,14 @@ async fn additional_items_come_before_their_object_which_fails_with_them() {
             "one is labelled",
             vec![("things/x", names("parts/p"))],
             vec![read("Part", "p", json!({"velero.io/exclude-from-backup": "true"}))],
-            Seen {
+            WalkResult {
                 left_out: list(&["1 parts.example.com: labelled velero.io/exclude-from-backup=true"]),
                 ..ok(&["things/x"])
             },
         ),
     ];
     for (what, objects, answers, expected) in table {
-        let (mut seen, _) = Case { answers, ..case(vec![names_others()]) }.walk(&objects).await;
+        let (mut seen, _) = WalkCase { answers, ..case(vec![names_others()]) }.walk(&objects).await;
         if what == "one is of a type that no action looks at" {
             // The lanes do not wait for each other.
             seen.saved.sort();
@@ -237,7 +240,7 @@ async fn additional_items_end_sixty_four_deep() {
     };
     let (seen, _) = case(vec![names_others()]).walk(&objects(65)).await;
     let expected = names[..65].iter().rev().cloned().collect();
-    assert_eq!(seen, Seen { saved: expected, ..Seen::default() });
+    assert_eq!(seen, WalkResult { saved: expected, ..WalkResult::default() });
 
     let (seen, _) = case(vec![names_others()]).walk(&objects(70)).await;
     let why = "it is an additional item of an additional item, and so on, 64 deep, and has further ones";
@@ -260,8 +263,9 @@ async fn what_an_action_must_have_is_saved_whatever_the_filters_say() {
     };
     let label = || json!({"velero.io/exclude-from-backup": "true"});
     let answers = vec![read("Part", "p", label()), read("Plain", "o", label())];
-    let (seen, bodies) = Case { answers, ..case(vec![action()]) }.walk(&[("things/x", json!({"other": "1"}))]).await;
-    assert_eq!(seen, Seen { saved: list(&["parts/p", "things/x", "plains/o"]), ..Seen::default() });
+    let (seen, bodies) =
+        WalkCase { answers, ..case(vec![action()]) }.walk(&[("things/x", json!({"other": "1"}))]).await;
+    assert_eq!(seen, WalkResult { saved: list(&["parts/p", "things/x", "plains/o"]), ..WalkResult::default() });
     let saved: Value = serde_json::from_str(&bodies["things/x"]).unwrap();
     assert_eq!(saved["metadata"]["annotations"], json!({"other": "1"}), "what was said to the engine is not saved");
 
@@ -270,13 +274,13 @@ async fn what_an_action_must_have_is_saved_whatever_the_filters_say() {
         (200, json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": metadata}).to_string())
     };
     let answers = vec![deleting("Part", "p"), deleting("Plain", "o")];
-    let (seen, _) = Case { answers, ..case(vec![action()]) }.walk(&[("things/x", json!({}))]).await;
+    let (seen, _) = WalkCase { answers, ..case(vec![action()]) }.walk(&[("things/x", json!({}))]).await;
     let left_out = list(&["1 parts.example.com: it is being deleted", "1 plains.example.com: it is being deleted"]);
     let warnings = list(&[
         "2 objects were being deleted when the backup looked at them, and are not in it: parts.example.com/a/p, \
                            plains.example.com/a/o",
     ]);
-    assert_eq!(seen, Seen { saved: list(&["things/x"]), warnings, left_out, ..Seen::default() });
+    assert_eq!(seen, WalkResult { saved: list(&["things/x"]), warnings, left_out, ..WalkResult::default() });
 }
 
 #[tokio::test]
@@ -302,7 +306,10 @@ async fn operations_are_recorded_with_their_objects() {
             ..OperationStatus::default()
         },
     };
-    assert_eq!(seen, Seen { saved: list(&["things/x", "things/y"]), operations: vec![operation], ..Seen::default() });
+    assert_eq!(
+        seen,
+        WalkResult { saved: list(&["things/x", "things/y"]), operations: vec![operation], ..WalkResult::default() }
+    );
 }
 
 /// Waits in one object until all the others were called.
@@ -321,7 +328,7 @@ impl BackupItemAction for Patient {
         ActionScope::resources(&["things.example.com"])
     }
 
-    async fn execute(&self, input: BackupItemInput<'_>) -> Answered {
+    async fn execute(&self, input: BackupItemInput<'_>) -> ScriptedOutput {
         if name(&input.item) == "x" {
             self.others.notified().await;
         } else {
@@ -341,11 +348,11 @@ async fn an_object_that_waits_for_its_action_holds_up_no_other() {
     let ids: Vec<String> = (0..50).map(|n| format!("things/t{n}")).collect();
     let mut objects = vec![("things/x", json!({}))];
     objects.extend(ids.iter().map(|id| (id.as_str(), json!({}))));
-    let (mut seen, _) = Case { workers: 2, ..case(vec![patient]) }.walk(&objects).await;
+    let (mut seen, _) = WalkCase { workers: 2, ..case(vec![patient]) }.walk(&objects).await;
     let mut expected: Vec<String> = objects.iter().map(|(id, _)| (*id).to_owned()).collect();
     expected.sort();
     seen.saved.sort();
-    assert_eq!(seen, Seen { saved: expected, ..Seen::default() });
+    assert_eq!(seen, WalkResult { saved: expected, ..WalkResult::default() });
 }
 
 /// Never answers, and is cancelled as soon as it is asked.
@@ -361,7 +368,7 @@ impl BackupItemAction for Silent {
         ActionScope::resources(&["things.example.com"])
     }
 
-    async fn execute(&self, _: BackupItemInput<'_>) -> Answered {
+    async fn execute(&self, _: BackupItemInput<'_>) -> ScriptedOutput {
         self.0.cancel();
         std::future::pending().await
     }
@@ -372,8 +379,8 @@ async fn a_cancel_ends_the_wait_for_an_action() {
     let cancel = CancellationToken::new();
     let silent: Arc<dyn BackupItemAction> = Arc::new(Silent(cancel.clone()));
     let objects = ["things/x", "things/y"].map(|id| (id, json!({})));
-    let (seen, _) = Case { cancel, ..case(vec![silent]) }.walk(&objects).await;
-    assert_eq!(seen, Seen { refusal: Some("no action".to_owned()), ..Seen::default() });
+    let (seen, _) = WalkCase { cancel, ..case(vec![silent]) }.walk(&objects).await;
+    assert_eq!(seen, WalkResult { refusal: Some("no action".to_owned()), ..WalkResult::default() });
 }
 
 /// Says of `x` what belongs to it, and fails for `y`.
@@ -408,11 +415,11 @@ async fn what_belongs_into_a_block_is_fetched_and_an_error_of_that_is_told() {
     let (seen, _) = case.walk(&[("things/y", json!({})), ("things/x", json!({}))]).await;
     let error =
         " resource: /things.example.com name: /y message: /Error getting related items error: /test/relates: odd";
-    let expected = Seen {
+    let expected = WalkResult {
         saved: list(&["things/y", "things/x", "parts/p", "plains/o"]),
         errors: list(&[error]),
         warnings: vec![not_found("things/gone", "things/x")],
-        ..Seen::default()
+        ..WalkResult::default()
     };
     assert_eq!(seen, expected);
 }
@@ -422,17 +429,21 @@ async fn what_memory_has_no_room_for_waits_on_disk_or_is_read_again() {
     let objects = ["things/x", "things/y", "things/z"].map(|id| (id, json!({})));
     let size = object("x", json!({})).to_string().len();
     let unchanged = || scripted(&["things.example.com"], |object, _| Ok(BackupItemOutput::unchanged(object)));
-    let (seen, on_disk) = Case { room: size, ..case(vec![unchanged()]) }.walk(&objects).await;
-    assert_eq!(seen, Seen { saved: list(&["things/x", "things/y", "things/z"]), ..Seen::default() });
+    let (seen, on_disk) = WalkCase { room: size, ..case(vec![unchanged()]) }.walk(&objects).await;
+    assert_eq!(seen, WalkResult { saved: list(&["things/x", "things/y", "things/z"]), ..WalkResult::default() });
     let (_, in_memory) = case(vec![unchanged()]).walk(&objects).await;
     assert_eq!(on_disk, in_memory);
 
     let answers = vec![read("Thing", "y", json!({})), status(404)];
-    let (mut seen, _) =
-        Case { room: size, scratch: "/nonexistent".into(), answers, ..case(vec![unchanged()]) }.walk(&objects).await;
+    let (mut seen, _) = WalkCase { room: size, scratch: "/nonexistent".into(), answers, ..case(vec![unchanged()]) }
+        .walk(&objects)
+        .await;
     let waits = "objects cannot wait in /nonexistent, so some are read again when their turn comes: ";
     assert_eq!(seen.warnings.iter().filter(|text| text.starts_with(waits)).count(), 1, "{seen:?}");
     seen.warnings.clear();
     let gone = failed("things/z", "it was deleted while it waited for its turn");
-    assert_eq!(seen, Seen { saved: list(&["things/x", "things/y"]), errors: vec![gone], ..Seen::default() });
+    assert_eq!(
+        seen,
+        WalkResult { saved: list(&["things/x", "things/y"]), errors: vec![gone], ..WalkResult::default() }
+    );
 }

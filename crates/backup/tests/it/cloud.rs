@@ -32,7 +32,7 @@ type Fates = Box<dyn Fn(&str, &str, usize) -> Fate + Send + Sync>;
 /// The snapshotter `test/cloud` of one location. Volumes whose names begin with that of the location are there.
 pub(crate) struct Cloud {
     location: &'static str,
-    fates: Mutex<Fates>,
+    states: Mutex<Fates>,
     trip: Mutex<Arc<Trip>>,
     state: Mutex<State>,
 }
@@ -49,8 +49,8 @@ struct State {
 
 impl Cloud {
     pub(crate) fn new(location: &'static str) -> Arc<Self> {
-        let fates: Fates = Box::new(|_, _, _| Fate::Good);
-        Arc::new(Self { location, fates: Mutex::new(fates), trip: Mutex::default(), state: Mutex::default() })
+        let states: Fates = Box::new(|_, _, _| Fate::Good);
+        Arc::new(Self { location, states: Mutex::new(states), trip: Mutex::default(), state: Mutex::default() })
     }
 
     /// Counts the steps of the process that calls it from now on.
@@ -63,8 +63,8 @@ impl Cloud {
     }
 
     /// Lets what is decided so become of calls from now on.
-    pub(crate) fn let_be(&self, fates: impl Fn(&str, &str, usize) -> Fate + Send + Sync + 'static) {
-        *self.fates.lock().unwrap() = Box::new(fates);
+    pub(crate) fn let_be(&self, states: impl Fn(&str, &str, usize) -> Fate + Send + Sync + 'static) {
+        *self.states.lock().unwrap() = Box::new(states);
     }
 
     /// The volume and the tag of the backup's volume, by snapshot.
@@ -103,7 +103,7 @@ impl Cloud {
             state.calls.push(line);
             state.running += 1;
             state.most = state.most.max(state.running);
-            (self.fates.lock().unwrap())(name, subject, before)
+            (self.states.lock().unwrap())(name, subject, before)
         };
         let trip = Arc::clone(&self.trip.lock().unwrap());
         trip.step().await;

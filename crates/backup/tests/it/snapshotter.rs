@@ -2,7 +2,7 @@
 //! snapshots (external-snapshotter v8), without volumes.
 
 use bytes::Bytes;
-use lifeboat_cluster::{Cluster, ListRequest, MergePatch, Wanted};
+use lifeboat_cluster::{Cluster, ListRequest, MergePatch, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -187,7 +187,7 @@ impl Works {
         let namespace = text(&object, "/metadata/namespace").to_owned();
         let (namespace, name) =
             ((!namespace.is_empty()).then_some(namespace), text(&object, "/metadata/name").to_owned());
-        let wanted = Wanted::of(Bytes::from(object.to_string()));
+        let wanted = WriteBody::of(Bytes::from(object.to_string()));
         let _ = self.cluster.create(resource, namespace.as_deref(), &name, wanted).await;
     }
 

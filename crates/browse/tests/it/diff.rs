@@ -1,7 +1,7 @@
 //! Tests of comparing two backups: each change is found, and none is invented.
 
 use crate::ground::{Fate, fate, key, objects, opened};
-use lifeboat_browse::{Change, Diff, DiffCounts, DiffScope};
+use lifeboat_browse::{Diff, DiffCounts, DiffScope, ObjectChange};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::Difference;
 use lifeboat_select::Selector;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-async fn diff(before: &[Value], after: &[Value], scope: DiffScope) -> (Vec<(ObjectKey, Change)>, DiffCounts) {
+async fn diff(before: &[Value], after: &[Value], scope: DiffScope) -> (Vec<(ObjectKey, ObjectChange)>, DiffCounts) {
     let (before, after) = (opened(before).await, opened(after).await);
     let mut diff = Diff::new(&before, &after, scope);
     let mut found = Vec::new();
@@ -24,9 +24,9 @@ fn named(objects: &mut [Value], name: &str) -> usize {
 }
 
 /// The last bit of a change of the label.
-fn label(from: &str, to: &str) -> Change {
+fn label(from: &str, to: &str) -> ObjectChange {
     let (left, right) = (Some(from.into()), Some(to.into()));
-    Change::Changed(vec![Difference { path: "/metadata/labels/app".to_owned(), left, right }])
+    ObjectChange::Changed(vec![Difference { path: "/metadata/labels/app".to_owned(), left, right }])
 }
 
 #[tokio::test]
@@ -50,7 +50,11 @@ async fn objects_added_removed_or_changed_are_told_and_writes_of_servers_not() {
     let pod = |name: &str| ObjectKey::new(GroupResource::new("", "pods"), Some("a"), name);
     assert_eq!(
         found,
-        [(pod("pod-1"), Change::Removed), (pod("pod-3"), label("web", "other")), (pod("pod-9"), Change::Added)]
+        [
+            (pod("pod-1"), ObjectChange::Removed),
+            (pod("pod-3"), label("web", "other")),
+            (pod("pod-9"), ObjectChange::Added)
+        ]
     );
     assert_eq!(counts, DiffCounts { added: 1, removed: 1, changed: 1, unchanged: before.len() - 2, left_out: 1 });
     assert_eq!(diff(&after, &after, DiffScope::default()).await.0, []);
@@ -67,7 +71,7 @@ async fn an_object_that_is_nested_too_deeply_to_be_restored_is_compared_too() {
     // Other bytes, and no change.
     after[1]["metadata"]["resourceVersion"] = "9".into();
     let (found, counts) = diff(&before, &after, DiffScope::default()).await;
-    let Change::Changed(differences) = &found[0].1 else { panic!("{found:?}") };
+    let ObjectChange::Changed(differences) = &found[0].1 else { panic!("{found:?}") };
     let paths: Vec<&str> = differences.iter().map(|one| one.path.as_str()).collect();
     assert_eq!((&*found[0].0.name, paths), ("changed", vec![&*format!("/deep{}", "/0".repeat(31))]));
     assert_eq!(counts, DiffCounts { changed: 1, unchanged: 1, ..DiffCounts::default() });
@@ -129,10 +133,10 @@ proptest! {
         after.reverse();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (found, counts) = runtime.block_on(diff(&before, &after, DiffScope::default()));
-        let told = |change: &Change| match change {
-            Change::Added => "added",
-            Change::Removed => "removed",
-            Change::Changed(_) => "changed",
+        let told = |change: &ObjectChange| match change {
+            ObjectChange::Added => "added",
+            ObjectChange::Removed => "removed",
+            ObjectChange::Changed(_) => "changed",
         };
         prop_assert!(found.is_sorted_by(|a, b| a.0 < b.0));
         let compared = counts.added + counts.removed + counts.changed + counts.unchanged;

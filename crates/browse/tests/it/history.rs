@@ -4,7 +4,7 @@ use crate::counting::Counting;
 use crate::ground::{add, options};
 use lifeboat_api::{Backup, BackupPhase, Time};
 use lifeboat_archive::sidecar::{self, ResourceList};
-use lifeboat_browse::{Happening, History, HistoryOptions, types_of_backups};
+use lifeboat_browse::{History, HistoryEventKind, HistoryOptions, types_of_backups};
 use lifeboat_bucket::{BlobStore, Directory, Memory, PutOptions};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::Difference;
@@ -42,13 +42,13 @@ async fn history_of(store: &Store, key: &ObjectKey, options: &HistoryOptions) ->
     History::of(store, &store.usable_backups().await.unwrap(), key, options).await
 }
 
-fn told(history: &History) -> Vec<(&str, usize, Happening)> {
+fn told(history: &History) -> Vec<(&str, usize, HistoryEventKind)> {
     history.events.iter().map(|event| (event.backup.as_str(), event.backups, event.happening.clone())).collect()
 }
 
-fn changed(from: &str, to: &str) -> Happening {
+fn changed(from: &str, to: &str) -> HistoryEventKind {
     let [left, right] = [from, to].map(|value| Some(json!(value)));
-    Happening::Changed(vec![Difference { path: "/data/x".to_owned(), left, right }])
+    HistoryEventKind::Changed(vec![Difference { path: "/data/x".to_owned(), left, right }])
 }
 
 #[tokio::test]
@@ -71,11 +71,11 @@ async fn of_fifty_backups_only_indexes_and_changed_objects_are_read() {
     assert_eq!(
         told(&history),
         [
-            ("b-00", 10, Happening::Absent(None)),
-            ("b-10", 1, Happening::Appeared),
-            ("b-11", 19, Happening::Same),
+            ("b-00", 10, HistoryEventKind::Absent(None)),
+            ("b-10", 1, HistoryEventKind::Appeared),
+            ("b-11", 19, HistoryEventKind::Same),
             ("b-30", 1, changed("1", "2")),
-            ("b-31", 19, Happening::Same),
+            ("b-31", 19, HistoryEventKind::Same),
         ]
     );
     assert_eq!(bucket.read("-index.json.gz").len(), 50);
@@ -118,11 +118,11 @@ async fn backups_that_leave_the_object_out_are_told_from_those_where_it_is_gone(
     assert_eq!(
         told(&history),
         [
-            ("e", 1, Happening::Present),
-            ("d", 1, Happening::NotInScope("its namespace is not included")),
-            ("c", 1, Happening::NotInScope("its labels do not match the selector of the backup")),
-            ("b", 1, Happening::Vanished(Some("the backup is PartiallyFailed".to_owned()))),
-            ("a", 1, Happening::Absent(None)),
+            ("e", 1, HistoryEventKind::Present),
+            ("d", 1, HistoryEventKind::NotInScope("its namespace is not included")),
+            ("c", 1, HistoryEventKind::NotInScope("its labels do not match the selector of the backup")),
+            ("b", 1, HistoryEventKind::Vanished(Some("the backup is PartiallyFailed".to_owned()))),
+            ("a", 1, HistoryEventKind::Absent(None)),
         ]
     );
     assert_eq!((history.left_out, history.is_incomplete(), history.has_object()), (2, false, true));
@@ -144,7 +144,7 @@ async fn a_backup_that_cannot_be_read_is_told_and_the_others_are_shown() {
     let told: Vec<(&str, String)> = told(&history)
         .into_iter()
         .map(|(backup, _, event)| match event {
-            Happening::Unreadable(why) => (backup, why.split(':').next().unwrap().to_owned()),
+            HistoryEventKind::Unreadable(why) => (backup, why.split(':').next().unwrap().to_owned()),
             event => (backup, format!("{event:?}")),
         })
         .collect();
@@ -179,13 +179,13 @@ async fn damaged(values: &[&str], damaged: &[&str]) -> Store {
 async fn an_archive_that_cannot_be_read_is_the_fault_of_no_other_backup() {
     let store = damaged(&["1", "2", "2", "3", "4", "5"], &["b-0", "b-4"]).await;
     let history = history_of(&store, &settings(), &plain()).await;
-    let told: Vec<(&str, Happening)> = told(&history)
+    let told: Vec<(&str, HistoryEventKind)> = told(&history)
         .into_iter()
         .map(|(backup, _, event)| {
             let begin = |why: String| why.split(" cannot be read").next().unwrap().to_owned();
             let event = match event {
-                Happening::Unreadable(why) => Happening::Unreadable(begin(why)),
-                Happening::NotCompared(why) => Happening::NotCompared(begin(why)),
+                HistoryEventKind::Unreadable(why) => HistoryEventKind::Unreadable(begin(why)),
+                HistoryEventKind::NotCompared(why) => HistoryEventKind::NotCompared(begin(why)),
                 event => event,
             };
             (backup, event)
@@ -194,11 +194,11 @@ async fn an_archive_that_cannot_be_read_is_the_fault_of_no_other_backup() {
     assert_eq!(
         told,
         [
-            ("b-0", Happening::Present),
-            ("b-1", Happening::NotCompared("its state in b-0".to_owned())),
-            ("b-2", Happening::Same),
+            ("b-0", HistoryEventKind::Present),
+            ("b-1", HistoryEventKind::NotCompared("its state in b-0".to_owned())),
+            ("b-2", HistoryEventKind::Same),
             ("b-3", changed("2", "3")),
-            ("b-4", Happening::Unreadable("the archive backups/b-4/b-4.tar.gz".to_owned())),
+            ("b-4", HistoryEventKind::Unreadable("the archive backups/b-4/b-4.tar.gz".to_owned())),
             ("b-5", changed("3", "5")),
         ]
     );
@@ -214,7 +214,7 @@ async fn a_backup_with_a_label_selector_says_when_the_labels_cannot_be_read() {
     })
     .await;
     let history = history_of(&store, &settings(), &plain()).await;
-    let Happening::Vanished(Some(doubt)) = &history.events[1].happening else { panic!("{history:?}") };
+    let HistoryEventKind::Vanished(Some(doubt)) = &history.events[1].happening else { panic!("{history:?}") };
     let expected = "the backup has a label selector; the labels in b-0 cannot be read: ";
     assert_eq!(doubt.get(..expected.len()), Some(expected), "{doubt}");
 }
@@ -248,7 +248,7 @@ async fn archives_without_index_are_read_once_unless_they_are_rewritten() {
     let cache = kept.path().join("archives");
     let options = HistoryOptions { open: options(), cache: Some(ArchiveCache::new(cache.clone())) };
     let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("app1"), "settings");
-    let expected = [("one-ns", 1, Happening::Present), ("selector", 3, Happening::Same)];
+    let expected = [("one-ns", 1, HistoryEventKind::Present), ("selector", 3, HistoryEventKind::Same)];
     let history = history_of(&store, &key, &options).await;
     assert_eq!(told(&history), expected);
     assert_eq!(bucket.read(".tar.gz").len(), 4);
@@ -269,10 +269,14 @@ async fn archives_without_index_are_read_once_unless_they_are_rewritten() {
     // Whether a selector leaves it out is asked of its labels, which no index has.
     let plain = ObjectKey::new(GroupResource::new("", "configmaps"), Some("app1"), "with-finalizer");
     let history = history_of(&store, &plain, &options).await;
-    let outside = Happening::NotInScope("its labels do not match the selector of the backup");
+    let outside = HistoryEventKind::NotInScope("its labels do not match the selector of the backup");
     assert_eq!(
         told(&history),
-        [("one-ns", 1, Happening::Present), ("selector", 1, outside), ("cluster-false", 2, Happening::Same)]
+        [
+            ("one-ns", 1, HistoryEventKind::Present),
+            ("selector", 1, outside),
+            ("cluster-false", 2, HistoryEventKind::Same)
+        ]
     );
     assert_eq!(bucket.read(".tar.gz").len(), 1);
 
@@ -311,10 +315,10 @@ async fn archives_without_index_are_read_again_for_secrets_that_have_changed() {
             assert_eq!(
                 told(&history_of(&store, &key, &again()).await),
                 [
-                    ("b-0", 1, Happening::Present),
-                    ("b-1", 1, Happening::Same),
+                    ("b-0", 1, HistoryEventKind::Present),
+                    ("b-1", 1, HistoryEventKind::Same),
                     ("b-2", 1, changed(from, to)),
-                    ("b-3", 1, Happening::Same),
+                    ("b-3", 1, HistoryEventKind::Same),
                 ]
             );
             assert_eq!(bucket.read(".tar.gz").len(), reads, "{key}");
@@ -338,7 +342,7 @@ async fn an_index_that_does_not_fit_is_as_none() {
     let whole = || bucket.read(".tar.gz").into_iter().map(|(key, _)| key).collect::<Vec<_>>();
     for reads in [&["backups/b-0/b-0.tar.gz", "backups/b-1/b-1.tar.gz"][..], &["backups/b-1/b-1.tar.gz"]] {
         let history = history_of(&store, &settings(), &options).await;
-        assert_eq!(told(&history), [("b-0", 1, Happening::Present), ("b-1", 1, Happening::Same)]);
+        assert_eq!(told(&history), [("b-0", 1, HistoryEventKind::Present), ("b-1", 1, HistoryEventKind::Same)]);
         assert_eq!(whole(), reads);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::ground::{Fate, fate, key, objects, opened};
 use lifeboat_api::{Backup, BackupPhase};
-use lifeboat_browse::{Change, DiffCounts, DiffScope, LiveCluster, LiveDiff};
+use lifeboat_browse::{DiffCounts, DiffScope, LiveCluster, LiveDiff, ObjectChange};
 use lifeboat_cluster::{Cluster, ConnectOptions};
 use lifeboat_object::{ApiResource, GroupResource, chain};
 use lifeboat_sandbox::{ListQuery, Sandbox, SandboxOptions, Selector};
@@ -109,11 +109,11 @@ struct Found {
     notes: Vec<String>,
 }
 
-fn told(change: &Change) -> &'static str {
+fn told(change: &ObjectChange) -> &'static str {
     match change {
-        Change::Added => "added",
-        Change::Removed => "removed",
-        Change::Changed(_) => "changed",
+        ObjectChange::Added => "added",
+        ObjectChange::Removed => "removed",
+        ObjectChange::Changed(_) => "changed",
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 /// Goes through the objects whose keys begin with a prefix, in key order. It reads a folder when it comes to it, and none
 /// that its listing is past.
-pub(super) struct Walk<'a> {
+pub(super) struct KeyWalk<'a> {
     prefix: &'a str,
     /// The folders that it is in, the innermost last.
     open: Vec<Folder>,
@@ -27,7 +27,7 @@ struct Folder {
     left: Vec<String>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> KeyWalk<'a> {
     /// Begins at the folder that holds all keys with this prefix; without it there are none.
     pub(super) fn open(root: &OwnedFd, prefix: &'a str) -> Result<Self, Errno> {
         let mut walk = Self {
@@ -163,7 +163,7 @@ mod tests {
     fn pages(bucket: &Directory, mut options: ListOptions) -> Vec<(Vec<String>, usize)> {
         let mut pages = Vec::new();
         loop {
-            let mut walk = Walk::open(&bucket.inner.root, &options.prefix).unwrap();
+            let mut walk = KeyWalk::open(&bucket.inner.root, &options.prefix).unwrap();
             let page = page_of(&options, |mark| walk.next(mark)).unwrap();
             let name = |entry: Entry| match entry {
                 Entry::Prefix(prefix) => prefix,
@@ -256,7 +256,7 @@ mod tests {
             let file = std::fs::File::options().write(true).open(bucket.inner.path.join(name)).unwrap();
             file.set_modified(time).unwrap();
         }
-        let mut walk = Walk::open(&bucket.inner.root, "").unwrap();
+        let mut walk = KeyWalk::open(&bucket.inner.root, "").unwrap();
         let page = page_of(&ListOptions::default(), |mark| walk.next(mark)).unwrap();
         let times = page.entries.into_iter().map(|entry| match entry {
             Entry::Object(listed) => listed.modified,

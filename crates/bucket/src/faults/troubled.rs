@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 /// The planned outcome of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum PlannedOutcome {
     Go,
     Fail(ErrorKind),
     /// It never answers.
@@ -32,12 +32,12 @@ pub(crate) enum Fate {
     Replaced(usize),
 }
 
-type Plan = Box<dyn Fn(usize, &str) -> Fate + Send + Sync>;
+type FaultPlan = Box<dyn Fn(usize, &str) -> PlannedOutcome + Send + Sync>;
 
 /// A store in memory with a plan: what becomes of each call, by its number and its text, such as `get k 0..3`.
 pub(crate) struct Troubled {
     pub(crate) inner: Memory,
-    plan: Plan,
+    plan: FaultPlan,
     asked: Mutex<Vec<String>>,
     /// Counts the replacements: each has another time.
     replaced: Mutex<u64>,
@@ -49,16 +49,18 @@ pub(crate) struct Troubled {
 const PIECE: usize = 10_000;
 
 impl Troubled {
-    pub(crate) fn new(plan: impl Fn(usize, &str) -> Fate + Send + Sync + 'static) -> std::sync::Arc<Self> {
+    pub(crate) fn new(plan: impl Fn(usize, &str) -> PlannedOutcome + Send + Sync + 'static) -> std::sync::Arc<Self> {
         std::sync::Arc::new(Self::of(plan, false))
     }
 
     /// Makes a store that reads objects only from their beginning.
-    pub(crate) fn sequential(plan: impl Fn(usize, &str) -> Fate + Send + Sync + 'static) -> std::sync::Arc<Self> {
+    pub(crate) fn sequential(
+        plan: impl Fn(usize, &str) -> PlannedOutcome + Send + Sync + 'static,
+    ) -> std::sync::Arc<Self> {
         std::sync::Arc::new(Self::of(plan, true))
     }
 
-    fn of(plan: impl Fn(usize, &str) -> Fate + Send + Sync + 'static, is_sequential: bool) -> Self {
+    fn of(plan: impl Fn(usize, &str) -> PlannedOutcome + Send + Sync + 'static, is_sequential: bool) -> Self {
         let (inner, plan) = (Memory::default(), Box::new(plan));
         Self { inner, plan, asked: Mutex::default(), replaced: Mutex::default(), is_sequential }
     }
@@ -73,7 +75,7 @@ impl Troubled {
         self.asked.lock().unwrap().clone()
     }
 
-    async fn ask(&self, operation: &'static str, key: &str, more: &str) -> Result<Fate, BucketError> {
+    async fn ask(&self, operation: &'static str, key: &str, more: &str) -> Result<PlannedOutcome, BucketError> {
         let text = format!("{operation} {key}{more}");
         let number = {
             let mut asked = self.asked.lock().unwrap();
@@ -82,9 +84,9 @@ impl Troubled {
         };
         let fate = (self.plan)(number, &text);
         match fate {
-            Fate::Fail(kind) => return Err(error(kind, operation, key, "it fails")),
-            Fate::Hang => std::future::pending().await,
-            Fate::Replaced(size) => {
+            PlannedOutcome::Fail(kind) => return Err(error(kind, operation, key, "it fails")),
+            PlannedOutcome::Hang => std::future::pending().await,
+            PlannedOutcome::Replaced(size) => {
                 self.fill(key, &vec![2; size]).await;
                 *self.replaced.lock().unwrap() += 1;
             }
@@ -115,7 +117,7 @@ impl BlobStore for Troubled {
     }
 
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-        if let Fate::Takes(most) = self.ask("put", key, "").await? {
+        if let PlannedOutcome::Takes(most) = self.ask("put", key, "").await? {
             let mut body = body.into_stream();
             for _ in 0..most {
                 if body.next().await.is_none() {
@@ -132,16 +134,18 @@ impl BlobStore for Troubled {
         let fate = self.ask("get", key, &more).await?;
         let bytes = collect(self.inner.get(key, range).await?, usize::MAX).await?;
         let most = match fate {
-            Fate::Cut(most) | Fate::End(most) | Fate::Stall(most) => most.min(bytes.len()),
+            PlannedOutcome::Cut(most) | PlannedOutcome::End(most) | PlannedOutcome::Stall(most) => {
+                most.min(bytes.len())
+            }
             _ => bytes.len(),
         };
         let pieces: Vec<_> = bytes[..most].chunks(PIECE).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
         let pieces = futures::stream::iter(pieces);
         let broken = error(ErrorKind::Transient, "get", key, "the stream broke");
         Ok(match fate {
-            Fate::Cut(_) => pieces.chain(futures::stream::once(async { Err(broken) })).boxed(),
-            Fate::Stall(_) => pieces.chain(futures::stream::pending()).boxed(),
-            Fate::Slow(pause) => pieces
+            PlannedOutcome::Cut(_) => pieces.chain(futures::stream::once(async { Err(broken) })).boxed(),
+            PlannedOutcome::Stall(_) => pieces.chain(futures::stream::pending()).boxed(),
+            PlannedOutcome::Slow(pause) => pieces
                 .then(move |piece| async move {
                     tokio::time::sleep(pause).await;
                     piece

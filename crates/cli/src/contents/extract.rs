@@ -1,8 +1,8 @@
 //! `contents NAME extract FOLDER`: writes each object of a backup to a file of its own.
 
-use super::objects::{Objects, types_of};
+use super::objects::{ObjectPages, types_of};
+use crate::backup_source::OpenBackup;
 use crate::flags::{self, List};
-use crate::opened::Opened;
 use crate::yaml;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -41,7 +41,7 @@ pub(crate) struct ExtractArgs {
 }
 
 impl ExtractArgs {
-    pub(super) async fn run(self, opened: &Opened) -> Result<()> {
+    pub(super) async fn run(self, opened: &OpenBackup) -> Result<()> {
         let resources = self.resources(opened)?;
         prepare(&self.folder)?;
         let (mut written, mut left_out) = (0_usize, Vec::new());
@@ -52,7 +52,7 @@ impl ExtractArgs {
                 names => names.iter().collect::<BTreeSet<_>>().into_iter().map(|name| Some(name.clone())).collect(),
             };
             for namespace in namespaces {
-                let mut objects = Objects::of(&opened.store, resource.clone(), namespace, None)?;
+                let mut objects = ObjectPages::of(&opened.store, resource.clone(), namespace, None)?;
                 loop {
                     let page = objects.next(self.show_secrets).await?;
                     if page.is_empty() {
@@ -80,7 +80,7 @@ impl ExtractArgs {
         Ok(())
     }
 
-    fn resources(&self, opened: &Opened) -> Result<BTreeSet<GroupResource>> {
+    fn resources(&self, opened: &OpenBackup) -> Result<BTreeSet<GroupResource>> {
         if self.include_resources.0.is_empty() {
             return Ok(opened.store.contents().into_iter().map(|of_type| of_type.resource).collect());
         }

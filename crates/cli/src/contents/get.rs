@@ -1,9 +1,9 @@
 //! `contents NAME get TYPE[/NAME]`: prints objects of a backup.
 
-use super::objects::{Objects, types_of};
+use super::objects::{ObjectPages, types_of};
+use crate::backup_source::OpenBackup;
 use crate::object_name::{check_namespace, type_and_name};
 use crate::object_type::one_of;
-use crate::opened::Opened;
 use crate::yaml;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -24,15 +24,15 @@ pub(crate) struct GetArgs {
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) object_namespace: Option<String>,
     /// Output format; each object is a document of its own
-    #[arg(long, short, value_enum, default_value_t = Form::Yaml)]
-    output: Form,
+    #[arg(long, short, value_enum, default_value_t = ObjectFormat::Yaml)]
+    output: ObjectFormat,
     /// Show the values of Secrets
     #[arg(long)]
     show_secrets: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum ObjectFormat {
     /// YAML documents
     Yaml,
     /// A JSON document per line
@@ -42,7 +42,7 @@ enum Form {
 }
 
 impl GetArgs {
-    pub(super) async fn run(self, opened: &Opened) -> Result<()> {
+    pub(super) async fn run(self, opened: &OpenBackup) -> Result<()> {
         let (word, name) = type_and_name(&self.what, self.name.as_deref())?;
         let mut out = BufWriter::new(std::io::stdout());
         let mut printed = 0;
@@ -56,7 +56,7 @@ impl GetArgs {
             check_namespace(resource, served.namespaced, self.object_namespace.as_deref())?;
         }
         for resource in types {
-            let mut objects = Objects::of(&opened.store, resource.clone(), self.object_namespace.clone(), name)?;
+            let mut objects = ObjectPages::of(&opened.store, resource.clone(), self.object_namespace.clone(), name)?;
             loop {
                 let page = objects.next(self.show_secrets).await?;
                 if page.is_empty() {
@@ -79,11 +79,11 @@ impl GetArgs {
     }
 }
 
-fn print(form: Form, resource: &str, object: &Value, out: &mut impl Write) -> Result<()> {
+fn print(form: ObjectFormat, resource: &str, object: &Value, out: &mut impl Write) -> Result<()> {
     match form {
-        Form::Yaml => writeln!(out, "---\n{}", yaml::print(object)?.trim_end())?,
-        Form::Json => writeln!(out, "{object}")?,
-        Form::Name => {
+        ObjectFormat::Yaml => writeln!(out, "---\n{}", yaml::print(object)?.trim_end())?,
+        ObjectFormat::Json => writeln!(out, "{object}")?,
+        ObjectFormat::Name => {
             let text = |field: &str| object["metadata"][field].as_str();
             let place = text("namespace").map_or_else(String::new, |namespace| format!("{namespace}/"));
             writeln!(out, "{}", printable(format!("{resource}/{place}{}", text("name").unwrap_or_default())))?;
@@ -101,9 +101,9 @@ mod tests {
     fn each_form() {
         let pod = json!({"kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}});
         for (form, expected) in [
-            (Form::Yaml, "---\nkind: Pod\nmetadata:\n  name: web\n  namespace: shop\n"),
-            (Form::Json, "{\"kind\":\"Pod\",\"metadata\":{\"name\":\"web\",\"namespace\":\"shop\"}}\n"),
-            (Form::Name, "pods/shop/web\n"),
+            (ObjectFormat::Yaml, "---\nkind: Pod\nmetadata:\n  name: web\n  namespace: shop\n"),
+            (ObjectFormat::Json, "{\"kind\":\"Pod\",\"metadata\":{\"name\":\"web\",\"namespace\":\"shop\"}}\n"),
+            (ObjectFormat::Name, "pods/shop/web\n"),
         ] {
             let mut out = Vec::new();
             print(form, "pods", &pod, &mut out).unwrap();
@@ -111,7 +111,7 @@ mod tests {
         }
         for (name, expected) in [("n", "nodes/n\n"), ("n\nother", "nodes/n\\nother\n")] {
             let mut out = Vec::new();
-            print(Form::Name, "nodes", &json!({"metadata": {"name": name}}), &mut out).unwrap();
+            print(ObjectFormat::Name, "nodes", &json!({"metadata": {"name": name}}), &mut out).unwrap();
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         }
     }

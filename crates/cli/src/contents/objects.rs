@@ -23,13 +23,13 @@ pub(super) fn types_of(store: &BackupStore, word: &str) -> Result<Vec<GroupResou
 }
 
 /// The objects of a type in pages, by namespace and name.
-pub(super) struct Objects<'a> {
+pub(super) struct ObjectPages<'a> {
     store: &'a BackupStore,
     query: ListQuery,
     ended: bool,
 }
 
-impl<'a> Objects<'a> {
+impl<'a> ObjectPages<'a> {
     /// All of a type, of one namespace, or of one name.
     pub(super) fn of(
         store: &'a BackupStore,

@@ -1,6 +1,6 @@
 //! The flags of `lifeboat install` (cli-and-install.md 3.1).
 
-use crate::flags::{self, List, Optional, Pairs};
+use crate::flags::{self, KeyValuePairs, List, Optional};
 use crate::output::Output;
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
@@ -34,10 +34,10 @@ pub(crate) struct InstallArgs {
     pub(super) use_volume_snapshots: bool,
     /// Settings of the storage location
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    pub(super) backup_location_config: Vec<Pairs>,
+    pub(super) backup_location_config: Vec<KeyValuePairs>,
     /// Settings of the snapshot location
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    pub(super) snapshot_location_config: Vec<Pairs>,
+    pub(super) snapshot_location_config: Vec<KeyValuePairs>,
     /// A file with certificates (PEM) to trust when speaking to the storage
     #[arg(long, default_value = "", value_name = "FILE")]
     pub(super) cacert: Optional<PathBuf>,
@@ -55,13 +55,13 @@ pub(crate) struct InstallArgs {
     pub(super) plugins: List,
     /// Annotations for the pods
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    pub(super) pod_annotations: Vec<Pairs>,
+    pub(super) pod_annotations: Vec<KeyValuePairs>,
     /// Labels for the pods
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    pub(super) pod_labels: Vec<Pairs>,
+    pub(super) pod_labels: Vec<KeyValuePairs>,
     /// Annotations for the service account
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    pub(super) sa_annotations: Vec<Pairs>,
+    pub(super) sa_annotations: Vec<KeyValuePairs>,
     /// A service account that is there already and has all rights; none is made
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) service_account_name: String,
@@ -162,8 +162,8 @@ pub(crate) struct InstallArgs {
     #[arg(long)]
     pub(super) least_privilege: bool,
     /// Print the resources in this form, too
-    #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Printed>::new()), default_value = "")]
-    pub(super) output: Optional<Printed>,
+    #[arg(long, short, value_parser = flags::optional(EnumValueParser::<PrintFormat>::new()), default_value = "")]
+    pub(super) output: Optional<PrintFormat>,
     /// Accepted as of all commands that print resources; a list has no columns
     #[arg(short = 'L', long, value_name = "LABELS")]
     label_columns: Option<String>,
@@ -238,14 +238,14 @@ pub(crate) struct MaintenanceJobs {
 
 /// `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Printed {
+pub(crate) enum PrintFormat {
     /// Refused: a list of such different objects has no columns.
     Table,
     Json,
     Yaml,
 }
 
-impl Printed {
+impl PrintFormat {
     pub(super) fn machine(self) -> Option<Output> {
         match self {
             Self::Table => None,

@@ -3,12 +3,12 @@
 use crate::bucket_url::{self, EmptyFolders, Purpose};
 use crate::clock::clock;
 use crate::exit_code::PARTIALLY_FAILED;
-use crate::from_here::document::document;
-use crate::from_here::operation_key::{OperationKey, identity};
-use crate::from_here::pending::end_backup;
-use crate::from_here::specification::Specification;
-use crate::from_here::state::{Content, OldState, State};
 use crate::globals::Globals;
+use crate::local_operation::document::document;
+use crate::local_operation::operation_key::{OperationKey, identity};
+use crate::local_operation::pending::end_backup;
+use crate::local_operation::specification::Specification;
+use crate::local_operation::state::{OldState, OperationState, OperationStateFile};
 use crate::output::Output;
 use crate::output::print_resource;
 use crate::preview::print_backup;
@@ -84,7 +84,7 @@ impl BackupArgs {
         }
         let specification = Specification::of(&asked.spec)
             .with_rules("resource policies (digest)", self.settings(globals)?.resource_policies.as_ref());
-        let state = self.state(&cluster, &store, Content::of(clock()(), specification)).await?;
+        let state = self.state(&cluster, &store, OperationState::of(clock()(), specification)).await?;
         let request =
             Request { backup: self.backup(asked, globals, &state.content), settings: self.settings(globals)? };
         let mut env = self.env(globals, cluster, store);
@@ -103,18 +103,18 @@ impl BackupArgs {
     ///
     /// # Errors
     /// The earlier run has made a backup that holds something else, and only waits for what it has begun.
-    async fn state(&self, cluster: &Cluster, store: &Store, new: Content) -> anyhow::Result<State> {
+    async fn state(&self, cluster: &Cluster, store: &Store, new: OperationState) -> anyhow::Result<OperationStateFile> {
         let cluster = identity(cluster).await?;
         let key = OperationKey { kind: "backup", bucket: store.describe(), cluster, name: self.name.clone() };
         let mut new = new;
         // The claim in the bucket says of which cluster that run was.
         if let Some(old) = OldState::find(&key) {
             if let Some(content) = old.content() {
-                new = Content { specification: new.specification, ..content };
+                new = OperationState { specification: new.specification, ..content };
             }
             old.remove();
         }
-        let state = State::open(&key, new.clone())?;
+        let state = OperationStateFile::open(&key, new.clone())?;
         let differences = state.content.specification.differences(&new.specification);
         if differences.is_empty() {
             return Ok(state);
@@ -131,7 +131,7 @@ impl BackupArgs {
                 differences.join("; ")
             );
         }
-        let content = Content { uid: state.content.uid.clone(), started: state.content.started, ..new };
+        let content = OperationState { uid: state.content.uid.clone(), started: state.content.started, ..new };
         state.with(content)
     }
 
@@ -143,7 +143,7 @@ impl BackupArgs {
         store: Store,
     ) -> anyhow::Result<ExitCode> {
         let request = Request {
-            backup: self.backup(asked, globals, &Content::new(clock()())),
+            backup: self.backup(asked, globals, &OperationState::new(clock()())),
             settings: self.settings(globals)?,
         };
         let env = self.env(globals, cluster, store);
@@ -158,7 +158,7 @@ impl BackupArgs {
         Env { cluster, store, actions: Actions::default(), operation: Operation::new(clock(), &subject, scratch) }
     }
 
-    fn backup(&self, mut backup: Backup, globals: &Globals, content: &Content) -> Backup {
+    fn backup(&self, mut backup: Backup, globals: &Globals, content: &OperationState) -> Backup {
         backup.metadata.name.clone_from(&self.name);
         backup.metadata.namespace.clone_from(&globals.namespace);
         backup.metadata.uid.clone_from(&content.uid);

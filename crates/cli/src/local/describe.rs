@@ -158,7 +158,7 @@ fn scope(out: &mut String, spec: &BackupSpec) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_object::Place;
+    use lifeboat_object::ResultScope;
 
     #[test]
     fn says_what_is_in_a_backup_and_what_went_wrong() {
@@ -166,7 +166,7 @@ mod tests {
         backup.metadata.name = "nightly".into();
         backup.spec.included_namespaces = vec!["shop".into()];
         let mut results = Results::default();
-        results.warnings.add(&Place::of(Some("shop")), " a warning");
+        results.warnings.add(&ResultScope::of(Some("shop")), " a warning");
         let mut resources = ResourceList::default();
         resources.add("v1", "Pod", Some("shop"), "web");
         let volume = BackupVolumeInfo {

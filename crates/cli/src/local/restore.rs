@@ -4,14 +4,14 @@ use crate::bucket_url::{self, Purpose};
 use crate::clock::clock;
 use crate::errors;
 use crate::flags::{self, Optional};
-use crate::from_here::carry_out::{Carried, Run, Until, carry_out};
-use crate::from_here::document::document;
-use crate::from_here::operation_key::{OperationKey, identity};
-use crate::from_here::specification::Specification;
-use crate::from_here::state::{Content, OldState, Resumed, State};
 use crate::globals::Globals;
+use crate::local_operation::document::document;
+use crate::local_operation::operation_key::{OperationKey, identity};
+use crate::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, run_restore};
+use crate::local_operation::specification::Specification;
+use crate::local_operation::state::{OldState, OperationState, OperationStateFile, ResumedOperation};
 use crate::output::Output;
-use crate::preview::{PlanFiles, Show, Validate, print_restore};
+use crate::preview::{PlanFiles, ShownParts, Validate, print_restore};
 use crate::spec::{RestoreSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;
@@ -116,15 +116,15 @@ impl RestoreArgs {
         // By the cluster's clock, so that it compares with the creation times of objects.
         let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
         let settings = self.settings(globals)?;
-        let new = Content::new(now);
+        let new = OperationState::new(now);
         let specification = self.specification(&self.restore(globals, &new, &backup)?, &settings, &store).await?;
-        let state = self.state(&cluster, &store, Content { specification, ..new }).await?;
+        let state = self.state(&cluster, &store, OperationState { specification, ..new }).await?;
         let request = Request { restore: self.restore(globals, &state.content, &backup)?, settings };
-        let run = Run { state, until: Until::Ended, output: self.output };
-        match carry_out(&request, self.env(globals, cluster, store), run).await? {
-            Carried::Done(code) => Ok(code),
+        let run = RestoreRun { state, until: ResumeRule::Ended, output: self.output };
+        match run_restore(&request, self.env(globals, cluster, store), run).await? {
+            RunOutcome::Done(code) => Ok(code),
             // Its files in the bucket stay: the error says where the plan is.
-            Carried::Refused { why, .. } => Err(why.into()),
+            RunOutcome::Refused { why, .. } => Err(why.into()),
         }
     }
 
@@ -186,10 +186,10 @@ impl RestoreArgs {
     ///
     /// # Errors
     /// The earlier run was one that does something else.
-    async fn state(&self, cluster: &Cluster, store: &Store, new: Content) -> anyhow::Result<State> {
+    async fn state(&self, cluster: &Cluster, store: &Store, new: OperationState) -> anyhow::Result<OperationStateFile> {
         let cluster = identity(cluster).await?;
         let key = OperationKey { kind: "restore", bucket: store.describe(), cluster, name: self.name.clone() };
-        let state = State::open(&key, new.clone())?;
+        let state = OperationStateFile::open(&key, new.clone())?;
         if let Some(old) = OldState::find(&key) {
             let path = old.remove();
             errors::warn(Some(&format!(
@@ -203,8 +203,8 @@ impl RestoreArgs {
             return state.renewed(new);
         }
         match state.resume(new)? {
-            Resumed::Same(state) => Ok(state),
-            Resumed::Differs(differences) => anyhow::bail!(
+            ResumedOperation::Same(state) => Ok(state),
+            ResumedOperation::Differs(differences) => anyhow::bail!(
                 "an earlier run of the restore {:?} into this cluster was cut off, and did something else: {}. The same command as then \
                  goes on with it; --begin-anew forgets it, so that this one begins anew; under another name this one is a restore of its own",
                 self.name,
@@ -221,11 +221,16 @@ impl RestoreArgs {
         backup: &str,
     ) -> anyhow::Result<ExitCode> {
         let request = Request {
-            restore: self.restore(globals, &Content::new(clock()()), backup)?,
+            restore: self.restore(globals, &OperationState::new(clock()()), backup)?,
             settings: self.settings(globals)?,
         };
         let env = self.env(globals, cluster, store);
-        let show = Show { output: self.output, secrets: self.show_secrets, details: self.details, ..Show::of(globals) };
+        let show = ShownParts {
+            output: self.output,
+            secrets: self.show_secrets,
+            details: self.details,
+            ..ShownParts::of(globals)
+        };
         Box::pin(print_restore(&request, &env, show, &self.plan_files)).await
     }
 
@@ -235,7 +240,7 @@ impl RestoreArgs {
         Env { cluster, store, actions: Actions::default(), operation: Operation::new(clock(), &subject, scratch) }
     }
 
-    fn restore(&self, globals: &Globals, content: &Content, backup: &str) -> anyhow::Result<Restore> {
+    fn restore(&self, globals: &Globals, content: &OperationState, backup: &str) -> anyhow::Result<Restore> {
         let mut restore = Restore::default();
         restore.metadata.name.clone_from(&self.name);
         restore.metadata.namespace.clone_from(&globals.namespace);

@@ -24,7 +24,7 @@ pub(super) struct Difference {
 
 /// Features that an installation uses, which decide the rows that concern it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Concerns {
+pub(super) struct UsedFeatures {
     pub(super) hooks: bool,
     pub(super) csi: bool,
     pub(super) snapshot_locations: bool,
@@ -35,11 +35,11 @@ pub(super) struct Concerns {
     pub(super) group_versions: bool,
 }
 
-type Concern = fn(&Concerns) -> bool;
+type FeatureTest = fn(&UsedFeatures) -> bool;
 
 /// Topics that begin with these words concern only installations that use the feature; the first match counts. All
 /// other topics concern everyone.
-const TOPICS: [(&str, Concern); 18] = [
+const TOPICS: [(&str, FeatureTest); 18] = [
     ("hooks of a", |of| of.hooks),
     ("groups of claims", |of| of.csi),
     ("CSI snapshot", |of| of.csi),
@@ -61,7 +61,7 @@ const TOPICS: [(&str, Concern); 18] = [
 ];
 
 /// The rows that concern an installation, in the order of the pages.
-pub(super) fn differences(concerns: &Concerns) -> Vec<Difference> {
+pub(super) fn differences(concerns: &UsedFeatures) -> Vec<Difference> {
     rows().filter(|row| first_met(row).is_none_or(|at| TOPICS[at].1(concerns))).collect()
 }
 
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_row_concerns_those_who_use_what_it_is_about() {
-        let of = |concerns: Concerns| differences(&concerns).into_iter().map(|row| row.topic).collect::<Vec<_>>();
-        let none = of(Concerns::default());
-        let with = of(Concerns { schedules: true, ..Concerns::default() });
+        let of = |concerns: UsedFeatures| differences(&concerns).into_iter().map(|row| row.topic).collect::<Vec<_>>();
+        let none = of(UsedFeatures::default());
+        let with = of(UsedFeatures { schedules: true, ..UsedFeatures::default() });
         let new: Vec<&String> = with.iter().filter(|topic| !none.contains(topic)).collect();
         assert!(!new.is_empty() && new.iter().all(|topic| topic.starts_with("schedule:")), "{new:?}");
         assert!(none.contains(

@@ -1,36 +1,36 @@
 //! Findings about the programs of an installation: server, node agents, plugins.
 
-use super::found::Found;
-use super::verdict::{Finding, Verdict};
-use super::workload::{Flags, Server, Workload};
+use super::finding::{Finding, SwitchEffect};
+use super::installation::VeleroInstallation;
+use super::workload::{Flags, VeleroServer, Workload};
 
 /// The minor numbers of the releases 1.x of Velero whose installations and buckets were tried; the behaviour is that of the last.
 const RELEASES: std::ops::RangeInclusive<u32> = 15..=18;
 
 /// Returns the findings about the programs.
-pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
+pub(super) fn findings(found: &VeleroInstallation, program: &str) -> Vec<Finding> {
     let mut out = Vec::new();
-    let Some(Server { workload: server, flags: given }) = &found.server else {
+    let Some(VeleroServer { workload: server, flags: given }) = &found.server else {
         let what = format!(
             "no Deployment in namespace {} has the label component=velero and a container velero",
             found.namespace
         );
         let next = format!("look for it with --namespace, or install Lifeboat anew: {program} install");
-        return vec![Finding::new(Verdict::Mend, "server", what).next(next)];
+        return vec![Finding::new(SwitchEffect::Mend, "server", what).next(next)];
     };
     let subject = format!("deployment {}", server.name);
     out.push(if server.is_lifeboat() {
-        Finding::new(Verdict::Works, &subject, format!("is Lifeboat's already, of the image {}", server.image))
+        Finding::new(SwitchEffect::Works, &subject, format!("is Lifeboat's already, of the image {}", server.image))
     } else {
         release(server, &subject)
     });
     flags(given, &mut out);
     for image in &server.plugin_images {
-        out.push(Finding::new(Verdict::Works, format!("plugins of {image}"), "run as they are"));
+        out.push(Finding::new(SwitchEffect::Works, format!("plugins of {image}"), "run as they are"));
     }
     for agent in &found.node_agents {
         let what = "this version has no node agent: it stays, and nothing asks it to move data";
-        out.push(Finding::new(Verdict::Missing, format!("daemonset {}", agent.name), what));
+        out.push(Finding::new(SwitchEffect::Missing, format!("daemonset {}", agent.name), what));
     }
     out
 }
@@ -39,10 +39,10 @@ fn release(server: &Workload, subject: &str) -> Finding {
     let image = &server.image;
     match server.minor() {
         Some(minor) if minor == *RELEASES.end() => {
-            Finding::new(Verdict::Works, subject, format!("is of {image}, whose behaviour Lifeboat follows"))
+            Finding::new(SwitchEffect::Works, subject, format!("is of {image}, whose behaviour Lifeboat follows"))
         }
         Some(minor) if RELEASES.contains(&minor) => Finding::new(
-            Verdict::Differs,
+            SwitchEffect::Differs,
             subject,
             format!(
                 "is of {image}: Lifeboat behaves as release 1.{}, and its definitions have to be brought up to date",
@@ -50,7 +50,7 @@ fn release(server: &Workload, subject: &str) -> Finding {
             ),
         ),
         Some(_) => Finding::new(
-            Verdict::Differs,
+            SwitchEffect::Differs,
             subject,
             format!(
                 "is of {image}: a change from releases before 1.{} or after 1.{} was not tried",
@@ -59,9 +59,11 @@ fn release(server: &Workload, subject: &str) -> Finding {
             ),
         )
         .next("try it with a copy of the cluster, or bring Velero to a release between them first"),
-        None => {
-            Finding::new(Verdict::Differs, subject, format!("is of {image}, which does not say of which release it is"))
-        }
+        None => Finding::new(
+            SwitchEffect::Differs,
+            subject,
+            format!("is of {image}, which does not say of which release it is"),
+        ),
     }
 }
 
@@ -69,23 +71,23 @@ fn flags(flags: &Flags, out: &mut Vec<Finding>) {
     for flag in &flags.unknown {
         let what = "the server of Lifeboat does not know it, and would not start";
         let next = "take it out of the arguments of the Deployment; Velero's servers of later releases may have it, this version does not";
-        out.push(Finding::new(Verdict::Mend, format!("flag --{flag}"), what).next(next));
+        out.push(Finding::new(SwitchEffect::Mend, format!("flag --{flag}"), what).next(next));
     }
     if let Some(wrong) = &flags.wrong {
         let next = "change the arguments of the Deployment";
         out.push(
-            Finding::new(Verdict::Mend, "flags of the server", format!("the server would not start: {wrong}"))
+            Finding::new(SwitchEffect::Mend, "flags of the server", format!("the server would not start: {wrong}"))
                 .next(next),
         );
     }
     for flag in &flags.for_movers {
         let what = "this version has no mover: backups with volumes that need one are refused";
         let next = "save these volumes by snapshots, or set spec.allowUnprotected of backups and schedules that may go on without them";
-        out.push(Finding::new(Verdict::Missing, format!("flag --{flag}"), what).next(next));
+        out.push(Finding::new(SwitchEffect::Missing, format!("flag --{flag}"), what).next(next));
     }
     for flag in &flags.without_effect {
         let what = "is taken, with a warning in the log, and has no effect in this version";
-        out.push(Finding::new(Verdict::Differs, format!("flag --{flag}"), what));
+        out.push(Finding::new(SwitchEffect::Differs, format!("flag --{flag}"), what));
     }
 }
 
@@ -94,16 +96,20 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn server(image: &str, args: &[&str]) -> Server {
+    fn server(image: &str, args: &[&str]) -> VeleroServer {
         let mount = json!({"name": "plugins", "mountPath": "/target"});
-        Server::of(&json!({"metadata": {"name": "velero", "labels": {"component": "velero"}},
+        VeleroServer::of(&json!({"metadata": {"name": "velero", "labels": {"component": "velero"}},
             "spec": {"template": {"spec": {
                 "initContainers": [{"image": "velero/velero-plugin-for-gcp:v1.14.2", "volumeMounts": [mount]}],
                 "containers": [{"name": "velero", "image": image, "args": args}]}}}}))
     }
 
-    fn told(server: Server) -> Vec<(Verdict, String)> {
-        let found = Found { namespace: "velero".to_owned(), server: Some(server), ..Found::default() };
+    fn told(server: VeleroServer) -> Vec<(SwitchEffect, String)> {
+        let found = VeleroInstallation {
+            namespace: "velero".to_owned(),
+            server: Some(server),
+            ..VeleroInstallation::default()
+        };
         findings(&found, "lifeboat")
             .into_iter()
             .map(|one| (one.verdict, format!("{}: {}", one.subject, one.what)))
@@ -131,18 +137,18 @@ mod tests {
         assert_eq!(
             told(server),
             [
-                (Verdict::Works, "deployment velero: is of velero/velero:v1.18.2, whose behaviour Lifeboat follows"),
-                (Verdict::Mend, "flag --not-there: the server of Lifeboat does not know it, and would not start"),
-                (Verdict::Mend, "flag --nor-this: the server of Lifeboat does not know it, and would not start"),
+                (SwitchEffect::Works, "deployment velero: is of velero/velero:v1.18.2, whose behaviour Lifeboat follows"),
+                (SwitchEffect::Mend, "flag --not-there: the server of Lifeboat does not know it, and would not start"),
+                (SwitchEffect::Mend, "flag --nor-this: the server of Lifeboat does not know it, and would not start"),
                 (
-                    Verdict::Missing,
+                    SwitchEffect::Missing,
                     "flag --default-volumes-to-fs-backup: this version has no mover: backups with volumes that need one are refused"
                 ),
                 (
-                    Verdict::Differs,
+                    SwitchEffect::Differs,
                     "flag --fs-backup-timeout: is taken, with a warning in the log, and has no effect in this version"
                 ),
-                (Verdict::Works, "plugins of velero/velero-plugin-for-gcp:v1.14.2: run as they are"),
+                (SwitchEffect::Works, "plugins of velero/velero-plugin-for-gcp:v1.14.2: run as they are"),
             ]
             .map(|(verdict, text)| (verdict, text.to_owned()))
         );
@@ -160,7 +166,7 @@ mod tests {
         ] {
             let all = told(server("velero/velero:v1.18.2", &["server", arg]));
             let (verdict, text) = &all[1];
-            assert_eq!(*verdict, Verdict::Mend, "{arg}");
+            assert_eq!(*verdict, SwitchEffect::Mend, "{arg}");
             let is_told = text.starts_with("flags of the server: the server would not start: ") && text.contains(why);
             assert!(is_told, "{arg}: {text}");
         }
@@ -169,12 +175,12 @@ mod tests {
     #[test]
     fn a_release_is_followed_behind_untried_or_not_to_be_told() {
         for (tag, verdict, what) in [
-            ("v1.18.2", Verdict::Works, ", whose behaviour Lifeboat follows"),
-            ("v1.17.0", Verdict::Differs, BEHIND),
-            ("v1.15.0-rc.1", Verdict::Differs, BEHIND),
-            ("v1.14.1", Verdict::Differs, UNTRIED),
-            ("v1.19.0", Verdict::Differs, UNTRIED),
-            ("main", Verdict::Differs, ", which does not say of which release it is"),
+            ("v1.18.2", SwitchEffect::Works, ", whose behaviour Lifeboat follows"),
+            ("v1.17.0", SwitchEffect::Differs, BEHIND),
+            ("v1.15.0-rc.1", SwitchEffect::Differs, BEHIND),
+            ("v1.14.1", SwitchEffect::Differs, UNTRIED),
+            ("v1.19.0", SwitchEffect::Differs, UNTRIED),
+            ("main", SwitchEffect::Differs, ", which does not say of which release it is"),
         ] {
             let image = format!("velero/velero:{tag}");
             let told = told(server(&image, &["server"]));

@@ -1,21 +1,23 @@
 //! Findings about the resources of an installation, and about the settings of its users.
 
-use super::found::Found;
-use super::verdict::{Finding, Verdict};
+use super::finding::{Finding, SwitchEffect};
+use super::installation::VeleroInstallation;
 use super::workload::is_called;
 use crate::server::providers::is_built_in;
 use jiff::tz::TimeZone;
 use lifeboat_api::well_known::LABEL_PLUGIN_CONFIG;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Schedule};
 use lifeboat_backup::CheckedPolicies;
-use lifeboat_control::{backup_is_running, restore_is_running, schedule_refusal};
 use lifeboat_install::DIRECTORY_PROVIDER;
+use lifeboat_lifecycle::phase::facts::is_running as backup_is_running;
+use lifeboat_lifecycle::phase::restore::is_running as restore_is_running;
+use lifeboat_lifecycle::phase::schedule::refusal as schedule_refusal;
 use lifeboat_object::{counted, first_names};
 use lifeboat_s3::S3Config;
 use std::collections::BTreeMap;
 
 /// Returns the findings about the resources.
-pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
+pub(super) fn findings(found: &VeleroInstallation, program: &str) -> Vec<Finding> {
     let mut out = Vec::new();
     out.extend(found.locations.iter().map(|one| location(one, found)));
     for one in &found.snapshot_locations {
@@ -32,7 +34,7 @@ pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
     out
 }
 
-fn location(location: &BackupStorageLocation, found: &Found) -> Finding {
+fn location(location: &BackupStorageLocation, found: &VeleroInstallation) -> Finding {
     let subject = format!("backup storage location {}", location.metadata.name);
     let spec = &location.spec;
     if !is_built_in(&spec.provider) {
@@ -40,30 +42,30 @@ fn location(location: &BackupStorageLocation, found: &Found) -> Finding {
     }
     let config = S3Config::from_velero(&spec.object_storage.bucket, &spec.config);
     if let (Err(why), true) = (config, spec.provider != DIRECTORY_PROVIDER) {
-        return Finding::new(Verdict::Mend, subject, format!("it could not be used: {why}"))
+        return Finding::new(SwitchEffect::Mend, subject, format!("it could not be used: {why}"))
             .next("change its spec.config");
     }
     match location.status.phase {
         Some(BackupStorageLocationPhase::Unavailable) => {
             let what = format!("was not available when Velero's server looked last: {}", location.status.message);
-            Finding::new(Verdict::Differs, subject, what).next("mend it before the switch")
+            Finding::new(SwitchEffect::Differs, subject, what).next("mend it before the switch")
         }
-        _ => Finding::new(Verdict::Works, subject, "is built in"),
+        _ => Finding::new(SwitchEffect::Works, subject, "is built in"),
     }
 }
 
 /// Returns the finding for a provider that needs a plugin. The plugin is guessed from the names of images, because
 /// their programs cannot be asked.
-fn by_plugin(found: &Found, subject: &str, provider: &str) -> Finding {
+fn by_plugin(found: &VeleroInstallation, subject: &str, provider: &str) -> Finding {
     match found.plugin_images().iter().find(|image| is_called(image, provider)) {
         Some(image) => {
             let what = format!(
                 "its provider {provider} is taken to be that of the plugin in {image}, by its name: what it brings cannot be seen from here"
             );
-            Finding::new(Verdict::Works, subject, what)
+            Finding::new(SwitchEffect::Works, subject, what)
         }
         None => Finding::new(
-            Verdict::Differs,
+            SwitchEffect::Differs,
             subject,
             format!("its provider {provider} is a plugin's, and no image of an init container has its name"),
         )
@@ -71,16 +73,16 @@ fn by_plugin(found: &Found, subject: &str, provider: &str) -> Finding {
     }
 }
 
-fn schedule(one: &Schedule, found: &Found) -> Finding {
+fn schedule(one: &Schedule, found: &VeleroInstallation) -> Finding {
     let subject = format!("schedule {}", one.metadata.name);
     if let Some(why) = schedule_refusal(one, &TimeZone::UTC) {
         let next = "change the schedule as the reason says, or delete it";
-        return Finding::new(Verdict::Mend, subject, format!("Lifeboat refuses it: {why}")).next(next);
+        return Finding::new(SwitchEffect::Mend, subject, format!("Lifeboat refuses it: {why}")).next(next);
     }
     let policies: Vec<&String> = policies_of(one, found).collect();
     if let Some(name) = policies.iter().find(|name| matches!(found.policies.get(**name), Some(Err(_)))) {
         let what = format!("its backups would be refused: the resource policies in ConfigMap {name} are wrong");
-        return Finding::new(Verdict::Mend, subject, what).next("mend the ConfigMap");
+        return Finding::new(SwitchEffect::Mend, subject, what).next("mend the ConfigMap");
     }
     if let Some(who) = asks_for_movers(one, &policies, found).filter(|_| !one.spec.template.allow_unprotected) {
         let what = format!(
@@ -88,19 +90,19 @@ fn schedule(one: &Schedule, found: &Found) -> Finding {
         );
         let next =
             "save these volumes by snapshots, or set spec.template.allowUnprotected where it may go on without them";
-        return Finding::new(Verdict::Missing, subject, what).next(next);
+        return Finding::new(SwitchEffect::Missing, subject, what).next(next);
     }
-    Finding::new(Verdict::Works, subject, format!("{} goes on", one.spec.schedule))
+    Finding::new(SwitchEffect::Works, subject, format!("{} goes on", one.spec.schedule))
 }
 
 /// The ConfigMaps with resource policies that count for the backups of a schedule: its own, and that of the server.
-fn policies_of<'a>(one: &'a Schedule, found: &'a Found) -> impl Iterator<Item = &'a String> {
+fn policies_of<'a>(one: &'a Schedule, found: &'a VeleroInstallation) -> impl Iterator<Item = &'a String> {
     let of_server = found.server.as_ref().and_then(|server| server.flags.policies.as_ref());
     one.spec.template.resource_policy.as_ref().map(|named| &named.name).into_iter().chain(of_server)
 }
 
 /// Returns the setting that asks for movers of volume data in the backups of a schedule, if there is one.
-fn asks_for_movers(one: &Schedule, policies: &[&String], found: &Found) -> Option<String> {
+fn asks_for_movers(one: &Schedule, policies: &[&String], found: &VeleroInstallation) -> Option<String> {
     let template = &one.spec.template;
     // The old name of the field counts more than the new one.
     let by_files = match template.default_volumes_to_restic {
@@ -124,15 +126,15 @@ fn asks_for_movers(one: &Schedule, policies: &[&String], found: &Found) -> Optio
         .or_else(by_policies)
 }
 
-fn backups(found: &Found, out: &mut Vec<Finding>) {
+fn backups(found: &VeleroInstallation, out: &mut Vec<Finding>) {
     let whole = found.backups.iter().filter(|one| !found.moved.contains(&one.metadata.name)).count();
     if whole > 0 {
         let what = format!("the cluster keeps {}, to be restored from as before", counted(whole, "backup"));
-        out.push(Finding::new(Verdict::Works, "backups", what));
+        out.push(Finding::new(SwitchEffect::Works, "backups", what));
     }
     if !found.restores.is_empty() {
         let what = format!("the cluster keeps {}", counted(found.restores.len(), "restore"));
-        out.push(Finding::new(Verdict::Works, "restores", what));
+        out.push(Finding::new(SwitchEffect::Works, "restores", what));
     }
     if !found.moved.is_empty() {
         let what = format!(
@@ -141,19 +143,19 @@ fn backups(found: &Found, out: &mut Vec<Finding>) {
             counted(found.moved.len(), "backup")
         );
         let next = "keep what you need to run Velero once more, for the case that you need this data";
-        out.push(Finding::new(Verdict::Missing, "data of volumes", what).next(next));
+        out.push(Finding::new(SwitchEffect::Missing, "data of volumes", what).next(next));
     }
     if !found.repositories.is_empty() {
         let names: Vec<&String> = found.repositories.iter().collect();
         let what = format!("this version neither maintains {} nor deletes what they hold", first_names(&names));
         out.push(
-            Finding::new(Verdict::Missing, "backup repositories", what)
+            Finding::new(SwitchEffect::Missing, "backup repositories", what)
                 .next("keep what you need to run Velero once more"),
         );
     }
 }
 
-fn rules(found: &Found, out: &mut Vec<Finding>) {
+fn rules(found: &VeleroInstallation, out: &mut Vec<Finding>) {
     let wrong = |checked: &Result<CheckedPolicies, String>| checked.as_ref().err().cloned();
     let policies = found.policies.iter().map(|(name, checked)| (name, wrong(checked)));
     let modifiers = found.modifiers.iter().map(|(name, wrong)| (name, wrong.clone()));
@@ -173,8 +175,8 @@ fn rules_of<'a>(
     for (name, wrong) in all {
         let subject = format!("ConfigMap {name}");
         out.push(match wrong {
-            None => Finding::new(Verdict::Works, subject, format!("its {what} are read as before")),
-            Some(why) => Finding::new(Verdict::Mend, subject, why)
+            None => Finding::new(SwitchEffect::Works, subject, format!("its {what} are read as before")),
+            Some(why) => Finding::new(SwitchEffect::Mend, subject, why)
                 .next(format!("change the ConfigMap as the reason says, or take its name off {named_by}")),
         });
     }
@@ -185,20 +187,24 @@ fn action(name: &str, labels: &BTreeMap<String, String>) -> Finding {
     let subject = format!("ConfigMap {name}");
     let named = labels.keys().find(|key| *key != LABEL_PLUGIN_CONFIG && key.contains('/'));
     match named.map(String::as_str) {
-        Some(action @ ("velero.io/pod-volume-restore" | "velero.io/change-pvc-node-selector")) => {
-            Finding::new(Verdict::Missing, subject, format!("configures {action}, which this version does not have"))
+        Some(action @ ("velero.io/pod-volume-restore" | "velero.io/change-pvc-node-selector")) => Finding::new(
+            SwitchEffect::Missing,
+            subject,
+            format!("configures {action}, which this version does not have"),
+        ),
+        Some(action) => Finding::new(SwitchEffect::Works, subject, format!("configures {action} as before")),
+        None => {
+            Finding::new(SwitchEffect::Differs, subject, "does not say which action it configures; nothing reads it")
         }
-        Some(action) => Finding::new(Verdict::Works, subject, format!("configures {action} as before")),
-        None => Finding::new(Verdict::Differs, subject, "does not say which action it configures; nothing reads it"),
     }
 }
 
-fn annotations(found: &Found, out: &mut Vec<Finding>) {
+fn annotations(found: &VeleroInstallation, out: &mut Vec<Finding>) {
     let pods = &found.pods;
     let hooks = [("backup hooks", pods.with_backup_hooks.len()), ("restore hooks", pods.with_restore_hooks.len())];
     for (what, number) in hooks.into_iter().filter(|(_, number)| *number > 0) {
         out.push(Finding::new(
-            Verdict::Works,
+            SwitchEffect::Works,
             format!("annotations with {what}"),
             format!("of {}, which count as before", counted(number, "pod")),
         ));
@@ -210,11 +216,11 @@ fn annotations(found: &Found, out: &mut Vec<Finding>) {
             counted(pods.with_volumes_by_files.len(), "pod")
         );
         let next = "take the annotation off where snapshots do as well";
-        out.push(Finding::new(Verdict::Missing, "annotations backup.velero.io/backup-volumes", what).next(next));
+        out.push(Finding::new(SwitchEffect::Missing, "annotations backup.velero.io/backup-volumes", what).next(next));
     }
 }
 
-fn in_progress(found: &Found, program: &str) -> Option<Finding> {
+fn in_progress(found: &VeleroInstallation, program: &str) -> Option<Finding> {
     let backups = found.backups.iter().filter(|one| backup_is_running(one));
     let backups = backups.map(|one| format!("backup {}", one.metadata.name));
     let restores = found.restores.iter().filter(|one| restore_is_running(one));
@@ -223,16 +229,19 @@ fn in_progress(found: &Found, program: &str) -> Option<Finding> {
     let others = if all.len() > 1 { format!(" and {} more", all.len() - 1) } else { String::new() };
     let what =
         format!("{first}{others}: Lifeboat would begin it again, or end it as failed where Velero had moved data");
-    Some(Finding::new(Verdict::Mend, "in progress", what).next(format!("wait until they have ended: {program} status")))
+    Some(
+        Finding::new(SwitchEffect::Mend, "in progress", what)
+            .next(format!("wait until they have ended: {program} status")),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::migrate::workload::{Server, Workload};
+    use crate::migrate::workload::{VeleroServer, Workload};
     use serde_json::json;
 
-    fn told(found: &Found) -> Vec<String> {
+    fn told(found: &VeleroInstallation) -> Vec<String> {
         findings(found, "lifeboat")
             .into_iter()
             .map(|one| format!("{:?} {}: {}", one.verdict, one.subject, one.what))
@@ -248,8 +257,8 @@ mod tests {
         };
         let server =
             Workload { plugin_images: vec!["velero/velero-plugin-for-gcp:v1.14.2".to_owned()], ..Workload::default() };
-        let found = Found {
-            server: Some(Server { workload: server, ..Server::default() }),
+        let found = VeleroInstallation {
+            server: Some(VeleroServer { workload: server, ..VeleroServer::default() }),
             locations: vec![
                 location("a", "aws", json!({"region": "x"}), "Available"),
                 location("b", "velero.io/aws", json!({"region": "x"}), "Unavailable"),
@@ -257,7 +266,7 @@ mod tests {
                 location("d", "velero.io/gcp", json!({}), "Available"),
                 location("e", "example.io/mine", json!({}), "Available"),
             ],
-            ..Found::default()
+            ..VeleroInstallation::default()
         };
         let all = told(&found);
         assert_eq!(all[0], "Works backup storage location a: is built in");
@@ -302,9 +311,9 @@ mod tests {
             let one: Schedule = serde_json::from_value(json!({"apiVersion": "velero.io/v1", "kind": "Schedule",
                 "metadata": {"name": "s"}, "spec": {"schedule": "@daily", "template": template}}))
             .unwrap();
-            let mut server = Server::default();
+            let mut server = VeleroServer::default();
             server.flags.for_movers = flags.iter().map(|flag| (*flag).to_owned()).collect();
-            let found = Found {
+            let found = VeleroInstallation {
                 server: Some(server),
                 policies: [
                     ("plain".to_owned(), Ok(CheckedPolicies::default())),
@@ -312,7 +321,7 @@ mod tests {
                     ("wrong".to_owned(), Err("why".to_owned())),
                 ]
                 .into(),
-                ..Found::default()
+                ..VeleroInstallation::default()
             };
             let told = schedule(&one, &found);
             assert!(format!("{:?} {}", told.verdict, told.what).starts_with(expected), "{expected}: {}", told.what);
@@ -333,7 +342,7 @@ mod tests {
         let config_map = |name: &str, action: &str| {
             (name.to_owned(), [LABEL_PLUGIN_CONFIG, action].map(|key| (key.to_owned(), String::new())).into())
         };
-        let found = Found {
+        let found = VeleroInstallation {
             backups: [
                 ("done", "Completed"),
                 ("runs", "InProgress"),
@@ -356,7 +365,7 @@ mod tests {
                 ("q".to_owned(), Err("it is wrong".to_owned())),
             ]
             .into(),
-            ..Found::default()
+            ..VeleroInstallation::default()
         };
         assert_eq!(
             told(&found),

@@ -11,12 +11,12 @@ use serde_json::Value;
 
 /// The Deployment of a server, and what its arguments come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct VeleroServer {
     pub(super) workload: Workload,
     pub(super) flags: Flags,
 }
 
-impl Server {
+impl VeleroServer {
     pub(super) fn of(deployment: &Value) -> Self {
         let workload = Workload::of(deployment);
         Self { flags: Flags::of(&workload.args), workload }

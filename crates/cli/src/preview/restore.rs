@@ -27,7 +27,12 @@ const WAITING: usize = 64;
 /// # Errors
 /// Returns the error that keeps the restore from being previewed, and fails when standard output is closed, or a file
 /// cannot be read or written.
-pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show, files: &PlanFiles) -> Result<ExitCode> {
+pub(crate) async fn print_restore(
+    request: &Request,
+    env: &Env,
+    show: ShownParts,
+    files: &PlanFiles,
+) -> Result<ExitCode> {
     let mut printer = RestorePrinter::new(show, files, &request.restore.spec)?;
     let (sender, mut items) = mpsc::channel(WAITING);
     let printing = async {
@@ -46,8 +51,8 @@ pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show, file
 /// by planned action, then the objects about which there is more to say.
 pub(crate) struct RestorePrinter<W: Write> {
     out: W,
-    show: Show,
-    counts: BTreeMap<GroupResource, Counts>,
+    show: ShownParts,
+    counts: BTreeMap<GroupResource, WordCounts>,
     /// True when no item was printed yet.
     is_first: bool,
     /// The lines of objects: they come before the counts are known, and there may be as many as objects.
@@ -57,7 +62,7 @@ pub(crate) struct RestorePrinter<W: Write> {
 
 /// The parts of a preview that are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Show {
+pub(crate) struct ShownParts {
     /// A single JSON or YAML object instead of text.
     pub(crate) output: Option<Output>,
     /// Values of Secrets.
@@ -70,7 +75,7 @@ pub(crate) struct Show {
     pub(crate) colours: bool,
 }
 
-impl Show {
+impl ShownParts {
     /// Returns true if an object has a line of its own.
     fn wants(self, item: &PreviewItem) -> bool {
         match self.only_differences {
@@ -86,10 +91,10 @@ impl Show {
 }
 
 /// Objects by the word for what becomes of them.
-type Counts = BTreeMap<PlanWord, u64>;
+type WordCounts = BTreeMap<PlanWord, u64>;
 
 /// Returns the number of objects with a word.
-fn count(counts: &Counts, word: PlanWord) -> u64 {
+fn count(counts: &WordCounts, word: PlanWord) -> u64 {
     counts.get(&word).copied().unwrap_or_default()
 }
 
@@ -98,7 +103,7 @@ impl RestorePrinter<BufWriter<Stdout>> {
     ///
     /// # Errors
     /// As [`RestorePrinter::to`].
-    pub(crate) fn new(show: Show, files: &PlanFiles, spec: &RestoreSpec) -> Result<Self> {
+    pub(crate) fn new(show: ShownParts, files: &PlanFiles, spec: &RestoreSpec) -> Result<Self> {
         Self::to(BufWriter::new(std::io::stdout()), show, files, spec)
     }
 }
@@ -108,7 +113,7 @@ impl<W: Write> RestorePrinter<W> {
     ///
     /// # Errors
     /// When standard output is closed, there is no room for a temporary file, or the plan to compare with cannot be read.
-    fn to(mut out: W, show: Show, files: &PlanFiles, spec: &RestoreSpec) -> Result<Self> {
+    fn to(mut out: W, show: ShownParts, files: &PlanFiles, spec: &RestoreSpec) -> Result<Self> {
         let plan = KeptPlan::new(files, &spec.plan_digest)?;
         match show.output {
             Some(Output::Json) => write!(out, "{{\"items\":[")?,
@@ -151,13 +156,13 @@ impl<W: Write> RestorePrinter<W> {
         if let Some(counts) = self.counts.get_mut(&item.key.resource) {
             *counts.entry(word).or_default() += 1;
         } else {
-            self.counts.insert(item.key.resource.clone(), Counts::from([(word, 1)]));
+            self.counts.insert(item.key.resource.clone(), WordCounts::from([(word, 1)]));
         }
     }
 
     /// Objects of all types.
-    fn sum(&self) -> Counts {
-        let mut sum = Counts::new();
+    fn sum(&self) -> WordCounts {
+        let mut sum = WordCounts::new();
         for (word, count) in self.counts.values().flatten() {
             *sum.entry(*word).or_default() += count;
         }
@@ -252,11 +257,11 @@ pub(crate) fn write_volumes(out: &mut impl Write, end: &PreviewEnd) -> Result<()
 }
 
 /// A line for each type.
-fn write_table(out: impl Write, counts: &BTreeMap<GroupResource, Counts>) -> Result<()> {
+fn write_table(out: impl Write, counts: &BTreeMap<GroupResource, WordCounts>) -> Result<()> {
     let mut out = tabwriter::TabWriter::new(out).padding(2);
     // Most restores do not look for what the backup lacks.
     let is_of_extras = |word: PlanWord| matches!(word, PlanWord::Extra | PlanWord::Remove);
-    let looks_for_extras = counts.values().flat_map(Counts::keys).any(|word| is_of_extras(*word));
+    let looks_for_extras = counts.values().flat_map(WordCounts::keys).any(|word| is_of_extras(*word));
     let shown = PlanWord::ALL.into_iter().filter(|word| looks_for_extras || !is_of_extras(*word));
     let shown: Vec<PlanWord> = shown.collect();
     let head: Vec<&str> = shown.iter().map(|word| word.as_str()).collect();
@@ -284,7 +289,7 @@ mod tests {
 
     #[test]
     fn the_objects_of_a_type_are_counted_in_one_line() {
-        let table = |maps: Counts, deployments: Counts| -> Vec<String> {
+        let table = |maps: WordCounts, deployments: WordCounts| -> Vec<String> {
             let counts = BTreeMap::from([
                 (GroupResource::new("", "configmaps"), maps),
                 (GroupResource::new("apps", "deployments"), deployments),
@@ -293,7 +298,7 @@ mod tests {
             write_table(&mut out, &counts).unwrap();
             String::from_utf8(out).unwrap().lines().map(|line| line.trim_end().to_owned()).collect()
         };
-        let maps = Counts::from([
+        let maps = WordCounts::from([
             (PlanWord::Create, 300_000),
             (PlanWord::Recreate, 5),
             (PlanWord::Unchanged, 1),
@@ -301,8 +306,8 @@ mod tests {
             (PlanWord::Conflict, 3),
         ]);
         let all = table(
-            Counts::from([(PlanWord::Remove, 6)]).into_iter().chain(maps.clone()).collect(),
-            Counts::from([(PlanWord::Update, 1), (PlanWord::Refused, 4), (PlanWord::Extra, 7)]),
+            WordCounts::from([(PlanWord::Remove, 6)]).into_iter().chain(maps.clone()).collect(),
+            WordCounts::from([(PlanWord::Update, 1), (PlanWord::Refused, 4), (PlanWord::Extra, 7)]),
         );
         assert_eq!(
             all,
@@ -313,7 +318,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            table(maps, Counts::from([(PlanWord::Update, 1)])),
+            table(maps, WordCounts::from([(PlanWord::Update, 1)])),
             [
                 "TYPE              CREATE  UPDATE  RECREATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
                 "configmaps        300000  0       5         1          2     3         0",
@@ -338,7 +343,7 @@ mod tests {
         let end = PreviewEnd { left_out, volumes: vec![volume], results: Results::default() };
         let mut out = Vec::new();
         let spec = RestoreSpec::default();
-        let mut printer = RestorePrinter::to(&mut out, Show::default(), &PlanFiles::default(), &spec).unwrap();
+        let mut printer = RestorePrinter::to(&mut out, ShownParts::default(), &PlanFiles::default(), &spec).unwrap();
         printer.item(item).unwrap();
         printer.end(&end).unwrap();
         let text = String::from_utf8(out).unwrap();
@@ -375,7 +380,7 @@ mod tests {
         let before = folder.path().join("plan").display().to_string();
         let printed = |output: Option<Output>, files: &str, names: [&str; 2]| {
             let mut out = Vec::new();
-            let show = Show { output, only_differences: true, ..Show::default() };
+            let show = ShownParts { output, only_differences: true, ..ShownParts::default() };
             let Line { files } = Line::parse_from(format!("plan {files}").split_whitespace());
             let mut printer = RestorePrinter::to(&mut out, show, &files, &RestoreSpec::default()).unwrap();
             printer.item(item(names[0], Planned::Create)).unwrap();

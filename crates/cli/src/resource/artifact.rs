@@ -1,14 +1,14 @@
 //! Files of backups and restores, by a DownloadRequest: the server signs a URL, and the file comes from there.
 
-use super::fetch::{Answer, FetchError, Fetcher, is_local};
-use super::trust::{Found, Trust, TrustArgs};
+use super::fetch::{DownloadBody, FetchError, Fetcher, is_local};
+use super::trust::{DownloadTrust, Trust, TrustArgs};
 use crate::globals::Globals;
 use anyhow::Result;
+use lifeboat_api::well_known::{ANNOTATION_THROUGH_SERVER, HEADER_DOWNLOAD};
 use lifeboat_api::{DownloadRequest, DownloadRequestPhase, DownloadTargetKind};
 use lifeboat_archive::gzip;
-use lifeboat_client::{Client, Followed};
+use lifeboat_client::{Client, FollowedObject};
 use lifeboat_cluster::ClusterError;
-use lifeboat_control::{ANNOTATION_THROUGH_SERVER, HEADER_DOWNLOAD};
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub(crate) struct Downloads {
 
 /// A file as it lies in the bucket: packed.
 #[derive(Debug)]
-pub(crate) struct Packed(Vec<u8>);
+pub(crate) struct PackedFile(Vec<u8>);
 
 impl Downloads {
     /// Downloads of one backup's files, or of the restores from it; with a warning when a certificate could not be had.
@@ -76,7 +76,7 @@ impl Downloads {
         patience: Duration,
     ) -> Result<(Self, Option<String>)> {
         let file = globals.program.cacert(args.cacert.as_deref());
-        let Found { trust, warning } = Trust::find(args, file.as_deref(), client, backup).await?;
+        let DownloadTrust { trust, warning } = Trust::find(args, file.as_deref(), client, backup).await?;
         let fetcher = Fetcher::new(trust, globals.program.user_agent(), patience);
         Ok((Self { client: client.clone(), fetcher, patience }, warning))
     }
@@ -90,7 +90,7 @@ pub(crate) async fn artifact(
     downloads: &Downloads,
     kind: DownloadTargetKind,
     name: &str,
-) -> Result<Option<Packed>, ArtifactError> {
+) -> Result<Option<PackedFile>, ArtifactError> {
     let Some(mut answer) = open(downloads, kind, name).await? else { return Ok(None) };
     let mut bytes = Vec::new();
     while let Some(piece) = answer.next().await? {
@@ -99,7 +99,7 @@ pub(crate) async fn artifact(
             return Err(ArtifactError::TooLarge { what: what(kind, name) });
         }
     }
-    Ok(Some(Packed(bytes)))
+    Ok(Some(PackedFile(bytes)))
 }
 
 /// Writes a file as it lies in the bucket, piece by piece; false when there is none.
@@ -120,7 +120,11 @@ pub(crate) async fn stream(
     Ok(true)
 }
 
-async fn open(downloads: &Downloads, kind: DownloadTargetKind, name: &str) -> Result<Option<Answer>, ArtifactError> {
+async fn open(
+    downloads: &Downloads,
+    kind: DownloadTargetKind,
+    name: &str,
+) -> Result<Option<DownloadBody>, ArtifactError> {
     let url = signed_url(downloads, kind, name, false).await?;
     if is_ours(&url) {
         return Ok(from_server(downloads, &url).await?);
@@ -139,7 +143,7 @@ async fn open(downloads: &Downloads, kind: DownloadTargetKind, name: &str) -> Re
 }
 
 /// A file from the server's own port: on this machine, or forwarded by the API server from the pod that leads.
-async fn from_server(downloads: &Downloads, url: &str) -> Result<Option<Answer>, FetchError> {
+async fn from_server(downloads: &Downloads, url: &str) -> Result<Option<DownloadBody>, FetchError> {
     let here = match downloads.fetcher.get_marked(url, HEADER_DOWNLOAD).await {
         Err(FetchError::Unreachable { why, .. }) => why,
         answered => return answered,
@@ -186,7 +190,7 @@ async fn signed_url(
         let Ok(seen) = timeout_at(end, follow.next()).await else {
             return Err(ArtifactError::NoUrl { what: what(kind, name) });
         };
-        let Followed::Is(found) = seen? else {
+        let FollowedObject::Is(found) = seen? else {
             return Err(ArtifactError::Refused(format!("the server dropped the request for {}", what(kind, name))));
         };
         let status = found.status;
@@ -209,7 +213,7 @@ fn what(kind: DownloadTargetKind, name: &str) -> String {
     format!("{} of {name}", kind.as_str())
 }
 
-impl Packed {
+impl PackedFile {
     /// The unpacked bytes, piece by piece; an error beyond a gigabyte.
     pub(crate) fn reader(&self) -> impl Read + '_ {
         gzip::capped(self.0.as_slice(), MOST_UNPACKED)

@@ -8,7 +8,9 @@ use super::hold::{HoldArgs, ReleaseArgs};
 use super::logs::LogsArgs;
 use super::preview::preview_backup;
 use super::table::{selector, time, until};
-use super::{Format, GetArgs, Operation, Show, Shown, client, create, get, missing, one_way_to_select, submitted};
+use super::{
+    Format, GetArgs, Operation, OutputArgs, TableKind, client, create, get, missing, one_way_to_select, submitted,
+};
 use crate::contents::ContentsArgs;
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
@@ -27,7 +29,7 @@ use std::process::ExitCode;
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackupCommand {
     /// Make a backup
-    Create(Box<CreateArgs>),
+    Create(Box<BackupCreateArgs>),
     /// List backups
     Get(GetArgs),
     /// Show what is in backups and what became of them
@@ -50,7 +52,7 @@ pub(crate) enum BackupCommand {
 
 /// A backup to be made.
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct BackupCreateArgs {
     /// Its name
     name: Option<String>,
     /// The schedule whose template says what to back up; then no filter is taken from the command line
@@ -66,7 +68,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, short)]
     wait: bool,
     #[command(flatten)]
-    show: Show,
+    show: OutputArgs,
 }
 
 impl BackupCommand {
@@ -86,7 +88,7 @@ impl BackupCommand {
     }
 }
 
-impl CreateArgs {
+impl BackupCreateArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if self.from_schedule.as_deref().is_some_and(|schedule| schedule.trim().is_empty()) {
             bail!("flag must have a non-empty value: --from-schedule");
@@ -193,7 +195,7 @@ impl Cancellable for Backup {
     }
 }
 
-impl Shown for Backup {
+impl TableKind for Backup {
     const COLUMNS: &'static [&'static str] = &[
         "NAME",
         "STATUS",

@@ -2,7 +2,7 @@
 
 use super::missing;
 use anyhow::{Result, bail};
-use lifeboat_client::{Change, Client, Object};
+use lifeboat_client::{ChangeResult, Client, Object};
 
 /// Changes an object to the result of `to`, where `None` leaves it as it is; returns the object, and true if it was
 /// changed. `goal` describes the change in errors.
@@ -13,10 +13,10 @@ pub(super) async fn change<T: Object>(
     to: impl FnMut(&T) -> Result<Option<T>>,
 ) -> Result<(T, bool)> {
     match client.change_as_it_is(name, to).await? {
-        Change::Made(object) => Ok((object, true)),
-        Change::Nothing(object) => Ok((object, false)),
-        Change::Missing => Err(missing::<T>(name)),
-        Change::Conflicts(tries) => bail!(
+        ChangeResult::Made(object) => Ok((object, true)),
+        ChangeResult::Nothing(object) => Ok((object, false)),
+        ChangeResult::Missing => Err(missing::<T>(name)),
+        ChangeResult::Conflicts(tries) => bail!(
             "{}.velero.io \"{name}\" was changed by others {tries} times while it was to be {goal}: try again",
             T::PLURAL
         ),

@@ -1,10 +1,10 @@
 //! `lifeboat status`: protected and unprotected namespaces and volumes, on one screen.
 
 mod follow;
-mod known;
 mod looked;
 mod rhythm;
 mod screen;
+mod state;
 mod watched;
 
 use super::{Format, client};
@@ -15,9 +15,9 @@ use crate::output::print_resource;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::EnumValueParser;
-use lifeboat_control::Inventory;
-use looked::{Asking, LOOKING, View, inventory, next_backups};
-use screen::Status;
+use lifeboat_lifecycle::coverage::Inventory;
+use looked::{LOOKING, ServerQuery, StatusInput, inventory, next_backups};
+use screen::StatusScreen;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -48,14 +48,14 @@ impl StatusArgs {
             false => client(globals).await?,
         };
         // Which of its requests was not answered is only known when they give up before the answer is due.
-        let asking = Asking {
+        let asking = ServerQuery {
             client: client(&globals.with_requests_within(self.timeout)).await?,
             patience: self.timeout.to_std(),
         };
         let program = &globals.program.name;
         if self.watch {
-            let show = |known: Result<View<'_>, String>| match known {
-                Ok(view) => self.show(&Status::of(view, &own.namespace, program)),
+            let show = |known: Result<StatusInput<'_>, String>| match known {
+                Ok(view) => self.show(&StatusScreen::of(view, &own.namespace, program)),
                 Err(why) => self.tell(&why),
             };
             return Box::pin(watched::watch(&own, asking, show)).await.map(|()| ExitCode::SUCCESS);
@@ -69,13 +69,13 @@ impl StatusArgs {
         };
         let (inventory, (server, next_backups)) = tokio::join!(Box::pin(inventory(&own)), Box::pin(asked));
         let inventory = Inventory { next_backups, ..inventory? };
-        let status = Status::of(View { inventory: &inventory, server: &server }, &own.namespace, program);
+        let status = StatusScreen::of(StatusInput { inventory: &inventory, server: &server }, &own.namespace, program);
         self.show(&status)?;
         let is_well = status.server.is_ok() && status.coverage.attention.is_empty();
         Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(ATTENTION) })
     }
 
-    fn show(&self, status: &Status) -> Result<()> {
+    fn show(&self, status: &StatusScreen) -> Result<()> {
         if let Some(output) = self.output.and_then(Format::machine) {
             return print_resource(&status.value(), output);
         }

@@ -10,7 +10,11 @@ use lifeboat_api::{Backup, DeleteBackupRequest, PodVolumeBackup, Restore, label_
 use lifeboat_archive::layout::REPOSITORY_SNAPSHOTS;
 use lifeboat_backup::unbound_claims;
 use lifeboat_client::Client;
-use lifeboat_control::{Hold, Lists, check_deletion, claims_may_need, reads, refusal_for_claims, refusal_for_reader};
+use lifeboat_lifecycle::phase::backup_expiry::ExpiryInput;
+use lifeboat_lifecycle::phase::hold::Hold;
+use lifeboat_lifecycle::phase::request::{
+    check_deletion, claims_may_need, reads, refusal_for_claims, refusal_for_reader,
+};
 use lifeboat_object::first_names;
 use std::io::Write;
 use std::process::ExitCode;
@@ -103,7 +107,7 @@ async fn claims(client: &Client, backup: &Backup) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// Returns the reason why it would be refused.
-fn would_be_deleted(backup: &Backup, lists: &Lists, when: &str, now: Timestamp) -> Result<String, String> {
+fn would_be_deleted(backup: &Backup, lists: &ExpiryInput, when: &str, now: Timestamp) -> Result<String, String> {
     let (name, status) = (&backup.metadata.name, &backup.status);
     let location = check_deletion(backup, lists.location_of(backup), now)?;
     let mut parts = vec![format!("its files in location {}", location.metadata.name)];
@@ -209,9 +213,9 @@ mod tests {
         let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".into();
         location.status.phase = Some(BackupStorageLocationPhase::Available);
-        let mut lists = Lists { locations: vec![location], ..Lists::default() };
+        let mut lists = ExpiryInput { locations: vec![location], ..ExpiryInput::default() };
         let would =
-            |lists: &Lists| would_be_deleted(&backup, lists, " when restore r has ended", Timestamp::UNIX_EPOCH);
+            |lists: &ExpiryInput| would_be_deleted(&backup, lists, " when restore r has ended", Timestamp::UNIX_EPOCH);
         assert_eq!(
             would(&lists).unwrap_err(),
             "the backup names no backup storage location, and there is no default location (mark one with \

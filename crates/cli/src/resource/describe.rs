@@ -20,7 +20,7 @@ use crate::globals::Globals;
 use anyhow::{Result, bail};
 use backup::BackupFacts;
 use clap::Args;
-use facts::{Files, Piece, VolumeInfo, legacy_csi, legacy_native, piece};
+use facts::{FetchedFile, OperationFiles, VolumeInfo, legacy_csi, legacy_native, piece};
 use jiff::tz::TimeZone;
 use lifeboat_api::{
     Backup, BackupPhase, DownloadTargetKind as Kind, Restore, RestorePhase, Schedule, label_value, well_known,
@@ -169,9 +169,9 @@ fn between(at: usize) -> &'static str {
 }
 
 /// A file, unless there is no reason to ask for it.
-async fn file<T: DeserializeOwned>(downloads: &Downloads, kind: Kind, name: &str, wanted: bool) -> Piece<T> {
+async fn file<T: DeserializeOwned>(downloads: &Downloads, kind: Kind, name: &str, wanted: bool) -> FetchedFile<T> {
     if !wanted {
-        return Piece::Missing;
+        return FetchedFile::Missing;
     }
     piece(artifact(downloads, kind, name).await)
 }
@@ -190,14 +190,14 @@ async fn backup_facts(client: &Client, globals: &Globals, args: &DescribeArgs, b
         file(&downloads, Kind::BackupResourceList, name, has_files && args.details),
         file(&downloads, Kind::BackupVolumeInfos, name, has_files),
     );
-    let is_legacy = snapshots == Piece::Missing;
+    let is_legacy = snapshots == FetchedFile::Missing;
     let snapshots = if is_legacy { legacy_snapshots(&downloads, &backup).await } else { snapshots };
     let label = format!("{}={}", well_known::LABEL_BACKUP_NAME, label_value(name));
     let of_this = format!("{label},{}={}", well_known::LABEL_BACKUP_UID, backup.metadata.uid);
     let by_files = listed(client, &label, "PodVolumeBackups", "backup", name).await?;
     let volumes = BackupVolumes { snapshots, is_legacy, by_files };
     let deletions = listed(client, &of_this, "DeleteBackupRequests", "backup", name).await?;
-    let files = Files { results, operations, resources, volumes: Piece::Missing };
+    let files = OperationFiles { results, operations, resources, volumes: FetchedFile::Missing };
     Ok(BackupFacts { backup, files, volumes, deletions, warning })
 }
 
@@ -219,7 +219,7 @@ async fn listed<T: Object>(
 }
 
 /// Snapshots by the files of backups before Velero 1.13.
-async fn legacy_snapshots(downloads: &Downloads, backup: &Backup) -> Piece<Vec<VolumeInfo>> {
+async fn legacy_snapshots(downloads: &Downloads, backup: &Backup) -> FetchedFile<Vec<VolumeInfo>> {
     let (name, status) = (&backup.metadata.name, &backup.status);
     let has_csi = status.csi_volume_snapshots_attempted > 0;
     let (native, csi, contents) = tokio::join!(
@@ -228,18 +228,18 @@ async fn legacy_snapshots(downloads: &Downloads, backup: &Backup) -> Piece<Vec<V
         file(downloads, Kind::CsiBackupVolumeSnapshotContents, name, has_csi),
     );
     let csi = match csi {
-        Piece::Missing => contents.map(|contents| legacy_csi(None, contents)),
-        Piece::There(snapshots) => contents.map(|contents| legacy_csi(snapshots, contents)),
-        Piece::Ungotten(why) => Piece::Ungotten(why),
-        Piece::Unreadable(why) => Piece::Unreadable(why),
+        FetchedFile::Missing => contents.map(|contents| legacy_csi(None, contents)),
+        FetchedFile::There(snapshots) => contents.map(|contents| legacy_csi(snapshots, contents)),
+        FetchedFile::Ungotten(why) => FetchedFile::Ungotten(why),
+        FetchedFile::Unreadable(why) => FetchedFile::Unreadable(why),
     };
     match (native.map(legacy_native), csi) {
-        (Piece::There(mut native), Piece::There(csi)) => {
+        (FetchedFile::There(mut native), FetchedFile::There(csi)) => {
             native.extend(csi);
-            Piece::There(native)
+            FetchedFile::There(native)
         }
-        (Piece::Missing, other) | (other, Piece::Missing) => other,
-        (Piece::There(_), wrong) | (wrong, _) => wrong,
+        (FetchedFile::Missing, other) | (other, FetchedFile::Missing) => other,
+        (FetchedFile::There(_), wrong) | (wrong, _) => wrong,
     }
 }
 
@@ -264,6 +264,6 @@ async fn restore_facts(
     );
     let label = format!("{}={}", well_known::LABEL_RESTORE_NAME, label_value(name));
     let by_files = listed(client, &label, "PodVolumeRestores", "restore", name).await?;
-    let files = Files { results, operations, resources, volumes };
+    let files = OperationFiles { results, operations, resources, volumes };
     Ok(RestoreFacts { restore, files, by_files, warning })
 }

@@ -4,7 +4,7 @@
 use super::keep::{self, KeepArgs};
 use super::release::{RulesReleaseArgs, kept_by_rules, staying};
 use super::table::{Labels, print, time, until};
-use super::{Format, Shown, client, missing, said};
+use super::{Format, TableKind, client, missing, said};
 use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::print_resource;
@@ -15,7 +15,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupPhase, Schedule, Time};
 use lifeboat_client::Client;
-use lifeboat_control::{Becomes, Fate, Lists, describe_keepers, fates};
+use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
+use lifeboat_lifecycle::phase::expiry::ExpiryOutcome;
+use lifeboat_lifecycle::phase::keep::describe as describe_keepers;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -27,11 +29,11 @@ pub(crate) struct ExpiryArgs {
     #[command(flatten)]
     release: RulesReleaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
 }
 
 #[derive(Debug, Args)]
-struct Form {
+struct FormatArgs {
     /// Form of the output
     #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Format>::new()), default_value = "", value_name = "FORM")]
     output: Optional<Format>,
@@ -51,7 +53,7 @@ pub(crate) struct RetentionArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
 }
 
 impl ExpiryArgs {
@@ -60,14 +62,14 @@ impl ExpiryArgs {
         if self.release.is_asked()? {
             let client = client(globals).await?;
             let lists = lists(&client).await?;
-            return self.release.run(&client, &lists, now, |fates| self.form.print(fates, now)).await;
+            return self.release.run(&client, &lists, now, |expiries| self.form.print(expiries, now)).await;
         }
-        let mut fates = fates(&lists(&client(globals).await?).await?, &TimeZone::UTC, now);
-        fates.sort_by_key(|fate| {
-            let end = fate.backup.status.expiration.map(Time::timestamp);
-            (end.is_none(), end, fate.backup.metadata.name.clone())
+        let mut expiries = expiries(&lists(&client(globals).await?).await?, &TimeZone::UTC, now);
+        expiries.sort_by_key(|expiry| {
+            let end = expiry.backup.status.expiration.map(Time::timestamp);
+            (end.is_none(), end, expiry.backup.metadata.name.clone())
         });
-        self.form.print(&fates, now)
+        self.form.print(&expiries, now)
     }
 }
 
@@ -93,18 +95,18 @@ impl RetentionArgs {
         } else if let Err(why) = schedule.retention() {
             bail!("the retention of schedule {name} cannot be followed, so all its good backups stay: {why}");
         }
-        let mut fates = fates(&lists, &TimeZone::UTC, now);
-        fates.retain(|fate| fate.schedule.as_ref() == Some(name));
+        let mut expiries = expiries(&lists, &TimeZone::UTC, now);
+        expiries.retain(|expiry| expiry.schedule.as_ref() == Some(name));
         if self.none && !self.dry_run {
-            said(staying(name, &kept_by_rules(&fates, name)))?;
+            said(staying(name, &kept_by_rules(&expiries, name)))?;
         }
-        fates.sort_by_key(|fate| std::cmp::Reverse((fate.stands_for, fate.backup.metadata.name.clone())));
-        self.form.print(&fates, now)
+        expiries.sort_by_key(|expiry| std::cmp::Reverse((expiry.stands_for, expiry.backup.metadata.name.clone())));
+        self.form.print(&expiries, now)
     }
 }
 
 /// All that decides what becomes of backups.
-pub(super) async fn lists(client: &Client) -> Result<Lists> {
+pub(super) async fn lists(client: &Client) -> Result<ExpiryInput> {
     let (backups, schedules, requests, locations, restores, cluster) = tokio::try_join!(
         client.list(""),
         client.list(""),
@@ -113,51 +115,53 @@ pub(super) async fn lists(client: &Client) -> Result<Lists> {
         client.list(""),
         client.cluster.uid()
     )?;
-    Ok(Lists { backups, schedules, requests, locations, restores, cluster })
+    Ok(ExpiryInput { backups, schedules, requests, locations, restores, cluster })
 }
 
 /// Describes the expiry of a backup.
-pub(super) fn describe(fate: &Fate, now: Timestamp) -> String {
-    match &fate.becomes {
-        Becomes::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
-        Becomes::Goes(at) => format!("goes in {}", until(Some(*at), now)),
-        Becomes::Going => match &fate.waits_for {
+pub(super) fn describe(expiry: &BackupExpiry, now: Timestamp) -> String {
+    match &expiry.becomes {
+        ExpiryOutcome::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
+        ExpiryOutcome::Goes(at) => format!("goes in {}", until(Some(*at), now)),
+        ExpiryOutcome::Going => match &expiry.waits_for {
             Some(what) => format!("its deletion is asked for, and waits for {what}"),
             None => "its deletion is asked for".to_owned(),
         },
-        Becomes::Kept => describe_keepers(&fate.keepers),
-        Becomes::Runs => "is in progress".to_owned(),
-        Becomes::Read { restore } => format!("its time is over; restore {restore} reads it, and it goes after that"),
-        Becomes::Blocked(obstacle) => {
-            let by = describe_keepers(&fate.keepers);
+        ExpiryOutcome::Kept => describe_keepers(&expiry.keepers),
+        ExpiryOutcome::Runs => "is in progress".to_owned(),
+        ExpiryOutcome::Read { restore } => {
+            format!("its time is over; restore {restore} reads it, and it goes after that")
+        }
+        ExpiryOutcome::Blocked(obstacle) => {
+            let by = describe_keepers(&expiry.keepers);
             let by = if by.is_empty() { by } else { format!("; it is also {by}") };
             format!("its time is over; it stays, because {obstacle}{by}")
         }
-        Becomes::Elsewhere { cluster } => {
-            let end = fate.backup.status.expiration.filter(|end| end.timestamp() <= now);
+        ExpiryOutcome::Elsewhere { cluster } => {
+            let end = expiry.backup.status.expiration.filter(|end| end.timestamp() <= now);
             let is_over = if end.is_some() { "its time is over; " } else { "" };
             format!("{is_over}it is left to cluster {cluster}, which has made it, to let it go")
         }
-        Becomes::Stays => "has no expiration".to_owned(),
+        ExpiryOutcome::Stays => "has no expiration".to_owned(),
     }
 }
 
-fn phase(fate: &Fate) -> &'static str {
-    fate.backup.status.phase.map_or("New", BackupPhase::as_str)
+fn phase(expiry: &BackupExpiry) -> &'static str {
+    expiry.backup.status.phase.map_or("New", BackupPhase::as_str)
 }
 
-impl Form {
-    fn print(&self, fates: &[Fate], now: Timestamp) -> Result<ExitCode> {
+impl FormatArgs {
+    fn print(&self, expiries: &[BackupExpiry], now: Timestamp) -> Result<ExitCode> {
         if let Some(output) = self.output.and_then(Format::machine) {
-            let all: Vec<Value> = fates.iter().map(|fate| value(fate, now)).collect();
+            let all: Vec<Value> = expiries.iter().map(|expiry| value(expiry, now)).collect();
             print_resource(&all, output)?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut out = std::io::stdout();
-        if fates.is_empty() {
+        if expiries.is_empty() {
             writeln!(std::io::stderr(), "No backups found")?;
         }
-        let rows = fates.iter().map(|fate| (cells(fate, now), &fate.backup.meta().labels));
+        let rows = expiries.iter().map(|expiry| (cells(expiry, now), &expiry.backup.meta().labels));
         print(&mut out, &COLUMNS, rows, &Labels { columns: &[], all: false })?;
         Ok(ExitCode::SUCCESS)
     }
@@ -165,39 +169,39 @@ impl Form {
 
 const COLUMNS: [&str; 5] = ["NAME", "STATUS", "MADE FOR", "EXPIRES", "WHAT BECOMES OF IT"];
 
-fn cells(fate: &Fate, now: Timestamp) -> Vec<String> {
-    let end = fate.backup.status.expiration;
+fn cells(expiry: &BackupExpiry, now: Timestamp) -> Vec<String> {
+    let end = expiry.backup.status.expiration;
     vec![
-        fate.backup.metadata.name.clone(),
-        phase(fate).to_owned(),
-        time(fate.stands_for.map(Time::new)),
+        expiry.backup.metadata.name.clone(),
+        phase(expiry).to_owned(),
+        time(expiry.stands_for.map(Time::new)),
         time(end),
-        describe(fate, now),
+        describe(expiry, now),
     ]
 }
 
-fn value(fate: &Fate, now: Timestamp) -> Value {
-    let (becomes, more): (&str, BTreeMap<&str, Value>) = match &fate.becomes {
-        Becomes::Goes(at) => ("Goes", [("at", json!(Time::new(*at)))].into()),
-        Becomes::Going => ("Going", BTreeMap::new()),
-        Becomes::Kept => ("Kept", BTreeMap::new()),
-        Becomes::Runs => ("Runs", BTreeMap::new()),
-        Becomes::Read { restore } => ("Read", [("restore", json!(restore))].into()),
-        Becomes::Blocked(obstacle) => ("Blocked", [("location", json!(obstacle.location()))].into()),
-        Becomes::Elsewhere { cluster } => ("Elsewhere", [("cluster", json!(cluster))].into()),
-        Becomes::Stays => ("Stays", BTreeMap::new()),
+fn value(expiry: &BackupExpiry, now: Timestamp) -> Value {
+    let (becomes, more): (&str, BTreeMap<&str, Value>) = match &expiry.becomes {
+        ExpiryOutcome::Goes(at) => ("Goes", [("at", json!(Time::new(*at)))].into()),
+        ExpiryOutcome::Going => ("Going", BTreeMap::new()),
+        ExpiryOutcome::Kept => ("Kept", BTreeMap::new()),
+        ExpiryOutcome::Runs => ("Runs", BTreeMap::new()),
+        ExpiryOutcome::Read { restore } => ("Read", [("restore", json!(restore))].into()),
+        ExpiryOutcome::Blocked(obstacle) => ("Blocked", [("location", json!(obstacle.location()))].into()),
+        ExpiryOutcome::Elsewhere { cluster } => ("Elsewhere", [("cluster", json!(cluster))].into()),
+        ExpiryOutcome::Stays => ("Stays", BTreeMap::new()),
     };
     let mut value = json!({
-        "backup": fate.backup.metadata.name,
-        "schedule": fate.schedule,
-        "sourceCluster": fate.source,
-        "phase": phase(fate),
-        "madeFor": fate.stands_for.map(Time::new),
-        "expiration": fate.backup.status.expiration,
-        "keptBy": fate.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "backup": expiry.backup.metadata.name,
+        "schedule": expiry.schedule,
+        "sourceCluster": expiry.source,
+        "phase": phase(expiry),
+        "madeFor": expiry.stands_for.map(Time::new),
+        "expiration": expiry.backup.status.expiration,
+        "keptBy": expiry.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "becomes": becomes,
-        "waitsFor": fate.waits_for,
-        "message": describe(fate, now),
+        "waitsFor": expiry.waits_for,
+        "message": describe(expiry, now),
     });
     for (name, more) in more {
         value[name] = more;

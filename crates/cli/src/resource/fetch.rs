@@ -66,16 +66,16 @@ pub(crate) struct Fetcher {
 }
 
 /// A file that is being read.
-pub(crate) struct Answer {
+pub(crate) struct DownloadBody {
     body: Incoming,
     /// Drives the connection as long as the answer is held.
     _connection: JoinSet<()>,
     patience: Duration,
 }
 
-trait Stream: Read + Write + Unpin + Send {}
+trait IoStream: Read + Write + Unpin + Send {}
 
-impl<T: Read + Write + Unpin + Send> Stream for T {}
+impl<T: Read + Write + Unpin + Send> IoStream for T {}
 
 impl Fetcher {
     pub(crate) fn new(trust: Trust, agent: String, patience: Duration) -> Self {
@@ -86,7 +86,7 @@ impl Fetcher {
     ///
     /// # Errors
     /// [`FetchError`].
-    pub(crate) async fn get(&self, url: &str) -> Result<Option<Answer>, FetchError> {
+    pub(crate) async fn get(&self, url: &str) -> Result<Option<DownloadBody>, FetchError> {
         let mut url = parsed(url)?;
         for _ in 0..=MOST_REDIRECTS {
             let (response, connection) = self.ask(&url).await?;
@@ -102,7 +102,7 @@ impl Fetcher {
     ///
     /// # Errors
     /// [`FetchError`].
-    pub(crate) async fn get_marked(&self, url: &str, mark: &str) -> Result<Option<Answer>, FetchError> {
+    pub(crate) async fn get_marked(&self, url: &str, mark: &str) -> Result<Option<DownloadBody>, FetchError> {
         let url = parsed(url)?;
         let (response, connection) = self.ask(&url).await?;
         if !response.headers().contains_key(mark) {
@@ -120,16 +120,20 @@ impl Fetcher {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         url: &str,
-    ) -> Result<Option<Answer>, FetchError> {
+    ) -> Result<Option<DownloadBody>, FetchError> {
         let url = parsed(url)?;
         let request = self.request(&url, None).map_err(|e| FetchError::Invalid(e.to_string()))?;
         let (response, connection) = self.exchange(Box::new(TokioIo::new(stream)), request, &url).await?;
         self.file(response, connection).await
     }
 
-    async fn file(&self, response: Response<Incoming>, connection: JoinSet<()>) -> Result<Option<Answer>, FetchError> {
+    async fn file(
+        &self,
+        response: Response<Incoming>,
+        connection: JoinSet<()>,
+    ) -> Result<Option<DownloadBody>, FetchError> {
         let status = response.status();
-        let mut answer = Answer { body: response.into_body(), _connection: connection, patience: self.patience };
+        let mut answer = DownloadBody { body: response.into_body(), _connection: connection, patience: self.patience };
         match status {
             StatusCode::OK => Ok(Some(answer)),
             StatusCode::NOT_FOUND => Ok(None),
@@ -149,7 +153,7 @@ impl Fetcher {
 
     async fn exchange(
         &self,
-        stream: Box<dyn Stream>,
+        stream: Box<dyn IoStream>,
         request: Request<Empty<Bytes>>,
         url: &Uri,
     ) -> Result<(Response<Incoming>, JoinSet<()>), FetchError> {
@@ -171,7 +175,7 @@ impl Fetcher {
     }
 
     /// A connection, and the request in the form that belongs on it.
-    async fn open(&self, url: &Uri) -> Result<(Box<dyn Stream>, Request<Empty<Bytes>>), BoxError> {
+    async fn open(&self, url: &Uri) -> Result<(Box<dyn IoStream>, Request<Empty<Bytes>>), BoxError> {
         let secure = url.scheme() == Some(&Scheme::HTTPS);
         if !secure && url.scheme() != Some(&Scheme::HTTP) {
             return Err(format!("{url} is neither http nor https").into());
@@ -227,7 +231,7 @@ impl Fetcher {
     }
 }
 
-impl Answer {
+impl DownloadBody {
     /// The next piece; `None` at the end.
     ///
     /// # Errors
@@ -274,10 +278,10 @@ fn tcp() -> HttpConnector {
     tcp
 }
 
-async fn connect<C>(connector: C, to: &Uri) -> Result<Box<dyn Stream>, BoxError>
+async fn connect<C>(connector: C, to: &Uri) -> Result<Box<dyn IoStream>, BoxError>
 where
     C: Service<Uri>,
-    C::Response: Stream + 'static,
+    C::Response: IoStream + 'static,
     C::Error: Into<BoxError>,
 {
     let stream = connector.oneshot(to.clone()).await.map_err(Into::into)?;

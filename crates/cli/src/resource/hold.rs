@@ -8,7 +8,11 @@ use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Duration, well_known};
 use lifeboat_client::Client;
-use lifeboat_control::{Hold, Obstacle, deletion_has_begun, deletion_is_asked, location_of};
+use lifeboat_lifecycle::phase::expiry::Obstacle;
+use lifeboat_lifecycle::phase::facts::deletion_has_begun;
+use lifeboat_lifecycle::phase::hold::Hold;
+use lifeboat_lifecycle::phase::location::location_of;
+use lifeboat_lifecycle::phase::request::deletion_is_asked;
 use std::io::Write;
 use std::process::ExitCode;
 

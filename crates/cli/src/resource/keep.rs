@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use lifeboat_client::api_resource;
     use lifeboat_cluster::{Cluster, ConnectOptions};
-    use lifeboat_reconcile::{Mirrored, Seen};
+    use lifeboat_reconcile::{MirrorEvent, MirroredType};
     use lifeboat_sandbox::{Sandbox, SandboxOptions};
     use serde_json::json;
     use tokio::sync::mpsc;
@@ -141,16 +141,16 @@ mod tests {
         let (sender, mut changes) = mpsc::channel(16);
         let mut tasks = JoinSet::new();
         let (cluster, resource) = (client.cluster.clone(), api_resource::<Schedule>());
-        let mirrored = Mirrored { cluster, resource, namespace: Some("velero".into()), metadata_only: false };
+        let mirrored = MirroredType { cluster, resource, namespace: Some("velero".into()), metadata_only: false };
         tasks.spawn(mirrored.mirror(|seen| seen, sender));
-        assert!(matches!(changes.recv().await, Some(Seen::All(_))));
+        assert!(matches!(changes.recv().await, Some(MirrorEvent::All(_))));
 
         let rules = Retention { keep_daily: Some(7), ..Retention::default() };
         set(&client, "s", Some(&rules)).await.unwrap();
         let last: Schedule = client.get("s").await.unwrap().unwrap();
         assert_eq!((last.spec.retention.as_ref(), last.metadata.annotations.len()), (Some(&rules), 0));
         loop {
-            let Some(Seen::Applied(body)) = changes.recv().await else { panic!("a change") };
+            let Some(MirrorEvent::Applied(body)) = changes.recv().await else { panic!("a change") };
             let seen: Schedule = serde_json::from_slice(&body).unwrap();
             assert_eq!(seen.retention(), Ok(Some(rules.clone())));
             if seen == last {

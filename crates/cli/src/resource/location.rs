@@ -2,8 +2,8 @@
 
 use super::change::change;
 use super::table::time;
-use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, find, show, together};
-use crate::flags::{self, Optional, Pairs};
+use super::{DeleteArgs, GetArgs, OutputArgs, TableKind, chosen, client, create, find, show, together};
+use crate::flags::{self, KeyValuePairs, Optional};
 use crate::globals::Globals;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -12,7 +12,7 @@ use lifeboat_api::{
     Backup, BackupRepository, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
     Duration, ObjectMeta, SecretKeySelector, label_value, well_known,
 };
-use lifeboat_client::{Client, Identity};
+use lifeboat_client::{Client, ObjectIdentity};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 #[derive(Debug, Subcommand)]
 pub(crate) enum LocationCommand {
     /// Make a storage location
-    Create(Box<CreateArgs>),
+    Create(Box<LocationCreateArgs>),
     /// List storage locations
     Get(LocationGetArgs),
     /// Change a storage location
@@ -32,7 +32,7 @@ pub(crate) enum LocationCommand {
 
 /// A location to be made.
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct LocationCreateArgs {
     /// Its name
     name: String,
     /// Provider of the storage, such as aws or lifeboat.io/directory
@@ -46,7 +46,7 @@ pub(crate) struct CreateArgs {
     prefix: String,
     /// The Secret with the credentials and its key
     #[arg(long, value_parser = flags::pairs, value_name = "SECRET=KEY")]
-    credential: Vec<Pairs>,
+    credential: Vec<KeyValuePairs>,
     /// Use it for backups that name no location
     #[arg(long)]
     default: bool,
@@ -58,10 +58,10 @@ pub(crate) struct CreateArgs {
     validation_frequency: Option<Duration>,
     /// Settings of the provider
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    config: Vec<Pairs>,
+    config: Vec<KeyValuePairs>,
     /// Labels for the location
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    labels: Vec<Pairs>,
+    labels: Vec<KeyValuePairs>,
     /// A file with certificates (PEM) to trust
     #[arg(long, value_parser = flags::path, value_name = "FILE")]
     cacert: Option<PathBuf>,
@@ -69,7 +69,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_enum, default_value_t = AccessMode::ReadWrite)]
     access_mode: AccessMode,
     #[command(flatten)]
-    show: Show,
+    show: OutputArgs,
 }
 
 /// Which locations to list.
@@ -92,7 +92,7 @@ pub(crate) struct SetArgs {
     cacert: Option<PathBuf>,
     /// The Secret with the credentials and its key
     #[arg(long, value_parser = flags::pairs, value_name = "SECRET=KEY")]
-    credential: Vec<Pairs>,
+    credential: Vec<KeyValuePairs>,
     /// Use it for backups that name no location
     #[arg(long, default_value = "")]
     default: Optional<bool>,
@@ -124,7 +124,7 @@ impl LocationGetArgs {
     }
 }
 
-impl CreateArgs {
+impl LocationCreateArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let client = client(globals).await?;
         let location = self.location(globals)?;
@@ -175,7 +175,7 @@ fn certificates(file: &Path) -> Result<String> {
     Ok(base64::engine::general_purpose::STANDARD.encode(pem))
 }
 
-pub(super) fn credential(given: &[Pairs]) -> Result<Option<SecretKeySelector>> {
+pub(super) fn credential(given: &[KeyValuePairs]) -> Result<Option<SecretKeySelector>> {
     let mut pairs = flags::merged(given).into_iter();
     let first = pairs.next().map(|(name, key)| SecretKeySelector { name, key, ..SecretKeySelector::default() });
     if pairs.next().is_some() {
@@ -234,7 +234,7 @@ async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
     }
     for location in &found {
         let name = &location.metadata.name;
-        if let Err(e) = client.delete_exactly::<BackupStorageLocation>(&Identity::of(&location.metadata)).await {
+        if let Err(e) = client.delete_exactly::<BackupStorageLocation>(&ObjectIdentity::of(&location.metadata)).await {
             errors.push(e.into());
             continue;
         }
@@ -260,7 +260,7 @@ async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
     together(errors)
 }
 
-impl Shown for BackupStorageLocation {
+impl TableKind for BackupStorageLocation {
     const COLUMNS: &'static [&'static str] =
         &["NAME", "PROVIDER", "BUCKET/PREFIX", "PHASE", "LAST VALIDATED", "ACCESS MODE", "DEFAULT"];
 

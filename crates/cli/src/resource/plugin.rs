@@ -1,7 +1,7 @@
 //! `lifeboat plugin get|add|remove`.
 
 use super::{Format, client, server_status};
-use crate::confirm::{self, Place};
+use crate::confirm::{self, ConfirmationTarget};
 use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::print_resource;
@@ -131,7 +131,7 @@ impl AddArgs {
             "The plugin {} is added to the server in {}.\nThis command changes the Deployment of the server: its pods are replaced.\n\
              What is in progress goes on when the new pod leads.",
             self.image,
-            Place::of(&client)
+            ConfirmationTarget::of(&client)
         );
         if !confirm::asked(&question, self.confirm)? {
             return Ok(ExitCode::SUCCESS);

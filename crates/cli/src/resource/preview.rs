@@ -7,7 +7,7 @@ use crate::clock::clock;
 use crate::errors;
 use crate::globals::Globals;
 use crate::output::Output;
-use crate::preview::{PlanFiles, Show, Validate, print_backup, print_restore};
+use crate::preview::{PlanFiles, ShownParts, Validate, print_backup, print_restore};
 use crate::progress::watched;
 use crate::server::providers::StorageProviders;
 use anyhow::{Result, bail};
@@ -55,8 +55,8 @@ impl PreviewArgs {
         Ok(())
     }
 
-    pub(super) fn show(&self, globals: &Globals) -> Show {
-        Show { secrets: self.show_secrets, ..Show::of(globals) }
+    pub(super) fn show(&self, globals: &Globals) -> ShownParts {
+        ShownParts { secrets: self.show_secrets, ..ShownParts::of(globals) }
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn preview_restore(
     mut restore: Restore,
     client: &Client,
     globals: &Globals,
-    show: Show,
+    show: ShownParts,
     args: &PreviewArgs,
 ) -> Result<ExitCode> {
     let backup = source(&restore, client).await?;

@@ -4,14 +4,16 @@
 use super::change::change;
 use super::hold::unrecorded;
 use super::{missing, said, together};
-use crate::confirm::{Place, asked, nobody_to_ask, question, refuse_without_terminal};
+use crate::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Resource, SourceCluster, Time, label_value, well_known};
 use lifeboat_client::Client;
-use lifeboat_control::{Fate, Keeper, Lists, fates, schedule_label};
+use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
+use lifeboat_lifecycle::phase::keep::Keeper;
+use lifeboat_lifecycle::phase::kept_by::schedule_label;
 use lifeboat_object::{counted, first_names_of};
 use std::io::Write;
 use std::process::ExitCode;
@@ -59,26 +61,26 @@ impl RulesReleaseArgs {
     pub(super) async fn run(
         &self,
         client: &Client,
-        lists: &Lists,
+        lists: &ExpiryInput,
         now: Timestamp,
-        show: impl Fn(&[Fate]) -> Result<ExitCode>,
+        show: impl Fn(&[BackupExpiry]) -> Result<ExitCode>,
     ) -> Result<ExitCode> {
         if self.names.is_empty() == self.schedule.is_empty() {
             bail!("expiry --release: say which backups are meant, either by --schedule NAME or by their names");
         }
         let is_answered = self.confirm || self.dry_run;
         refuse_without_terminal(is_answered || self.schedule.is_empty(), || {
-            nobody_to_ask("released", "--schedule", Place::of(client))
+            nobody_to_ask("released", "--schedule", ConfirmationTarget::of(client))
         })?;
-        let all = fates(lists, &TimeZone::UTC, now);
+        let all = expiries(lists, &TimeZone::UTC, now);
         let chosen = self.chosen(&all, &lists.cluster)?;
         if chosen.is_empty() {
             writeln!(std::io::stdout(), "No backups that rules keep were found")?;
             return Ok(ExitCode::SUCCESS);
         }
         show(&after_release(lists, &chosen, now))?;
-        let names: Vec<&str> = chosen.iter().map(|fate| fate.backup.metadata.name.as_str()).collect();
-        let question = question("Release", Backup::KIND, &names, Place::of(client));
+        let names: Vec<&str> = chosen.iter().map(|expiry| expiry.backup.metadata.name.as_str()).collect();
+        let question = question("Release", Backup::KIND, &names, ConfirmationTarget::of(client));
         if self.dry_run || !asked(&question, self.confirm)? {
             return Ok(ExitCode::SUCCESS);
         }
@@ -86,35 +88,36 @@ impl RulesReleaseArgs {
     }
 
     /// The backups that are meant, of all; `this` is the UID of the cluster.
-    fn chosen<'f>(&self, all: &'f [Fate], this: &str) -> Result<Vec<&'f Fate>> {
+    fn chosen<'f>(&self, all: &'f [BackupExpiry], this: &str) -> Result<Vec<&'f BackupExpiry>> {
         if !self.schedule.is_empty() {
             return self.of_schedule(all, this);
         }
         let mut chosen = Vec::new();
         for name in &self.names {
-            match all.iter().find(|fate| fate.backup.metadata.name == *name) {
+            match all.iter().find(|expiry| expiry.backup.metadata.name == *name) {
                 None => return Err(missing::<Backup>(name)),
-                Some(fate) if fate.is_kept_by_rules() => chosen.push(fate),
+                Some(expiry) if expiry.is_kept_by_rules() => chosen.push(expiry),
                 Some(_) => writeln!(std::io::stderr(), "Backup \"{name}\" is kept by no rules.")?,
             }
         }
         Ok(chosen)
     }
 
-    fn of_schedule<'f>(&self, all: &'f [Fate], this: &str) -> Result<Vec<&'f Fate>> {
+    fn of_schedule<'f>(&self, all: &'f [BackupExpiry], this: &str) -> Result<Vec<&'f BackupExpiry>> {
         let name = &self.schedule;
         let kept = kept_by_rules(all, name);
         let from = SourceCluster::parse(&self.source_cluster);
-        let (chosen, others): (Vec<&Fate>, Vec<&Fate>) =
-            kept.into_iter().partition(|fate| from.admits(&fate.backup, this));
-        let by_schedule = |fate: &&Fate| fate.keepers.iter().any(|keeper| matches!(keeper, Keeper::Rules { .. }));
+        let (chosen, others): (Vec<&BackupExpiry>, Vec<&BackupExpiry>) =
+            kept.into_iter().partition(|expiry| from.admits(&expiry.backup, this));
+        let by_schedule =
+            |expiry: &&BackupExpiry| expiry.keepers.iter().any(|keeper| matches!(keeper, Keeper::Rules { .. }));
         if chosen.iter().any(by_schedule) {
             bail!(
                 "schedule {name} is here, and its rules keep its backups: take the rules away first (`schedule retention {name} --none`), \
                  or name the backups"
             );
         }
-        let mut clusters: Vec<&str> = others.iter().filter_map(|fate| fate.source.as_deref()).collect();
+        let mut clusters: Vec<&str> = others.iter().filter_map(|expiry| expiry.source.as_deref()).collect();
         clusters.sort_unstable();
         clusters.dedup();
         if chosen.is_empty() && !clusters.is_empty() {
@@ -129,20 +132,20 @@ impl RulesReleaseArgs {
 }
 
 /// Returns the backups of a schedule that rules keep.
-pub(super) fn kept_by_rules<'f>(all: &'f [Fate], schedule: &str) -> Vec<&'f Fate> {
+pub(super) fn kept_by_rules<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
     let label = label_value(schedule);
-    let of_it = all.iter().filter(|fate| schedule_label(&fate.backup).as_deref() == Some(label.as_str()));
-    of_it.filter(|fate| fate.is_kept_by_rules()).collect()
+    let of_it = all.iter().filter(|expiry| schedule_label(&expiry.backup).as_deref() == Some(label.as_str()));
+    of_it.filter(|expiry| expiry.is_kept_by_rules()).collect()
 }
 
 /// Computes the expiry of these backups after their release.
-fn after_release(lists: &Lists, chosen: &[&Fate], now: Timestamp) -> Vec<Fate> {
+fn after_release(lists: &ExpiryInput, chosen: &[&BackupExpiry], now: Timestamp) -> Vec<BackupExpiry> {
     let mut lists = lists.clone();
-    let is_chosen = |backup: &Backup| chosen.iter().any(|fate| fate.backup.metadata.name == backup.metadata.name);
+    let is_chosen = |backup: &Backup| chosen.iter().any(|expiry| expiry.backup.metadata.name == backup.metadata.name);
     lists.backups.iter_mut().filter(|backup| is_chosen(backup)).for_each(|backup| note_release(backup, now));
-    let mut fates = fates(&lists, &TimeZone::UTC, now);
-    fates.retain(|fate| is_chosen(&fate.backup));
-    fates
+    let mut expiries = expiries(&lists, &TimeZone::UTC, now);
+    expiries.retain(|expiry| is_chosen(&expiry.backup));
+    expiries
 }
 
 fn note_release(backup: &mut Backup, now: Timestamp) {
@@ -157,13 +160,13 @@ fn note_release(backup: &mut Backup, now: Timestamp) {
 /// Releases backups, and reports it.
 pub(super) async fn release(
     client: &Client,
-    chosen: &[&Fate],
+    chosen: &[&BackupExpiry],
     locations: &[BackupStorageLocation],
     now: Timestamp,
 ) -> Result<ExitCode> {
     let mut errors = Vec::new();
-    for fate in chosen {
-        let name = &fate.backup.metadata.name;
+    for expiry in chosen {
+        let name = &expiry.backup.metadata.name;
         let released = change(client, name, "released", |before: &Backup| {
             let mut after = before.clone();
             note_release(&mut after, now);
@@ -184,7 +187,7 @@ pub(super) async fn release(
 const LISTED: usize = 5;
 
 /// Says which backups stay by the rules of a schedule that has none any more; `None` when there are none.
-pub(super) fn staying(schedule: &str, kept: &[&Fate]) -> Option<String> {
+pub(super) fn staying(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
     let own = own_names(kept);
     let (stay, them) = if own.len() == 1 { ("stays", "it") } else { ("stay", "them") };
     (!own.is_empty()).then(|| {
@@ -198,7 +201,7 @@ pub(super) fn staying(schedule: &str, kept: &[&Fate]) -> Option<String> {
 }
 
 /// Says which backups the deletion of a schedule releases; `None` when there are none.
-pub(super) fn released_with(schedule: &str, kept: &[&Fate]) -> Option<String> {
+pub(super) fn released_with(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
     let own = own_names(kept);
     let each = if own.len() == 1 { "It goes when its" } else { "Each goes when its" };
     (!own.is_empty()).then(|| {
@@ -210,14 +213,14 @@ pub(super) fn released_with(schedule: &str, kept: &[&Fate]) -> Option<String> {
     })
 }
 
-fn own_names<'f>(kept: &[&'f Fate]) -> Vec<&'f str> {
-    kept.iter().filter(|fate| fate.is_own).map(|fate| fate.backup.metadata.name.as_str()).collect()
+fn own_names<'f>(kept: &[&'f BackupExpiry]) -> Vec<&'f str> {
+    kept.iter().filter(|expiry| expiry.is_own).map(|expiry| expiry.backup.metadata.name.as_str()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_control::Becomes;
+    use lifeboat_lifecycle::phase::expiry::ExpiryOutcome;
     use serde_json::{Value, json};
 
     fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -225,8 +228,8 @@ mod tests {
     }
 
     /// The backups of a schedule that kept two, and of another cluster with one of its name; and what is chosen by these arguments.
-    fn lists(schedules: &[Value]) -> Lists {
-        let mut lists = Lists::default();
+    fn lists(schedules: &[Value]) -> ExpiryInput {
+        let mut lists = ExpiryInput::default();
         let kept_by = r#"{"schedule":"nightly","rules":{"keepLast":2}}"#;
         for (day, annotations) in [
             (20, json!({})),
@@ -246,7 +249,10 @@ mod tests {
         lists.schedules = schedules.iter().cloned().map(read).collect();
         lists.locations = vec![read(json!({"apiVersion": "velero.io/v1", "kind": "BackupStorageLocation",
             "metadata": {"name": "main"}, "spec": {"provider": "aws"}, "status": {"phase": "Available"}}))];
-        lifeboat_control::note_writable(&mut lists.locations[0], "2026-11-01T00:00:00Z".parse().unwrap());
+        lifeboat_lifecycle::phase::writable::note_writable(
+            &mut lists.locations[0],
+            "2026-11-01T00:00:00Z".parse().unwrap(),
+        );
         lists
     }
 
@@ -265,14 +271,14 @@ mod tests {
         "2026-11-25T00:00:00Z".parse().unwrap()
     }
 
-    fn days(chosen: &[&Fate]) -> Vec<String> {
-        chosen.iter().map(|fate| fate.backup.metadata.name["nightly-202611".len()..][..2].to_owned()).collect()
+    fn days(chosen: &[&BackupExpiry]) -> Vec<String> {
+        chosen.iter().map(|expiry| expiry.backup.metadata.name["nightly-202611".len()..][..2].to_owned()).collect()
     }
 
     #[test]
     fn backups_kept_by_a_deleted_schedule_are_released_by_its_name_or_theirs() {
         let lists = lists(&[]);
-        let all = fates(&lists, &TimeZone::UTC, now());
+        let all = expiries(&lists, &TimeZone::UTC, now());
         let chosen = |args: &RulesReleaseArgs| args.chosen(&all, "").map(|chosen| days(&chosen));
         assert_eq!(chosen(&args(&[], "nightly", "")).unwrap(), ["21", "22"]);
         assert_eq!(chosen(&args(&[], "nightly", "u")).unwrap(), ["23"]);
@@ -283,9 +289,9 @@ mod tests {
         assert!(chosen(&args(&["nope"], "", "")).unwrap_err().to_string().contains("\"nope\" not found"));
         let own = args(&[], "nightly", "");
         let after = after_release(&lists, &own.chosen(&all, "").unwrap(), now());
-        let becomes: Vec<&Becomes> = after.iter().map(|fate| &fate.becomes).collect();
+        let becomes: Vec<&ExpiryOutcome> = after.iter().map(|expiry| &expiry.becomes).collect();
         let over: Timestamp = "2026-11-24T03:00:00Z".parse().unwrap();
-        assert_eq!(becomes, [&Becomes::Goes(over); 2]);
+        assert_eq!(becomes, [&ExpiryOutcome::Goes(over); 2]);
         let expected = "2 backups of schedule nightly stay until somebody releases them, because its rules have kept them: nightly-20261121030000, \
                         nightly-20261122030000 (`expiry --release --schedule nightly`).";
         assert_eq!(staying("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));
@@ -299,7 +305,7 @@ mod tests {
     fn a_backup_that_lost_its_label_is_released_with_those_of_its_schedule() {
         let mut lists = lists(&[]);
         lists.backups[1].metadata.labels.clear();
-        let all = fates(&lists, &TimeZone::UTC, now());
+        let all = expiries(&lists, &TimeZone::UTC, now());
         assert_eq!(days(&args(&[], "nightly", "").chosen(&all, "").unwrap()), ["21", "22"]);
     }
 
@@ -316,7 +322,7 @@ mod tests {
         let schedule = json!({"apiVersion": "velero.io/v1", "kind": "Schedule", "metadata": {"name": "nightly"},
             "spec": {"schedule": "0 3 * * *", "template": {}, "retention": {"keepLast": 2}}});
         let lists = lists(&[schedule]);
-        let all = fates(&lists, &TimeZone::UTC, now());
+        let all = expiries(&lists, &TimeZone::UTC, now());
         let why = args(&[], "nightly", "").chosen(&all, "").unwrap_err().to_string();
         let expected = "schedule nightly is here, and its rules keep its backups: take the rules away first (`schedule retention nightly \
                         --none`), or name the backups";

@@ -1,7 +1,7 @@
 //! `lifeboat repo`.
 
 use super::table::time;
-use super::{GetArgs, Shown, get};
+use super::{GetArgs, TableKind, get};
 use crate::globals::Globals;
 use crate::repository::cat::CatArgs;
 use crate::repository::list::LsArgs;
@@ -44,7 +44,7 @@ impl RepoCommand {
     }
 }
 
-impl Shown for BackupRepository {
+impl TableKind for BackupRepository {
     const COLUMNS: &'static [&'static str] = &["NAME", "STATUS", "LAST MAINTENANCE"];
 
     fn meta(&self) -> &ObjectMeta {

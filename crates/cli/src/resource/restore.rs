@@ -6,8 +6,8 @@ use super::logs::LogsArgs;
 use super::preview::{PreviewArgs, preview_restore};
 use super::table::{selector, time};
 use super::{
-    DeleteArgs, Format, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select,
-    submitted,
+    DeleteArgs, Format, GetArgs, Operation, OutputArgs, TableKind, client, create, delete, get, missing,
+    one_way_to_select, submitted,
 };
 use crate::flags::Optional;
 use crate::globals::Globals;
@@ -19,14 +19,14 @@ use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
 use lifeboat_api::{Backup, DownloadTargetKind, ObjectMeta, Restore, RestorePhase, label_value, well_known};
 use lifeboat_api::{NoneOfSchedule, SourceCluster, choose_of_schedule};
-use lifeboat_client::{Client, Identity};
+use lifeboat_client::{Client, ObjectIdentity};
 use std::process::ExitCode;
 
 /// Work with restores.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RestoreCommand {
     /// Make a restore
-    Create(Box<CreateArgs>),
+    Create(Box<RestoreCreateArgs>),
     /// Say what a restore would create, update, leave and skip, and where objects differ; nothing is written
     Plan(Box<PlanArgs>),
     /// Show where the objects in the cluster differ from what a restore would make of them; nothing is written
@@ -45,7 +45,7 @@ pub(crate) enum RestoreCommand {
 
 /// Contents of the restore to create.
 #[derive(Debug, Args)]
-struct Wanted {
+struct RestoreContentArgs {
     /// The backup to restore
     #[arg(long, default_value = "", value_name = "NAME")]
     from_backup: String,
@@ -64,11 +64,11 @@ struct Wanted {
 
 /// A restore to be made.
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct RestoreCreateArgs {
     /// Its name; made of the backup's and the time when left out
     name: Option<String>,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: RestoreContentArgs,
     /// Only say what would be created, updated, left and skipped, and where objects differ; nothing is written. Asks the
     /// cluster and the storage location from here, by your own rights, and knows no settings of the server, unless --by-server lets
     /// the server do it
@@ -83,14 +83,14 @@ pub(crate) struct CreateArgs {
     #[arg(long, short)]
     wait: bool,
     #[command(flatten)]
-    show: Show,
+    show: OutputArgs,
 }
 
 /// A restore that is not made.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: RestoreContentArgs,
     #[command(flatten)]
     preview: PreviewArgs,
     /// Also list the objects that would be created or are unchanged
@@ -105,7 +105,7 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: RestoreContentArgs,
     #[command(flatten)]
     preview: PreviewArgs,
     /// Form of the output: text when left out
@@ -128,7 +128,7 @@ impl RestoreCommand {
     }
 }
 
-impl Wanted {
+impl RestoreContentArgs {
     /// The restore as it would be created, once there is something to restore from.
     async fn restore(&self, client: &Client) -> Result<Restore> {
         if !self.source_cluster.is_empty() && self.from_schedule.is_empty() {
@@ -182,7 +182,7 @@ impl Wanted {
     }
 }
 
-impl CreateArgs {
+impl RestoreCreateArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if !self.dry_run {
             self.preview.refuse(self.details)?;
@@ -195,7 +195,7 @@ impl CreateArgs {
         restore.metadata.namespace.clone_from(&globals.namespace);
         if self.dry_run {
             let output = self.show.output.and_then(Format::machine);
-            let show = preview::Show { output, details: self.details, ..self.preview.show(globals) };
+            let show = preview::ShownParts { output, details: self.details, ..self.preview.show(globals) };
             return Box::pin(preview_restore(restore, &client, globals, show, &self.preview)).await;
         }
         if !create(&client, &restore, &self.show).await? {
@@ -207,20 +207,25 @@ impl CreateArgs {
 
 impl PlanArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let show = preview::Show { details: self.details, output: self.output, ..self.preview.show(globals) };
+        let show = preview::ShownParts { details: self.details, output: self.output, ..self.preview.show(globals) };
         plan(&self.wanted, globals, show, &self.preview).await
     }
 }
 
 impl DiffArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let show = preview::Show { only_differences: true, output: self.output, ..self.preview.show(globals) };
+        let show = preview::ShownParts { only_differences: true, output: self.output, ..self.preview.show(globals) };
         plan(&self.wanted, globals, show, &self.preview).await
     }
 }
 
 /// Prints what a restore without a name of its own would do.
-async fn plan(wanted: &Wanted, globals: &Globals, show: preview::Show, args: &PreviewArgs) -> Result<ExitCode> {
+async fn plan(
+    wanted: &RestoreContentArgs,
+    globals: &Globals,
+    show: preview::ShownParts,
+    args: &PreviewArgs,
+) -> Result<ExitCode> {
     let client = client(globals).await?;
     let mut restore = wanted.restore(&client).await?;
     restore.metadata.name = format!("{}-plan", wanted.source());
@@ -246,7 +251,7 @@ impl Operation for Restore {
     }
 
     async fn request_deletion(&self, client: &Client, _: bool) -> Result<()> {
-        client.delete_exactly::<Self>(&Identity::of(&self.metadata)).await?;
+        client.delete_exactly::<Self>(&ObjectIdentity::of(&self.metadata)).await?;
         Ok(())
     }
 }
@@ -265,7 +270,7 @@ impl Cancellable for Restore {
     }
 }
 
-impl Shown for Restore {
+impl TableKind for Restore {
     const COLUMNS: &'static [&'static str] =
         &["NAME", "BACKUP", "STATUS", "STARTED", "COMPLETED", "ERRORS", "WARNINGS", "CREATED", "SELECTOR"];
 

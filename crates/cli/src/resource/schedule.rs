@@ -7,8 +7,10 @@ use super::expiry::{RetentionArgs, lists};
 use super::keep::{KeepArgs, annotated};
 use super::release::{kept_by_rules, release, released_with, staying};
 use super::table::{selector, time, until};
-use super::{DeleteArgs, GetArgs, Show, Shown, Which, chosen, client, create, get, of_which, together};
-use crate::flags::{self, Optional, Stated};
+use super::{
+    DeleteArgs, GetArgs, ObjectSelectionArgs, OutputArgs, TableKind, chosen, client, create, get, of_which, together,
+};
+use crate::flags::{self, Optional, RequiredBool};
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
 use anyhow::{Result, bail};
@@ -16,8 +18,9 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, ObjectMeta, Schedule, SchedulePhase, Time};
-use lifeboat_client::{Client, Identity};
-use lifeboat_control::{Lists, fates, schedule_refusal};
+use lifeboat_client::{Client, ObjectIdentity};
+use lifeboat_lifecycle::phase::backup_expiry::{ExpiryInput, expiries};
+use lifeboat_lifecycle::phase::schedule::refusal as schedule_refusal;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -25,7 +28,7 @@ use std::process::ExitCode;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
     /// Make a schedule
-    Create(Box<CreateArgs>),
+    Create(Box<ScheduleCreateArgs>),
     /// List schedules
     Get(GetArgs),
     /// Show when schedules make backups, and which
@@ -43,7 +46,7 @@ pub(crate) enum ScheduleCommand {
 
 /// A schedule to be made.
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct ScheduleCreateArgs {
     /// Its name
     name: String,
     /// When to make a backup: five fields of cron, such as '0 3 * * *', a word such as @daily, or '@every 6h'. In the server's
@@ -63,7 +66,7 @@ pub(crate) struct CreateArgs {
     #[command(flatten)]
     spec: BackupSpecArgs,
     #[command(flatten)]
-    show: Show,
+    show: OutputArgs,
 }
 
 /// Flag that decides about the run that is due.
@@ -72,7 +75,7 @@ struct SkipArgs {
     /// Leave out the run that is due now: true or false; when left out, a new schedule does as the server's flag says, and one that is
     /// there stays as it is
     #[arg(long, value_parser = flags::optional(flags::stated), default_value = "", value_name = "BOOL")]
-    skip_immediately: Optional<Stated>,
+    skip_immediately: Optional<RequiredBool>,
 }
 
 /// Schedules that are to go.
@@ -89,7 +92,7 @@ pub(crate) struct ScheduleDeleteArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
-    which: Which,
+    which: ObjectSelectionArgs,
     #[command(flatten)]
     skip: SkipArgs,
 }
@@ -110,11 +113,11 @@ impl ScheduleCommand {
 
 impl SkipArgs {
     fn said(&self) -> Option<bool> {
-        self.skip_immediately.map(|Stated(value)| value)
+        self.skip_immediately.map(|RequiredBool(value)| value)
     }
 }
 
-impl CreateArgs {
+impl ScheduleCreateArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if self.schedule.is_empty() {
             bail!("--schedule is required");
@@ -195,10 +198,10 @@ async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode
                 std::io::stderr(),
                 "It is not known which backups their rules keep; these stay until released: {why:#}"
             )?;
-            Lists::default()
+            ExpiryInput::default()
         }
     };
-    let all = fates(&lists, &TimeZone::UTC, now);
+    let all = expiries(&lists, &TimeZone::UTC, now);
     let told = if args.release_backups { released_with } else { staying };
     let consequences = |found: &[Schedule]| -> Vec<String> {
         let names = found.iter().map(|schedule| &schedule.metadata.name);
@@ -214,7 +217,7 @@ async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode
     }
     for schedule in &found {
         let name = &schedule.metadata.name;
-        match client.delete_exactly::<Schedule>(&Identity::of(&schedule.metadata)).await {
+        match client.delete_exactly::<Schedule>(&ObjectIdentity::of(&schedule.metadata)).await {
             Ok(_) => writeln!(out, "Schedule deleted: {name}")?,
             Err(e) => {
                 errors.push(e.into());
@@ -223,14 +226,14 @@ async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode
         }
         if args.release_backups {
             let mut kept = kept_by_rules(&all, name);
-            kept.retain(|fate| fate.is_own);
+            kept.retain(|expiry| expiry.is_own);
             errors.extend(release(&client, &kept, &lists.locations, now).await.err());
         }
     }
     together(errors)
 }
 
-impl Shown for Schedule {
+impl TableKind for Schedule {
     const COLUMNS: &'static [&'static str] =
         &["NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED"];
 
@@ -287,12 +290,12 @@ mod tests {
         #[derive(Debug, clap::Parser)]
         struct Line {
             #[command(flatten)]
-            args: CreateArgs,
+            args: ScheduleCreateArgs,
         }
         let grammar = crate::pflag::with_rules(<Line as clap::CommandFactory>::command());
         let words = std::iter::once("create").chain(line.split('|'));
         let matches = grammar.try_get_matches_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
-        let args = <CreateArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+        let args = <ScheduleCreateArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
         let globals = Lifeboat::parsed("-n velero version").globals.settled(crate::program::Program::default());
         let mut object = serde_json::to_value(args.made(&globals)).unwrap();
         let spec = object["spec"].take();

@@ -1,7 +1,7 @@
 //! Requests the plan of a restore at the server's own port, with the user's token, and prints it like a plan that is
 //! made on this machine.
 
-use crate::preview::{PlanFiles, RestorePrinter, Show};
+use crate::preview::{PlanFiles, RestorePrinter, ShownParts};
 use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -11,8 +11,8 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use lifeboat_api::Restore;
+use lifeboat_api::well_known::PLAN_PATH;
 use lifeboat_client::Client;
-use lifeboat_control::PLAN_PATH;
 use lifeboat_restore::{PreviewEnd, PreviewItem};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub(super) async fn print_plan(
     restore: &Restore,
     client: &Client,
     address: &str,
-    show: Show,
+    show: ShownParts,
     files: &PlanFiles,
 ) -> Result<ExitCode> {
     let token = client.cluster.token().await.context("read the token of the kubeconfig")?;
@@ -68,7 +68,7 @@ pub(super) async fn print_plan(
         send(stream.with_context(|| format!("connect to {address}"))?, request, &mut connections).await?
     };
     let mut printer = RestorePrinter::new(show, files, &restore.spec)?;
-    let mut lines = Lines { body: answer, waiting: BytesMut::new() };
+    let mut lines = JsonLines { body: answer, waiting: BytesMut::new() };
     while let Some(line) = lines.next().await? {
         if let Some(why) = line["error"].as_str() {
             bail!("the server could not make the plan: {why}");
@@ -109,12 +109,12 @@ async fn send(
 }
 
 /// Lines of JSON as they come.
-struct Lines {
+struct JsonLines {
     body: Incoming,
     waiting: BytesMut,
 }
 
-impl Lines {
+impl JsonLines {
     /// The next line; `None` when the server closes the connection.
     async fn next(&mut self) -> Result<Option<Value>> {
         loop {

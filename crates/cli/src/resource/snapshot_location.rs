@@ -2,8 +2,8 @@
 
 use super::change::change;
 use super::location::credential;
-use super::{GetArgs, Show, Shown, client, create, get};
-use crate::flags::{self, Pairs};
+use super::{GetArgs, OutputArgs, TableKind, client, create, get};
+use crate::flags::{self, KeyValuePairs};
 use crate::globals::Globals;
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -33,15 +33,15 @@ pub(crate) struct SnapshotLocationCreateArgs {
     provider: String,
     /// The Secret with the credentials and its key
     #[arg(long, value_parser = flags::pairs, value_name = "SECRET=KEY")]
-    credential: Vec<Pairs>,
+    credential: Vec<KeyValuePairs>,
     /// Settings of the provider
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    config: Vec<Pairs>,
+    config: Vec<KeyValuePairs>,
     /// Labels for the location
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    labels: Vec<Pairs>,
+    labels: Vec<KeyValuePairs>,
     #[command(flatten)]
-    show: Show,
+    show: OutputArgs,
 }
 
 /// Settings to change of a location.
@@ -51,7 +51,7 @@ pub(crate) struct SnapshotLocationSetArgs {
     name: String,
     /// The Secret with the credentials and its key
     #[arg(long, value_parser = flags::pairs, value_name = "SECRET=KEY")]
-    credential: Vec<Pairs>,
+    credential: Vec<KeyValuePairs>,
 }
 
 impl SnapshotLocationCommand {
@@ -100,7 +100,7 @@ impl SnapshotLocationSetArgs {
     }
 }
 
-impl Shown for VolumeSnapshotLocation {
+impl TableKind for VolumeSnapshotLocation {
     const COLUMNS: &'static [&'static str] = &["NAME", "PROVIDER"];
 
     fn meta(&self) -> &ObjectMeta {

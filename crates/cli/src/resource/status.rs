@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use lifeboat_api::{ServerStatusRequest, ServerStatusRequestPhase, ServerStatusRequestStatus};
-use lifeboat_client::{Client, Followed};
+use lifeboat_client::{Client, FollowedObject};
 use lifeboat_cluster::{ClusterError, Failure};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -50,11 +50,11 @@ async fn answer(client: &Client, name: &str) -> Result<ServerStatusRequest> {
     let mut follow = client.follow::<ServerStatusRequest>(name);
     loop {
         match follow.next().await? {
-            Followed::Gone => bail!("the request is gone without an answer"),
-            Followed::Is(answered) if answered.status.phase == Some(ServerStatusRequestPhase::Processed) => {
+            FollowedObject::Gone => bail!("the request is gone without an answer"),
+            FollowedObject::Is(answered) if answered.status.phase == Some(ServerStatusRequestPhase::Processed) => {
                 return Ok(answered);
             }
-            Followed::Is(_) => {}
+            FollowedObject::Is(_) => {}
         }
     }
 }

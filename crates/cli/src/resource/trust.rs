@@ -37,7 +37,7 @@ pub(crate) struct Trust {
 }
 
 /// The trust that results from the flags and a backup's location, with a warning for the user.
-pub(crate) struct Found {
+pub(crate) struct DownloadTrust {
     pub(crate) trust: Trust,
     pub(crate) warning: Option<String>,
 }
@@ -52,25 +52,30 @@ impl Trust {
     ///
     /// # Errors
     /// When the file cannot be read and the location has no certificate.
-    pub(crate) async fn find(args: &TrustArgs, file: Option<&Path>, client: &Client, backup: &str) -> Result<Found> {
+    pub(crate) async fn find(
+        args: &TrustArgs,
+        file: Option<&Path>,
+        client: &Client,
+        backup: &str,
+    ) -> Result<DownloadTrust> {
         let trust = |pem| Trust::new(pem, args.insecure_skip_tls_verify);
         let mut unreadable = None;
         if let Some(file) = file {
             match std::fs::read(file).with_context(|| format!("read --cacert {}", file.display())) {
-                Ok(pem) => return Ok(Found { trust: trust(pem), warning: None }),
+                Ok(pem) => return Ok(DownloadTrust { trust: trust(pem), warning: None }),
                 Err(e) => unreadable = Some(e),
             }
         }
         match (of_location(client, backup).await, unreadable) {
-            (Ok(pem), None) => Ok(Found { trust: trust(pem), warning: None }),
+            (Ok(pem), None) => Ok(DownloadTrust { trust: trust(pem), warning: None }),
             (Ok(pem), Some(e)) if !pem.is_empty() => {
                 let warning = format!("WARNING: {e:#}; the certificate of the storage location is used");
-                Ok(Found { trust: trust(pem), warning: Some(warning) })
+                Ok(DownloadTrust { trust: trust(pem), warning: Some(warning) })
             }
             (_, Some(e)) => Err(e),
             (Err(e), None) => {
                 let warning = format!("WARNING: Error getting cacert from BSL: {e:#}");
-                Ok(Found { trust: trust(Vec::new()), warning: Some(warning) })
+                Ok(DownloadTrust { trust: trust(Vec::new()), warning: Some(warning) })
             }
         }
     }

@@ -41,13 +41,13 @@ pub(crate) enum GetCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CreateCommand {
     /// Make a backup
-    Backup(Box<backup::CreateArgs>),
+    Backup(Box<backup::BackupCreateArgs>),
     /// Make a restore
-    Restore(Box<restore::CreateArgs>),
+    Restore(Box<restore::RestoreCreateArgs>),
     /// Make a schedule
-    Schedule(Box<schedule::CreateArgs>),
+    Schedule(Box<schedule::ScheduleCreateArgs>),
     /// Make a storage location
-    BackupLocation(Box<location::CreateArgs>),
+    BackupLocation(Box<location::LocationCreateArgs>),
     /// Make a snapshot location
     SnapshotLocation(SnapshotLocationCreateArgs),
 }

@@ -58,14 +58,14 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let mut fields = Fields::default();
+        let mut fields = LogrusFields::default();
         event.record(&mut fields);
         let time = format!("{:.0}", jiff::Timestamp::now());
         writeln!(writer, "{}", line(self.json, &time, event.metadata().level(), &fields))
     }
 }
 
-fn line(json: bool, time: &str, level: &Level, fields: &Fields) -> String {
+fn line(json: bool, time: &str, level: &Level, fields: &LogrusFields) -> String {
     let level = match *level {
         Level::ERROR => "error",
         Level::WARN => "warning",
@@ -94,12 +94,12 @@ fn quoted(text: &str, always: bool) -> String {
 }
 
 #[derive(Default)]
-struct Fields {
+struct LogrusFields {
     message: String,
     others: Vec<(String, String)>,
 }
 
-impl Fields {
+impl LogrusFields {
     fn add(&mut self, field: &Field, value: String) {
         match field.name() {
             "message" => self.message = value,
@@ -113,7 +113,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for LogrusFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.add(field, value.to_owned());
     }
@@ -126,7 +126,7 @@ impl Visit for Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_object::{ObjectKey, Place, Severity};
+    use lifeboat_object::{ObjectKey, ResultScope, Severity};
     use lifeboat_operation::Journal;
     use std::sync::Arc;
 
@@ -148,7 +148,7 @@ mod tests {
             tracing::subscriber::with_default(lines, || {
                 let journal = Journal::new(Arc::new(|| jiff::Timestamp::UNIX_EPOCH), "backup=velero/b", folder.path());
                 journal.info("begins", &[]);
-                journal.warn(&Place::Velero, "warns");
+                journal.warn(&ResultScope::Velero, "warns");
                 let key = ObjectKey::new(lifeboat_object::GroupResource::new("", "pods"), Some("n"), "p");
                 journal.item(Severity::Error, &key, "fails", None);
             });
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_logrus() {
-        let fields = Fields {
+        let fields = LogrusFields {
             message: "backup \"b\" begins".into(),
             others: vec![
                 ("backup".into(), "velero/b".into()),

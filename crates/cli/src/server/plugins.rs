@@ -8,7 +8,7 @@ use lifeboat_bucket::BlobStore;
 use lifeboat_control::{Extensions, LocationAccess};
 use lifeboat_install::DIRECTORY_PROVIDER;
 use lifeboat_operation::Journal;
-use lifeboat_plugin::{HostOptions, Kind, PluginHost, PluginIdentity, PluginName};
+use lifeboat_plugin::{HostOptions, PluginHost, PluginIdentity, PluginKind, PluginName};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ impl Plugins {
     pub(crate) async fn discover(search: Search, credentials: CredentialFiles) -> anyhow::Result<Self> {
         let Search { directory, call_timeout, preferred } = search;
         let (place, built_in) = (directory.display().to_string(), built_in());
-        let is_store = |plugin: &&PluginIdentity| plugin.kind == Kind::ObjectStore;
+        let is_store = |plugin: &&PluginIdentity| plugin.kind == PluginKind::ObjectStore;
         let options = HostOptions {
             directory,
             arguments: own_arguments(std::env::args_os()),
@@ -65,7 +65,12 @@ impl Plugins {
         };
         let plugins = Self { host: PluginHost::discover(options).await?, credentials, preferred };
         for name in &plugins.preferred {
-            if !plugins.host.plugins().iter().any(|plugin| plugin.kind == Kind::ObjectStore && plugin.name == *name) {
+            if !plugins
+                .host
+                .plugins()
+                .iter()
+                .any(|plugin| plugin.kind == PluginKind::ObjectStore && plugin.name == *name)
+            {
                 anyhow::bail!(
                     "--prefer-plugins {name}: no program in the plugin directory, which is {place}, has an object store of this name: \
                      add it with `plugin add IMAGE`, or take the name off --prefer-plugins"
@@ -84,7 +89,7 @@ impl Plugins {
     /// Returns true if a program is used for the object stores of this provider.
     pub(crate) fn has_store(&self, provider: &str) -> bool {
         let Ok(name) = PluginName::of_provider(provider) else { return false };
-        let store = PluginIdentity { kind: Kind::ObjectStore, name };
+        let store = PluginIdentity { kind: PluginKind::ObjectStore, name };
         self.host.plugins().contains(&store) && self.is_used(&store)
     }
 
@@ -162,7 +167,7 @@ impl Extensions for Plugins {
 
     fn plugins(&self) -> Vec<PluginInfo> {
         let is_left =
-            |plugin: &PluginIdentity| plugin.kind == Kind::ObjectStore && self.preferred.contains(&plugin.name);
+            |plugin: &PluginIdentity| plugin.kind == PluginKind::ObjectStore && self.preferred.contains(&plugin.name);
         let own = built_in().into_iter().filter(|plugin| !is_left(plugin));
         let all = own.chain(self.host.plugins().iter().filter(|plugin| self.is_used(plugin)).cloned());
         all.map(|plugin| PluginInfo {
@@ -176,14 +181,14 @@ impl Extensions for Plugins {
 
 /// Returns the built-in plugins, in Velero's order (plugin-protocol.md 5).
 pub(crate) fn built_in() -> Vec<PluginIdentity> {
-    let kinds: [(Kind, &[&str]); 7] = [
-        (Kind::BackupItemAction, &lifeboat_backup::BUILT_IN_ACTIONS),
-        (Kind::BackupItemActionV2, &lifeboat_volume::csi::BACKUP_ACTIONS),
-        (Kind::ObjectStore, &BUILT_IN_STORES),
-        (Kind::RestoreItemAction, &lifeboat_restore::BUILT_IN_ACTIONS),
-        (Kind::RestoreItemActionV2, &lifeboat_volume::csi::RESTORE_ACTIONS),
-        (Kind::DeleteItemAction, &lifeboat_volume::csi::DELETE_ACTIONS),
-        (Kind::ItemBlockAction, &lifeboat_backup::BUILT_IN_BLOCK_ACTIONS),
+    let kinds: [(PluginKind, &[&str]); 7] = [
+        (PluginKind::BackupItemAction, &lifeboat_backup::BUILT_IN_ACTIONS),
+        (PluginKind::BackupItemActionV2, &lifeboat_volume::csi::BACKUP_ACTIONS),
+        (PluginKind::ObjectStore, &BUILT_IN_STORES),
+        (PluginKind::RestoreItemAction, &lifeboat_restore::BUILT_IN_ACTIONS),
+        (PluginKind::RestoreItemActionV2, &lifeboat_volume::csi::RESTORE_ACTIONS),
+        (PluginKind::DeleteItemAction, &lifeboat_volume::csi::DELETE_ACTIONS),
+        (PluginKind::ItemBlockAction, &lifeboat_backup::BUILT_IN_BLOCK_ACTIONS),
     ];
     let all = kinds.into_iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind, *name)));
     all.filter_map(|(kind, name)| Some(PluginIdentity { kind, name: name.parse().ok()? })).collect()

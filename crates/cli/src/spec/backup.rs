@@ -1,7 +1,7 @@
 //! Contents of a backup.
 
 use super::config_map::config_map;
-use crate::flags::{self, List, Optional, OrSelectors, Pairs};
+use crate::flags::{self, KeyValuePairs, List, Optional, OrSelectors};
 use clap::Args;
 use lifeboat_api::{Backup, BackupType, Duration, LabelSelector, UploaderConfigForBackup, VolumeGroupFallback};
 
@@ -43,13 +43,13 @@ pub(crate) struct BackupSpecArgs {
     or_selector: Option<OrSelectors>,
     /// Objects to save first, as TYPE=NAMESPACE/NAME,NAMESPACE/NAME;TYPE=NAME
     #[arg(long, value_parser = flags::ordered_resources, value_name = "ORDER")]
-    ordered_resources: Option<Pairs>,
+    ordered_resources: Option<KeyValuePairs>,
     /// Labels for the backup
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    labels: Vec<Pairs>,
+    labels: Vec<KeyValuePairs>,
     /// Annotations for the backup
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    annotations: Vec<Pairs>,
+    annotations: Vec<KeyValuePairs>,
     /// Time for which the backup is kept, such as 720h; the server's default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     ttl: Duration,

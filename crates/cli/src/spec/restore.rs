@@ -1,7 +1,7 @@
 //! Contents of a restore.
 
 use super::config_map::config_map;
-use crate::flags::{self, List, Optional, OrSelectors, Pairs};
+use crate::flags::{self, KeyValuePairs, List, Optional, OrSelectors};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use lifeboat_api::well_known::{
@@ -29,7 +29,7 @@ pub(crate) struct RestoreSpecArgs {
     exclude_resources: Option<List>,
     /// Namespaces to restore under another name
     #[arg(long, value_parser = flags::mappings, value_name = "SOURCE:TARGET,…")]
-    namespace_mappings: Vec<Pairs>,
+    namespace_mappings: Vec<KeyValuePairs>,
     /// Only objects with these labels
     #[arg(long, short = 'l', value_parser = flags::selector, value_name = "SELECTOR")]
     selector: Option<LabelSelector>,
@@ -92,10 +92,10 @@ pub(crate) struct RestoreSpecArgs {
     reuse_volumes: bool,
     /// Labels for the restore
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    labels: Vec<Pairs>,
+    labels: Vec<KeyValuePairs>,
     /// Annotations for the restore
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    annotations: Vec<Pairs>,
+    annotations: Vec<KeyValuePairs>,
     /// Longest time for asynchronous operations; the server's default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_timeout: Duration,

@@ -1,6 +1,6 @@
 //! Sends spans by OTLP over gRPC. A thread of the library does so, from a bounded queue: operations never wait for it.
 
-use super::variables::Target;
+use super::variables::SpanCollector;
 use lifeboat_operation::TRACE_TARGET;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{Context, Key, KeyValue};
@@ -24,7 +24,7 @@ use tracing_subscriber::registry::LookupSpan;
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// The exporter of spans to a collector.
-pub(crate) struct Sending {
+pub(crate) struct CollectorExporter {
     provider: SdkTracerProvider,
     tally: Arc<Tally>,
 }
@@ -42,10 +42,10 @@ struct Tally {
     why: Mutex<Option<String>>,
 }
 
-impl Sending {
+impl CollectorExporter {
     /// Prepares to send; the connection is made with the first spans.
-    pub(super) fn to(target: Target, is_server: bool) -> Result<Self, String> {
-        let Target { endpoint, certificate } = target;
+    pub(super) fn to(target: SpanCollector, is_server: bool) -> Result<Self, String> {
+        let SpanCollector { endpoint, certificate } = target;
         let host = endpoint.host().unwrap_or_default();
         let collector = endpoint.port_u16().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let mut exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_endpoint(endpoint.to_string());

@@ -16,7 +16,7 @@ pub(crate) struct Variables {
 
 /// Where spans are sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct SpanCollector {
     pub(super) endpoint: Uri,
     /// The certificate authorities (PEM) of the collector, in place of those of the system.
     pub(super) certificate: Option<PathBuf>,
@@ -41,7 +41,7 @@ impl Variables {
     ///
     /// # Errors
     /// Returns the reason why they cannot be sent in the way that is asked for.
-    pub(super) fn target(&self, flag: Option<&str>) -> Result<Option<Target>, String> {
+    pub(super) fn target(&self, flag: Option<&str>) -> Result<Option<SpanCollector>, String> {
         let named = flag.filter(|flag| !flag.is_empty()).or(self.endpoint.as_deref());
         let Some(named) = named.filter(|_| !self.is_disabled) else { return Ok(None) };
         match self.exporter.as_deref() {
@@ -59,7 +59,7 @@ impl Variables {
         if !matches!(endpoint.scheme_str(), Some("http" | "https")) || endpoint.host().is_none() {
             return Err(format!("the endpoint {named:?} is no URL like http://collector:4317"));
         }
-        Ok(Some(Target { endpoint, certificate: self.certificate.clone() }))
+        Ok(Some(SpanCollector { endpoint, certificate: self.certificate.clone() }))
     }
 }
 
@@ -71,9 +71,9 @@ mod tests {
         Variables::read(|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
     }
 
-    fn to(endpoint: &str, certificate: Option<&str>) -> Result<Option<Target>, String> {
+    fn to(endpoint: &str, certificate: Option<&str>) -> Result<Option<SpanCollector>, String> {
         let endpoint = endpoint.parse().unwrap();
-        Ok(Some(Target { endpoint, certificate: certificate.map(PathBuf::from) }))
+        Ok(Some(SpanCollector { endpoint, certificate: certificate.map(PathBuf::from) }))
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Looks for an object in one backup after the other, the newest first.
 
-use super::kept::backup_of;
-use super::silence::{Asked, Silence};
-use super::told::{missing, named_with_time, others_text, perhaps_not_the_newest, skipped_text};
-use super::wanted::{Held, Wanted};
+use super::report::{missing, named_with_time, others_text, perhaps_not_the_newest, skipped_text};
+use super::requested_object::{ObjectPresence, RequestedObject};
+use super::resume_state::backup_of;
+use super::silence::{SearchedSource, UnansweredSources};
+use crate::backup_source::{OpenBackup, copied, copy_volume_files, open, open_rows, rows_of};
 use crate::errors;
-use crate::from_here::state::OfBackup;
 use crate::globals::Globals;
-use crate::opened::{Opened, copied, copy_volume_files, open, open_rows, rows_of};
+use crate::local_operation::state::OfBackup;
 use crate::progress;
 use crate::resource;
 use crate::resource::download::{ArchiveDownload, FromServerArgs};
@@ -22,14 +22,14 @@ use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
 /// Where backups lie.
-pub(super) enum Place<'a> {
+pub(super) enum BackupsLocation<'a> {
     /// In a bucket.
     Bucket(Store),
     /// Behind a server, which is asked like this.
     Server(&'a FromServerArgs),
 }
 
-impl Place<'_> {
+impl BackupsLocation<'_> {
     /// Describes the place for people; the text also identifies it in the state of an undelete.
     pub(super) fn describe(&self, globals: &Globals) -> String {
         match self {
@@ -47,17 +47,17 @@ impl Place<'_> {
     }
 
     /// Returns the bucket or location that is asked for a backup.
-    fn asked(&self, backup: &Backup) -> Asked {
+    fn asked(&self, backup: &Backup) -> SearchedSource {
         match self {
-            Self::Bucket(_) => Asked::Bucket,
-            Self::Server(_) => Asked::Location(backup.spec.storage_location.clone()),
+            Self::Bucket(_) => SearchedSource::Bucket,
+            Self::Server(_) => SearchedSource::Location(backup.spec.storage_location.clone()),
         }
     }
 }
 
 /// The backup that an object is taken from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Source<'a> {
+pub(super) enum BackupChoice<'a> {
     /// The newest one that has it.
     Newest,
     /// The one of this name.
@@ -90,8 +90,8 @@ pub(super) struct Origin {
 /// The object to look for, and the backups to look through.
 pub(super) struct Search<'a> {
     pub(super) origin: Origin,
-    pub(super) wanted: &'a Wanted,
-    pub(super) place: Place<'a>,
+    pub(super) wanted: &'a RequestedObject,
+    pub(super) place: BackupsLocation<'a>,
     /// Set when no backup is taken while newer ones could not be looked through, because nobody is asked.
     pub(super) only_newest: bool,
     /// The types that the cluster serves.
@@ -102,7 +102,7 @@ pub(super) struct Search<'a> {
 }
 
 /// An object, and the backup that has it.
-pub(super) struct Found {
+pub(super) struct FoundObject {
     pub(super) key: ObjectKey,
     pub(super) backup: Backup,
     /// The UID of the cluster that has made the backup; `None` where it is not recorded.
@@ -118,43 +118,43 @@ pub(super) struct Found {
 }
 
 /// A backup that may have it.
-struct Candidate {
+struct CandidateBackup {
     store: Store,
-    opened: Opened,
+    opened: OpenBackup,
     copy: Option<(TempDir, ArchiveDownload)>,
 }
 
 /// The result of looking at the names of the objects in a backup.
-enum Look {
+enum NamesCheck {
     /// It may have it.
-    MayHave(Box<Candidate>),
+    MayHave(Box<CandidateBackup>),
     /// It does not have it. Of one in a bucket, what is in it.
     Lacks(Option<ArchiveRows>),
 }
 
 /// The results of a search through backups.
-struct Seen {
+struct SearchLog {
     /// Backups that were looked through, as they are reported.
     looked: Vec<String>,
     /// Backups that cannot be read, with the reason.
     passed_over: Vec<String>,
     /// The clusters of backups that were skipped because they are of other clusters; empty where it is not recorded.
     others: Vec<String>,
-    silence: Silence,
+    silence: UnansweredSources,
     /// Under which key the object would be in one that was opened and does not have it.
     sought: Option<ObjectKey>,
     /// The newest backup in a bucket whose names lack the object, and its rows.
     newest: Option<(Backup, ArchiveRows)>,
 }
 
-impl Seen {
+impl SearchLog {
     /// No results yet, except the backups that are passed over from the beginning.
     fn without(passed_over: Vec<String>, patience: usize) -> Self {
         Self {
             looked: Vec::new(),
             passed_over,
             others: Vec::new(),
-            silence: Silence::after(patience),
+            silence: UnansweredSources::after(patience),
             sought: None,
             newest: None,
         }
@@ -172,7 +172,7 @@ impl Search<'_> {
     /// # Errors
     /// When none has it: the backups that were looked through. When the backup cannot be read; of several, those are passed over,
     /// with a warning, or refused with `only_newest`.
-    pub(super) async fn run(self, source: Source<'_>) -> Result<Found> {
+    pub(super) async fn run(self, source: BackupChoice<'_>) -> Result<FoundObject> {
         let candidates = self.candidates(source).await?;
         if candidates.backups.len() < 2 {
             return Box::pin(self.look_through(candidates, |_| {})).await;
@@ -190,9 +190,9 @@ impl Search<'_> {
     }
 
     /// Finds the object in the first of these backups that has it. `begins` is called for each.
-    async fn look_through(&self, candidates: Candidates, begins: impl Fn(String)) -> Result<Found> {
+    async fn look_through(&self, candidates: Candidates, begins: impl Fn(String)) -> Result<FoundObject> {
         let Candidates { backups, passed_over, is_chosen } = candidates;
-        let mut seen = Seen::without(passed_over, self.place.patience());
+        let mut seen = SearchLog::without(passed_over, self.place.patience());
         let count = backups.len();
         for (number, backup) in (1..).zip(backups) {
             let asked = self.place.asked(&backup);
@@ -215,15 +215,15 @@ impl Search<'_> {
             };
             seen.looked.push(named_with_time(&backup));
             match look {
-                Look::MayHave(candidate) => match self.wanted.held_by(&candidate.opened.store, self.catalog)? {
-                    Held::Yes(key) => {
+                NamesCheck::MayHave(candidate) => match self.wanted.held_by(&candidate.opened.store, self.catalog)? {
+                    ObjectPresence::Yes(key) => {
                         self.accept(&key, &backup, &seen)?;
                         return self.found(key, backup, *candidate).await;
                     }
-                    Held::No(key) => seen.sought = Some(key),
-                    Held::NoType => {}
+                    ObjectPresence::No(key) => seen.sought = Some(key),
+                    ObjectPresence::NoType => {}
                 },
-                Look::Lacks(rows) => seen.newest = seen.newest.or_else(|| rows.map(|rows| (backup, rows))),
+                NamesCheck::Lacks(rows) => seen.newest = seen.newest.or_else(|| rows.map(|rows| (backup, rows))),
             }
         }
         let text = Box::pin(self.missing(seen)).await?;
@@ -235,8 +235,8 @@ impl Search<'_> {
         let Origin { from, this } = &self.origin;
         let maker = self.maker(backup).await?;
         let is_admitted = match &self.place {
-            Place::Bucket(_) => from.admits_claim(maker.as_deref(), this),
-            Place::Server(_) => from.admits(backup, this),
+            BackupsLocation::Bucket(_) => from.admits_claim(maker.as_deref(), this),
+            BackupsLocation::Server(_) => from.admits(backup, this),
         };
         Ok((!is_admitted).then(|| maker.unwrap_or_default()))
     }
@@ -244,12 +244,12 @@ impl Search<'_> {
     /// The UID of the cluster that has made a backup; `None` where it is not recorded.
     async fn maker(&self, backup: &Backup) -> Result<Option<String>> {
         match &self.place {
-            Place::Bucket(store) => match store.cluster_of(&backup.metadata.name).await {
+            BackupsLocation::Bucket(store) => match store.cluster_of(&backup.metadata.name).await {
                 // The look at the backup itself says it.
                 Err(e) if e.is_damage() => Ok(None),
                 claimed => Ok(claimed?),
             },
-            Place::Server(_) => Ok(source_cluster(backup).map(str::to_owned)),
+            BackupsLocation::Server(_) => Ok(source_cluster(backup).map(str::to_owned)),
         }
     }
 
@@ -257,7 +257,7 @@ impl Search<'_> {
     ///
     /// # Errors
     /// With `only_newest`, when there are any.
-    fn accept(&self, key: &ObjectKey, backup: &Backup, seen: &Seen) -> Result<()> {
+    fn accept(&self, key: &ObjectKey, backup: &Backup, seen: &SearchLog) -> Result<()> {
         if seen.passed_over.is_empty() {
             return Ok(());
         }
@@ -274,7 +274,7 @@ impl Search<'_> {
     ///
     /// # Errors
     /// As [`Search::key_in`].
-    async fn missing(&self, seen: Seen) -> Result<String> {
+    async fn missing(&self, seen: SearchLog) -> Result<String> {
         let skipped = seen.skipped_text();
         let sought = match (seen.sought, seen.newest) {
             (None, Some((backup, rows))) => Box::pin(self.key_in(backup, rows)).await?,
@@ -285,7 +285,7 @@ impl Search<'_> {
         let what = sought.map_or_else(|| self.wanted.to_string(), |key| key.to_string());
         let mut text = missing(&what, &seen.looked, &skipped);
         text.push_str(&others_text(&seen.others));
-        if seen.silence.is_silent_now() && matches!(self.place, Place::Server(_)) {
+        if seen.silence.is_silent_now() && matches!(self.place, BackupsLocation::Server(_)) {
             text.push_str(". With --bucket the backups are looked through without the server");
         }
         if is_type_known {
@@ -303,28 +303,28 @@ impl Search<'_> {
     /// # Errors
     /// When it is not clear which type is meant, objects of the type are never restored, or it takes no namespace.
     async fn key_in(&self, backup: Backup, rows: ArchiveRows) -> Result<Option<ObjectKey>> {
-        let Place::Bucket(store) = &self.place else { return Ok(None) };
+        let BackupsLocation::Bucket(store) = &self.place else { return Ok(None) };
         // An archive that cannot be read says nothing of types, and that none has the object is known without it.
         let Ok(opened) = open_rows(store, backup, rows, self.folder).await else { return Ok(None) };
         Ok(match self.wanted.held_by(&opened.store, self.catalog)? {
-            Held::Yes(key) | Held::No(key) => Some(key),
-            Held::NoType => None,
+            ObjectPresence::Yes(key) | ObjectPresence::No(key) => Some(key),
+            ObjectPresence::NoType => None,
         })
     }
 
-    async fn found(&self, key: ObjectKey, backup: Backup, candidate: Candidate) -> Result<Found> {
-        let Candidate { store, opened: Opened { store: contents, what, .. }, copy } = candidate;
+    async fn found(&self, key: ObjectKey, backup: Backup, candidate: CandidateBackup) -> Result<FoundObject> {
+        let CandidateBackup { store, opened: OpenBackup { store: contents, what, .. }, copy } = candidate;
         if let Some((folder, download)) = &copy {
             copy_volume_files(download, folder.path()).await?;
         }
         let maker = self.maker(&backup).await?;
-        Ok(Found { key, backup, maker, what, contents, store, _copy: copy.map(|(folder, _)| folder) })
+        Ok(FoundObject { key, backup, maker, what, contents, store, _copy: copy.map(|(folder, _)| folder) })
     }
 
     async fn named(&self, name: &str) -> Result<Backup> {
         let backup = match &self.place {
-            Place::Bucket(store) => store.backup(name).await?,
-            Place::Server(_) => {
+            BackupsLocation::Bucket(store) => store.backup(name).await?,
+            BackupsLocation::Server(_) => {
                 let client = resource::client(self.globals).await?;
                 client.get::<Backup>(name).await?.ok_or_else(|| resource::missing::<Backup>(name))?
             }
@@ -333,16 +333,16 @@ impl Search<'_> {
         Ok(backup)
     }
 
-    async fn candidates(&self, source: Source<'_>) -> Result<Candidates> {
+    async fn candidates(&self, source: BackupChoice<'_>) -> Result<Candidates> {
         let one = |backup: Backup| Candidates { backups: vec![backup], passed_over: Vec::new(), is_chosen: true };
-        if let Source::Named(name) = source {
+        if let BackupChoice::Named(name) = source {
             return Ok(one(self.named(name).await?));
         }
         let usable = match &self.place {
-            Place::Bucket(store) => store.usable_backups().await?,
-            Place::Server(_) => of_cluster(resource::client(self.globals).await?.list("").await?),
+            BackupsLocation::Bucket(store) => store.usable_backups().await?,
+            BackupsLocation::Server(_) => of_cluster(resource::client(self.globals).await?.list("").await?),
         };
-        if let Source::Kept { backup, has_ended } = source {
+        if let BackupChoice::Kept { backup, has_ended } = source {
             let kept = (backup, has_ended);
             let (backup, said) = backup_of(kept, &usable, self.wanted).map_err(anyhow::Error::msg)?;
             errors::warn(Some(&said));
@@ -356,28 +356,28 @@ impl Search<'_> {
 
     /// Looks at the names of the objects in a backup, and opens it when the object may be among them: names are few bytes, and the
     /// archive may be many.
-    async fn look(&self, backup: &Backup) -> Result<Look> {
+    async fn look(&self, backup: &Backup) -> Result<NamesCheck> {
         let name = &backup.metadata.name;
         match &self.place {
-            Place::Bucket(store) => {
+            BackupsLocation::Bucket(store) => {
                 let rows = rows_of(store, backup, self.globals, self.folder).await?;
                 if !self.wanted.may_be_in(rows.rows()) {
-                    return Ok(Look::Lacks(Some(rows)));
+                    return Ok(NamesCheck::Lacks(Some(rows)));
                 }
                 let opened = open_rows(store, backup.clone(), rows, self.folder).await?;
-                Ok(Look::MayHave(Box::new(Candidate { store: store.clone(), opened, copy: None })))
+                Ok(NamesCheck::MayHave(Box::new(CandidateBackup { store: store.clone(), opened, copy: None })))
             }
-            Place::Server(args) => {
+            BackupsLocation::Server(args) => {
                 let download = args.archive_of(name, self.globals).await?;
                 if let Some(list) = download.resource_list().await?
                     && !self.wanted.may_be_among(&list)
                 {
-                    return Ok(Look::Lacks(None));
+                    return Ok(NamesCheck::Lacks(None));
                 }
                 let folder = tempfile::tempdir_in(self.folder).context("make a temporary folder: look at --scratch")?;
                 let store = copied(&download, folder.path()).await?;
                 let opened = open(&store, name, folder.path()).await?;
-                Ok(Look::MayHave(Box::new(Candidate { store, opened, copy: Some((folder, download)) })))
+                Ok(NamesCheck::MayHave(Box::new(CandidateBackup { store, opened, copy: Some((folder, download)) })))
             }
         }
     }

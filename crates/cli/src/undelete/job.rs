@@ -2,8 +2,8 @@
 
 use super::selection::Selection;
 use crate::clock::clock;
-use crate::from_here::state::Content;
 use crate::globals::Globals;
+use crate::local_operation::state::OperationState;
 use crate::progress::watched;
 use anyhow::{Result, bail};
 use lifeboat_action::Actions;
@@ -43,7 +43,7 @@ pub(super) struct Job<'a> {
 }
 
 /// The plan of an undelete.
-pub(super) struct Plan {
+pub(super) struct UndeletePlan {
     /// The objects of the selection, and the namespaces that are made for them.
     pub(super) items: Vec<PreviewItem>,
     pub(super) end: PreviewEnd,
@@ -63,7 +63,7 @@ struct Previewed {
 
 /// The effect of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outlook {
+pub(super) enum PlanEffect {
     /// Something would be written.
     Writes,
     /// Nothing, because all that is wanted is there as in the backup, but for what never comes back.
@@ -74,9 +74,9 @@ pub(super) enum Outlook {
 
 impl Job<'_> {
     /// Plans the restore of an object and the objects that it owned, and of the objects that these need.
-    pub(super) async fn plan(&self, asked: &ObjectKey, owned: BTreeSet<ObjectKey>) -> Result<Plan> {
+    pub(super) async fn plan(&self, asked: &ObjectKey, owned: BTreeSet<ObjectKey>) -> Result<UndeletePlan> {
         let mut selection = Selection::of(owned.into_iter().chain([asked.clone()]).collect());
-        let content = Content::new(clock()());
+        let content = OperationState::new(clock()());
         let mut previewed = self.preview(&selection, &content).await?;
         // What they need comes along in any case. It is chosen too, so that what becomes of its data is told.
         if selection.add(previewed.items.iter().flat_map(|item| &item.needs)) {
@@ -86,10 +86,10 @@ impl Job<'_> {
         items.retain(|item| is_told(item, &selection));
         // That all other objects of the backup are left out goes without saying.
         end.left_out.clear();
-        Ok(Plan { items, end, selection, asked: asked.clone(), digest })
+        Ok(UndeletePlan { items, end, selection, asked: asked.clone(), digest })
     }
 
-    async fn preview(&self, selection: &Selection, content: &Content) -> Result<Previewed> {
+    async fn preview(&self, selection: &Selection, content: &OperationState) -> Result<Previewed> {
         let request = self.request(selection, content)?;
         let env = self.env(&request.restore.metadata.name);
         let (sender, mut coming) = mpsc::channel(WAITING);
@@ -113,14 +113,14 @@ impl Job<'_> {
     }
 
     /// The restore that carries a plan out, and does nothing else.
-    pub(super) fn request_of(&self, plan: &Plan, content: &Content) -> Result<Request> {
+    pub(super) fn request_of(&self, plan: &UndeletePlan, content: &OperationState) -> Result<Request> {
         let mut request = self.request(&plan.selection, content)?;
         request.restore.spec.plan_digest.clone_from(&plan.digest);
         Ok(request)
     }
 
     /// The restore of these objects alone.
-    fn request(&self, selection: &Selection, content: &Content) -> Result<Request> {
+    fn request(&self, selection: &Selection, content: &OperationState) -> Result<Request> {
         let mut restore = Restore::default();
         let own: String = content.uid.chars().take(8).collect();
         restore.metadata.name = format!("undelete-{}-{own}", content.started.strftime("%Y%m%d%H%M%S"));
@@ -168,8 +168,8 @@ fn is_told(item: &PreviewItem, selection: &Selection) -> bool {
         || selection.comes_along(&item.key)
 }
 
-impl Plan {
-    pub(super) fn outlook(&self) -> Outlook {
+impl UndeletePlan {
+    pub(super) fn outlook(&self) -> PlanEffect {
         // What the object owned may be such as never comes back: jobs that have ended.
         let is_settled = |item: &&PreviewItem| match item.planned {
             Planned::Unchanged => true,
@@ -178,9 +178,9 @@ impl Plan {
         };
         let wanted = self.items.iter().filter(|item| self.selection.wants(&item.key));
         match self.items.iter().any(|item| item.planned.writes()) {
-            true => Outlook::Writes,
-            false if wanted.filter(is_settled).count() == self.selection.count() => Outlook::IsThere,
-            false => Outlook::Nothing,
+            true => PlanEffect::Writes,
+            false if wanted.filter(is_settled).count() == self.selection.count() => PlanEffect::IsThere,
+            false => PlanEffect::Nothing,
         }
     }
 
@@ -232,7 +232,7 @@ impl Plan {
 mod tests {
     use super::*;
     use lifeboat_object::GroupResource;
-    use lifeboat_object::{Place, Results};
+    use lifeboat_object::{ResultScope, Results};
     use std::collections::BTreeMap;
 
     fn key(resource: &str, name: &str) -> ObjectKey {
@@ -248,19 +248,25 @@ mod tests {
             let items =
                 items.map(|(name, planned)| PreviewItem::of(key("configmaps", name), planned.clone())).collect();
             let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
-            Plan { items, end, selection: Selection::of(wanted), asked: key("configmaps", "0"), digest: String::new() }
-                .outlook()
+            UndeletePlan {
+                items,
+                end,
+                selection: Selection::of(wanted),
+                asked: key("configmaps", "0"),
+                digest: String::new(),
+            }
+            .outlook()
         };
-        assert_eq!(outlook(&[Planned::Create, Planned::Unchanged]), Outlook::Writes);
-        assert_eq!(outlook(&[Planned::Update(Vec::new())]), Outlook::Writes);
-        assert_eq!(outlook(&[Planned::Unchanged, Planned::Unchanged]), Outlook::IsThere);
+        assert_eq!(outlook(&[Planned::Create, Planned::Unchanged]), PlanEffect::Writes);
+        assert_eq!(outlook(&[Planned::Update(Vec::new())]), PlanEffect::Writes);
+        assert_eq!(outlook(&[Planned::Unchanged, Planned::Unchanged]), PlanEffect::IsThere);
         for other in [Planned::Conflict(Vec::new()), Planned::Refused(String::new())] {
-            assert_eq!(outlook(&[Planned::Unchanged, other]), Outlook::Nothing);
+            assert_eq!(outlook(&[Planned::Unchanged, other]), PlanEffect::Nothing);
         }
         // Of what it owned some never comes back, and that is known.
         let ended = || Planned::Skip("it has ended".to_owned());
-        assert_eq!(outlook(&[Planned::Unchanged, ended()]), Outlook::IsThere);
-        assert_eq!(outlook(&[ended(), Planned::Unchanged]), Outlook::Nothing);
+        assert_eq!(outlook(&[Planned::Unchanged, ended()]), PlanEffect::IsThere);
+        assert_eq!(outlook(&[ended(), Planned::Unchanged]), PlanEffect::Nothing);
     }
 
     #[test]
@@ -280,7 +286,7 @@ mod tests {
         ];
         let items = items.into_iter().map(|(key, planned)| PreviewItem::of(key, planned)).collect();
         let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
-        let plan = Plan { items, end, selection, asked: claim("owned"), digest: String::new() };
+        let plan = UndeletePlan { items, end, selection, asked: claim("owned"), digest: String::new() };
         let changed = [&claim("updated"), &claim("recreated")];
         assert_eq!(plan.changed_along(&ExistingResourcePolicy::Update), changed);
         assert!(plan.changed_along(&ExistingResourcePolicy::None).is_empty());
@@ -292,9 +298,9 @@ mod tests {
             let wanted = ["a", "b"].map(|name| key("configmaps", name)).into();
             let items = items.iter().map(|(name, planned)| PreviewItem::of(key("configmaps", name), planned.clone()));
             let mut results = Results::default();
-            errors.iter().for_each(|why| results.errors.add(&Place::Velero, *why));
+            errors.iter().for_each(|why| results.errors.add(&ResultScope::Velero, *why));
             let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results };
-            Plan {
+            UndeletePlan {
                 items: items.collect(),
                 end,
                 selection: Selection::of(wanted),

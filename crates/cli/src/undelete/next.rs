@@ -1,7 +1,7 @@
 //! Next step of an undelete, once its plan is known. Pure.
 
-use super::job::{Outlook, Plan};
-use super::told::some;
+use super::job::{PlanEffect, UndeletePlan};
+use super::report::some;
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_object::first_names;
 
@@ -24,7 +24,7 @@ pub(super) enum Next {
     Restore,
 }
 
-impl Plan {
+impl UndeletePlan {
     /// Decides about the next step. `goes_on` is true when such an undelete was cut off: it perhaps has something left
     /// to do with objects that are there.
     pub(super) fn next(&self, policy: &ExistingResourcePolicy, is_dry_run: bool, goes_on: bool) -> Next {
@@ -37,11 +37,11 @@ impl Plan {
             ));
         }
         match self.outlook() {
-            outlook if is_dry_run => Next::End { is_well: self.is_well() && outlook != Outlook::Nothing },
-            Outlook::Writes => Next::Restore,
-            Outlook::IsThere if goes_on => Next::Restore,
-            Outlook::IsThere => Next::NothingToDo,
-            Outlook::Nothing => {
+            outlook if is_dry_run => Next::End { is_well: self.is_well() && outlook != PlanEffect::Nothing },
+            PlanEffect::Writes => Next::Restore,
+            PlanEffect::IsThere if goes_on => Next::Restore,
+            PlanEffect::IsThere => Next::NothingToDo,
+            PlanEffect::Nothing => {
                 let why = some(&self.reasons(), NAMED, "; ");
                 Next::Refuse(format!("nothing would come back of {}: {why}", self.asked))
             }
@@ -53,7 +53,7 @@ impl Plan {
 mod tests {
     use super::super::selection::Selection;
     use super::*;
-    use lifeboat_object::{GroupResource, ObjectKey, Place, Results};
+    use lifeboat_object::{GroupResource, ObjectKey, ResultScope, Results};
     use lifeboat_restore::{Planned, PreviewEnd, PreviewItem};
     use std::collections::BTreeMap;
 
@@ -62,14 +62,14 @@ mod tests {
     }
 
     /// The plan for `a`, which needs `along`.
-    fn plan(planned: Planned, along: Planned, errors: &[&str]) -> Plan {
+    fn plan(planned: Planned, along: Planned, errors: &[&str]) -> UndeletePlan {
         let mut selection = Selection::of([key("a")].into());
         selection.add([&key("along")]);
         let mut results = Results::default();
-        errors.iter().for_each(|why| results.errors.add(&Place::Velero, *why));
+        errors.iter().for_each(|why| results.errors.add(&ResultScope::Velero, *why));
         let items = vec![PreviewItem::of(key("along"), along), PreviewItem::of(key("a"), planned)];
         let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results };
-        Plan { items, end, selection, asked: key("a"), digest: String::new() }
+        UndeletePlan { items, end, selection, asked: key("a"), digest: String::new() }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) struct Selection {
 }
 
 /// Names by type.
-type Names<'a> = BTreeMap<&'a GroupResource, Vec<String>>;
+type NamesByType<'a> = BTreeMap<&'a GroupResource, Vec<String>>;
 
 impl Selection {
     pub(super) fn of(wanted: BTreeSet<ObjectKey>) -> Self {
@@ -81,19 +81,19 @@ impl Selection {
     /// # Errors
     /// When there are more than a document of policies holds.
     pub(super) fn policies(&self) -> Result<RulesText> {
-        let mut places: BTreeMap<Option<&str>, Names<'_>> = BTreeMap::new();
+        let mut places: BTreeMap<Option<&str>, NamesByType<'_>> = BTreeMap::new();
         for key in self.wanted.iter().chain(&self.along) {
             let names = places.entry(key.namespace.as_deref()).or_default();
             names.entry(&key.resource).or_default().push(only(&key.name));
         }
-        let filters = |names: &Names<'_>| -> Value {
+        let filters = |names: &NamesByType<'_>| -> Value {
             names.iter().map(|(resource, names)| json!({"kinds": [resource.to_string()], "names": names})).collect()
         };
         let mut document = json!({"version": "v1"});
         if let Some(names) = places.remove(&None) {
             document["clusterScopedFilterPolicy"] = json!({"resourceFilters": filters(&names)});
         }
-        let policy = |(namespace, names): (&Option<&str>, &Names<'_>)| -> Value {
+        let policy = |(namespace, names): (&Option<&str>, &NamesByType<'_>)| -> Value {
             json!({"namespaces": [namespace], "resourceFilters": filters(names)})
         };
         if !places.is_empty() {

@@ -1,6 +1,6 @@
 //! The plan of an undelete, as it is shown before it is carried out.
 
-use super::job::Plan;
+use super::job::UndeletePlan;
 use crate::preview::{item_text, write_volumes};
 use anyhow::Result;
 use lifeboat_object::{ObjectKey, first_names, printable};
@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use std::io::Write;
 
 /// A plan, with the options of its output.
-pub(super) struct Shown<'a> {
+pub(super) struct ShownPlan<'a> {
     /// The name of the backup that the object is taken from.
     pub(super) backup: &'a str,
     /// The same backup for people.
     pub(super) what: &'a str,
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a UndeletePlan,
     /// True when the objects that it owned were looked for.
     pub(super) with_owned: bool,
     /// True when the values of Secrets are shown.
     pub(super) secrets: bool,
 }
 
-impl Shown<'_> {
+impl ShownPlan<'_> {
     fn items(&self) -> impl Iterator<Item = PreviewItem> {
         self.plan.items.iter().cloned().map(|mut item| {
             if !self.secrets {
@@ -33,7 +33,7 @@ impl Shown<'_> {
 
     /// As one document.
     pub(super) fn document(&self) -> Value {
-        let Plan { end, asked, .. } = self.plan;
+        let UndeletePlan { end, asked, .. } = self.plan;
         let items: Vec<Value> = self.items().map(|item| item.to_json()).collect();
         let needed: Vec<Value> = self.plan.along().into_iter().map(ObjectKey::to_json).collect();
         let mut document = json!({"backup": self.backup, "object": asked.to_json(), "items": items, "needed": needed});
@@ -48,7 +48,7 @@ impl Shown<'_> {
     /// # Errors
     /// When nothing can be written.
     pub(super) fn write_text(&self, out: &mut impl Write, colours: bool) -> Result<()> {
-        let Plan { end, asked, selection, .. } = self.plan;
+        let UndeletePlan { end, asked, selection, .. } = self.plan;
         let owned = match selection.count() {
             1 if self.with_owned => ", which owned nothing".to_owned(),
             1 => String::new(),
@@ -98,9 +98,10 @@ mod tests {
             ..RestoreVolumeInfo::default()
         };
         let end = PreviewEnd { left_out: BTreeMap::new(), volumes: vec![volume], results: Results::default() };
-        let plan = Plan { items, end, selection, asked: pod, digest: String::new() };
+        let plan = UndeletePlan { items, end, selection, asked: pod, digest: String::new() };
         let mut out = Vec::new();
-        let shown = Shown { backup: "l\nm", what: "the backup l\nm", plan: &plan, with_owned: true, secrets: false };
+        let shown =
+            ShownPlan { backup: "l\nm", what: "the backup l\nm", plan: &plan, with_owned: true, secrets: false };
         shown.write_text(&mut out, false).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap().lines().collect::<Vec<_>>(),

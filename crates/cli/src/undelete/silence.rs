@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// The bucket or location that a search asks for backups: requests to the same one fail together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Asked {
+pub(super) enum SearchedSource {
     /// The bucket that the user names.
     Bucket,
     /// The storage location of this name of a server; empty, where the backup names none.
@@ -17,22 +17,22 @@ pub(super) enum Asked {
 
 /// Buckets and locations that do not answer.
 #[derive(Debug)]
-pub(super) struct Silence {
+pub(super) struct UnansweredSources {
     /// After how many failures in a row one is given up.
     patience: usize,
     /// Failures in a row.
-    failed: BTreeMap<Asked, usize>,
+    failed: BTreeMap<SearchedSource, usize>,
     /// Backups for which nobody was asked.
-    skipped: BTreeMap<Asked, usize>,
+    skipped: BTreeMap<SearchedSource, usize>,
 }
 
-impl Silence {
+impl UnansweredSources {
     pub(super) fn after(patience: usize) -> Self {
         Self { patience, failed: BTreeMap::new(), skipped: BTreeMap::new() }
     }
 
     /// Returns true if they are not asked for a backup any more, and counts that backup.
-    pub(super) fn skips(&mut self, asked: &Asked) -> bool {
+    pub(super) fn skips(&mut self, asked: &SearchedSource) -> bool {
         let is_given_up = self.failed.get(asked).is_some_and(|failed| *failed >= self.patience);
         if is_given_up {
             *self.skipped.entry(asked.clone()).or_default() += 1;
@@ -41,7 +41,7 @@ impl Silence {
     }
 
     /// Takes what came of a backup that they were asked for.
-    pub(super) fn note<T>(&mut self, asked: Asked, came: &anyhow::Result<T>) {
+    pub(super) fn note<T>(&mut self, asked: SearchedSource, came: &anyhow::Result<T>) {
         match came {
             Err(e) if is_silent(e) => *self.failed.entry(asked).or_default() += 1,
             _ => drop(self.failed.remove(&asked)),
@@ -56,11 +56,11 @@ impl Silence {
     /// The backups for which nobody was asked, for people.
     pub(super) fn skipped_texts(&self) -> impl Iterator<Item = String> {
         self.skipped.iter().map(|(asked, count)| match asked {
-            Asked::Bucket => format!("{count} more, for which the bucket was not asked any more"),
-            Asked::Location(name) if name.is_empty() => {
+            SearchedSource::Bucket => format!("{count} more, for which the bucket was not asked any more"),
+            SearchedSource::Location(name) if name.is_empty() => {
                 format!("{count} more that name no storage location, for which the server was not asked any more")
             }
-            Asked::Location(name) => {
+            SearchedSource::Location(name) => {
                 format!("{count} more in the storage location {name:?}, for which the server was not asked any more")
             }
         })
@@ -95,8 +95,8 @@ mod tests {
 
     #[test]
     fn where_nobody_answers_no_more_backups_are_asked_for() {
-        let mut silence = Silence::after(2);
-        let location = |name: &str| Asked::Location(name.to_owned());
+        let mut silence = UnansweredSources::after(2);
+        let location = |name: &str| SearchedSource::Location(name.to_owned());
         for (name, came, skips) in [
             ("a", no_url(), false),
             ("a", Err(anyhow!("the index is damaged")), false),
@@ -127,8 +127,8 @@ mod tests {
         let answered: Result<()> =
             Err(ArtifactError::Fetch(FetchError::Answered { status: 403, body: "no".to_owned() }))
                 .context("get the list");
-        let mut silence = Silence::after(1);
-        let asked = || Asked::Location("a".to_owned());
+        let mut silence = UnansweredSources::after(1);
+        let asked = || SearchedSource::Location("a".to_owned());
         silence.note(asked(), &answered);
         assert!(!silence.skips(&asked()));
         silence.note(asked(), &far);
@@ -143,7 +143,7 @@ mod tests {
             let why = BucketError { kind: ErrorKind::Transient, operation: "get", key, store, message, source: None };
             Err(StoreError::from(why)).context("read the index")
         };
-        let mut silence = Silence::after(3);
+        let mut silence = UnansweredSources::after(3);
         for (came, is_silent_now, skips) in [
             (fails(), true, false),
             (fails(), true, false),
@@ -152,10 +152,14 @@ mod tests {
             (fails(), true, false),
             (fails(), true, true),
         ] {
-            silence.note(Asked::Bucket, &came);
-            assert_eq!((silence.is_silent_now(), silence.skips(&Asked::Bucket)), (is_silent_now, skips), "{came:?}");
+            silence.note(SearchedSource::Bucket, &came);
+            assert_eq!(
+                (silence.is_silent_now(), silence.skips(&SearchedSource::Bucket)),
+                (is_silent_now, skips),
+                "{came:?}"
+            );
         }
-        assert!(silence.skips(&Asked::Bucket));
+        assert!(silence.skips(&SearchedSource::Bucket));
         assert_eq!(
             silence.skipped_texts().collect::<Vec<_>>(),
             ["2 more, for which the bucket was not asked any more"]

@@ -231,7 +231,7 @@ impl Ground {
         let found = self.bed.kubectl(&["-n", namespace, "get", &location, "--output=json"]);
         let mut found: lifeboat_api::BackupStorageLocation = serde_json::from_str(&found).expect("a location");
         found.metadata.annotations.clear();
-        lifeboat_control::note_writable(&mut found, "2026-01-01T00:00:00Z".parse().expect("a time"));
+        lifeboat_lifecycle::phase::writable::note_writable(&mut found, "2026-01-01T00:00:00Z".parse().expect("a time"));
         let since = &found.metadata.annotations[lifeboat_api::well_known::ANNOTATION_WRITABLE_SINCE];
         let since = format!("lifeboat.io/writable-since={since}");
         self.bed.kubectl(&["-n", namespace, "annotate", "--overwrite", &location, &since]);

@@ -1,6 +1,6 @@
 //! Makes and changes many objects quickly: over many connections, past all proxies.
 
-use lifeboat_cluster::{Cluster, ConnectOptions, MergePatch, PaceOptions, Wanted};
+use lifeboat_cluster::{Cluster, ConnectOptions, MergePatch, PaceOptions, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 use std::path::Path;
@@ -64,7 +64,7 @@ async fn one(cluster: &Cluster, object: &Value, deed: Deed) {
     resource.namespaced = namespace.is_some();
     let body = object.to_string().into();
     let done = match deed {
-        Deed::Create => cluster.create(&resource, namespace, name, Wanted::of(body)).await,
+        Deed::Create => cluster.create(&resource, namespace, name, WriteBody::of(body)).await,
         Deed::Patch => cluster.patch(&resource, namespace, name, MergePatch::of(body)).await,
     };
     done.unwrap_or_else(|e| panic!("{kind} {name}: {e}"));

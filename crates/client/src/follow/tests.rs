@@ -79,8 +79,8 @@ fn answer(status: u16, reason: &str) -> Fault {
 /// The next phase, or the end; "none" for an object without a phase.
 async fn next(follow: &mut Follow<Backup>) -> &'static str {
     match follow.next().await.unwrap() {
-        Followed::Is(backup) => backup.status.phase.map_or("none", BackupPhase::as_str),
-        Followed::Gone => "gone",
+        FollowedObject::Is(backup) => backup.status.phase.map_or("none", BackupPhase::as_str),
+        FollowedObject::Gone => "gone",
     }
 }
 
@@ -104,7 +104,7 @@ async fn what_is_there_comes_first_then_each_change_then_the_end() {
 #[tokio::test]
 async fn an_object_that_is_not_there_is_gone() {
     let ground = Ground::start().await;
-    assert_eq!(ground.through.follow::<Backup>("none").next().await.unwrap(), Followed::Gone);
+    assert_eq!(ground.through.follow::<Backup>("none").next().await.unwrap(), FollowedObject::Gone);
 }
 
 #[tokio::test]

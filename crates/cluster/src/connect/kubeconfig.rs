@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// The places where a kubeconfig may be. The first of these places that names a file decides.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct KubeconfigPaths {
     /// The file that was asked for.
     pub(super) given: Option<PathBuf>,
     /// The files of `$KUBECONFIG`, which are read as one; missing ones are passed over.
@@ -23,13 +23,13 @@ pub(super) struct Places {
 
 /// A kubeconfig that was read.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct LoadedKubeconfig {
     pub(super) config: Kubeconfig,
     /// The files that it was read from, as messages name them.
     pub(super) place: String,
 }
 
-impl Places {
+impl KubeconfigPaths {
     pub(super) fn new(given: Option<PathBuf>, variable: Option<&OsStr>, home: Option<PathBuf>) -> Self {
         let paths = variable.into_iter().flat_map(std::env::split_paths);
         let listed = paths.filter(|path| !path.as_os_str().is_empty()).collect();
@@ -37,27 +37,27 @@ impl Places {
     }
 
     /// Reads the first place that names a file; `None` when there is no kubeconfig at all.
-    pub(super) fn read(&self) -> Result<Option<Found>, ConnectError> {
+    pub(super) fn read(&self) -> Result<Option<LoadedKubeconfig>, ConnectError> {
         if let Some(file) = &self.given {
             return match read(file)? {
-                Some(config) => Ok(Some(Found { config, place: file.display().to_string() })),
+                Some(config) => Ok(Some(LoadedKubeconfig { config, place: file.display().to_string() })),
                 None => Err(wrong(file.display().to_string(), "there is no such file".to_owned())),
             };
         }
         if self.listed.is_empty() {
             let Some(file) = &self.home else { return Ok(None) };
-            return Ok(read(file)?.map(|config| Found { config, place: file.display().to_string() }));
+            return Ok(read(file)?.map(|config| LoadedKubeconfig { config, place: file.display().to_string() }));
         }
-        let mut found: Option<Found> = None;
+        let mut found: Option<LoadedKubeconfig> = None;
         for file in &self.listed {
             let Some(config) = read(file)? else { continue };
             let place = file.display().to_string();
             found = Some(match found {
-                None => Found { config, place },
+                None => LoadedKubeconfig { config, place },
                 Some(before) => {
                     let place = format!("{} and {place}", before.place);
                     let config = before.config.merge(config).map_err(|e| wrong(place.clone(), chain(&e)))?;
-                    Found { config, place }
+                    LoadedKubeconfig { config, place }
                 }
             });
         }
@@ -108,10 +108,11 @@ mod tests {
         let path = |name: &str| if name.is_empty() { String::new() } else { folder.join(name).display().to_string() };
         let variable = variable.map(|names| names.split(':').map(path).collect::<Vec<_>>().join(":"));
         let home = home.then(|| folder.join("home"));
-        let places = Places::new(given.map(|name| folder.join(name)), variable.as_deref().map(OsStr::new), home);
+        let places =
+            KubeconfigPaths::new(given.map(|name| folder.join(name)), variable.as_deref().map(OsStr::new), home);
         let told = match places.read() {
             Ok(None) => "nothing".to_owned(),
-            Ok(Some(Found { config, place })) => {
+            Ok(Some(LoadedKubeconfig { config, place })) => {
                 let names: Vec<&str> = config.contexts.iter().map(|context| context.name.as_str()).collect();
                 format!("{} of {} in {place}", config.current_context.unwrap_or_default(), names.join(","))
             }

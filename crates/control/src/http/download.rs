@@ -3,7 +3,7 @@
 //!
 //! A client has such a URL from a `DownloadRequest`, which the API server lets only permitted users make.
 
-use super::answer::{Answer, text};
+use super::response::{HttpResponse, text};
 use crate::buckets::{Buckets, Purpose};
 use crate::options::Providers;
 use futures::StreamExt;
@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use jiff::Timestamp;
 use lifeboat_api::BackupStorageLocation;
+use lifeboat_api::well_known::HEADER_DOWNLOAD;
 use lifeboat_client::Client;
 use lifeboat_operation::Clock;
 use sha2::Sha256;
@@ -22,9 +23,6 @@ use std::sync::Arc;
 
 /// The first part of the path of every URL.
 const ROOT: &str = "/downloads/";
-/// A header of every answer: it shows that the server answered, and not another program that listens at this address of
-/// another machine.
-pub const HEADER_DOWNLOAD: &str = "lifeboat-download";
 
 /// Signs URLs of the server's own port, and knows those that it signed. Another process does not.
 #[derive(Clone)]
@@ -101,7 +99,7 @@ impl Debug for Downloads {
 }
 
 impl Downloads {
-    pub(crate) async fn answer(&self, url: &Uri) -> Answer {
+    pub(crate) async fn answer(&self, url: &Uri) -> HttpResponse {
         let mut answer = match self.signer.check(url, (self.clock)()) {
             Ok((location, key)) => match self.file(location, key).await {
                 Ok(answer) => answer,
@@ -113,7 +111,7 @@ impl Downloads {
         answer
     }
 
-    async fn file(&self, location: &str, key: &str) -> Result<Answer, (StatusCode, String)> {
+    async fn file(&self, location: &str, key: &str) -> Result<HttpResponse, (StatusCode, String)> {
         let found = self.client.get::<BackupStorageLocation>(location).await;
         let found = found.map_err(|e| (StatusCode::BAD_GATEWAY, e.to_string()))?;
         let missing = || (StatusCode::NOT_FOUND, format!("there is no storage location {location}"));

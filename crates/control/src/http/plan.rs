@@ -1,7 +1,7 @@
 //! Plans of restores for users: made with the user's own rights in the cluster, and with what only the server has, the credentials
 //! of storage locations and its settings. A plan is never a resource.
 
-use super::answer::{Answer, text};
+use super::response::{HttpResponse, text};
 use crate::buckets::{Buckets, Purpose};
 use crate::extensions::Extensions;
 use crate::options::Providers;
@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame};
 use lifeboat_api::{Backup, BackupStorageLocation, GROUP, Restore};
 use lifeboat_bucket::BucketError;
 use lifeboat_client::Client;
-use lifeboat_cluster::{Cluster, Wanted};
+use lifeboat_cluster::{Cluster, WriteBody};
 use lifeboat_object::{ApiResource, chain};
 use lifeboat_operation::{Clock, Operation};
 use lifeboat_restore::{Env, PreviewEnd, PreviewItem, RestoreError, Settings, preview};
@@ -29,8 +29,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-/// Where plans are asked for.
-pub const PLAN_PATH: &str = "/v1/plans/restore";
 /// Bytes of a request: more than any Restore has that an API server takes.
 const MOST_ASKED: usize = 2 << 20;
 /// For a client to send its request.
@@ -61,7 +59,7 @@ impl Debug for Plans {
 }
 
 /// The reason for which there is no plan: a status, and a text for people.
-type Refusal = (StatusCode, String);
+type PlanRefusal = (StatusCode, String);
 
 impl Plans {
     /// By the settings of a server, in the namespace of the client.
@@ -80,7 +78,7 @@ impl Plans {
 
     /// The plan of the Restore in the body: a line of JSON for each object, and a last one with `end` or `error`. Without that line
     /// it is not whole. Values of Secrets are hidden.
-    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Answer
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> HttpResponse
     where
         B: Body,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -103,7 +101,7 @@ impl Plans {
         }
     }
 
-    async fn begin<B>(&self, request: Request<B>) -> Result<BoxStream<'static, Value>, Refusal>
+    async fn begin<B>(&self, request: Request<B>) -> Result<BoxStream<'static, Value>, PlanRefusal>
     where
         B: Body,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -127,11 +125,11 @@ impl Plans {
         let env = timeout_at(deadline, self.env(&restore, user)).await;
         let env = env.map_err(|_| (StatusCode::GATEWAY_TIMEOUT, too_late()))??;
         let request = lifeboat_restore::Request { restore, settings: self.settings.clone() };
-        Ok(lines(Making::begin(request, env, deadline, place)).boxed())
+        Ok(lines(PlanInProgress::begin(request, env, deadline, place)).boxed())
     }
 
     /// The environment of the preview of a restore.
-    async fn env(&self, restore: &Restore, user: Cluster) -> Result<Env, Refusal> {
+    async fn env(&self, restore: &Restore, user: Cluster) -> Result<Env, PlanRefusal> {
         let store = self.store(&restore.spec.backup_name).await?;
         let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
         let operation = Operation::new(Arc::clone(&self.clock), &subject, self.scratch.clone());
@@ -141,7 +139,7 @@ impl Plans {
     }
 
     /// Where the backup lies, by the server's rights.
-    async fn store(&self, backup: &str) -> Result<Store, Refusal> {
+    async fn store(&self, backup: &str) -> Result<Store, PlanRefusal> {
         let failed = |why: String| (StatusCode::BAD_GATEWAY, why);
         if backup.is_empty() {
             return Err((StatusCode::BAD_REQUEST, "spec.backupName is missing: a plan is of one backup".to_owned()));
@@ -169,11 +167,11 @@ fn bearer<B>(request: &Request<B>) -> Option<String> {
 }
 
 /// Refuses a plan to a user who may not create Restores in this namespace.
-async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), Refusal> {
+async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), PlanRefusal> {
     let reviews = ApiResource::new("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {
         "resourceAttributes": {"namespace": namespace, "verb": "create", "group": GROUP, "resource": "restores"}}});
-    let reviewed = user.create(&reviews, None, "", Wanted::of(Bytes::from(review.to_string()))).await;
+    let reviewed = user.create(&reviews, None, "", WriteBody::of(Bytes::from(review.to_string()))).await;
     let reviewed = reviewed.map_err(|e| match e.status().map(|status| status.code) {
         Some(401) => (StatusCode::UNAUTHORIZED, "the API server does not know the token".to_owned()),
         Some(403) => (StatusCode::FORBIDDEN, e.to_string()),
@@ -189,7 +187,7 @@ async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), Refusal> {
 }
 
 /// A plan that is being made. Dropped, it is given up.
-struct Making {
+struct PlanInProgress {
     items: mpsc::Receiver<PreviewItem>,
     preview: BoxFuture<'static, Result<PreviewEnd, RestoreError>>,
     /// The result of the preview, once it has ended.
@@ -198,7 +196,7 @@ struct Making {
     _place: OwnedSemaphorePermit,
 }
 
-impl Making {
+impl PlanInProgress {
     fn begin(request: lifeboat_restore::Request, env: Env, deadline: Instant, place: OwnedSemaphorePermit) -> Self {
         let (sender, items) = mpsc::channel(WAITING);
         let preview = async move { preview(&request, &env, sender).await }.boxed();
@@ -240,7 +238,7 @@ impl Making {
 }
 
 /// The lines of a plan.
-fn lines(making: Making) -> impl Stream<Item = Value> + Send {
+fn lines(making: PlanInProgress) -> impl Stream<Item = Value> + Send {
     stream::unfold(Some(making), |making| async {
         let mut making = making?;
         let (line, is_last) = making.next().await;

@@ -1,7 +1,7 @@
 //! Profiles of this process, at the paths of Go's `net/http/pprof`, which Velero serves (api-and-controllers.md 4.6): for
 //! `go tool pprof` and what else reads them.
 
-use super::answer::{Answer, text};
+use super::response::{HttpResponse, text};
 use http::{StatusCode, Uri, header};
 use lifeboat_archive::gzip;
 use nix::sys::signal::{Signal, raise};
@@ -38,7 +38,7 @@ pub(crate) struct Profiles {
 
 impl Profiles {
     /// Answers a GET. A profile ends when the client goes away.
-    pub(crate) async fn answer(&self, uri: &Uri) -> Answer {
+    pub(crate) async fn answer(&self, uri: &Uri) -> HttpResponse {
         let Some(what) = uri.path().strip_prefix(ROOT) else {
             return text(StatusCode::NOT_FOUND, "there is nothing here: profiles are at /debug/pprof/\n");
         };
@@ -81,7 +81,7 @@ fn seconds(query: &str) -> Result<u64, String> {
     }
 }
 
-async fn profile(seconds: u64) -> Answer {
+async fn profile(seconds: u64) -> HttpResponse {
     let guard = match begin() {
         Ok(guard) => guard,
         Err(pprof::Error::Running) => {
@@ -133,7 +133,7 @@ fn packed(guard: &ProfilerGuard<'_>) -> Result<Vec<u8>, String> {
     Ok(gzip::pack(&bytes))
 }
 
-fn failed(why: &str) -> Answer {
+fn failed(why: &str) -> HttpResponse {
     text(StatusCode::INTERNAL_SERVER_ERROR, format!("the profile cannot be made: {why}\n"))
 }
 

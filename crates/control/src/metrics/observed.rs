@@ -1,17 +1,17 @@
 //! Gauges that follow the resources at each look, and series that are removed with their resources.
 
 use super::{Metrics, schedule_of};
-use crate::coverage::NamespaceState;
 use crate::member::member_in;
-use crate::phase::facts::newest_ended;
-use crate::phase::request::ByBackup;
-use crate::phase::schedule::{ScheduleStanding, interval, next_run};
-use crate::phase::shrunken::losses_of_newest;
-use crate::phase::taken_over::is_of_another_cluster;
 use crate::world::World;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Schedule, Time};
+use lifeboat_lifecycle::coverage::NamespaceState;
+use lifeboat_lifecycle::phase::facts::newest_ended;
+use lifeboat_lifecycle::phase::request::ByBackup;
+use lifeboat_lifecycle::phase::schedule::{ScheduleStanding, interval, next_run};
+use lifeboat_lifecycle::phase::shrunken::losses_of_newest;
+use lifeboat_lifecycle::phase::taken_over::is_of_another_cluster;
 use prometheus::core::Collector;
 use prometheus::proto::LabelPair;
 use prometheus::{GaugeVec, IntCounterVec};

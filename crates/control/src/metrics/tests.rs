@@ -1,10 +1,10 @@
 use super::*;
-use crate::coverage::{Ended, NamespaceState};
-use crate::phase::taken_over::note_taken_over;
 use crate::world::World;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Schedule, SchedulePhase, Time, well_known};
+use lifeboat_lifecycle::coverage::{EndedBackup, NamespaceState};
+use lifeboat_lifecycle::phase::taken_over::note_taken_over;
 
 fn lines(metrics: &Metrics, part: &str) -> Vec<String> {
     let text = String::from_utf8(metrics.text().unwrap()).unwrap();
@@ -52,7 +52,7 @@ fn of_each_namespace_there_is_the_time_of_its_last_good_backup() {
     let metrics = Metrics::new().unwrap();
     let state = |name: &str, start: Option<i64>| NamespaceState {
         name: name.into(),
-        last_good: start.map(|second| Ended {
+        last_good: start.map(|second| EndedBackup {
             backup: "b".into(),
             phase: BackupPhase::Completed,
             start: Some(Time::new(Timestamp::from_second(second).unwrap())),

@@ -1,12 +1,13 @@
 //! Steps and reasons in one word each, for programs: these stay as they are when the texts change. `docs/server.md` lists them.
 
-use super::step::Step;
+use super::step::ServerStep;
 use super::wait::Reason;
-use crate::phase::keep::Keeper;
-use crate::phase::queue::{Blocked, Move};
-use crate::phase::{self, expiry, request, unreadable};
 use crate::work;
+use crate::world::unreadable_step;
 use lifeboat_api::{Schedule, SchedulePhase};
+use lifeboat_lifecycle::phase::keep::Keeper;
+use lifeboat_lifecycle::phase::queue::{Blocked, QueueMove};
+use lifeboat_lifecycle::phase::{self, expiry, request};
 
 const REFUSE: &str = "Refuse";
 const FAIL: &str = "Fail";
@@ -18,38 +19,38 @@ const FINALIZE: &str = "Finalize";
 const CANCEL_OPERATIONS: &str = "EndOperations";
 
 /// The code of a step.
-pub(super) fn of_step(step: &Step) -> &'static str {
+pub(super) fn of_step(step: &ServerStep) -> &'static str {
     match step {
-        Step::Unreadable(_, _, unreadable::Step::Refuse, _) => REFUSE,
-        Step::Unreadable(_, _, unreadable::Step::Fail, _) => FAIL,
-        Step::Unreadable(_, _, unreadable::Step::CleanUp, _) => CLEAN_UP,
-        Step::Mark { default: true, .. } => "MarkDefault",
-        Step::Mark { default: false, .. } => "UnmarkDefault",
-        Step::Validate(_, None) => "Validate",
-        Step::Validate(_, Some(_)) => "ValidateAndSync",
-        Step::Sync(..) => "Sync",
-        Step::Sweep(_) => "Sweep",
-        Step::Queue(_, Move::Queue(_)) => "Queue",
-        Step::Queue(_, Move::Renumber(_)) => "Renumber",
-        Step::Queue(_, Move::Start) => "Start",
-        Step::Backup(_, target, step) => of_backup(step, target),
-        Step::Restore(_, source, step) => of_restore(step, source),
-        Step::Delete(request, target, request::Step::Answer) if target.refusal(request).is_some() => REFUSE,
-        Step::Delete(_, _, request::Step::Answer) => "Delete",
-        Step::Download(_, work::download::Target::Nothing(_), request::Step::Answer) => REFUSE,
-        Step::Download(_, _, request::Step::Answer) | Step::Status(_, request::Step::Answer) => "Answer",
-        Step::Delete(_, _, request::Step::Forget)
-        | Step::Download(_, _, request::Step::Forget)
-        | Step::Status(_, request::Step::Forget) => "Expire",
-        Step::Schedule(before, step) => of_schedule(before, step),
-        Step::Expire(_, _, expiry::Step::LabelFailure(_)) => "LabelFailure",
-        Step::Expire(_, _, expiry::Step::Delete) => "Expire",
-        Step::Expire(_, _, expiry::Step::Prolong { .. }) => "Prolong",
-        Step::Expire(_, _, expiry::Step::Record { .. }) => "RecordHold",
+        ServerStep::Unreadable(_, _, unreadable_step::Step::Refuse, _) => REFUSE,
+        ServerStep::Unreadable(_, _, unreadable_step::Step::Fail, _) => FAIL,
+        ServerStep::Unreadable(_, _, unreadable_step::Step::CleanUp, _) => CLEAN_UP,
+        ServerStep::Mark { default: true, .. } => "MarkDefault",
+        ServerStep::Mark { default: false, .. } => "UnmarkDefault",
+        ServerStep::Validate(_, None) => "Validate",
+        ServerStep::Validate(_, Some(_)) => "ValidateAndSync",
+        ServerStep::Sync(..) => "Sync",
+        ServerStep::Sweep(_) => "Sweep",
+        ServerStep::Queue(_, QueueMove::Queue(_)) => "Queue",
+        ServerStep::Queue(_, QueueMove::Renumber(_)) => "Renumber",
+        ServerStep::Queue(_, QueueMove::Start) => "Start",
+        ServerStep::Backup(_, target, step) => of_backup(step, target),
+        ServerStep::Restore(_, source, step) => of_restore(step, source),
+        ServerStep::Delete(request, target, request::Step::Answer) if target.refusal(request).is_some() => REFUSE,
+        ServerStep::Delete(_, _, request::Step::Answer) => "Delete",
+        ServerStep::Download(_, work::download::RequestedFile::Nothing(_), request::Step::Answer) => REFUSE,
+        ServerStep::Download(_, _, request::Step::Answer) | ServerStep::Status(_, request::Step::Answer) => "Answer",
+        ServerStep::Delete(_, _, request::Step::Forget)
+        | ServerStep::Download(_, _, request::Step::Forget)
+        | ServerStep::Status(_, request::Step::Forget) => "Expire",
+        ServerStep::Schedule(before, step) => of_schedule(before, step),
+        ServerStep::Expire(_, _, expiry::Step::LabelFailure(_)) => "LabelFailure",
+        ServerStep::Expire(_, _, expiry::Step::Delete) => "Expire",
+        ServerStep::Expire(_, _, expiry::Step::Prolong { .. }) => "Prolong",
+        ServerStep::Expire(_, _, expiry::Step::Record { .. }) => "RecordHold",
     }
 }
 
-fn of_backup(step: &phase::backup::Step, target: &work::backup::Target) -> &'static str {
+fn of_backup(step: &phase::backup::Step, target: &work::backup::BackupTarget) -> &'static str {
     use phase::backup::Step as S;
     match step {
         S::Run => match target {
@@ -65,7 +66,7 @@ fn of_backup(step: &phase::backup::Step, target: &work::backup::Target) -> &'sta
     }
 }
 
-fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> &'static str {
+fn of_restore(step: &phase::restore::Step, source: &work::restore::RestoreSource) -> &'static str {
     use phase::restore::Step as S;
     match step {
         S::CleanUp => CLEAN_UP,

@@ -6,16 +6,17 @@ mod table;
 use super::codes;
 use super::key::{Key, Subject};
 use super::memory::Memory;
-use super::plan::{Plan, View, plan};
+use super::plan::{PlanInput, ServerPlan, plan};
 use super::wait::Reason;
 use super::words::{does, moment, waits_for};
 use crate::options::{Options, ServerClock};
-use crate::world::{Change, Kind, Meta, World};
+use crate::world::{Meta, MirrorChange, MirroredKind, World};
 use jiff::Timestamp;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupPhase, DeleteBackupRequestPhase, RestorePhase};
-use lifeboat_client::{Client, NamespacedName};
+use lifeboat_client::Client;
 use lifeboat_cluster::{ClusterError, ListRequest};
-use lifeboat_reconcile::{Seen, TaskKey};
+use lifeboat_reconcile::{MirrorEvent, TaskKey};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
@@ -96,7 +97,7 @@ pub struct AtRest {
 /// [`ClusterError`] of a list, or of the Lease.
 pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) -> Result<Explanation, ClusterError> {
     let mut world = World::default();
-    for kind in Kind::ALL {
+    for kind in MirroredKind::ALL {
         let mut list = client.cluster.list(ListRequest {
             resource: kind.resource(),
             namespace: Some(client.namespace.clone()),
@@ -107,7 +108,7 @@ pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) ->
         while let Some(bodies) = list.next().await? {
             all.extend(bodies);
         }
-        world.see(Change { kind: *kind, what: Seen::All(all) });
+        world.see(MirrorChange { kind: *kind, what: MirrorEvent::All(all) });
     }
     world.cluster = client.cluster.uid().await?;
     // A leader that died holds nothing: the server that is explained would take up its work.
@@ -120,8 +121,8 @@ pub(super) fn explained(world: &World, options: &Options, leader: Option<String>
     let now = (now, Instant::now());
     let memory = if leader.is_some() { Memory::likely(world, now.1) } else { Memory::default() };
     let running = if leader.is_some() { in_progress(world) } else { Vec::new() };
-    let plan = plan(View { world, options, memory: &memory, now, explain: true }, running.iter());
-    let states: BTreeMap<(Kind, &NamespacedName), String> =
+    let plan = plan(PlanInput { world, options, memory: &memory, now, explain: true }, running.iter());
+    let states: BTreeMap<(MirroredKind, &NamespacedName), String> =
         world.all().map(|(kind, key, phase)| ((kind, key), state(kind, phase))).collect();
     let state_of = |subject: &Subject| states.get(&subject.object()).cloned().unwrap_or_default();
     let waits = plan.waits.iter().map(|wait| {
@@ -171,9 +172,9 @@ pub(super) fn explained(world: &World, options: &Options, leader: Option<String>
 }
 
 /// The phase, in the word that tables have for none.
-fn state(kind: Kind, phase: &str) -> String {
+fn state(kind: MirroredKind, phase: &str) -> String {
     match (kind, phase) {
-        (Kind::BackupStorageLocation, "") => "Unknown".to_owned(),
+        (MirroredKind::BackupStorageLocation, "") => "Unknown".to_owned(),
         (_, "") => "New".to_owned(),
         (_, phase) => phase.to_owned(),
     }
@@ -188,8 +189,8 @@ fn in_progress(world: &World) -> Vec<Key> {
     let runs = |phase: &str| phase == BackupPhase::InProgress.as_str() || phase == RestorePhase::InProgress.as_str();
     for (kind, key, phase) in world.all() {
         match kind {
-            Kind::Backup if runs(phase) => add(Key::Backup(key.clone())),
-            Kind::Restore if runs(phase) => add(Key::Restore(key.clone())),
+            MirroredKind::Backup if runs(phase) => add(Key::Backup(key.clone())),
+            MirroredKind::Restore if runs(phase) => add(Key::Restore(key.clone())),
             _ => {}
         }
     }
@@ -201,11 +202,11 @@ fn in_progress(world: &World) -> Vec<Key> {
 }
 
 /// Counts the objects for which the plan has neither a step nor a reason to wait.
-fn at_rest(world: &World, plan: &Plan) -> Vec<AtRest> {
+fn at_rest(world: &World, plan: &ServerPlan) -> Vec<AtRest> {
     let mut moving: BTreeSet<Subject> = plan.work.iter().map(|work| work.key.object()).collect();
     moving.extend(plan.waits.iter().map(|wait| wait.subject.clone()));
-    let moving: BTreeSet<(Kind, &NamespacedName)> = moving.iter().map(Subject::object).collect();
-    let mut counts: BTreeMap<(Kind, String), usize> = BTreeMap::new();
+    let moving: BTreeSet<(MirroredKind, &NamespacedName)> = moving.iter().map(Subject::object).collect();
+    let mut counts: BTreeMap<(MirroredKind, String), usize> = BTreeMap::new();
     for (kind, key, phase) in world.all() {
         if !moving.contains(&(kind, key)) {
             *counts.entry((kind, state(kind, phase))).or_default() += 1;

@@ -1,7 +1,7 @@
 //! The keys of work: which work excludes which, and how many tasks of each kind run at once.
 
-use crate::world::{Kind, World};
-use lifeboat_client::NamespacedName;
+use crate::world::{MirroredKind, World};
+use lifeboat_api::NamespacedName;
 use lifeboat_reconcile::TaskKey;
 
 /// A kind of work on an object. Failures are counted for it.
@@ -41,7 +41,7 @@ pub(super) enum Key {
     Schedule(NamespacedName),
     /// The expiry of a backup, or a change of its expiration.
     Expiry(NamespacedName),
-    Unreadable(Kind, NamespacedName),
+    Unreadable(MirroredKind, NamespacedName),
 }
 
 /// The thing that a task has for itself: at most one task works on it.
@@ -84,28 +84,28 @@ impl TaskKey for Key {
 
 impl Subject {
     /// The object of this kind that is called so.
-    pub(super) fn of(kind: Kind, key: NamespacedName) -> Self {
+    pub(super) fn of(kind: MirroredKind, key: NamespacedName) -> Self {
         match kind {
-            Kind::Backup => Self::Backup(key),
-            Kind::Restore => Self::Restore(key),
-            Kind::BackupStorageLocation => Self::Location(key),
-            Kind::DeleteBackupRequest => Self::DeleteRequest(key),
-            Kind::DownloadRequest => Self::DownloadRequest(key),
-            Kind::ServerStatusRequest => Self::StatusRequest(key),
-            Kind::Schedule => Self::Schedule(key),
+            MirroredKind::Backup => Self::Backup(key),
+            MirroredKind::Restore => Self::Restore(key),
+            MirroredKind::BackupStorageLocation => Self::Location(key),
+            MirroredKind::DeleteBackupRequest => Self::DeleteRequest(key),
+            MirroredKind::DownloadRequest => Self::DownloadRequest(key),
+            MirroredKind::ServerStatusRequest => Self::StatusRequest(key),
+            MirroredKind::Schedule => Self::Schedule(key),
         }
     }
 
     /// The kind of the object, and how it is called.
-    pub(super) fn object(&self) -> (Kind, &NamespacedName) {
+    pub(super) fn object(&self) -> (MirroredKind, &NamespacedName) {
         match self {
-            Self::Backup(key) => (Kind::Backup, key),
-            Self::Restore(key) => (Kind::Restore, key),
-            Self::Location(key) => (Kind::BackupStorageLocation, key),
-            Self::DeleteRequest(key) => (Kind::DeleteBackupRequest, key),
-            Self::DownloadRequest(key) => (Kind::DownloadRequest, key),
-            Self::StatusRequest(key) => (Kind::ServerStatusRequest, key),
-            Self::Schedule(key) => (Kind::Schedule, key),
+            Self::Backup(key) => (MirroredKind::Backup, key),
+            Self::Restore(key) => (MirroredKind::Restore, key),
+            Self::Location(key) => (MirroredKind::BackupStorageLocation, key),
+            Self::DeleteRequest(key) => (MirroredKind::DeleteBackupRequest, key),
+            Self::DownloadRequest(key) => (MirroredKind::DownloadRequest, key),
+            Self::StatusRequest(key) => (MirroredKind::ServerStatusRequest, key),
+            Self::Schedule(key) => (MirroredKind::Schedule, key),
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
                 Key::Sweep { backup: name(), location: name() },
                 Key::Expiry(name()),
             ],
-            vec![deletion, Key::Unreadable(Kind::Backup, name()), Key::Backup(name())],
+            vec![deletion, Key::Unreadable(MirroredKind::Backup, name()), Key::Backup(name())],
             vec![Key::Restore(name()), Key::Upkeep(name()), Key::CancelRestore(name()), Key::CleanUp(name())],
             vec![Key::Validation(name()), Key::Default(name()), Key::Sync(name())],
         ];
@@ -211,7 +211,7 @@ mod tests {
                 Key::Status(key()),
                 Key::Schedule(key()),
                 Key::Expiry(key()),
-                Key::Unreadable(Kind::Backup, key()),
+                Key::Unreadable(MirroredKind::Backup, key()),
             ]
         };
         for (one, other) in keys(&here).iter().zip(&keys(&there)) {

@@ -1,21 +1,21 @@
 //! The memory of the server between two looks at everything. Its successor needs none of it.
 
 use super::key::Key;
-use super::step::{Step, Work};
-use crate::phase;
-use crate::phase::queue::Move;
-use crate::work::{Effect, Unfinished};
+use super::step::{KeyedStep, ServerStep};
+use crate::work::{Effect, StepError};
 use crate::world::{Meta, World};
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
-use lifeboat_client::NamespacedName;
-use lifeboat_reconcile::{Failure, TaskKey};
+use lifeboat_lifecycle::phase;
+use lifeboat_lifecycle::phase::queue::QueueMove;
+use lifeboat_reconcile::{StepBackoff, TaskKey};
 use std::collections::HashMap;
 use tokio::time::Instant;
 
 /// Steps that failed, and the steps that were begun last.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    pub(super) failures: HashMap<Key, Failure>,
+    pub(super) failures: HashMap<Key, StepBackoff>,
     /// When a backup left the queue.
     pub(super) started: Option<Instant>,
     /// True once the location that the flag names was looked at, which is done only once.
@@ -49,16 +49,16 @@ impl Memory {
     }
 
     /// Notes that a step begins.
-    pub(super) fn begins(&mut self, work: &Work, now: Instant) {
+    pub(super) fn begins(&mut self, work: &KeyedStep, now: Instant) {
         match &work.step {
-            Step::Queue(_, Move::Start) => self.started = Some(now),
-            Step::Validate(location, _) => {
+            ServerStep::Queue(_, QueueMove::Start) => self.started = Some(now),
+            ServerStep::Validate(location, _) => {
                 self.validated.insert(location.key(), (location.spec.clone(), now));
             }
-            Step::Schedule(schedule, phase::schedule::Step::Note(after)) => {
+            ServerStep::Schedule(schedule, phase::schedule::Step::Note(after)) => {
                 self.told.insert(schedule.key(), after.status.message.clone());
             }
-            Step::Schedule(schedule, _) => drop(self.told.remove(&schedule.key())),
+            ServerStep::Schedule(schedule, _) => drop(self.told.remove(&schedule.key())),
             _ => {}
         }
     }
@@ -75,7 +75,7 @@ impl Memory {
     }
 
     /// Notes that a step has failed, to be tried again later.
-    pub(super) fn failed(&mut self, key: Key, why: &Unfinished, now: Instant) {
+    pub(super) fn failed(&mut self, key: Key, why: &StepError, now: Instant) {
         if let Key::Validation(location) = &key {
             self.validated.remove(location);
         }
@@ -83,8 +83,8 @@ impl Memory {
             self.told.remove(schedule);
         }
         let failure = match why {
-            Unfinished::NotYet(pause) => Failure::waits(*pause, now),
-            _ => Failure::after(self.failures.get(&key).copied(), now),
+            StepError::NotYet(pause) => StepBackoff::waits(*pause, now),
+            _ => StepBackoff::after(self.failures.get(&key).copied(), now),
         };
         if failure.count > 0 {
             let (count, pause) = (failure.count, failure.until - now);
@@ -114,9 +114,9 @@ mod tests {
     fn what_only_waits_is_no_failure() {
         let (now, key) = (Instant::now(), Key::Status(named("s")));
         let mut memory = Memory::default();
-        memory.failed(key.clone(), &Unfinished::Because("no".into()), now);
+        memory.failed(key.clone(), &StepError::Because("no".into()), now);
         assert_eq!(memory.failures[&key].count, 1);
-        memory.failed(key.clone(), &Unfinished::NotYet(Duration::from_secs(5)), now);
+        memory.failed(key.clone(), &StepError::NotYet(Duration::from_secs(5)), now);
         assert_eq!((memory.failures[&key].count, memory.failures[&key].until - now), (0, Duration::from_secs(5)));
     }
 
@@ -124,9 +124,9 @@ mod tests {
     #[test]
     fn a_sync_that_failed_in_a_validation_is_tried_again_later_and_later() {
         let (now, mut memory) = (Instant::now(), Memory::default());
-        let not_synced = || Effect::NotSynced(named("main"), Box::new(Unfinished::Because("no".into())));
+        let not_synced = || Effect::NotSynced(named("main"), Box::new(StepError::Because("no".into())));
         let validated = Key::Validation(named("main"));
-        memory.failed(validated.clone(), &Unfinished::Because("no".into()), now);
+        memory.failed(validated.clone(), &StepError::Because("no".into()), now);
         let mut pauses = Vec::new();
         for _ in 0..3 {
             memory.succeeded(&validated, &[not_synced()], now);
@@ -147,8 +147,8 @@ mod tests {
             let mut backup = lifeboat_api::Backup::default();
             backup.metadata.name = n.to_string();
             world.backups.put(backup);
-            memory.failed(Key::Backup(named(&n.to_string())), &Unfinished::Because("no".into()), now);
-            memory.failed(Key::Restore(named(&n.to_string())), &Unfinished::Because("no".into()), now);
+            memory.failed(Key::Backup(named(&n.to_string())), &StepError::Because("no".into()), now);
+            memory.failed(Key::Restore(named(&n.to_string())), &StepError::Because("no".into()), now);
         }
         memory.looked(&world);
         assert_eq!(memory.failures.len(), 2000);

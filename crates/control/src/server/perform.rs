@@ -1,40 +1,45 @@
 //! Carries out the steps of a plan.
 
 use super::key::Key;
-use super::step::{Step, Work};
-use crate::phase::{backup, expiry, request, restore, schedule, unreadable};
-use crate::work::{self, Context, Finished, Unfinished};
-use crate::world::{Kind, Unreadable};
+use super::step::{KeyedStep, ServerStep};
+use crate::work::{self, Context, StepError, StepResult};
+use crate::world::unreadable_step;
+use crate::world::{MirroredKind, Unreadable};
 use lifeboat_api::{Backup, BackupStorageLocation, Restore, Schedule};
+use lifeboat_lifecycle::phase::{backup, expiry, request, restore, schedule};
 use tokio_util::sync::CancellationToken;
 
 /// Performs a step to its end, or until `stop`.
-pub(super) async fn perform(context: &Context, work: Work, stop: CancellationToken) -> Finished {
-    let Work { key, step } = work;
+pub(super) async fn perform(context: &Context, work: KeyedStep, stop: CancellationToken) -> StepResult {
+    let KeyedStep { key, step } = work;
     if let Some(why) = foreign(&key, &context.client.namespace) {
-        return Err(Unfinished::Because(why));
+        return Err(StepError::Because(why));
     }
     match step {
-        Step::Unreadable(kind, object, step, location) => {
+        ServerStep::Unreadable(kind, object, step, location) => {
             of_unreadable(context, kind, (&object, step), location.as_ref()).await
         }
-        Step::Mark { location, default } => work::location::mark_default(context, location, default).await,
-        Step::Validate(location, known) => work::location::validate(context, location, known).await,
-        Step::Sync(location, known) => work::sync::sync(context, location, known).await,
-        Step::Sweep(left) => work::sweep::sweep(context, left).await,
-        Step::Queue(backup, to) => work::backup::queue(context, *backup, to).await,
-        Step::Backup(backup, target, step) => Box::pin(of_backup(context, *backup, *target, step, stop)).await,
-        Step::Restore(restore, source, step) => Box::pin(of_restore(context, *restore, *source, step, stop)).await,
-        Step::Delete(request, target, request::Step::Answer) => work::deletion::delete(context, request, *target).await,
-        Step::Delete(request, _, request::Step::Forget) => work::deletion::delete_request(context, request).await,
-        Step::Download(request, target, request::Step::Answer) => {
+        ServerStep::Mark { location, default } => work::location::mark_default(context, location, default).await,
+        ServerStep::Validate(location, known) => work::location::validate(context, location, known).await,
+        ServerStep::Sync(location, known) => work::sync::sync(context, location, known).await,
+        ServerStep::Sweep(left) => work::sweep::sweep(context, left).await,
+        ServerStep::Queue(backup, to) => work::backup::queue(context, *backup, to).await,
+        ServerStep::Backup(backup, target, step) => Box::pin(of_backup(context, *backup, *target, step, stop)).await,
+        ServerStep::Restore(restore, source, step) => {
+            Box::pin(of_restore(context, *restore, *source, step, stop)).await
+        }
+        ServerStep::Delete(request, target, request::Step::Answer) => {
+            work::deletion::delete(context, request, *target).await
+        }
+        ServerStep::Delete(request, _, request::Step::Forget) => work::deletion::delete_request(context, request).await,
+        ServerStep::Download(request, target, request::Step::Answer) => {
             work::download::answer(context, request, target).await
         }
-        Step::Download(request, _, request::Step::Forget) => work::download::expire(context, request).await,
-        Step::Status(request, request::Step::Answer) => work::status::answer(context, request).await,
-        Step::Status(request, request::Step::Forget) => work::status::expire(context, request).await,
-        Step::Schedule(schedule, step) => of_schedule(context, &schedule, step).await,
-        Step::Expire(backup, location, step) => of_expiry(context, &backup, location.as_deref(), step).await,
+        ServerStep::Download(request, _, request::Step::Forget) => work::download::expire(context, request).await,
+        ServerStep::Status(request, request::Step::Answer) => work::status::answer(context, request).await,
+        ServerStep::Status(request, request::Step::Forget) => work::status::expire(context, request).await,
+        ServerStep::Schedule(schedule, step) => of_schedule(context, &schedule, step).await,
+        ServerStep::Expire(backup, location, step) => of_expiry(context, &backup, location.as_deref(), step).await,
     }
 }
 
@@ -50,17 +55,17 @@ fn foreign(key: &Key, namespace: &str) -> Option<String> {
 
 async fn of_unreadable(
     context: &Context,
-    kind: Kind,
-    (object, step): (&Unreadable, unreadable::Step),
+    kind: MirroredKind,
+    (object, step): (&Unreadable, unreadable_step::Step),
     location: Option<&BackupStorageLocation>,
-) -> Finished {
+) -> StepResult {
     match kind {
-        Kind::Backup => work::unreadable::end::<Backup>(context, object, step, location).await,
-        Kind::Restore => work::unreadable::end::<Restore>(context, object, step, location).await,
-        Kind::BackupStorageLocation => {
+        MirroredKind::Backup => work::unreadable::end::<Backup>(context, object, step, location).await,
+        MirroredKind::Restore => work::unreadable::end::<Restore>(context, object, step, location).await,
+        MirroredKind::BackupStorageLocation => {
             work::unreadable::end::<BackupStorageLocation>(context, object, step, location).await
         }
-        Kind::Schedule => work::unreadable::end::<Schedule>(context, object, step, location).await,
+        MirroredKind::Schedule => work::unreadable::end::<Schedule>(context, object, step, location).await,
         // With the others nothing is done.
         _ => Ok(Vec::new()),
     }
@@ -71,22 +76,22 @@ async fn of_expiry(
     backup: &Backup,
     location: Option<&BackupStorageLocation>,
     step: expiry::Step,
-) -> Finished {
+) -> StepResult {
     match step {
         expiry::Step::LabelFailure(obstacle) => work::expiry::label_failure(context, backup, &obstacle).await,
         expiry::Step::Delete => work::expiry::delete(context, backup, location).await,
         expiry::Step::Prolong { until, by, note } => {
-            let change = work::keep::Change { until: Some(until), note: note.map(|note| *note) };
+            let change = work::keep::KeepChange { until: Some(until), note: note.map(|note| *note) };
             work::keep::prolong(context, backup, location, (&by, change)).await
         }
         expiry::Step::Record { note } => {
-            let change = work::keep::Change { until: None, note: note.map(|note| *note) };
+            let change = work::keep::KeepChange { until: None, note: note.map(|note| *note) };
             work::keep::record(context, backup, location, change).await
         }
     }
 }
 
-async fn of_schedule(context: &Context, before: &Schedule, step: schedule::Step) -> Finished {
+async fn of_schedule(context: &Context, before: &Schedule, step: schedule::Step) -> StepResult {
     match step {
         schedule::Step::Note(after) => work::schedule::note(context, before, &after).await,
         schedule::Step::Run(run) => work::schedule::run(context, before, run).await,
@@ -98,10 +103,10 @@ async fn of_schedule(context: &Context, before: &Schedule, step: schedule::Step)
 async fn of_backup(
     context: &Context,
     backup: Backup,
-    target: work::backup::Target,
+    target: work::backup::BackupTarget,
     step: backup::Step,
     stop: CancellationToken,
-) -> Finished {
+) -> StepResult {
     use backup::Step as S;
     match step {
         S::Run => work::backup::run(context, backup, target, stop).await,
@@ -111,7 +116,7 @@ async fn of_backup(
         S::FailVeleros(reason) => {
             // The attempt that was cut off may have been one of ours.
             work::backup::thaw(context, &backup).await?;
-            work::left::stop_backup(context, &backup).await?;
+            work::leftover::stop_backup(context, &backup).await?;
             work::backup::fail_unseen(context, &backup, work::backup::AGAIN, reason).await
         }
         S::LookAfter | S::CancelOperations => work::pending::backup::look_after(context, backup, target).await,
@@ -122,12 +127,12 @@ async fn of_backup(
 async fn of_restore(
     context: &Context,
     restore: Restore,
-    source: work::restore::Source,
+    source: work::restore::RestoreSource,
     step: restore::Step,
     stop: CancellationToken,
-) -> Finished {
+) -> StepResult {
     use restore::Step as S;
-    let work::restore::Source { origin, place } = source;
+    let work::restore::RestoreSource { origin, place } = source;
     match step {
         S::CleanUp => work::restore::clean_up(context, restore, place).await,
         S::AddFinalizer => work::restore::add_finalizer(context, restore).await,
@@ -136,7 +141,7 @@ async fn of_restore(
         S::RunAgain { attempt } => work::restore::run_again(context, restore, origin, attempt, stop).await,
         S::Fail(reason) => Box::pin(work::restore::give_up(context, restore, place, reason)).await,
         S::FailVeleros(reason) => {
-            work::left::stop_restore(context, &restore).await?;
+            work::leftover::stop_restore(context, &restore).await?;
             work::restore::note_failure(context, &restore, reason).await
         }
         S::LookAfter | S::CancelOperations => work::pending::restore::look_after(context, restore, place).await,
@@ -148,7 +153,7 @@ async fn of_restore(
 mod tests {
     use super::*;
     use crate::stub::named;
-    use lifeboat_client::NamespacedName;
+    use lifeboat_api::NamespacedName;
 
     #[test]
     fn nothing_is_done_for_an_object_of_another_namespace() {

@@ -1,8 +1,8 @@
 //! Decides the next steps from one look at everything. Pure: the plan is a value, and `perform` carries it out.
 
 mod expiries;
+mod limits;
 mod notes;
-mod places;
 mod runs;
 mod schedules;
 #[cfg(test)]
@@ -13,18 +13,19 @@ mod waits;
 
 use super::key::{Key, Subject};
 use super::memory::Memory;
-use super::step::{Step, Work};
+use super::step::{KeyedStep, ServerStep};
 use super::wait::{Reason, Wait};
 use crate::options::{Controller, Options};
-use crate::phase::{self, Decision, request};
 use crate::work;
-use crate::work::sync::{self, Known, Names};
+use crate::work::sync::{self, BackupNames, SyncFacts};
+use crate::world::unreadable_step;
 use crate::world::{Meta, World};
 use jiff::Timestamp;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
-use lifeboat_client::NamespacedName;
-use lifeboat_reconcile::{Failure, TaskKey};
-use places::Places;
+use lifeboat_lifecycle::phase::{self, Decision, request};
+use lifeboat_reconcile::{StepBackoff, TaskKey};
+use limits::ConcurrencyLimits;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,9 +34,9 @@ use waits::{NotYet, Waits};
 
 /// The result of one look at everything.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct ServerPlan {
     /// To be begun now.
-    pub(super) work: Vec<Work>,
+    pub(super) work: Vec<KeyedStep>,
     /// The earliest time at which something is due.
     pub(super) wake: Option<Timestamp>,
     /// The earliest time at which something that failed is tried again.
@@ -47,7 +48,7 @@ pub(super) struct Plan {
 
 /// Everything that is looked at.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
+pub(super) struct PlanInput<'a> {
     pub(super) world: &'a World,
     pub(super) options: &'a Options,
     pub(super) memory: &'a Memory,
@@ -65,13 +66,13 @@ const SETTLED: Duration = Duration::from_secs(1);
 const FIRST_SYNC: Duration = Duration::from_secs(60);
 
 /// Plans the steps to begin beside the work that runs already.
-pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -> Plan {
+pub(super) fn plan<'a>(view: PlanInput<'a>, running: impl Iterator<Item = &'a Key>) -> ServerPlan {
     let mut planner = Planner {
         view,
-        plan: Plan::default(),
+        plan: ServerPlan::default(),
         taken: HashSet::new(),
         running: running.map(|key| (key.subject(), key)).collect(),
-        places: Places::new(view.world, view.options.default_location.as_deref()),
+        places: ConcurrencyLimits::new(view.world, view.options.default_location.as_deref()),
         late: Vec::new(),
         waits: view.explain.then(Waits::default),
     };
@@ -111,14 +112,14 @@ pub(super) fn is_wanted(key: &Key, world: &World) -> bool {
 }
 
 struct Planner<'a> {
-    view: View<'a>,
-    plan: Plan,
+    view: PlanInput<'a>,
+    plan: ServerPlan,
     /// Subjects that tasks work on already, or that the steps of this plan will work on.
     taken: HashSet<Subject>,
     running: HashMap<Subject, &'a Key>,
-    places: Places<'a>,
+    places: ConcurrencyLimits<'a>,
     /// Work that has failed again and again and is due since then.
-    late: Vec<(Instant, Work)>,
+    late: Vec<(Instant, KeyedStep)>,
     /// The reasons for which objects wait; none unless the plan explains.
     waits: Option<Waits>,
 }
@@ -129,12 +130,12 @@ impl<'a> Planner<'a> {
         self.places.take(key, self.is_late(key));
     }
 
-    fn failure(&self, key: &Key) -> Option<&'a Failure> {
+    fn failure(&self, key: &Key) -> Option<&'a StepBackoff> {
         self.view.memory.failures.get(key)
     }
 
     fn is_late(&self, key: &Key) -> bool {
-        self.failure(key).is_some_and(Failure::is_late)
+        self.failure(key).is_some_and(StepBackoff::is_late)
     }
 
     /// The work that a task does on it.
@@ -175,7 +176,7 @@ impl<'a> Planner<'a> {
             return Some(NotYet::Early(until));
         }
         // For what is late that is asked at the end.
-        let has_place = failure.is_some_and(Failure::is_late) || self.has_place(key);
+        let has_place = failure.is_some_and(StepBackoff::is_late) || self.has_place(key);
         (!has_place).then_some(NotYet::Full)
     }
 
@@ -183,19 +184,19 @@ impl<'a> Planner<'a> {
         self.places.has(key, self.is_late(key))
     }
 
-    fn add(&mut self, key: Key, step: Step) {
+    fn add(&mut self, key: Key, step: ServerStep) {
         match self.failure(&key) {
-            Some(failure) if failure.is_late() => self.late.push((failure.until, Work { key, step })),
+            Some(failure) if failure.is_late() => self.late.push((failure.until, KeyedStep { key, step })),
             _ => {
                 self.take(&key);
-                self.plan.work.push(Work { key, step });
+                self.plan.work.push(KeyedStep { key, step });
             }
         }
     }
 
     /// Adds late work where there are places left, and gives the plan. The work that has waited longest is tried first, so that
     /// each is tried, however many fail.
-    fn end(mut self) -> Plan {
+    fn end(mut self) -> ServerPlan {
         let mut late = std::mem::take(&mut self.late);
         late.sort_by_key(|(since, _)| *since);
         for (_, work) in late {
@@ -242,33 +243,33 @@ impl<'a> Planner<'a> {
     fn unreadable(&mut self) {
         let world = self.view.world;
         for (kind, object) in world.unreadable() {
-            let Some(step) = phase::unreadable::step(kind, object) else { continue };
+            let Some(step) = unreadable_step::step(kind, object) else { continue };
             let name = NamespacedName::of(&object.meta);
             let key = Key::Unreadable(kind, name.clone());
             if self.may_begin(&key) {
                 let backup = work::deletion::backup_named(&name.beside(object.names("backupName")), world);
                 let location = backup.and_then(|backup| self.location_of(&backup).ok().cloned());
-                self.add(key, Step::Unreadable(kind, Box::new(object.clone()), step, location));
+                self.add(key, ServerStep::Unreadable(kind, Box::new(object.clone()), step, location));
             }
         }
     }
 
     fn locations(&mut self) {
-        let View { world, options, memory, now, .. } = self.view;
+        let PlanInput { world, options, memory, now, .. } = self.view;
         for location in phase::location::surplus_defaults(world.locations.iter()) {
             let key = Key::Default(location.key());
             if self.may_begin(&key) {
-                self.add(key, Step::Mark { location: location.clone(), default: false });
+                self.add(key, ServerStep::Mark { location: location.clone(), default: false });
             }
         }
         if let Some(named) = options.default_location.as_deref().filter(|_| !memory.default_is_marked) {
             for location in phase::location::unmarked_defaults(world.locations.iter(), named) {
-                self.add(Key::Default(location.key()), Step::Mark { location: location.clone(), default: true });
+                self.add(Key::Default(location.key()), ServerStep::Mark { location: location.clone(), default: true });
             }
         }
         let mut locations: Vec<&'a BackupStorageLocation> = world.locations.iter().collect();
         // Of all Backups, for the syncs; no work on one of them is planned meanwhile.
-        let mut names: HashMap<&'a str, Names> = HashMap::new();
+        let mut names: HashMap<&'a str, BackupNames> = HashMap::new();
         // Of two locations with a backup of the same name, the default one has it: its first sync goes first.
         locations.sort_by_key(|location| !location.spec.default);
         // One in each namespace, and until when.
@@ -316,10 +317,10 @@ impl<'a> Planner<'a> {
             // was edited is never synced before it is validated: what is not there would be taken for deleted.
             let sync_goes_first = sync_failed && !changed && self.has_place(&sync_key);
             if sync_is_due && (sync_goes_first || !validation_is_due) && self.may_begin(&sync_key) {
-                self.add(sync_key, Step::Sync(location.clone(), self.known_of(location, &mut names)));
+                self.add(sync_key, ServerStep::Sync(location.clone(), self.known_of(location, &mut names)));
             } else if validation_is_due && self.may_begin(&key) {
                 let known = both.then(|| self.known_of(location, &mut names));
-                self.add(key, Step::Validate(location.clone(), known));
+                self.add(key, ServerStep::Validate(location.clone(), known));
             }
             if let Some(until) = self.first_sync_of_default(location) {
                 awaited.entry(namespace).or_insert((name, until));
@@ -328,7 +329,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Gathers the facts that a sync of a location needs. `names` are those that were collected already, by namespace.
-    fn known_of(&self, location: &'a BackupStorageLocation, names: &mut HashMap<&'a str, Names>) -> Known {
+    fn known_of(&self, location: &'a BackupStorageLocation, names: &mut HashMap<&'a str, BackupNames>) -> SyncFacts {
         let world = self.view.world;
         let names = names.entry(&location.metadata.namespace).or_insert_with(|| {
             let busy = self.taken.iter().filter_map(|subject| match subject {
@@ -337,7 +338,7 @@ impl<'a> Planner<'a> {
             });
             sync::names(world, location, busy)
         });
-        Known::of(world, location, Arc::clone(names))
+        SyncFacts::of(world, location, Arc::clone(names))
     }
 
     /// Until when the other locations wait for the first sync of this one: when it is the default, its bucket answers as far
@@ -362,7 +363,7 @@ impl<'a> Planner<'a> {
             let is_there = self.view.world.backups.is_there(&backup);
             let key = Key::Sweep { backup, location: left.location.key() };
             if !is_there && self.may_begin(&key) {
-                self.add(key, Step::Sweep(left.clone()));
+                self.add(key, ServerStep::Sweep(left.clone()));
             }
         }
     }
@@ -390,12 +391,12 @@ impl<'a> Planner<'a> {
             }
             if self.may_begin(&key) {
                 let default = self.view.options.default_location.as_deref();
-                let target = work::deletion::Target::of(request, world, default, self.view.now.0);
+                let target = work::deletion::DeletionTarget::of(request, world, default, self.view.now.0);
                 if let Some(restore) = target.waits_for(request).filter(|_| step == request::Step::Answer) {
                     self.note(|_| (subject(), Reason::Restored(restore.clone())));
                     continue;
                 }
-                self.add(key, Step::Delete(request.clone(), Box::new(target), step));
+                self.add(key, ServerStep::Delete(request.clone(), Box::new(target), step));
             }
         }
     }
@@ -410,8 +411,8 @@ impl<'a> Planner<'a> {
             let decision = request::download(request, self.view.now.0);
             let Some(step) = self.due(decision, || key.object()) else { continue };
             if self.may_begin(&key) {
-                let target = work::download::Target::of(request, world);
-                self.add(key, Step::Download(request.clone(), target, step));
+                let target = work::download::RequestedFile::of(request, world);
+                self.add(key, ServerStep::Download(request.clone(), target, step));
             }
         }
         for request in world.status_requests.iter() {
@@ -422,7 +423,7 @@ impl<'a> Planner<'a> {
             let decision = request::status(request, self.view.now.0);
             let Some(step) = self.due(decision, || key.object()) else { continue };
             if self.may_begin(&key) {
-                self.add(key, Step::Status(request.clone(), step));
+                self.add(key, ServerStep::Status(request.clone(), step));
             }
         }
     }

@@ -1,18 +1,18 @@
 //! Log lines about the queue of backups: what a backup waits for when it enters, and how long it has waited when it
 //! leaves.
 
-use super::step::{Step, Work};
-use crate::phase::queue::{Move, conflicts};
+use super::step::{KeyedStep, ServerStep};
 use crate::world::World;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Time;
+use lifeboat_lifecycle::phase::queue::{QueueMove, conflicts};
 
 /// Tells of a backup that comes into the queue or leaves it.
-pub(super) fn tell(work: &Work, world: &World, now: Timestamp) {
-    let Step::Queue(backup, to) = &work.step else { return };
+pub(super) fn tell(work: &KeyedStep, world: &World, now: Timestamp) {
+    let ServerStep::Queue(backup, to) = &work.step else { return };
     let name = &backup.metadata.name;
     match to {
-        Move::Queue(position) => {
+        QueueMove::Queue(position) => {
             let conflicts: Vec<String> = conflicts(backup, *position, world.backups.beside(&**backup))
                 .into_iter()
                 .map(|(other, namespaces)| format!("{} ({})", other.name, namespaces.join(", ")))
@@ -27,11 +27,11 @@ pub(super) fn tell(work: &Work, world: &World, now: Timestamp) {
                 "backup is queued; it runs beside none that may hold one of its namespaces"
             );
         }
-        Move::Start => {
+        QueueMove::Start => {
             let created = backup.metadata.creation_timestamp.map(Time::timestamp);
             let waited = created.map_or(SignedDuration::ZERO, |created| now.duration_since(created)).as_secs();
             tracing::info!(backup = name, waited_seconds = waited.max(0), "backup leaves the queue");
         }
-        Move::Renumber(_) => {}
+        QueueMove::Renumber(_) => {}
     }
 }

@@ -2,11 +2,11 @@
 
 use super::key::{Key, Subject};
 use crate::options::Controller;
-use crate::phase::expiry::Obstacle;
-use crate::phase::keep::Keeper;
-use crate::phase::queue::Blocked;
 use jiff::Timestamp;
-use lifeboat_client::NamespacedName;
+use lifeboat_api::NamespacedName;
+use lifeboat_lifecycle::phase::expiry::Obstacle;
+use lifeboat_lifecycle::phase::keep::Keeper;
+use lifeboat_lifecycle::phase::queue::Blocked;
 use tokio::time::Instant;
 
 /// An object for which nothing begins now, and what it waits for.

@@ -1,16 +1,17 @@
 //! Steps and reasons in words, for people.
 
 use super::key::Key;
-use super::step::Step;
+use super::step::ServerStep;
 use super::wait::Reason;
-use crate::phase::expiry;
-use crate::phase::keep::describe;
-use crate::phase::queue::{Blocked, Move};
-use crate::phase::schedule::{postponed, run_name};
-use crate::phase::{self, request, unreadable};
 use crate::work;
+use crate::world::unreadable_step;
 use jiff::{SignedDuration, Timestamp, Unit};
 use lifeboat_api::{Schedule, SchedulePhase};
+use lifeboat_lifecycle::phase::expiry;
+use lifeboat_lifecycle::phase::keep::describe;
+use lifeboat_lifecycle::phase::queue::{Blocked, QueueMove};
+use lifeboat_lifecycle::phase::schedule::{postponed, run_name};
+use lifeboat_lifecycle::phase::{self, request};
 use tokio::time::Instant;
 
 /// The most names that are told one by one.
@@ -20,46 +21,50 @@ const MOST_NAMES: usize = 3;
 const SYNC: &str = "its Backups are brought in line with its bucket";
 
 /// Describes the effect of a step on its object.
-pub(super) fn does(step: &Step) -> String {
+pub(super) fn does(step: &ServerStep) -> String {
     match step {
-        Step::Unreadable(_, object, unreadable::Step::Refuse, _) => {
+        ServerStep::Unreadable(_, object, unreadable_step::Step::Refuse, _) => {
             refused(&[format!("it cannot be read: {}", object.why)])
         }
-        Step::Unreadable(_, object, unreadable::Step::Fail, _) => format!("fails: it cannot be read: {}", object.why),
-        Step::Unreadable(_, _, unreadable::Step::CleanUp, _) => "its files are deleted, then it goes".to_owned(),
-        Step::Mark { default: true, .. } => "is marked as the default".to_owned(),
-        Step::Mark { default: false, .. } => "is the default no more: there is a newer one".to_owned(),
-        Step::Validate(_, None) => "is validated".to_owned(),
-        Step::Validate(_, Some(_)) => format!("is validated, and {SYNC}"),
-        Step::Sync(..) => SYNC.to_owned(),
-        Step::Sweep(left) => format!("what it left in location {} is removed", left.location.metadata.name),
-        Step::Queue(_, Move::Queue(position)) => format!("goes into the queue, to position {position}"),
-        Step::Queue(_, Move::Renumber(position)) => format!("is number {position} in the queue from now on"),
-        Step::Queue(_, Move::Start) => "leaves the queue, to run".to_owned(),
-        Step::Backup(_, target, step) => of_backup(step, target),
-        Step::Restore(_, source, step) => of_restore(step, source),
-        Step::Delete(request, target, request::Step::Answer) => match target.refusal(request) {
+        ServerStep::Unreadable(_, object, unreadable_step::Step::Fail, _) => {
+            format!("fails: it cannot be read: {}", object.why)
+        }
+        ServerStep::Unreadable(_, _, unreadable_step::Step::CleanUp, _) => {
+            "its files are deleted, then it goes".to_owned()
+        }
+        ServerStep::Mark { default: true, .. } => "is marked as the default".to_owned(),
+        ServerStep::Mark { default: false, .. } => "is the default no more: there is a newer one".to_owned(),
+        ServerStep::Validate(_, None) => "is validated".to_owned(),
+        ServerStep::Validate(_, Some(_)) => format!("is validated, and {SYNC}"),
+        ServerStep::Sync(..) => SYNC.to_owned(),
+        ServerStep::Sweep(left) => format!("what it left in location {} is removed", left.location.metadata.name),
+        ServerStep::Queue(_, QueueMove::Queue(position)) => format!("goes into the queue, to position {position}"),
+        ServerStep::Queue(_, QueueMove::Renumber(position)) => format!("is number {position} in the queue from now on"),
+        ServerStep::Queue(_, QueueMove::Start) => "leaves the queue, to run".to_owned(),
+        ServerStep::Backup(_, target, step) => of_backup(step, target),
+        ServerStep::Restore(_, source, step) => of_restore(step, source),
+        ServerStep::Delete(request, target, request::Step::Answer) => match target.refusal(request) {
             Some(why) => refused(&[why]),
             None => format!("backup {} is deleted", request.spec.backup_name),
         },
-        Step::Download(_, work::download::Target::Nothing(why), request::Step::Answer) => {
+        ServerStep::Download(_, work::download::RequestedFile::Nothing(why), request::Step::Answer) => {
             refused(std::slice::from_ref(why))
         }
-        Step::Download(_, _, request::Step::Answer) | Step::Status(_, request::Step::Answer) => {
+        ServerStep::Download(_, _, request::Step::Answer) | ServerStep::Status(_, request::Step::Answer) => {
             "is answered".to_owned()
         }
-        Step::Delete(_, _, request::Step::Forget)
-        | Step::Download(_, _, request::Step::Forget)
-        | Step::Status(_, request::Step::Forget) => "is deleted: its time is over".to_owned(),
-        Step::Schedule(schedule, step) => of_schedule(schedule, step),
-        Step::Expire(_, _, expiry::Step::LabelFailure(obstacle)) => {
+        ServerStep::Delete(_, _, request::Step::Forget)
+        | ServerStep::Download(_, _, request::Step::Forget)
+        | ServerStep::Status(_, request::Step::Forget) => "is deleted: its time is over".to_owned(),
+        ServerStep::Schedule(schedule, step) => of_schedule(schedule, step),
+        ServerStep::Expire(_, _, expiry::Step::LabelFailure(obstacle)) => {
             format!("its label says that it stays though its time is over: {obstacle}")
         }
-        Step::Expire(_, _, expiry::Step::Delete) => "its deletion is asked for: its time is over".to_owned(),
-        Step::Expire(_, _, expiry::Step::Prolong { until, by, .. }) => {
+        ServerStep::Expire(_, _, expiry::Step::Delete) => "its deletion is asked for: its time is over".to_owned(),
+        ServerStep::Expire(_, _, expiry::Step::Prolong { until, by, .. }) => {
             format!("its expiration is moved to {until}: it is {}", describe(by))
         }
-        Step::Expire(_, _, expiry::Step::Record { .. }) => {
+        ServerStep::Expire(_, _, expiry::Step::Record { .. }) => {
             "its record in the bucket is made to agree on what keeps it".to_owned()
         }
     }
@@ -69,7 +74,7 @@ fn refused(why: &[String]) -> String {
     format!("is refused: {}", why.join("; "))
 }
 
-fn of_backup(step: &phase::backup::Step, target: &work::backup::Target) -> String {
+fn of_backup(step: &phase::backup::Step, target: &work::backup::BackupTarget) -> String {
     use phase::backup::Step as S;
     match step {
         S::Run => match target {
@@ -88,7 +93,7 @@ fn of_backup(step: &phase::backup::Step, target: &work::backup::Target) -> Strin
     }
 }
 
-fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> String {
+fn of_restore(step: &phase::restore::Step, source: &work::restore::RestoreSource) -> String {
     use phase::restore::Step as S;
     match step {
         S::CleanUp => "its files are deleted, then it goes".to_owned(),

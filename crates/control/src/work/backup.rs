@@ -7,25 +7,25 @@ pub(super) use ending::{NAME_TAKEN, is_record_of, note_failure, store_change, ta
 use super::claim::refreshed;
 use super::own_files::sweep_own;
 use super::running::{
-    Attempt, Now, RECORDING, capped, fence, leave_to_next_server, look_again, not_taken, silent_for, watched,
+    Attempt, Freshness, RECORDING, capped, fence, leave_to_next_server, look_again, not_taken, silent_for, watched,
 };
-use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
+use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
 use crate::extensions::open_snapshotter;
-use crate::phase::location::refusal;
-use crate::phase::queue::Move;
-use crate::phase::snapshot_location;
-use crate::phase::taken_over::{note_begun_here, was_taken_over};
 use crate::records::RecordMap;
-use crate::world::Kind;
+use crate::world::MirroredKind;
 use ending::{note_outcome, note_refusal, record_and_note_failure};
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, VolumeSnapshotLocation};
 use lifeboat_backup::{
     BackupError, Request, has_noted_snapshots, noted_beside_claim, prepared, remove_snapshots, run_delete_actions,
     run_owed_hooks, snapshots_that_stay,
 };
-use lifeboat_client::Identity;
+use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
 use lifeboat_cluster::{ClusterError, Failure};
+use lifeboat_lifecycle::phase::location::refusal;
+use lifeboat_lifecycle::phase::queue::QueueMove;
+use lifeboat_lifecycle::phase::snapshot_location;
+use lifeboat_lifecycle::phase::taken_over::{note_begun_here, was_taken_over};
 use lifeboat_operation::Operation;
 use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;
@@ -37,20 +37,25 @@ use tokio_util::sync::CancellationToken;
 const REMOVING: Duration = Duration::from_secs(300);
 
 /// Moves a backup within the queue, or out of it.
-pub(crate) async fn queue(context: &Context, backup: Backup, to: Move) -> Finished {
+pub(crate) async fn queue(context: &Context, backup: Backup, to: QueueMove) -> StepResult {
     let mut after = backup.clone();
     (after.status.phase, after.status.queue_position) = match to {
-        Move::Queue(position) | Move::Renumber(position) => (Some(BackupPhase::Queued), position),
-        Move::Start => (Some(BackupPhase::ReadyToStart), 0),
+        QueueMove::Queue(position) | QueueMove::Renumber(position) => (Some(BackupPhase::Queued), position),
+        QueueMove::Start => (Some(BackupPhase::ReadyToStart), 0),
     };
     store_change(context, &backup, &after).await
 }
 
 /// Where a backup goes: the location, or why there is none.
-pub(crate) type Target = Result<BackupStorageLocation, String>;
+pub(crate) type BackupTarget = Result<BackupStorageLocation, String>;
 
 /// Validates and runs a backup to its end, or until `stop`.
-pub(crate) async fn run(context: &Context, backup: Backup, target: Target, stop: CancellationToken) -> Finished {
+pub(crate) async fn run(
+    context: &Context,
+    backup: Backup,
+    target: BackupTarget,
+    stop: CancellationToken,
+) -> StepResult {
     let version = context.client.cluster.version().await?;
     let mut settings = context.options.backup.clone();
     match &target {
@@ -90,10 +95,10 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, stop:
 pub(crate) async fn run_again(
     context: &Context,
     backup: Backup,
-    target: Target,
+    target: BackupTarget,
     attempt: u32,
     stop: CancellationToken,
-) -> Finished {
+) -> StepResult {
     let location = match target {
         Ok(location) => location,
         Err(why) => return Box::pin(give_up(context, &backup, Err(why.clone()), why)).await,
@@ -143,7 +148,7 @@ async fn begin(
     Attempt { number: attempt, started }: Attempt<Backup>,
     location: BackupStorageLocation,
     stop: CancellationToken,
-) -> Finished {
+) -> StepResult {
     let cluster = context.cluster_uid().await?;
     let mut started = started;
     if attempt == 1 || !was_taken_over(&request.backup) {
@@ -187,13 +192,13 @@ async fn begin(
     let has_put = matches!(&outcome, Ok(outcome) if !outcome.was_complete);
     let has_notes = attempt > 1 || !matches!(&outcome, Ok(outcome) if noted_nothing(&outcome.backup));
     match look_again(context, &current).await? {
-        Now::Ours(_) => {}
-        Now::Gone => {
+        Freshness::Ours(_) => {}
+        Freshness::Gone => {
             // The notes of an attempt before this one may be there a moment longer than their owner.
             let _ = run_owed_hooks(&env.cluster, &env.operation).await;
             return forget(&current, &env, has_put).await;
         }
-        Now::Changed => return Err(Unfinished::Because("another program has taken the backup over".to_owned())),
+        Freshness::Changed => return Err(StepError::Because("another program has taken the backup over".to_owned())),
     }
     if has_notes && (outcome.is_err() || attempt > 1) {
         // Before the phase says that the backup has ended: nobody looks at its notes then. An attempt that went well may not have
@@ -239,7 +244,7 @@ pub(crate) const AGAIN: u32 = 2;
 
 /// Fails a backup whose bucket cannot be read. What an attempt before has frozen thaws first; the snapshots that one has taken stay,
 /// because the backup may have a record there, and the reason says so.
-pub(crate) async fn fail_unseen(context: &Context, backup: &Backup, attempt: u32, reason: String) -> Finished {
+pub(crate) async fn fail_unseen(context: &Context, backup: &Backup, attempt: u32, reason: String) -> StepResult {
     if attempt == 1 {
         return note_failure(context, backup, reason).await;
     }
@@ -255,13 +260,13 @@ pub(crate) async fn fail_unseen(context: &Context, backup: &Backup, attempt: u32
 ///
 /// # Errors
 /// When some are owed still because of what can pass: the backup must not end before.
-pub(crate) async fn thaw(context: &Context, backup: &Backup) -> Result<(), Unfinished> {
+pub(crate) async fn thaw(context: &Context, backup: &Backup) -> Result<(), StepError> {
     let operation = operation(context, backup, context.env.cancel.child_token());
     paid(run_owed_hooks(&context.client.cluster, &operation).await)
 }
 
-fn paid(is_paid: bool) -> Result<(), Unfinished> {
-    let owed = || Unfinished::Because("pods are owed hooks of this backup that could not be run yet".to_owned());
+fn paid(is_paid: bool) -> Result<(), StepError> {
+    let owed = || StepError::Because("pods are owed hooks of this backup that could not be run yet".to_owned());
     if is_paid { Ok(()) } else { Err(owed()) }
 }
 
@@ -277,11 +282,11 @@ async fn unless_gone(
     context: &Context,
     backup: &Backup,
     env: &lifeboat_backup::Env,
-    (has_put, noted): (bool, Finished),
-) -> Finished {
+    (has_put, noted): (bool, StepResult),
+) -> StepResult {
     match noted {
         Err(why) => match look_again(context, backup).await {
-            Ok(Now::Gone) => forget(backup, env, has_put).await,
+            Ok(Freshness::Gone) => forget(backup, env, has_put).await,
             _ => Err(why),
         },
         noted => noted,
@@ -289,7 +294,7 @@ async fn unless_gone(
 }
 
 /// Removes the files of a backup whose object is gone: with a record they would bring it back.
-async fn forget(backup: &Backup, env: &lifeboat_backup::Env, has_put: bool) -> Finished {
+async fn forget(backup: &Backup, env: &lifeboat_backup::Env, has_put: bool) -> StepResult {
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "its Backup was deleted, so the backup ends and its files go");
     // Files without a record the sweep removes later. With one, the next sync makes the Backup anew.
@@ -301,7 +306,7 @@ async fn forget(backup: &Backup, env: &lifeboat_backup::Env, has_put: bool) -> F
              with `lifeboat backup delete`"
         );
     }
-    Ok(vec![Effect::Gone(Kind::Backup, Identity::of(&backup.metadata))])
+    Ok(vec![Effect::Gone(MirroredKind::Backup, ObjectIdentity::of(&backup.metadata))])
 }
 
 /// Removes the files of a backup, and before them the snapshots that they alone know when the backup has come to its end.
@@ -328,7 +333,7 @@ async fn remove_with_snapshots(backup: &Backup, env: &lifeboat_backup::Env, has_
 }
 
 /// Ends a backup that was cancelled while no task worked on it.
-pub(crate) async fn cancel(context: &Context, backup: Backup, target: Target) -> Finished {
+pub(crate) async fn cancel(context: &Context, backup: Backup, target: BackupTarget) -> StepResult {
     if backup.status.phase != Some(BackupPhase::InProgress) {
         return note_failure(context, &backup, "cancelled on request before it began".to_owned()).await;
     }
@@ -338,7 +343,7 @@ pub(crate) async fn cancel(context: &Context, backup: Backup, target: Target) ->
 
 /// Fails a backup that was begun and that no task works on. It has left a claim in the bucket, and gets its record; a
 /// location that cannot be reached does not hold it back.
-pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, reason: String) -> Finished {
+pub(crate) async fn give_up(context: &Context, backup: &Backup, target: BackupTarget, reason: String) -> StepResult {
     let store = match target {
         Ok(location) => context.store(&location).await,
         Err(why) => Err(why),

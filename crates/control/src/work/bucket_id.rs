@@ -62,7 +62,7 @@ pub(super) fn empty_though(bucket: &str, backups: &[String]) -> String {
 
 /// The result of the search for the marker of a directory.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Marking {
+pub(super) struct MarkerSearch {
     /// Which bucket it is, when that is to be noted on its location.
     pub(super) id: Option<String>,
     /// A message for people that says why the bucket is not known.
@@ -71,13 +71,13 @@ pub(super) struct Marking {
 
 /// Looks which bucket a directory is that can be used: one that is not marked yet is marked, unless it is only read. What cannot be marked
 /// can be used all the same, such as a disk that is full or mounted read-only.
-pub(super) async fn mark(location: &BackupStorageLocation, bucket: &dyn BlobStore) -> Marking {
+pub(super) async fn mark(location: &BackupStorageLocation, bucket: &dyn BlobStore) -> MarkerSearch {
     if known(location).is_some() {
-        return Marking::default();
+        return MarkerSearch::default();
     }
     match find_or_put(location, bucket).await {
-        Ok(id) => Marking { id, remark: None },
-        Err(e) => Marking {
+        Ok(id) => MarkerSearch { id, remark: None },
+        Err(e) => MarkerSearch {
             id: None,
             remark: Some(format!(
                 "Nothing says later which bucket this directory is, because it has no file {MARKER} ({e}): an empty folder in its place, \
@@ -102,8 +102,8 @@ mod tests {
     use lifeboat_api::BackupStorageLocationAccessMode as AccessMode;
     use lifeboat_bucket::{Memory, PutOptions};
 
-    fn noted(id: Option<&str>) -> Marking {
-        Marking { id: id.map(str::to_owned), remark: None }
+    fn noted(id: Option<&str>) -> MarkerSearch {
+        MarkerSearch { id: id.map(str::to_owned), remark: None }
     }
 
     #[tokio::test]
@@ -134,7 +134,7 @@ mod tests {
         let mut location = BackupStorageLocation::default();
         location.metadata.uid = "first".to_owned();
         assert_eq!(check(&location, &disk).await, Ok(()));
-        let Marking { id, remark } = mark(&location, &disk).await;
+        let MarkerSearch { id, remark } = mark(&location, &disk).await;
         let remark = remark.unwrap();
         assert!(id.is_none() && remark.contains("it is no marker of a bucket"), "{remark}");
     }

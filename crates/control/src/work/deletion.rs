@@ -3,27 +3,28 @@
 use super::backup::{NAME_TAKEN, engine_env, is_record_of};
 use super::restore::delete_own_files;
 use super::running::capped;
-use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
+use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
 use crate::event::{emit, warning};
 use crate::member::location_in;
-use crate::phase::facts::deletion_has_begun;
-use crate::phase::hold::{Hold, set_elsewhere};
-use crate::phase::location::NoLocation;
-use crate::phase::request::{
-    check_deletion, claims_may_need, claims_waited_for, is_meant, reads, refusal_for_claims, refusal_for_reader,
-    tell_of_claims, waits_for_claims_until, way_out_of_claims,
-};
-use crate::phase::restore::has_files;
-use crate::world::{Kind, Meta, Unreadable, World};
+use crate::world::{Meta, MirroredKind, Unreadable, World};
 use jiff::Timestamp;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value,
     well_known,
 };
 use lifeboat_backup::{CsiError, run_delete_actions, unbound_claims};
+use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
-use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
+use lifeboat_lifecycle::phase::facts::deletion_has_begun;
+use lifeboat_lifecycle::phase::hold::{Hold, set_elsewhere};
+use lifeboat_lifecycle::phase::location::NoLocation;
+use lifeboat_lifecycle::phase::request::{
+    check_deletion, claims_may_need, claims_waited_for, is_meant, reads, refusal_for_claims, refusal_for_reader,
+    tell_of_claims, waits_for_claims_until, way_out_of_claims,
+};
+use lifeboat_lifecycle::phase::restore::has_files;
 use lifeboat_object::first_names;
 use lifeboat_operation::{Subject, Trace};
 use lifeboat_store::{Store, StoreError};
@@ -36,22 +37,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The facts from the cluster that a deletion needs.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct DeletionTarget {
     /// The backup that is meant, and its location; `None` where there is no such backup.
     backup: Option<(Backup, Result<BackupStorageLocation, NoLocation>)>,
     /// The restores of the backup, and whether they may have files.
-    restores: Vec<(Identity, bool)>,
+    restores: Vec<(ObjectIdentity, bool)>,
     /// Restores that read the backup.
     readers: Vec<NamespacedName>,
     /// Other requests for the same backup.
-    others: Vec<Identity>,
+    others: Vec<ObjectIdentity>,
     /// The other requests that were for this very backup and have failed.
-    failed: Vec<Identity>,
+    failed: Vec<ObjectIdentity>,
     /// When this was seen.
     now: Timestamp,
 }
 
-impl Target {
+impl DeletionTarget {
     /// `default` is the location that the server's flag names.
     pub(crate) fn of(request: &DeleteBackupRequest, world: &World, default: Option<&str>, now: Timestamp) -> Self {
         let name = request.beside(&request.spec.backup_name);
@@ -62,7 +63,7 @@ impl Target {
             (backup, location)
         });
         let readable = world.restores.beside(request).filter(|r| r.spec.backup_name == name.name);
-        let readable = readable.map(|r| (Identity::of(&r.metadata), has_files(r)));
+        let readable = readable.map(|r| (ObjectIdentity::of(&r.metadata), has_files(r)));
         let is_of_backup = |r: &&Unreadable| r.meta.namespace == name.namespace && r.names("backupName") == name.name;
         let unreadable = world.restores.unreadable().filter(is_of_backup);
         let restores = readable.chain(unreadable.map(|r| (r.identity(), r.has_begun()))).collect();
@@ -77,7 +78,7 @@ impl Target {
             let is_processed = other.status.phase == Some(DeleteBackupRequestPhase::Processed);
             is_processed && backup.as_ref().is_some_and(|(backup, _)| is_meant(other, backup))
         };
-        let identity = |other: &&DeleteBackupRequest| Identity::of(&other.metadata);
+        let identity = |other: &&DeleteBackupRequest| ObjectIdentity::of(&other.metadata);
         Self {
             restores,
             readers: readers.map(Meta::key).collect(),
@@ -121,7 +122,7 @@ fn waits_for_restores(request: &DeleteBackupRequest) -> bool {
 ///
 /// # Errors
 /// They could not be asked for just now.
-async fn needed_by_claims(context: &Context, backup: &Backup) -> Result<Option<Vec<String>>, Unfinished> {
+async fn needed_by_claims(context: &Context, backup: &Backup) -> Result<Option<Vec<String>>, StepError> {
     if !claims_may_need(backup) {
         return Ok(None);
     }
@@ -134,14 +135,14 @@ async fn needed_by_claims(context: &Context, backup: &Backup) -> Result<Option<V
             tell(context, backup, "ClaimsNotKnown", &told).await;
             Ok(None)
         }
-        Err(e) => Err(Unfinished::Because(format!(
+        Err(e) => Err(StepError::Because(format!(
             "backup {name} is not deleted yet: whether claims still need its snapshots could not be asked: {e}"
         ))),
     }
 }
 
 /// Tells whether a request has waited long enough for claims, by the clock of the API server too.
-async fn has_waited_for_claims(context: &Context, request: &DeleteBackupRequest) -> Result<bool, Unfinished> {
+async fn has_waited_for_claims(context: &Context, request: &DeleteBackupRequest) -> Result<bool, StepError> {
     let Some(until) = waits_for_claims_until(request) else { return Ok(false) };
     Ok(until <= context.env.now() && until <= context.earliest_now().await?)
 }
@@ -152,7 +153,7 @@ async fn say_claims(
     backup: &Backup,
     request: &DeleteBackupRequest,
     claims: &str,
-) -> Result<(), Unfinished> {
+) -> Result<(), StepError> {
     if claims_waited_for(request) == Some(claims) && waits_for_claims_until(request).is_some() {
         return Ok(());
     }
@@ -188,7 +189,7 @@ pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Optio
 
 /// Deletes the backup that the request names. A deletion that a server left unfinished is resumed: each step skips what
 /// is done already. The record goes first, so that a backup is never half there.
-pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, target: Target) -> Finished {
+pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, target: DeletionTarget) -> StepResult {
     let (backup, location) = match target.check(&request) {
         Ok(found) => found,
         // Cut off after its last step but one: the backup is gone as wished.
@@ -205,7 +206,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         let claims = first_names(&claims);
         if !has_waited_for_claims(context, &request).await? {
             say_claims(context, backup, &request, &claims).await?;
-            return Err(Unfinished::NotYet(CLAIMS_LOOKED_AT));
+            return Err(StepError::NotYet(CLAIMS_LOOKED_AT));
         }
         let told = format!(
             "the backup is deleted although claims from its snapshots have no volume yet ({claims}): it has waited for 30 days"
@@ -225,8 +226,8 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         }
     };
     let (request, own_files) = match begin(context, &request, backup, &store).await? {
-        Beginning::Noted { request, own_files } => (request, own_files),
-        Beginning::Refused { request, why } => return refuse(context, &request, &target.failed, vec![why]).await,
+        DeletionStart::Noted { request, own_files } => (request, own_files),
+        DeletionStart::Refused { request, why } => return refuse(context, &request, &target.failed, vec![why]).await,
     };
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "deletion begins");
@@ -258,13 +259,13 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         return note_processed(context, &request, &target.failed, errors).await;
     }
     tracing::info!(backup = name, "deletion ends");
-    let mut effects = vec![Effect::Gone(Kind::Backup, Identity::of(&backup.metadata))];
+    let mut effects = vec![Effect::Gone(MirroredKind::Backup, ObjectIdentity::of(&backup.metadata))];
     effects.extend(delete_requests(context, &request, &target.others).await?);
     Ok(effects)
 }
 
 /// The result of beginning a deletion; each with the request as it is now.
-enum Beginning {
+enum DeletionStart {
     /// It is noted on the request and on the backup.
     Noted {
         request: DeleteBackupRequest,
@@ -281,7 +282,7 @@ async fn begin(
     request: &DeleteBackupRequest,
     backup: &Backup,
     store: &Store,
-) -> Result<Beginning, Unfinished> {
+) -> Result<DeletionStart, StepError> {
     let mut begun = request.clone();
     begun.status.phase = Some(DeleteBackupRequestPhase::InProgress);
     let labels = &mut begun.metadata.labels;
@@ -289,18 +290,18 @@ async fn begin(
     labels.insert(well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
     let request = match context.client.change(request, &begun).await {
         Err(e) if is_refused(&e) => {
-            return Ok(Beginning::Refused { request: request.clone(), why: not_noted(&e) });
+            return Ok(DeletionStart::Refused { request: request.clone(), why: not_noted(&e) });
         }
         noted => noted?,
     };
     let own_files = match owner_of_files(store, backup, context.env.now()).await {
-        Ok(Owner::Held(hold)) => {
+        Ok(FilesOwner::Held(hold)) => {
             let why = format!("{} (it was held in another cluster)", hold.refusal(&backup.metadata.name));
-            return Ok(Beginning::Refused { request, why });
+            return Ok(DeletionStart::Refused { request, why });
         }
-        Ok(Owner::This(uid)) => Some(uid),
-        Ok(Owner::Another) => None,
-        Err(e) => return Ok(Beginning::Refused { request, why: unknown(backup, &e) }),
+        Ok(FilesOwner::This(uid)) => Some(uid),
+        Ok(FilesOwner::Another) => None,
+        Err(e) => return Ok(DeletionStart::Refused { request, why: unknown(backup, &e) }),
     };
     let mut deleting = backup.clone();
     deleting.status.phase = Some(BackupPhase::Deleting);
@@ -308,15 +309,15 @@ async fn begin(
         deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), uid.clone());
     }
     match context.client.change_unread(backup, &deleting).await {
-        Err(e) if is_refused(&e) => return Ok(Beginning::Refused { request, why: not_noted(&e) }),
+        Err(e) if is_refused(&e) => return Ok(DeletionStart::Refused { request, why: not_noted(&e) }),
         noted => drop(noted?),
     }
-    Ok(Beginning::Noted { request, own_files })
+    Ok(DeletionStart::Noted { request, own_files })
 }
 
 /// Nothing is deleted by a server that does not lead any more.
-fn leads(context: &Context) -> Result<(), Unfinished> {
-    context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))
+fn leads(context: &Context) -> Result<(), StepError> {
+    context.leadership.check().map_err(|lost| StepError::Because(lost.to_string()))
 }
 
 /// Runs the delete actions, which read the files of a backup, and then deletes the files, which have this UID. Returns what went wrong,
@@ -326,7 +327,7 @@ async fn remove_files(
     backup: &Backup,
     (store, uid): (&Store, &str),
     trace: &Trace,
-) -> Result<Vec<String>, Unfinished> {
+) -> Result<Vec<String>, StepError> {
     let (files, cancel) = (store.clone(), context.env.cancel.child_token());
     let removed = match engine_env(context, backup, files, SnapshotLocations::All, cancel).await {
         Ok(env) => {
@@ -349,8 +350,8 @@ async fn remove_objects(
     context: &Context,
     backup: &Backup,
     store: &Store,
-    restores: &[(Identity, bool)],
-) -> Result<Vec<String>, Unfinished> {
+    restores: &[(ObjectIdentity, bool)],
+) -> Result<Vec<String>, StepError> {
     let mut errors = Vec::new();
     let mut patience = PATIENCE;
     for (restore, has_files) in restores {
@@ -364,7 +365,7 @@ async fn remove_objects(
         }
     }
     if errors.is_empty() {
-        match context.client.delete_exactly::<Backup>(&Identity::of(&backup.metadata)).await {
+        match context.client.delete_exactly::<Backup>(&ObjectIdentity::of(&backup.metadata)).await {
             Err(e) if is_refused(&e) => errors.push(e.to_string()),
             deleted => drop(deleted?),
         }
@@ -379,7 +380,7 @@ const ANNOTATION_FILES: &str = "lifeboat.io/files";
 
 /// The backup to which the files belong that lie in the bucket under the name of a Backup.
 #[derive(Debug, PartialEq, Eq)]
-enum Owner {
+enum FilesOwner {
     /// This one: their record or claim has this UID, or there are no files.
     This(String),
     /// Another one, such as that of another cluster, which may be writing them.
@@ -393,10 +394,10 @@ enum Owner {
 /// files. (Velero deletes whatever has the name.)
 ///
 /// A record or claim that cannot be read is an error: it says nothing.
-async fn owner_of_files(store: &Store, backup: &Backup, now: Timestamp) -> Result<Owner, StoreError> {
+async fn owner_of_files(store: &Store, backup: &Backup, now: Timestamp) -> Result<FilesOwner, StoreError> {
     let (name, uid, status) = (&backup.metadata.name, &backup.metadata.uid, &backup.status);
     if status.start_timestamp.is_none() || status.failure_reason == NAME_TAKEN {
-        return Ok(Owner::Another);
+        return Ok(FilesOwner::Another);
     }
     let noted = backup.metadata.annotations.get(ANNOTATION_FILES).filter(|noted| !noted.is_empty());
     let (is_its, found) = match store.backup(name).await {
@@ -404,7 +405,7 @@ async fn owner_of_files(store: &Store, backup: &Backup, now: Timestamp) -> Resul
             let is_its = is_record_of(&record, backup);
             let hold = set_elsewhere(&backup.metadata, &record.metadata, now);
             if let Some(hold) = hold.filter(|_| is_its && !deletion_has_begun(backup)) {
-                return Ok(Owner::Held(hold));
+                return Ok(FilesOwner::Held(hold));
             }
             (is_its, record.metadata.uid)
         }
@@ -415,7 +416,7 @@ async fn owner_of_files(store: &Store, backup: &Backup, now: Timestamp) -> Resul
         },
         Err(e) => return Err(e),
     };
-    Ok(if is_its { Owner::This(found) } else { Owner::Another })
+    Ok(if is_its { FilesOwner::This(found) } else { FilesOwner::Another })
 }
 
 fn unknown(backup: &Backup, why: &StoreError) -> String {
@@ -430,7 +431,7 @@ fn not_noted(why: &ClusterError) -> String {
 }
 
 /// Deletes a restore and waits until it is gone: its finalizer is ours to remove, in another task.
-async fn delete_restore(context: &Context, restore: &Identity, patience: Duration) -> Result<(), String> {
+async fn delete_restore(context: &Context, restore: &ObjectIdentity, patience: Duration) -> Result<(), String> {
     let name = &restore.key.name;
     let failed = |e: ClusterError| format!("error deleting restore {name}: {e}");
     context.client.delete_exactly::<Restore>(restore).await.map_err(failed)?;
@@ -447,17 +448,17 @@ async fn delete_restore(context: &Context, restore: &Identity, patience: Duratio
 }
 
 /// Deletes the request, and those for the same.
-async fn delete_requests(context: &Context, request: &DeleteBackupRequest, others: &[Identity]) -> Finished {
+async fn delete_requests(context: &Context, request: &DeleteBackupRequest, others: &[ObjectIdentity]) -> StepResult {
     let mut effects = Vec::new();
-    for gone in others.iter().cloned().chain([Identity::of(&request.metadata)]) {
+    for gone in others.iter().cloned().chain([ObjectIdentity::of(&request.metadata)]) {
         context.client.delete_exactly::<DeleteBackupRequest>(&gone).await?;
-        effects.push(Effect::Gone(Kind::DeleteBackupRequest, gone));
+        effects.push(Effect::Gone(MirroredKind::DeleteBackupRequest, gone));
     }
     Ok(effects)
 }
 
 /// Deletes a request whose time is over.
-pub(crate) async fn delete_request(context: &Context, request: DeleteBackupRequest) -> Finished {
+pub(crate) async fn delete_request(context: &Context, request: DeleteBackupRequest) -> StepResult {
     delete_requests(context, &request, &[]).await
 }
 
@@ -465,9 +466,9 @@ pub(crate) async fn delete_request(context: &Context, request: DeleteBackupReque
 async fn refuse(
     context: &Context,
     request: &DeleteBackupRequest,
-    before: &[Identity],
+    before: &[ObjectIdentity],
     errors: Vec<String>,
-) -> Finished {
+) -> StepResult {
     tracing::warn!(backup = request.spec.backup_name, errors = errors.join("; "), "a deletion does not begin");
     note_processed(context, request, before, errors).await
 }
@@ -477,16 +478,16 @@ async fn refuse(
 async fn note_processed(
     context: &Context,
     request: &DeleteBackupRequest,
-    before: &[Identity],
+    before: &[ObjectIdentity],
     errors: Vec<String>,
-) -> Finished {
+) -> StepResult {
     let mut after = request.clone();
     after.status.phase = Some(DeleteBackupRequestPhase::Processed);
     after.status.errors = capped(errors);
     let mut effects = vec![Effect::stored(context.client.change(request, &after).await?)];
     for gone in before {
         match context.client.delete_exactly::<DeleteBackupRequest>(gone).await {
-            Ok(_) => effects.push(Effect::Gone(Kind::DeleteBackupRequest, gone.clone())),
+            Ok(_) => effects.push(Effect::Gone(MirroredKind::DeleteBackupRequest, gone.clone())),
             // Its own time comes to an end, too.
             Err(e) => tracing::warn!(request = gone.key.name, error = %e, "an old request could not be removed"),
         }

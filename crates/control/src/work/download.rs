@@ -1,14 +1,16 @@
 //! Answers download requests (api-and-controllers.md 3.13).
 
-use super::{Context, Effect, Finished, Unfinished};
-use crate::world::{Kind, Meta, World};
+use super::{Context, Effect, StepError, StepResult};
+use crate::world::{Meta, MirroredKind, World};
 use jiff::SignedDuration;
+use lifeboat_api::NamespacedName;
+use lifeboat_api::well_known::ANNOTATION_THROUGH_SERVER;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
     RestorePhase, Time,
 };
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
-use lifeboat_client::{Identity, NamespacedName};
+use lifeboat_client::ObjectIdentity;
 use std::time::Duration;
 
 /// Time for which a URL is valid, and a request is kept.
@@ -16,21 +18,21 @@ const VALID: Duration = Duration::from_secs(600);
 
 /// The file that a request asks for.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Target {
+pub(crate) enum RequestedFile {
     /// This key, in this location.
     File(Box<BackupStorageLocation>, String),
     /// No file: it is not there and will not be, for this reason.
     Nothing(String),
 }
 
-impl Target {
+impl RequestedFile {
     pub(crate) fn of(request: &DownloadRequest, world: &World) -> Self {
         let target = &request.spec.target;
         let found = match place(target.kind) {
-            Place::Backup(file) => {
+            BucketFile::Backup(file) => {
                 backup(&request.beside(&target.name), world).map(|backup| (backup, file.key(&target.name)))
             }
-            Place::Restore(file) => restore(&request.beside(&target.name), world).and_then(|restore| {
+            BucketFile::Restore(file) => restore(&request.beside(&target.name), world).and_then(|restore| {
                 Ok((backup(&request.beside(&restore.spec.backup_name), world)?, file.key(&target.name)))
             }),
         };
@@ -71,33 +73,30 @@ fn restore<'a>(key: &NamespacedName, world: &'a World) -> Result<&'a Restore, St
     }
 }
 
-enum Place {
+enum BucketFile {
     Backup(BackupFile),
     Restore(RestoreFile),
 }
 
-fn place(kind: DownloadTargetKind) -> Place {
+fn place(kind: DownloadTargetKind) -> BucketFile {
     use DownloadTargetKind as K;
     match kind {
-        K::BackupLog => Place::Backup(BackupFile::Logs),
-        K::BackupContents => Place::Backup(BackupFile::Tarball),
-        K::BackupVolumeSnapshots => Place::Backup(BackupFile::VolumeSnapshots),
-        K::BackupItemOperations => Place::Backup(BackupFile::ItemOperations),
-        K::BackupResourceList => Place::Backup(BackupFile::ResourceList),
-        K::BackupResults => Place::Backup(BackupFile::Results),
-        K::BackupVolumeInfos => Place::Backup(BackupFile::VolumeInfo),
-        K::RestoreLog => Place::Restore(RestoreFile::Logs),
-        K::RestoreResults => Place::Restore(RestoreFile::Results),
-        K::RestoreResourceList => Place::Restore(RestoreFile::ResourceList),
-        K::RestoreItemOperations => Place::Restore(RestoreFile::ItemOperations),
-        K::RestoreVolumeInfo => Place::Restore(RestoreFile::VolumeInfo),
-        K::CsiBackupVolumeSnapshots => Place::Backup(BackupFile::CsiVolumeSnapshots),
-        K::CsiBackupVolumeSnapshotContents => Place::Backup(BackupFile::CsiVolumeSnapshotContents),
+        K::BackupLog => BucketFile::Backup(BackupFile::Logs),
+        K::BackupContents => BucketFile::Backup(BackupFile::Tarball),
+        K::BackupVolumeSnapshots => BucketFile::Backup(BackupFile::VolumeSnapshots),
+        K::BackupItemOperations => BucketFile::Backup(BackupFile::ItemOperations),
+        K::BackupResourceList => BucketFile::Backup(BackupFile::ResourceList),
+        K::BackupResults => BucketFile::Backup(BackupFile::Results),
+        K::BackupVolumeInfos => BucketFile::Backup(BackupFile::VolumeInfo),
+        K::RestoreLog => BucketFile::Restore(RestoreFile::Logs),
+        K::RestoreResults => BucketFile::Restore(RestoreFile::Results),
+        K::RestoreResourceList => BucketFile::Restore(RestoreFile::ResourceList),
+        K::RestoreItemOperations => BucketFile::Restore(RestoreFile::ItemOperations),
+        K::RestoreVolumeInfo => BucketFile::Restore(RestoreFile::VolumeInfo),
+        K::CsiBackupVolumeSnapshots => BucketFile::Backup(BackupFile::CsiVolumeSnapshots),
+        K::CsiBackupVolumeSnapshotContents => BucketFile::Backup(BackupFile::CsiVolumeSnapshotContents),
     }
 }
-
-/// Put on a request by a client that does not reach the bucket: the URL shall be one of the server.
-pub const ANNOTATION_THROUGH_SERVER: &str = "lifeboat.io/through-server";
 
 /// A URL of our own port.
 fn sign(context: &Context, location: &BackupStorageLocation, key: &str) -> Option<String> {
@@ -106,10 +105,10 @@ fn sign(context: &Context, location: &BackupStorageLocation, key: &str) -> Optio
 }
 
 /// Signs a URL for what is asked for, or says why there is none.
-pub(crate) async fn answer(context: &Context, request: DownloadRequest, target: Target) -> Finished {
+pub(crate) async fn answer(context: &Context, request: DownloadRequest, target: RequestedFile) -> StepResult {
     let url = match target {
-        Target::Nothing(why) => Err(why),
-        Target::File(location, key) => {
+        RequestedFile::Nothing(why) => Err(why),
+        RequestedFile::File(location, key) => {
             let own = request.metadata.annotations.contains_key(ANNOTATION_THROUGH_SERVER);
             let name = &location.metadata.name;
             let own_url = || {
@@ -126,7 +125,7 @@ pub(crate) async fn answer(context: &Context, request: DownloadRequest, target: 
                 Ok(bucket) => match bucket.presign(&key, VALID).await {
                     Ok(Some(url)) => Ok(url),
                     Ok(None) => own_url(),
-                    Err(e) => return Err(Unfinished::Because(e.to_string())),
+                    Err(e) => return Err(StepError::Because(e.to_string())),
                 },
             }
         }
@@ -156,8 +155,8 @@ pub(crate) async fn answer(context: &Context, request: DownloadRequest, target: 
 }
 
 /// Deletes a request whose time is over.
-pub(crate) async fn expire(context: &Context, request: DownloadRequest) -> Finished {
-    let gone = Identity::of(&request.metadata);
+pub(crate) async fn expire(context: &Context, request: DownloadRequest) -> StepResult {
+    let gone = ObjectIdentity::of(&request.metadata);
     context.client.delete_exactly::<DownloadRequest>(&gone).await?;
-    Ok(vec![Effect::Gone(Kind::DownloadRequest, gone)])
+    Ok(vec![Effect::Gone(MirroredKind::DownloadRequest, gone)])
 }

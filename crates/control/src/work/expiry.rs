@@ -1,12 +1,12 @@
 //! Asks for the deletion of backups whose time is over (api-and-controllers.md 3.8).
 
-use super::{Context, Effect, Finished, Unfinished, keep};
-use crate::phase::CLOCK_SKEW;
-use crate::phase::expiry::Obstacle;
+use super::{Context, Effect, StepError, StepResult, keep};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Time, label_value, well_known};
+use lifeboat_lifecycle::phase::CLOCK_SKEW;
+use lifeboat_lifecycle::phase::expiry::Obstacle;
 
 /// Says by its label why a backup stays.
-pub(crate) async fn label_failure(context: &Context, backup: &Backup, obstacle: &Obstacle) -> Finished {
+pub(crate) async fn label_failure(context: &Context, backup: &Backup, obstacle: &Obstacle) -> StepResult {
     let (name, why) = (&backup.metadata.name, obstacle.label());
     tracing::warn!(backup = name, why, "the time of a backup is over, and it cannot be deleted");
     let mut after = backup.clone();
@@ -17,7 +17,7 @@ pub(crate) async fn label_failure(context: &Context, backup: &Backup, obstacle: 
 
 /// Asks for the deletion of a backup, and takes the label off that said why it stayed; unless its record says that another
 /// cluster keeps it.
-pub(crate) async fn delete(context: &Context, backup: &Backup, location: Option<&BackupStorageLocation>) -> Finished {
+pub(crate) async fn delete(context: &Context, backup: &Backup, location: Option<&BackupStorageLocation>) -> StepResult {
     if let Some(location) = location
         && let Some(kept) = keep::keep_as_record_says(context, backup, location).await?
     {
@@ -42,12 +42,12 @@ pub(crate) async fn delete(context: &Context, backup: &Backup, location: Option<
     request.spec.backup_name.clone_from(name);
     let would_be = context.client.would_create(name, &request).await?;
     if let Some(why) = too_early(backup, would_be.metadata.creation_timestamp) {
-        return Err(Unfinished::Because(why));
+        return Err(StepError::Because(why));
     }
-    context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
+    context.leadership.check().map_err(|lost| StepError::Because(lost.to_string()))?;
     let made = context.client.create(name, &request).await?;
     let taken = || {
-        Unfinished::Because(format!(
+        StepError::Because(format!(
             "the name that was made for a request to delete backup {name} is taken: another one is tried"
         ))
     };

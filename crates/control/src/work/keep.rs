@@ -4,14 +4,14 @@
 //! A server that dies in between has lost nothing: the next one does it again, and finds the record as it should be.
 
 use super::backup::is_record_of;
-use super::{Context, Effect, Finished, Unfinished};
-use crate::phase::hold::set_elsewhere;
-use crate::phase::keep::{Keeper, describe};
-use crate::phase::kept_by::InForce;
-use crate::phase::taken_over::is_of_another_cluster;
-use crate::phase::{hold, kept_by};
+use super::{Context, Effect, StepError, StepResult};
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Time, well_known};
+use lifeboat_lifecycle::phase::hold::set_elsewhere;
+use lifeboat_lifecycle::phase::keep::{Keeper, describe};
+use lifeboat_lifecycle::phase::kept_by::InForce;
+use lifeboat_lifecycle::phase::taken_over::is_of_another_cluster;
+use lifeboat_lifecycle::phase::{hold, kept_by};
 use lifeboat_object::chain;
 use lifeboat_store::{Store, StoreError};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 /// The changes to a backup that stays.
 #[derive(Debug, Default)]
-pub(crate) struct Change {
+pub(crate) struct KeepChange {
     /// Its expiration is moved to this time.
     pub(crate) until: Option<Timestamp>,
     /// These rules are written beside it.
@@ -31,13 +31,13 @@ pub(crate) async fn prolong(
     context: &Context,
     backup: &Backup,
     location: Option<&BackupStorageLocation>,
-    (by, change): (&[Keeper], Change),
-) -> Finished {
+    (by, change): (&[Keeper], KeepChange),
+) -> StepResult {
     let is_by_rules = by.iter().any(|by| matches!(by, Keeper::Rules { .. } | Keeper::WrongRules { .. }));
     let in_force = if is_by_rules { InForce::Yes } else { InForce::No };
     let (name, by, until) = (&backup.metadata.name, describe(by), change.until.map(|until| until.to_string()));
     tracing::info!(backup = name, until, by, "a backup is kept: its expiration is moved");
-    write(context, backup, location, Asked { change, in_force }).await
+    write(context, backup, location, RequestedKeep { change, in_force }).await
 }
 
 /// Makes a backup and its record agree on what keeps it.
@@ -45,12 +45,12 @@ pub(crate) async fn record(
     context: &Context,
     backup: &Backup,
     location: Option<&BackupStorageLocation>,
-    change: Change,
-) -> Finished {
+    change: KeepChange,
+) -> StepResult {
     tracing::info!(backup = backup.metadata.name, "what keeps a backup is recorded in the bucket");
     // Only what the schedule keeps is given its rules.
     let in_force = if change.note.is_some() { InForce::Yes } else { InForce::Unknown };
-    write(context, backup, location, Asked { change, in_force }).await
+    write(context, backup, location, RequestedKeep { change, in_force }).await
 }
 
 /// Takes over what another cluster has written into the record of a backup whose time is over, where that keeps it; nothing is
@@ -59,8 +59,8 @@ pub(super) async fn keep_as_record_says(
     context: &Context,
     backup: &Backup,
     location: &BackupStorageLocation,
-) -> Result<Option<Vec<Effect>>, Unfinished> {
-    let store = context.visited_store(location).await.map_err(Unfinished::Because)?;
+) -> Result<Option<Vec<Effect>>, StepError> {
+    let store = context.visited_store(location).await.map_err(StepError::Because)?;
     let Some(record) = own_record(&store, backup).await? else { return Ok(None) };
     let now = context.env.now();
     let (own, recorded) = (&backup.metadata, &record.known.metadata);
@@ -72,20 +72,25 @@ pub(super) async fn keep_as_record_says(
     }
     let (name, end) = (&backup.metadata.name, record.known.status.expiration.map(|end| end.to_string()));
     tracing::info!(backup = name, end, "the time of a backup is over, and another cluster keeps it");
-    let asked = Asked { change: Change::default(), in_force: InForce::No };
+    let asked = RequestedKeep { change: KeepChange::default(), in_force: InForce::No };
     write_agreement(context, &store, backup, Some(record), asked).await.map(Some)
 }
 
 /// A change, and whether the rules of the schedule keep the backup here.
-struct Asked {
-    change: Change,
+struct RequestedKeep {
+    change: KeepChange,
     in_force: InForce,
 }
 
 /// Changes a backup, and makes it and its record agree on what keeps it.
-async fn write(context: &Context, backup: &Backup, location: Option<&BackupStorageLocation>, asked: Asked) -> Finished {
-    let missing = || Unfinished::Because(format!("there is no location of backup {}", backup.metadata.name));
-    let store = context.visited_store(location.ok_or_else(missing)?).await.map_err(Unfinished::Because)?;
+async fn write(
+    context: &Context,
+    backup: &Backup,
+    location: Option<&BackupStorageLocation>,
+    asked: RequestedKeep,
+) -> StepResult {
+    let missing = || StepError::Because(format!("there is no location of backup {}", backup.metadata.name));
+    let store = context.visited_store(location.ok_or_else(missing)?).await.map_err(StepError::Because)?;
     let record = own_record(&store, backup).await?;
     write_agreement(context, &store, backup, record, asked).await
 }
@@ -97,7 +102,7 @@ struct Record {
 }
 
 /// The record of this very backup. One that cannot be read, or is that of another one, is left alone.
-async fn own_record(store: &Store, backup: &Backup) -> Result<Option<Record>, Unfinished> {
+async fn own_record(store: &Store, backup: &Backup) -> Result<Option<Record>, StepError> {
     let name = &backup.metadata.name;
     let all = match store.record(name).await {
         Ok(all) => all,
@@ -128,8 +133,8 @@ async fn write_agreement(
     store: &Store,
     backup: &Backup,
     record: Option<Record>,
-    Asked { change: Change { until, note }, in_force }: Asked,
-) -> Finished {
+    RequestedKeep { change: KeepChange { until, note }, in_force }: RequestedKeep,
+) -> StepResult {
     let mut after = backup.clone();
     after.metadata.labels.remove(well_known::LABEL_GC_FAILURE);
     if let Some(note) = note {

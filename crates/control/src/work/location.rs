@@ -1,21 +1,25 @@
 //! Validates a storage location (api-and-controllers.md 5.1).
 
-use super::bucket_id::{Marking, empty_though, mark, may_be_unmounted};
+use super::bucket_id::{MarkerSearch, empty_though, mark, may_be_unmounted};
 use super::probe::probe;
-use super::sync::{Known, is_stored_in, sync_backups, tell_of_passed_over};
-use super::{Context, Effect, Finished};
-use crate::phase::writable::note_writable;
+use super::sync::{SyncFacts, is_stored_in, sync_backups, tell_of_passed_over};
+use super::{Context, Effect, StepResult};
 use crate::world::Meta;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationPhase, Time, label_value, well_known};
 use lifeboat_archive::layout::TOP_LEVEL;
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions};
+use lifeboat_lifecycle::phase::writable::note_writable;
 use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Looks into the bucket and notes whether it can be used; nothing is written into it, but for one object when it is seen first. With what a sync needs, a bucket
 /// that can be used is synced too, and one write notes both.
-pub(crate) async fn validate(context: &Context, location: BackupStorageLocation, known: Option<Known>) -> Finished {
+pub(crate) async fn validate(
+    context: &Context,
+    location: BackupStorageLocation,
+    known: Option<SyncFacts>,
+) -> StepResult {
     let mut is_bucket = None;
     let found = match look(context, &location).await {
         Ok(bucket) => match marked(context, &location, &*bucket).await {
@@ -69,9 +73,9 @@ async fn marked(
     context: &Context,
     location: &BackupStorageLocation,
     bucket: &dyn BlobStore,
-) -> Result<Marking, String> {
+) -> Result<MarkerSearch, String> {
     if !context.env.providers.is_directory(location) {
-        return Ok(Marking::default());
+        return Ok(MarkerSearch::default());
     }
     if may_be_unmounted(location, bucket).await? {
         let label = label_value(&location.metadata.name);
@@ -115,7 +119,7 @@ fn unavailable(location: &BackupStorageLocation, why: &str) -> String {
 }
 
 /// Marks a location as the default, or takes the mark off.
-pub(crate) async fn mark_default(context: &Context, location: BackupStorageLocation, default: bool) -> Finished {
+pub(crate) async fn mark_default(context: &Context, location: BackupStorageLocation, default: bool) -> StepResult {
     let mut after = location.clone();
     after.spec.default = default;
     let stored = context.client.change(&location, &after).await?;
@@ -177,7 +181,7 @@ mod tests {
     use super::*;
     use crate::options::{LocationAccess, Providers};
     use crate::stub::{api_server, context, sandbox};
-    use crate::world::Stored;
+    use crate::world::MirroredObject;
     use crate::world::World;
     use async_trait::async_trait;
     use lifeboat_api::BackupPhase;
@@ -252,11 +256,13 @@ mod tests {
             let mut tasks = JoinSet::new();
             let cluster = api_server(&mut tasks, vec![(200, answer)]).await;
             let context = context(cluster, Arc::new(Opens(AtomicUsize::new(opens))));
-            let known = Known::of(&World::default(), &location, Default::default());
+            let known = SyncFacts::of(&World::default(), &location, Default::default());
             let effects = validate(&context, location.clone(), Some(known)).await.unwrap();
             seen.extend(effects.into_iter().map(|effect| match effect {
                 Effect::NotSynced(key, why) => format!("{opens}: {} not_synced: {why}", key.name),
-                Effect::Stored(Stored::BackupStorageLocation(stored)) => format!("{opens}: {:?}", stored.status.phase),
+                Effect::Stored(MirroredObject::BackupStorageLocation(stored)) => {
+                    format!("{opens}: {:?}", stored.status.phase)
+                }
                 other => format!("{opens}: {other:?}"),
             }));
         }
@@ -291,7 +297,7 @@ mod tests {
         disk.put("backups/b/velero-backup.json", b"{}".to_vec().into(), PutOptions::default()).await.unwrap();
         let mut location = BackupStorageLocation::default();
         (location.metadata.name, location.metadata.uid) = ("main".into(), "first".into());
-        let as_first = || Ok(Marking { id: Some("first".to_owned()), remark: None });
+        let as_first = || Ok(MarkerSearch { id: Some("first".to_owned()), remark: None });
         assert_eq!(marked(&context, &location, &Memory::default()).await, as_first(), "nobody misses anything in it");
         let mut backup = Backup::default();
         (backup.metadata.name, backup.metadata.namespace) = ("b".into(), "velero".into());

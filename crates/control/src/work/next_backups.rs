@@ -1,11 +1,11 @@
 //! Looks at what the next backups of schedules would do with volumes, by the settings of this server and today's claims.
 
 use super::{Context, SnapshotLocations};
-use crate::next_backups::{NextBackup, NextBackups};
-use crate::phase::facts::saves_volumes;
-use crate::phase::schedule::ScheduleStanding;
 use lifeboat_api::Schedule;
-use lifeboat_backup::{Env, Explained, Request, explain_volumes};
+use lifeboat_backup::{Env, Request, VolumeExplanation, explain_volumes};
+use lifeboat_lifecycle::next_backups::{NextBackup, NextBackups};
+use lifeboat_lifecycle::phase::facts::saves_volumes;
+use lifeboat_lifecycle::phase::schedule::ScheduleStanding;
 use lifeboat_object::ResultSet;
 use lifeboat_operation::Operation;
 use lifeboat_store::Store;
@@ -66,7 +66,7 @@ async fn next_backup(context: &Context, schedule: &Schedule, env: &Env) -> NextB
     let request = Request { backup, settings: context.options.backup.clone() };
     match explain_volumes(&request, env).await {
         Err(e) => NextBackup::of(&[], e.to_string()),
-        Ok(Explained { unprotected, refusal, results, .. }) => {
+        Ok(VolumeExplanation { unprotected, refusal, results, .. }) => {
             let errors = || first_error(results.errors);
             let all: Vec<_> = unprotected.into_iter().map(|volume| (volume.name, volume.reason)).collect();
             NextBackup::of(&all, refusal.or_else(errors).unwrap_or_default())

@@ -5,9 +5,9 @@ pub(crate) mod backup;
 pub(crate) mod restore;
 
 use super::running::{Phased, until_written};
-use super::{Context, Unfinished};
-use crate::phase::pending::{ANNOTATION_UNREACHABLE, Patience, patience};
+use super::{Context, StepError};
 use lifeboat_api::{Duration, ObjectMeta, Time};
+use lifeboat_lifecycle::phase::pending::{ANNOTATION_UNREACHABLE, Patience, patience};
 
 /// Decides about a pending object when the bucket or the plugins that it needs cannot be reached, for this reason.
 /// Returns the reason to end it when that has lasted for too long; `begun` and `timeout` are those of [`patience`].
@@ -18,8 +18,8 @@ async fn given_up<T: Phased>(
     context: &Context,
     pending: &T,
     (begun, timeout): (Option<Time>, Duration),
-    why: Unfinished,
-) -> Result<String, Unfinished> {
+    why: StepError,
+) -> Result<String, StepError> {
     // What a server fails at that is told to stop, or leads no more, says nothing.
     if context.leadership.check().is_err() || context.env.cancel.is_cancelled() {
         return Err(why);

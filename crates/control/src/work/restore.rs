@@ -3,18 +3,19 @@
 use super::running::{
     Attempt, fence, leave_to_next_server, not_taken, recorded, shortened, store_refusal, until_written, watched,
 };
-use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
-use crate::phase::MOST_ATTEMPTS;
-use crate::phase::restore::{FINALIZER, has_files};
+use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
 use crate::records::RecordMap;
-use crate::world::{Kind, Meta, World};
+use crate::world::{Meta, MirroredKind, World};
 use jiff::Timestamp;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{
     Backup, BackupStorageLocation, BackupStorageLocationPhase, NoneOfSchedule, Restore, RestorePhase, RestoreStatus,
     SourceCluster, Time, choose_of_schedule,
 };
+use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
-use lifeboat_client::{Identity, NamespacedName};
+use lifeboat_lifecycle::phase::MOST_ATTEMPTS;
+use lifeboat_lifecycle::phase::restore::{FINALIZER, has_files};
 use lifeboat_operation::Operation;
 use lifeboat_restore::{
     BrokenOff, Outcome, Request, RestoreError, check_source, owner_of_files, prepared, record_failure,
@@ -25,14 +26,14 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The backup that a restore names, and where that lies.
-pub(crate) type Place = (Backup, BackupStorageLocation);
+pub(crate) type LocatedBackup = (Backup, BackupStorageLocation);
 
 /// The facts from the cluster that a step of a restore needs.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct RestoreSource {
     /// The source of the restore, or the errors in it; no errors in a step that does not run it.
     pub(crate) origin: Result<Origin, Vec<String>>,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<LocatedBackup>,
 }
 
 /// The backup that a restore is made from, and its location.
@@ -99,14 +100,14 @@ fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<Str
 }
 
 /// Puts the finalizer on a restore.
-pub(crate) async fn add_finalizer(context: &Context, restore: Restore) -> Finished {
+pub(crate) async fn add_finalizer(context: &Context, restore: Restore) -> StepResult {
     let mut after = restore.clone();
     after.metadata.finalizers.push(FINALIZER.to_owned());
     store_change(context, &restore, &after).await
 }
 
 /// Takes the finalizer off a restore that has no files.
-pub(crate) async fn remove_finalizer(context: &Context, restore: Restore) -> Finished {
+pub(crate) async fn remove_finalizer(context: &Context, restore: Restore) -> StepResult {
     store_change(context, &restore, &without_finalizer(&restore)).await
 }
 
@@ -118,11 +119,11 @@ fn without_finalizer(restore: &Restore) -> Restore {
 
 /// Removes the files of a restore, then lets it go. The files stay when its backup or location is gone, which is
 /// logged.
-pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option<Place>) -> Finished {
+pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option<LocatedBackup>) -> StepResult {
     let name = &restore.metadata.name;
     match origin {
         Some((_, location)) if has_files(&restore) => {
-            delete_files(context, &Identity::of(&restore.metadata), &location).await?;
+            delete_files(context, &ObjectIdentity::of(&restore.metadata), &location).await?;
         }
         None if has_files(&restore) => tracing::warn!(
             restore = name,
@@ -132,26 +133,30 @@ pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option
         _ => {}
     }
     context.client.change(&restore, &without_finalizer(&restore)).await?;
-    Ok(vec![Effect::Gone(Kind::Restore, Identity::of(&restore.metadata))])
+    Ok(vec![Effect::Gone(MirroredKind::Restore, ObjectIdentity::of(&restore.metadata))])
 }
 
 /// Deletes the files of a restore that is to go.
 pub(super) async fn delete_files(
     context: &Context,
-    restore: &Identity,
+    restore: &ObjectIdentity,
     location: &BackupStorageLocation,
-) -> Result<(), Unfinished> {
+) -> Result<(), StepError> {
     let name = &restore.key.name;
     if location.status.phase != Some(BackupStorageLocationPhase::Available) {
         let place = &location.metadata.name;
-        return Err(Unfinished::Because(format!("restore {name} cannot go: its location {place} is unavailable")));
+        return Err(StepError::Because(format!("restore {name} cannot go: its location {place} is unavailable")));
     }
-    let store = context.store(location).await.map_err(Unfinished::Because)?;
+    let store = context.store(location).await.map_err(StepError::Because)?;
     delete_own_files(context, restore, &store).await
 }
 
 /// Deletes the files of a restore that is to go, as far as they are its own.
-pub(super) async fn delete_own_files(context: &Context, restore: &Identity, store: &Store) -> Result<(), Unfinished> {
+pub(super) async fn delete_own_files(
+    context: &Context,
+    restore: &ObjectIdentity,
+    store: &Store,
+) -> Result<(), StepError> {
     // A server whose clock is ahead would remove originals that were promised for longer.
     let now = context.earliest_now().await?;
     let mut known = Restore::default();
@@ -159,7 +164,7 @@ pub(super) async fn delete_own_files(context: &Context, restore: &Identity, stor
     known.metadata.namespace.clone_from(&restore.key.namespace);
     known.metadata.uid.clone_from(&restore.uid);
     let owner = owner_of_files(&known, &context.options.restore, context.cluster_uid().await?, now);
-    let deleted = store.delete_restore(&owner, now).await.map_err(|e| Unfinished::Because(e.to_string()))?;
+    let deleted = store.delete_restore(&owner, now).await.map_err(|e| StepError::Because(e.to_string()))?;
     let (restore, place) = (&owner.name, store.describe());
     match deleted {
         RestoreFiles::Gone => {}
@@ -183,7 +188,7 @@ pub(crate) async fn run(
     restore: Restore,
     origin: Result<Origin, Vec<String>>,
     stop: CancellationToken,
-) -> Finished {
+) -> StepResult {
     context.metrics.restore_begins(&restore);
     let request = Request { restore, settings: context.options.restore.clone() };
     let (mut started, mut errors) = prepared(&request);
@@ -217,7 +222,7 @@ pub(crate) async fn run_again(
     origin: Result<Origin, Vec<String>>,
     attempt: u32,
     stop: CancellationToken,
-) -> Finished {
+) -> StepResult {
     match origin {
         Ok(origin) => {
             let attempt = Attempt::of(attempt, restore.clone());
@@ -235,7 +240,7 @@ async fn begin(
     Attempt { number: attempt, started }: Attempt<Restore>,
     origin: Origin,
     stop: CancellationToken,
-) -> Finished {
+) -> StepResult {
     let has_begun = request.restore.status.phase == Some(RestorePhase::InProgress);
     let mut current = match context.client.change(&request.restore, &started).await {
         Err(e) if is_refused(&e) && attempt == 1 => {
@@ -318,11 +323,11 @@ fn has_more(attempt: u32) -> bool {
 }
 
 /// Leaves a restore that broke off in progress: after a pause the next attempt goes on from its checkpoint.
-fn leave_for_next_attempt(context: &Context, restore: &Restore, why: &str) -> Unfinished {
+fn leave_for_next_attempt(context: &Context, restore: &Restore, why: &str) -> StepError {
     let pause = pause(context.env.cluster.patience());
     let restore = &restore.metadata.name;
     tracing::warn!(restore, why, "restore broke off, and goes on in another attempt in {pause:?}");
-    Unfinished::NotYet(pause)
+    StepError::NotYet(pause)
 }
 
 /// Longest pause between two attempts at a restore that broke off.
@@ -352,7 +357,7 @@ pub(super) async fn engine_env(
 }
 
 /// Brings the outcome into the object: over the finalizing phase to the last one.
-async fn note_outcome(context: &Context, current: Restore, outcome: &Outcome) -> Finished {
+async fn note_outcome(context: &Context, current: Restore, outcome: &Outcome) -> StepResult {
     for why in &outcome.unstored {
         tracing::error!(restore = current.metadata.name, "{why}");
     }
@@ -394,7 +399,12 @@ fn replace_status(restore: &mut Restore, status: &RestoreStatus) {
 }
 
 /// Fails a restore that was begun and that no task works on, and stores its log where that can be done.
-pub(crate) async fn give_up(context: &Context, restore: Restore, place: Option<Place>, reason: String) -> Finished {
+pub(crate) async fn give_up(
+    context: &Context,
+    restore: Restore,
+    place: Option<LocatedBackup>,
+    reason: String,
+) -> StepResult {
     let store = match place {
         Some((_, location)) if restore.status.phase == Some(RestorePhase::InProgress) => {
             context.store(&location).await.ok()
@@ -411,7 +421,7 @@ pub(crate) async fn give_up(context: &Context, restore: Restore, place: Option<P
 }
 
 /// Notes that a restore has failed; there is nothing to go on with then.
-pub(crate) async fn note_failure(context: &Context, restore: &Restore, reason: String) -> Finished {
+pub(crate) async fn note_failure(context: &Context, restore: &Restore, reason: String) -> StepResult {
     let mut outcome = restore.clone();
     mark_failed(&mut outcome, reason, context.env.now());
     let noted = store_failure(context, restore, &outcome).await?;
@@ -425,7 +435,7 @@ async fn record_and_note_failure(
     restore: &Restore,
     reason: String,
     env: &lifeboat_restore::Env,
-) -> Finished {
+) -> StepResult {
     let mut outcome = restore.clone();
     mark_failed(&mut outcome, reason, context.env.now());
     let recording = record_failure(outcome.clone(), &context.options.restore, env);
@@ -443,14 +453,14 @@ fn mark_failed(restore: &mut Restore, reason: String, now: Timestamp) {
     restore.status.completion_timestamp = Some(Time::new(now));
 }
 
-async fn store_failure(context: &Context, restore: &Restore, outcome: &Restore) -> Finished {
+async fn store_failure(context: &Context, restore: &Restore, outcome: &Restore) -> StepResult {
     tracing::error!(restore = restore.metadata.name, reason = outcome.status.failure_reason, "restore failed");
     let ended = until_written(context, restore, |after| replace_status(after, &outcome.status)).await?;
     context.metrics.restore_ends(&ended);
     Ok(vec![Effect::stored(ended)])
 }
 
-async fn note_refusal(context: &Context, before: &Restore, after: Restore, errors: Vec<String>) -> Finished {
+async fn note_refusal(context: &Context, before: &Restore, after: Restore, errors: Vec<String>) -> StepResult {
     tracing::error!(restore = before.metadata.name, errors = errors.join("; "), "restore is not valid");
     let refused = store_refusal(context, before, after, errors, |restore, errors| {
         restore.status.phase = Some(RestorePhase::FailedValidation);
@@ -462,7 +472,7 @@ async fn note_refusal(context: &Context, before: &Restore, after: Restore, error
     Ok(vec![Effect::stored(refused)])
 }
 
-pub(super) async fn store_change(context: &Context, before: &Restore, after: &Restore) -> Finished {
+pub(super) async fn store_change(context: &Context, before: &Restore, after: &Restore) -> StepResult {
     let stored = context.client.change(before, after).await?;
     Ok(vec![Effect::stored(stored)])
 }
@@ -531,8 +541,8 @@ mod tests {
             [None, Some("any"), Some("that")].map(|from| chosen(&world, from)),
             ["own", "newer", "newer"].map(found)
         );
-        let own = Identity::of(&world.backups.iter().find(|b| b.metadata.name == "own").unwrap().metadata);
-        world.remove(Kind::Backup, &own);
+        let own = ObjectIdentity::of(&world.backups.iter().find(|b| b.metadata.name == "own").unwrap().metadata);
+        world.remove(MirroredKind::Backup, &own);
         let refused = chosen(&world, None).unwrap_err();
         assert!(refused[0].contains("--source-cluster that takes one of those alone"), "{refused:?}");
     }

@@ -1,12 +1,12 @@
 //! The common part of running backups and restores: they are watched while the engine runs, and changed only while they
 //! are still in the phase and the attempt that the server knows.
 
-use super::{Context, Unfinished};
-use crate::phase::{attempt, note_attempt};
+use super::{Context, StepError};
 use crate::world::Meta;
 use lifeboat_api::{Backup, Restore};
-use lifeboat_client::{Change, is_refused};
+use lifeboat_client::{ChangeResult, is_refused};
 use lifeboat_cluster::ClusterError;
+use lifeboat_lifecycle::phase::{attempt, note_attempt};
 use lifeboat_operation::{Fence, Progress};
 use lifeboat_reconcile::Leadership;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ pub(super) fn fence(context: &Context) -> Fence {
 }
 
 /// The present state of an object that is worked on.
-pub(super) enum Now<T> {
+pub(super) enum Freshness<T> {
     /// The object is in the phase and the attempt that we know.
     Ours(T),
     /// Another actor brought it into another phase, or began another attempt.
@@ -160,7 +160,7 @@ pub(super) enum Now<T> {
     Gone,
 }
 
-impl<T: Phased> Now<T> {
+impl<T: Phased> Freshness<T> {
     /// Compares the object that we know with the one that is found under its name.
     fn of(known: &T, found: Option<T>) -> Self {
         match found {
@@ -176,8 +176,8 @@ impl<T: Phased> Now<T> {
     }
 }
 
-pub(super) async fn look_again<T: Phased>(context: &Context, known: &T) -> Result<Now<T>, ClusterError> {
-    Ok(Now::of(known, context.client.get(&known.meta().name).await?))
+pub(super) async fn look_again<T: Phased>(context: &Context, known: &T) -> Result<Freshness<T>, ClusterError> {
+    Ok(Freshness::of(known, context.client.get(&known.meta().name).await?))
 }
 
 /// Changes the object as it is now; again when another actor was faster, as long as it is the one that we know, in the
@@ -186,21 +186,21 @@ pub(super) async fn until_written<T: Phased>(
     context: &Context,
     known: &T,
     change: impl Fn(&mut T),
-) -> Result<T, Unfinished> {
+) -> Result<T, StepError> {
     let name = &known.meta().name;
-    let because = |why: &str| Unfinished::Because(format!("{} {name} {why}", T::KIND));
-    let to = |current: &T| match Now::of(known, Some(current.clone())) {
-        Now::Ours(mut after) => {
+    let because = |why: &str| StepError::Because(format!("{} {name} {why}", T::KIND));
+    let to = |current: &T| match Freshness::of(known, Some(current.clone())) {
+        Freshness::Ours(mut after) => {
             change(&mut after);
             Ok(Some(after))
         }
-        Now::Changed => Err(because("was changed by another program meanwhile")),
-        Now::Gone => Err(because("was deleted meanwhile")),
+        Freshness::Changed => Err(because("was changed by another program meanwhile")),
+        Freshness::Gone => Err(because("was deleted meanwhile")),
     };
     match Box::pin(context.client.change_as_it_is(name, to)).await? {
-        Change::Made(stored) | Change::Nothing(stored) => Ok(stored),
-        Change::Missing => Err(because("was deleted meanwhile")),
-        Change::Conflicts(tries) => Err(because(&format!("was changed by others {tries} times meanwhile"))),
+        ChangeResult::Made(stored) | ChangeResult::Nothing(stored) => Ok(stored),
+        ChangeResult::Missing => Err(because("was deleted meanwhile")),
+        ChangeResult::Conflicts(tries) => Err(because(&format!("was changed by others {tries} times meanwhile"))),
     }
 }
 
@@ -212,7 +212,7 @@ pub(super) async fn store_refusal<T: Phased>(
     mut after: T,
     errors: Vec<String>,
     refuse: fn(&mut T, Vec<String>),
-) -> Result<T, Unfinished> {
+) -> Result<T, StepError> {
     refuse(&mut after, capped(errors.clone()));
     match context.client.change(before, &after).await {
         Err(e) if is_refused(&e) => {
@@ -226,14 +226,14 @@ pub(super) async fn store_refusal<T: Phased>(
 
 /// Leaves an operation to the next server. An attempt that ends because the server is told to stop, while it still leads,
 /// does not count: a node that is drained is no defect of the operation.
-pub(super) async fn leave_to_next_server<T: Phased>(context: &Context, current: &T) -> Unfinished {
+pub(super) async fn leave_to_next_server<T: Phased>(context: &Context, current: &T) -> StepError {
     let what = format!("{} {} was left where it is", T::KIND, current.meta().name);
     if let Some(begun) = attempt(current.meta()).filter(|_| context.leadership.check().is_ok())
         && let Err(e) = until_written(context, current, |after| after.set_attempt(begun.saturating_sub(1))).await
     {
         tracing::warn!(error = %e, "{what}, and its attempt counts");
     }
-    Unfinished::Because(what)
+    StepError::Because(what)
 }
 
 /// Runs an engine to its end and reports its progress meanwhile. Cancels it when the object is no longer ours to work
@@ -292,8 +292,8 @@ async fn report<T: Phased>(
     match context.client.change(current, &after).await {
         Ok(stored) => Ok(Some(stored)),
         Err(e) if e.is_conflict() => Ok(match look_again(context, current).await? {
-            Now::Ours(current) => Some(current),
-            Now::Changed | Now::Gone => None,
+            Freshness::Ours(current) => Some(current),
+            Freshness::Changed | Freshness::Gone => None,
         }),
         Err(e) if e.is_not_found() => Ok(None),
         Err(e) => Err(e),

@@ -1,15 +1,15 @@
 //! Makes the backups of schedules (api-and-controllers.md 3.9).
 
-use super::{Context, Effect, Finished, Unfinished};
-use crate::phase::kept::rules_of;
-use crate::phase::schedule::{Run, run_name};
-use crate::phase::taken_over::was_taken_over;
+use super::{Context, Effect, StepError, StepResult};
 use lifeboat_api::{Backup, KeptBy, Schedule, SchedulePhase, Time, well_known};
 use lifeboat_client::is_refused;
+use lifeboat_lifecycle::phase::kept_backups::rules_of;
+use lifeboat_lifecycle::phase::schedule::{ScheduledRun, run_name};
+use lifeboat_lifecycle::phase::taken_over::was_taken_over;
 use lifeboat_operation::{Subject, Trace};
 
 /// Changes what a schedule says of itself.
-pub(crate) async fn note(context: &Context, schedule: &Schedule, after: &Schedule) -> Finished {
+pub(crate) async fn note(context: &Context, schedule: &Schedule, after: &Schedule) -> StepResult {
     let name = &schedule.metadata.name;
     if after.status.phase != schedule.status.phase || !after.status.validation_errors.is_empty() {
         let errors = after.status.validation_errors.join("; ");
@@ -31,7 +31,7 @@ pub(crate) async fn note(context: &Context, schedule: &Schedule, after: &Schedul
 }
 
 /// Makes the backup of a run, and notes that. One that is there already was made by a server that could not note it any more.
-pub(crate) async fn run(context: &Context, schedule: &Schedule, run: Run) -> Finished {
+pub(crate) async fn run(context: &Context, schedule: &Schedule, run: ScheduledRun) -> StepResult {
     let (trace, metadata) = (Trace::default(), &schedule.metadata);
     let (namespace, name, uid) = (&metadata.namespace, &metadata.name, &metadata.uid);
     trace.begin(Subject { kind: "schedule run", namespace, name, uid });
@@ -42,7 +42,7 @@ pub(crate) async fn run(context: &Context, schedule: &Schedule, run: Run) -> Fin
     finished
 }
 
-async fn make(context: &Context, schedule: &Schedule, run: Run) -> Finished {
+async fn make(context: &Context, schedule: &Schedule, run: ScheduledRun) -> StepResult {
     let mut backup = schedule.backup();
     backup.metadata.name = run_name(&schedule.metadata.name, run.due);
     if let Some(rules) = rules_of(schedule, &context.options.zone) {
@@ -50,7 +50,7 @@ async fn make(context: &Context, schedule: &Schedule, run: Run) -> Finished {
         backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.to_owned(), kept.value());
     }
     let name = &backup.metadata.name;
-    context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
+    context.leadership.check().map_err(|lost| StepError::Because(lost.to_string()))?;
     let mut effects = Vec::new();
     let made = match context.client.create(name, &backup).await {
         Ok(Some(made)) => {
@@ -65,7 +65,7 @@ async fn make(context: &Context, schedule: &Schedule, run: Run) -> Finished {
             Ok(Some(made))
         }
         Ok(None) => found(context, schedule, name).await,
-        Err(e) if is_refused(&e) => Err(Unfinished::Because(format!("backup {name}, which is due, is refused: {e}"))),
+        Err(e) if is_refused(&e) => Err(StepError::Because(format!("backup {name}, which is due, is refused: {e}"))),
         Err(e) => return Err(e.into()),
     };
     let mut after = schedule.clone();
@@ -88,10 +88,10 @@ async fn make(context: &Context, schedule: &Schedule, run: Run) -> Finished {
 ///
 /// # Errors
 /// When it is not one of this schedule.
-async fn found(context: &Context, schedule: &Schedule, name: &str) -> Result<Option<Backup>, Unfinished> {
+async fn found(context: &Context, schedule: &Schedule, name: &str) -> Result<Option<Backup>, StepError> {
     let Some(found) = context.client.get::<Backup>(name).await? else { return Ok(None) };
     if was_taken_over(&found) {
-        return Err(Unfinished::Because(format!(
+        return Err(StepError::Because(format!(
             "the run of schedule {} would be backup {name}, which another cluster has made in the same bucket: give each cluster a prefix \
              of its own in its storage location, or its schedule another name",
             schedule.metadata.name
@@ -100,7 +100,7 @@ async fn found(context: &Context, schedule: &Schedule, name: &str) -> Result<Opt
     if found.schedule_label() == Some(&*schedule.label()) {
         return Ok(Some(found));
     }
-    Err(Unfinished::Because(format!(
+    Err(StepError::Because(format!(
         "the run of schedule {} would be backup {name}, which is there already and is not one of this schedule: delete it, or \
          wait for the next run",
         schedule.metadata.name
@@ -137,9 +137,9 @@ mod tests {
         format!("2026-11-22T{text}Z").parse().unwrap()
     }
 
-    fn due(hour: &str) -> Run {
+    fn due(hour: &str) -> ScheduledRun {
         let due = at(&format!("{hour}:00:00"));
-        Run { due, since: due, now: due }
+        ScheduledRun { due, since: due, now: due }
     }
 
     /// A schedule that is in the cluster.
@@ -170,7 +170,7 @@ mod tests {
         let first = run(&context, &schedule, due("03")).await.unwrap();
         assert_eq!(first.len(), 2);
         let again = run(&context, &schedule, due("03")).await.unwrap_err();
-        assert!(matches!(&again, Unfinished::Cluster(e) if e.is_conflict()), "{again}");
+        assert!(matches!(&again, StepError::Cluster(e) if e.is_conflict()), "{again}");
         let noted: Schedule = context.client.get("nightly").await.unwrap().unwrap();
         assert_eq!((noted.status.last_backup, noted.status.message.as_str()), (Some(Time::new(at("03:00:00"))), ""));
         run(&context, &noted, due("03")).await.unwrap();

@@ -1,15 +1,15 @@
 //! Answers requests for the status of the server (api-and-controllers.md 3.14).
 
 use super::next_backups::next_backups;
-use super::{Context, Effect, Finished};
-use crate::next_backups::NextBackups;
-use crate::world::Kind;
+use super::{Context, Effect, StepResult};
+use crate::world::MirroredKind;
 use lifeboat_api::{ServerStatusRequest, ServerStatusRequestPhase, Time};
-use lifeboat_client::Identity;
+use lifeboat_client::ObjectIdentity;
+use lifeboat_lifecycle::next_backups::NextBackups;
 
 /// Says which version this is and which plugins it has, the built-in ones among them; and what the next backups would do with volumes,
 /// where that is asked for.
-pub(crate) async fn answer(context: &Context, request: ServerStatusRequest) -> Finished {
+pub(crate) async fn answer(context: &Context, request: ServerStatusRequest) -> StepResult {
     let mut after = request.clone();
     after.status.phase = Some(ServerStatusRequestPhase::Processed);
     after.status.server_version.clone_from(&context.options.version);
@@ -23,8 +23,8 @@ pub(crate) async fn answer(context: &Context, request: ServerStatusRequest) -> F
 }
 
 /// Deletes a request whose time is over.
-pub(crate) async fn expire(context: &Context, request: ServerStatusRequest) -> Finished {
-    let gone = Identity::of(&request.metadata);
+pub(crate) async fn expire(context: &Context, request: ServerStatusRequest) -> StepResult {
+    let gone = ObjectIdentity::of(&request.metadata);
     context.client.delete_exactly::<ServerStatusRequest>(&gone).await?;
-    Ok(vec![Effect::Gone(Kind::ServerStatusRequest, gone)])
+    Ok(vec![Effect::Gone(MirroredKind::ServerStatusRequest, gone)])
 }

@@ -4,14 +4,14 @@
 //! reaches it.
 
 use super::backup::engine_env;
-use super::{Context, Finished, SnapshotLocations, Unfinished};
-use crate::phase::writable::spares_until;
-use crate::world::{Left, Meta};
+use super::{Context, SnapshotLocations, StepError, StepResult};
+use crate::world::{Leftover, Meta};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, Restore};
 use lifeboat_archive::restore_claim::RestoreClaim;
-use lifeboat_archive::sidecar::Claim;
+use lifeboat_archive::sidecar::BackupClaim;
 use lifeboat_backup::remove_snapshots;
+use lifeboat_lifecycle::phase::writable::spares_until;
 use lifeboat_object::first_names;
 use lifeboat_store::{Store, StoreError};
 use tokio::time::Instant;
@@ -36,8 +36,8 @@ pub(crate) async fn is_left(context: &Context, store: &Store, location: &BackupS
     }
 }
 
-async fn found_left(context: &Context, store: &Store, name: &str) -> Result<bool, Unfinished> {
-    let unfinished = |e: StoreError| Unfinished::Because(e.to_string());
+async fn found_left(context: &Context, store: &Store, name: &str) -> Result<bool, StepError> {
+    let unfinished = |e: StoreError| StepError::Because(e.to_string());
     let Some(claim) = store.claim_of(name).await.map_err(unfinished)? else { return Ok(false) };
     let namespace = &context.options.namespace;
     if claim.namespace != *namespace {
@@ -49,7 +49,7 @@ async fn found_left(context: &Context, store: &Store, name: &str) -> Result<bool
         && context.client.get::<Backup>(name).await?.is_none())
 }
 
-fn is_ours_and_old(claim: &Claim, cluster_uid: &str, namespace: &str, now: Timestamp) -> bool {
+fn is_ours_and_old(claim: &BackupClaim, cluster_uid: &str, namespace: &str, now: Timestamp) -> bool {
     claim.is_of_server(cluster_uid, namespace) && now.duration_since(claim.last_sign()) >= AGE
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn sweep_restores(context: &Context, store: &Store, location: &
 }
 
 /// Removes the snapshots, and then the files; what fails is tried again after the next sync. No backup of this name may begin meanwhile.
-pub(crate) async fn sweep(context: &Context, left: Left) -> Finished {
+pub(crate) async fn sweep(context: &Context, left: Leftover) -> StepResult {
     let (backup, location) = (&left.name, &left.location.metadata.name);
     match removed(context, &left).await {
         Ok(true) => {
@@ -115,10 +115,10 @@ pub(crate) async fn sweep(context: &Context, left: Left) -> Finished {
     Ok(Vec::new())
 }
 
-async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
-    let Left { location, name } = left;
-    let unfinished = |e: StoreError| Unfinished::Because(e.to_string());
-    let store = context.visited_store(location).await.map_err(Unfinished::Because)?;
+async fn removed(context: &Context, left: &Leftover) -> Result<bool, StepError> {
+    let Leftover { location, name } = left;
+    let unfinished = |e: StoreError| StepError::Because(e.to_string());
+    let store = context.visited_store(location).await.map_err(StepError::Because)?;
     // A record or a Backup may have come since the folder was found.
     if has_record(&store, name).await.map_err(unfinished)? || !found_left(context, &store, name).await? {
         return Ok(false);
@@ -128,8 +128,8 @@ async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
         let backup = gone(location, name, claim.backup_uid);
         let cancel = context.env.cancel.child_token();
         let env = Box::pin(engine_env(context, &backup, store.clone(), SnapshotLocations::All, cancel)).await;
-        if !Box::pin(remove_snapshots(&backup, &env.map_err(Unfinished::Because)?)).await {
-            return Err(Unfinished::Because("snapshots of it may be left".to_owned()));
+        if !Box::pin(remove_snapshots(&backup, &env.map_err(StepError::Because)?)).await {
+            return Err(StepError::Because("snapshots of it may be left".to_owned()));
         }
     }
     store.sweep(name).await.map_err(unfinished)?;
@@ -157,11 +157,11 @@ async fn has_record(store: &Store, name: &str) -> Result<bool, StoreError> {
 mod tests {
     use super::*;
     use crate::options::ServerClock;
-    use crate::phase::writable::note_writable;
     use crate::stub::{OneBucket, context, sandbox};
     use lifeboat_archive::layout::restore_claim_key;
     use lifeboat_archive::sidecar::CLAIM_FORMAT;
     use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+    use lifeboat_lifecycle::phase::writable::note_writable;
     use lifeboat_store::RestoreOwner;
     use std::sync::Arc;
 
@@ -253,7 +253,7 @@ mod tests {
             ("", "velero", yesterday, None, false),
             ("c", "", yesterday, None, false),
         ] {
-            let claim = Claim {
+            let claim = BackupClaim {
                 format: CLAIM_FORMAT.into(),
                 cluster_uid: cluster.into(),
                 backup_uid: "u".into(),

@@ -2,20 +2,21 @@
 
 use super::backup::is_record_of;
 use super::bucket_id::{empty_though, may_be_unmounted};
-use super::{Context, Effect, Finished, Unfinished, sweep};
+use super::{Context, Effect, StepError, StepResult, sweep};
 use crate::event::{emit, warning};
-use crate::passed_over::{Names as PassedNames, PassedOver};
-use crate::phase::hold::agree_alone;
-use crate::phase::taken_over::{note_source_cluster, note_taken_over, was_taken_over};
-use crate::world::{Kind, Left, World};
+use crate::world::{Leftover, MirroredKind, World};
 use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, ObjectMeta, PodVolumeBackup, Resource, Schedule, Time, label_value,
     well_known,
 };
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_client::{Identity, NamespacedName};
+use lifeboat_client::ObjectIdentity;
+use lifeboat_lifecycle::passed_over::{NotedNames as PassedNames, PassedOver};
+use lifeboat_lifecycle::phase::hold::agree_alone;
+use lifeboat_lifecycle::phase::taken_over::{note_source_cluster, note_taken_over, was_taken_over};
 use lifeboat_store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,33 +26,33 @@ const AT_ONCE: usize = 8;
 
 /// Names of all Backups of a namespace, and of those that are gone while a task is still at work on them. All syncs that begin at one time
 /// share them: there may be many of both.
-pub(crate) type Names = Arc<BTreeSet<String>>;
+pub(crate) type BackupNames = Arc<BTreeSet<String>>;
 
 /// The names beside this location; `busy` are backups that tasks work on. Nothing of another namespace counts.
 pub(crate) fn names<'a>(
     world: &World,
     location: &BackupStorageLocation,
     busy: impl Iterator<Item = &'a NamespacedName>,
-) -> Names {
+) -> BackupNames {
     let busy = busy.filter(|backup| backup.namespace == location.metadata.namespace).map(|backup| backup.name.clone());
     Arc::new(world.backups.beside(location).map(|backup| backup.metadata.name.clone()).chain(busy).collect())
 }
 
 /// The facts from the cluster that a sync needs.
 #[derive(Debug)]
-pub(crate) struct Known {
-    names: Names,
+pub(crate) struct SyncFacts {
+    names: BackupNames,
     /// Backups of the location whose files should be there, by name.
-    stored: BTreeMap<String, Identity>,
+    stored: BTreeMap<String, ObjectIdentity>,
     /// Other backups of the location: those that run, or have failed, may have a folder too.
     unstored: BTreeSet<String>,
     /// UIDs of the Schedules.
     schedules: BTreeMap<String, String>,
 }
 
-impl Known {
+impl SyncFacts {
     /// With the names beside the location.
-    pub(crate) fn of(world: &World, location: &BackupStorageLocation, names: Names) -> Self {
+    pub(crate) fn of(world: &World, location: &BackupStorageLocation, names: BackupNames) -> Self {
         let label = label_value(&location.metadata.name);
         let stored = |b: &&Backup| is_stored_in(b, &label);
         let unstored = |b: &&Backup| is_in(b, &label) && !is_stored_in(b, &label);
@@ -62,7 +63,7 @@ impl Known {
                 .backups
                 .beside(location)
                 .filter(stored)
-                .map(|b| (b.metadata.name.clone(), Identity::of(&b.metadata)))
+                .map(|b| (b.metadata.name.clone(), ObjectIdentity::of(&b.metadata)))
                 .collect(),
             unstored: world.backups.beside(location).filter(unstored).map(|b| b.metadata.name.clone()).collect(),
             schedules: schedules.map(|s| (s.metadata.name.clone(), s.metadata.uid.clone())).collect(),
@@ -99,7 +100,7 @@ fn is_in(backup: &Backup, label: &str) -> bool {
 }
 
 /// Syncs a location, and notes that.
-pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, known: Known) -> Finished {
+pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, known: SyncFacts) -> StepResult {
     let mut effects = sync_backups(context, &location, &known).await?;
     let mut after = location.clone();
     after.status.last_synced_time = Some(Time::new(context.env.now()));
@@ -124,15 +125,15 @@ pub(super) async fn tell_of_passed_over(context: &Context, before: &BackupStorag
 
 /// Makes a Backup of each backup in the bucket that the cluster does not know, and removes Backups whose files are gone.
 /// Reads the files of new ones only.
-pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLocation, known: &Known) -> Finished {
-    let store = context.visited_store(location).await.map_err(Unfinished::Because)?;
-    let failed = |e: StoreError| Unfinished::Because(e.to_string());
+pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLocation, known: &SyncFacts) -> StepResult {
+    let store = context.visited_store(location).await.map_err(StepError::Because)?;
+    let failed = |e: StoreError| StepError::Because(e.to_string());
     let folders: BTreeSet<String> = store.folders().await.map_err(failed)?.into_iter().collect();
     if folders.is_empty() && !known.stored.is_empty() && context.env.providers.is_directory(location) {
-        let bucket = context.visited_bucket(location).await.map_err(Unfinished::Because)?;
-        if may_be_unmounted(location, &*bucket).await.map_err(Unfinished::Because)? {
+        let bucket = context.visited_bucket(location).await.map_err(StepError::Because)?;
+        if may_be_unmounted(location, &*bucket).await.map_err(StepError::Because)? {
             let names: Vec<String> = known.stored.keys().cloned().collect();
-            return Err(Unfinished::Because(empty_though(&bucket.describe(), &names)));
+            return Err(StepError::Because(empty_though(&bucket.describe(), &names)));
         }
     }
     let mut effects = Vec::new();
@@ -140,8 +141,8 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
     let names: Vec<&String> = folders.difference(&known.names).collect();
     let cluster = if names.is_empty() { String::new() } else { context.cluster_uid().await? };
     let found = Mutex::default();
-    let finder = Finder { context, store, location, known, cluster: &cluster, found: &found };
-    let new: Vec<_> = names.into_iter().map(|name| finder.take_over(name).boxed()).collect();
+    let finder = BackupAdopter { context, store, location, known, cluster: &cluster, found: &found };
+    let new: Vec<_> = names.into_iter().map(|name| finder.adopt(name).boxed()).collect();
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
     finder.look_at(&known.of_other_locations(&folders)).await;
@@ -155,7 +156,7 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
             Err(StoreError::NoBackup { .. }) => match context.client.delete_exactly::<Backup>(gone).await {
                 Ok(_) => {
                     tracing::info!(backup = name, "removed a Backup whose files are gone");
-                    effects.push(Effect::Gone(Kind::Backup, gone.clone()));
+                    effects.push(Effect::Gone(MirroredKind::Backup, gone.clone()));
                 }
                 Err(e) => {
                     tracing::warn!(backup = name, error = %e, "a Backup whose files are gone could not be removed");
@@ -170,11 +171,11 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
 }
 
 /// Takes backups over that were found in the bucket of a location.
-struct Finder<'a> {
+struct BackupAdopter<'a> {
     context: &'a Context,
     store: &'a Store,
     location: &'a BackupStorageLocation,
-    known: &'a Known,
+    known: &'a SyncFacts,
     /// The UID of this cluster; empty when it cannot be read.
     cluster: &'a str,
     found: &'a Mutex<NotTaken>,
@@ -192,9 +193,9 @@ struct NotTaken {
 /// Number of backups with known names that one sync looks at; the next sync continues.
 const LOOKED_AT: usize = 50;
 
-impl Finder<'_> {
+impl BackupAdopter<'_> {
     /// Makes a Backup of one that was found; one that cannot be read or taken over is left out.
-    async fn take_over(&self, name: &str) -> Option<Effect> {
+    async fn adopt(&self, name: &str) -> Option<Effect> {
         let Self { context, store, location, known, .. } = *self;
         let found = match store.backup(name).await {
             Ok(found) => found,
@@ -202,7 +203,7 @@ impl Finder<'_> {
             Err(StoreError::NoBackup { .. }) => {
                 let left = sweep::is_left(context, store, location, name).await;
                 return left
-                    .then(|| Effect::Left(Box::new(Left { location: location.clone(), name: name.to_owned() })));
+                    .then(|| Effect::Left(Box::new(Leftover { location: location.clone(), name: name.to_owned() })));
             }
             Err(e) => {
                 tracing::warn!(backup = name, error = %e, "a backup in the bucket cannot be read and is left out");

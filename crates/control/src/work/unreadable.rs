@@ -2,12 +2,12 @@
 
 use super::restore::delete_files;
 use super::running::shortened;
-use super::{Context, Effect, Finished};
-use crate::phase::restore::FINALIZER;
-use crate::phase::unreadable::Step;
-use crate::world::{Kind, Unreadable};
+use super::{Context, Effect, StepResult};
+use crate::world::unreadable_step::Step;
+use crate::world::{MirroredKind, Unreadable};
 use lifeboat_api::{BackupStorageLocation, Resource, Restore, Time};
 use lifeboat_client::Object;
+use lifeboat_lifecycle::phase::restore::FINALIZER;
 use serde_json::json;
 
 /// Performs a step; `location` is where the files of a Restore lie. The mirror sees what is written.
@@ -16,7 +16,7 @@ pub(crate) async fn end<T: Object>(
     object: &Unreadable,
     step: Step,
     location: Option<&BackupStorageLocation>,
-) -> Finished {
+) -> StepResult {
     let name = &object.meta.name;
     let message = shortened(format!("the {} cannot be read: {}", T::KIND, object.why));
     let mut patch = match step {
@@ -36,7 +36,7 @@ pub(crate) async fn end<T: Object>(
     Ok(Vec::new())
 }
 
-async fn clean_up(context: &Context, object: &Unreadable, location: Option<&BackupStorageLocation>) -> Finished {
+async fn clean_up(context: &Context, object: &Unreadable, location: Option<&BackupStorageLocation>) -> StepResult {
     let name = &object.meta.name;
     if let Some(location) = location.filter(|_| object.has_begun()) {
         delete_files(context, &object.identity(), location).await?;
@@ -44,5 +44,5 @@ async fn clean_up(context: &Context, object: &Unreadable, location: Option<&Back
     let kept: Vec<&String> = object.meta.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
     let patch = json!({"metadata": {"resourceVersion": object.meta.resource_version, "finalizers": kept}});
     context.client.patch::<Restore>(name, &patch).await?;
-    Ok(vec![Effect::Gone(Kind::Restore, object.identity())])
+    Ok(vec![Effect::Gone(MirroredKind::Restore, object.identity())])
 }

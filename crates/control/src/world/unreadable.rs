@@ -1,9 +1,11 @@
 //! Objects that are there and cannot be read: the definitions leave more open than the types do, a duration such as `30d`
 //! for one.
 
+pub(crate) mod step;
+
 use bytes::Bytes;
 use lifeboat_api::{Backup, BackupStatus, ObjectMeta};
-use lifeboat_client::Identity;
+use lifeboat_client::ObjectIdentity;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -29,8 +31,8 @@ impl Unreadable {
         Some(Self { meta, all, why })
     }
 
-    pub(crate) fn identity(&self) -> Identity {
-        Identity::of(&self.meta)
+    pub(crate) fn identity(&self) -> ObjectIdentity {
+        ObjectIdentity::of(&self.meta)
     }
 
     /// The word of its phase.
@@ -86,10 +88,10 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
 /// Reads the metadata, which every object has, whether the rest of it can be read or not.
 pub(super) fn meta(body: &Bytes) -> Option<ObjectMeta> {
     #[derive(serde::Deserialize)]
-    struct Any {
+    struct UntypedObject {
         metadata: ObjectMeta,
     }
-    serde_json::from_slice::<Any>(body).ok().map(|any| any.metadata)
+    serde_json::from_slice::<UntypedObject>(body).ok().map(|any| any.metadata)
 }
 
 #[cfg(test)]

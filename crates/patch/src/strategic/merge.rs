@@ -2,7 +2,7 @@
 
 use super::error::{StrategicError, refused};
 use super::order::{identities, put_in_order, wanted};
-use super::schema::{Field, Node};
+use super::schema::{Node, SchemaField};
 use serde_json::{Map, Value};
 
 const DIRECTIVE: &str = "$patch";
@@ -40,8 +40,8 @@ pub(super) fn merge_object(
     for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
         let at = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
         let field = match node.field(name) {
-            Field::Known(field) => field,
-            Field::Unknown => return refused(&at, "the type has no such field"),
+            SchemaField::Known(field) => field,
+            SchemaField::Unknown => return refused(&at, "the type has no such field"),
         };
         if value.is_null() {
             target.remove(name);
@@ -60,7 +60,7 @@ pub(super) fn merge_object(
         } else if let Some(name) = directive.strip_prefix(ORDER) {
             if !patch.contains_key(name)
                 && let Some(Value::Array(list)) = target.get_mut(name)
-                && let Field::Known(field) = node.field(name)
+                && let SchemaField::Known(field) = node.field(name)
             {
                 let key = field.merge_key();
                 put_in_order(list, &wanted(values, key, &at)?, &identities(list, key), key);

@@ -54,7 +54,7 @@ pub(super) struct Node<'a> {
 }
 
 /// A field of an object.
-pub(super) enum Field<'a> {
+pub(super) enum SchemaField<'a> {
     Known(Node<'a>),
     /// The type has none of that name.
     Unknown,
@@ -75,18 +75,18 @@ impl<'a> Node<'a> {
     }
 
     /// The field of an object. Where nothing is known of fields, each is taken for one without a type.
-    pub(super) fn field(&self, name: &str) -> Field<'a> {
+    pub(super) fn field(&self, name: &str) -> SchemaField<'a> {
         if let Some(own) = self.schema["properties"].get(name) {
-            return Field::Known(self.at(own));
+            return SchemaField::Known(self.at(own));
         }
         match &self.schema["additionalProperties"] {
-            own @ Value::Object(_) => Field::Known(self.at(own)),
+            own @ Value::Object(_) => SchemaField::Known(self.at(own)),
             _ if self.schema["properties"].is_object()
                 && self.schema["x-kubernetes-preserve-unknown-fields"] != true =>
             {
-                Field::Unknown
+                SchemaField::Unknown
             }
-            _ => Field::Known(self.at(&Value::Null)),
+            _ => SchemaField::Known(self.at(&Value::Null)),
         }
     }
 

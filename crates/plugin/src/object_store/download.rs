@@ -1,8 +1,8 @@
 //! Reads an object, piece by piece.
 
-use crate::caller::Entry;
+use crate::caller::CallGuard;
 use crate::client;
-use crate::failure::Failure;
+use crate::failure::CallFailure;
 use crate::object_store::remote_bucket::RemoteBucket;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -18,7 +18,7 @@ const LARGEST_PIECE: usize = 32 << 20;
 pub(crate) struct Download {
     store: RemoteBucket,
     key: String,
-    entry: Entry,
+    entry: CallGuard,
     pieces: Streaming<generated::Bytes>,
     /// Bytes that were read and not given out.
     ready: Bytes,
@@ -26,7 +26,7 @@ pub(crate) struct Download {
 
 impl Download {
     /// Begins to read, up to the first piece: that there is no such object may be said as late as with it.
-    pub(crate) async fn begin(store: &RemoteBucket, key: &str) -> Result<Self, Failure> {
+    pub(crate) async fn begin(store: &RemoteBucket, key: &str) -> Result<Self, CallFailure> {
         let entry = store.caller.enter().await?;
         let request = generated::GetObjectRequest {
             plugin: store.name.to_string(),
@@ -47,7 +47,7 @@ impl Download {
     }
 
     /// The next piece that is not empty.
-    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+    async fn next(&mut self) -> Result<Option<Bytes>, CallFailure> {
         if !self.ready.is_empty() {
             return Ok(Some(std::mem::take(&mut self.ready)));
         }

@@ -1,7 +1,7 @@
 //! A bucket at a plugin, and the errors of its failed calls.
 
-use crate::caller::Caller;
-use crate::failure::{Cause, Failure};
+use crate::caller::PluginCaller;
+use crate::failure::{CallFailure, Cause};
 use crate::identity::PluginName;
 use lifeboat_bucket::{BucketError, ErrorKind};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tonic::{Code, Response, Status};
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteBucket {
     /// Makes its calls.
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) caller: Arc<PluginCaller>,
     /// The plugin.
     pub(crate) name: PluginName,
     /// The bucket.
@@ -29,7 +29,7 @@ impl RemoteBucket {
     ///
     /// # Errors
     /// The failure of the call.
-    pub(crate) async fn call<T, F>(&self, make: impl FnOnce(Channel) -> F + Send) -> Result<T, Failure>
+    pub(crate) async fn call<T, F>(&self, make: impl FnOnce(Channel) -> F + Send) -> Result<T, CallFailure>
     where
         F: Future<Output = Result<Response<T>, Status>> + Send,
     {
@@ -49,14 +49,14 @@ impl RemoteBucket {
     }
 
     /// A call that failed, by what the caller does next.
-    pub(crate) fn failed(&self, operation: &'static str, key: &str, failure: Failure) -> BucketError {
+    pub(crate) fn failed(&self, operation: &'static str, key: &str, failure: CallFailure) -> BucketError {
         self.error(kind(&failure), operation, key, failure.text)
     }
 }
 
 /// Classifies a failed call by what the caller can do about it. Texts such as "does not exist" decide nothing: they may
 /// be about the bucket, or about the key with which it is encrypted.
-pub(crate) fn kind(failure: &Failure) -> ErrorKind {
+pub(crate) fn kind(failure: &CallFailure) -> ErrorKind {
     match failure.cause {
         Cause::NoProcess | Cause::Gone | Cause::Broken | Cause::Late | Cause::Passing => ErrorKind::Transient,
         Cause::Refused => ErrorKind::Other,
@@ -86,10 +86,10 @@ mod tests {
             (Status::unknown("x"), ErrorKind::Other),
             (Status::aborted("plugin panicked: x"), ErrorKind::Other),
         ] {
-            assert_eq!(kind(&Failure::said(&status)), expected, "{status}");
+            assert_eq!(kind(&CallFailure::said(&status)), expected, "{status}");
         }
-        assert_eq!(kind(&Failure::late("x")), ErrorKind::Transient);
-        assert_eq!(kind(&Failure::no_process("x")), ErrorKind::Transient);
-        assert_eq!(kind(&Failure::refused("x")), ErrorKind::Other);
+        assert_eq!(kind(&CallFailure::late("x")), ErrorKind::Transient);
+        assert_eq!(kind(&CallFailure::no_process("x")), ErrorKind::Transient);
+        assert_eq!(kind(&CallFailure::refused("x")), ErrorKind::Other);
     }
 }

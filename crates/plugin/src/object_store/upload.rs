@@ -1,7 +1,7 @@
 //! Sends an object, piece by piece (plugin-protocol.md 3.12).
 
 use crate::object_store::remote_bucket::RemoteBucket;
-use crate::object_store::whole::{End, Whole};
+use crate::object_store::whole::{BodyEnd, WholeRequest};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use lifeboat_bucket::{BucketError, ByteStream, ErrorKind};
@@ -25,10 +25,10 @@ const LARGEST: usize = 1 << 20;
 const BREAKING: Duration = Duration::from_secs(2);
 
 /// The final response of the plugin.
-type Answer = Result<Response<generated::Empty>, Status>;
+type UploadResult = Result<Response<generated::Empty>, Status>;
 
 /// Reasons for which not all was sent.
-enum Halt {
+enum UploadHalt {
     /// The object cannot be read from its source.
     Source(BucketError),
     /// The plugin takes nothing any more, for as long as a stream may be silent.
@@ -36,7 +36,7 @@ enum Halt {
     /// The plugin has closed the stream, so that its answer is under way.
     Closed,
     /// The plugin has answered; `None` when the connection was given up.
-    Answered(Option<Answer>),
+    Answered(Option<UploadResult>),
 }
 
 /// Sends an object and waits until it is stored; gives its size.
@@ -62,16 +62,16 @@ pub(crate) async fn upload(store: &RemoteBucket, key: &str, body: ByteStream) ->
 
     let sent = tokio::select! {
         biased;
-        answer = &mut call => Err(Halt::Answered(answer.ok().flatten())),
+        answer = &mut call => Err(UploadHalt::Answered(answer.ok().flatten())),
         sent = feed(body, &sender, caller.limit()) => sent,
     };
     drop(sender);
     let (size, answer) = match sent {
         Ok(size) => (Some(size), answer_within(caller.limit(), &mut call).await),
-        Err(Halt::Closed) => (None, answer_within(caller.limit(), &mut call).await),
-        Err(Halt::Answered(answer)) => (None, answer),
-        Err(Halt::Stuck) => (None, None),
-        Err(Halt::Source(error)) => {
+        Err(UploadHalt::Closed) => (None, answer_within(caller.limit(), &mut call).await),
+        Err(UploadHalt::Answered(answer)) => (None, answer),
+        Err(UploadHalt::Stuck) => (None, None),
+        Err(UploadHalt::Source(error)) => {
             answer_within(BREAKING, &mut call).await;
             return Err(error);
         }
@@ -93,13 +93,16 @@ pub(crate) async fn upload(store: &RemoteBucket, key: &str, body: ByteStream) ->
 }
 
 /// The answer to a call; `None` when there is none in this time.
-async fn answer_within(limit: Duration, call: &mut oneshot::Receiver<Option<Answer>>) -> Option<Answer> {
+async fn answer_within(limit: Duration, call: &mut oneshot::Receiver<Option<UploadResult>>) -> Option<UploadResult> {
     timeout(limit, call).await.ok()?.ok()?
 }
 
 /// Makes a call that goes on for a moment when it is given up, so that it is seen to be broken off: cut off at once, it may look like
 /// its end to the plugin.
-async fn until_broken_off(call: impl Future<Output = Answer>, given_up: CancellationToken) -> Option<Answer> {
+async fn until_broken_off(
+    call: impl Future<Output = UploadResult>,
+    given_up: CancellationToken,
+) -> Option<UploadResult> {
     tokio::select! {
         biased;
         answer = call => Some(answer),
@@ -115,8 +118,8 @@ async fn put_object(
     channel: Channel,
     request: generated::PutObjectRequest,
     bodies: mpsc::Receiver<Option<Bytes>>,
-) -> Answer {
-    let end = End::default();
+) -> UploadResult {
+    let end = BodyEnd::default();
     let messages = futures::stream::unfold((request, bodies, end.clone()), |(request, mut bodies, end)| async move {
         match bodies.recv().await? {
             Some(body) => {
@@ -129,25 +132,29 @@ async fn put_object(
             }
         }
     });
-    let whole = move |request: http::Request<Body>| request.map(|body| Body::new(Whole::new(body, end.clone())));
+    let whole = move |request: http::Request<Body>| request.map(|body| Body::new(WholeRequest::new(body, end.clone())));
     ObjectStoreClient::new(channel.map_request(whole)).put_object(messages).await
 }
 
 /// Hands on all of a body, and its end; gives its size.
-async fn feed(mut body: ByteStream, sender: &mpsc::Sender<Option<Bytes>>, silence: Duration) -> Result<u64, Halt> {
+async fn feed(
+    mut body: ByteStream,
+    sender: &mpsc::Sender<Option<Bytes>>,
+    silence: Duration,
+) -> Result<u64, UploadHalt> {
     let send = |piece: Option<Bytes>| async move {
         match timeout(silence, sender.reserve()).await {
             Ok(Ok(place)) => {
                 place.send(piece);
                 Ok(())
             }
-            Ok(Err(_)) => Err(Halt::Closed),
-            Err(_) => Err(Halt::Stuck),
+            Ok(Err(_)) => Err(UploadHalt::Closed),
+            Err(_) => Err(UploadHalt::Stuck),
         }
     };
     let (mut gathered, mut size, mut is_first) = (BytesMut::new(), 0, true);
     while let Some(piece) = body.next().await {
-        let mut piece = piece.map_err(Halt::Source)?;
+        let mut piece = piece.map_err(UploadHalt::Source)?;
         size += piece.len() as u64;
         if piece.len() < SMALLEST {
             gathered.extend_from_slice(&piece);
@@ -209,9 +216,9 @@ mod tests {
         let pieces = (0..3).map(|_| Ok(Bytes::from(vec![7; SMALLEST])));
         let (sender, bodies) = mpsc::channel(1);
         let halt = feed(futures::stream::iter(pieces).boxed(), &sender, Duration::from_secs(10)).await;
-        assert!(matches!(halt, Err(Halt::Stuck)));
+        assert!(matches!(halt, Err(UploadHalt::Stuck)));
         drop(bodies);
         let halt = feed(futures::stream::iter([]).boxed(), &sender, Duration::from_secs(10)).await;
-        assert!(matches!(halt, Err(Halt::Closed)));
+        assert!(matches!(halt, Err(UploadHalt::Closed)));
     }
 }

@@ -11,9 +11,9 @@ use tonic::Status;
 
 /// Set when the end of a body was announced.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct End(Arc<AtomicBool>);
+pub(crate) struct BodyEnd(Arc<AtomicBool>);
 
-impl End {
+impl BodyEnd {
     /// Says that it is the end.
     pub(crate) fn say(&self) {
         self.0.store(true, Ordering::Release);
@@ -26,19 +26,19 @@ impl End {
 
 /// A request that counts as whole when its end was said, and otherwise breaks off there: the other side is told that by a reset
 /// of the stream, which no library takes for the end. (Some do so with the reset of a call that is cancelled.)
-pub(crate) struct Whole {
+pub(crate) struct WholeRequest {
     body: tonic::body::Body,
-    end: End,
+    end: BodyEnd,
 }
 
-impl Whole {
+impl WholeRequest {
     /// The body, whose end this says.
-    pub(crate) fn new(body: tonic::body::Body, end: End) -> Self {
+    pub(crate) fn new(body: tonic::body::Body, end: BodyEnd) -> Self {
         Self { body, end }
     }
 }
 
-impl Body for Whole {
+impl Body for WholeRequest {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -62,10 +62,10 @@ mod tests {
     #[tokio::test]
     async fn a_body_breaks_off_unless_its_end_was_said() {
         for is_said in [false, true] {
-            let end = End::default();
+            let end = BodyEnd::default();
             let pieces = ["a", "b"].map(|piece| Ok::<_, Status>(Frame::data(Bytes::from_static(piece.as_bytes()))));
             let body = tonic::body::Body::new(StreamBody::new(futures::stream::iter(pieces)));
-            let mut body = Whole::new(body, end.clone());
+            let mut body = WholeRequest::new(body, end.clone());
             for piece in ["a", "b"] {
                 assert!(!body.is_end_stream());
                 assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), piece.as_bytes());

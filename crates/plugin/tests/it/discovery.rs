@@ -1,12 +1,12 @@
 //! Tests of finding programs and asking them for their plugins.
 
 use crate::bed::{Bed, exists};
-use lifeboat_plugin::{Kind, PluginIdentity};
+use lifeboat_plugin::{PluginIdentity, PluginKind};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
-fn identity(kind: Kind, name: &str) -> PluginIdentity {
+fn identity(kind: PluginKind, name: &str) -> PluginIdentity {
     PluginIdentity { kind, name: name.parse().unwrap() }
 }
 
@@ -14,7 +14,7 @@ fn identity(kind: Kind, name: &str) -> PluginIdentity {
 async fn handshakes_with_fewer_and_more_fields_are_taken() {
     for switch in ["", "5-fields", "extra-fields"] {
         let bed = Bed::new().with("p", "ObjectStore=a.io/a", switch);
-        assert_eq!(bed.discover().await.unwrap().plugins(), [identity(Kind::ObjectStore, "a.io/a")], "{switch}");
+        assert_eq!(bed.discover().await.unwrap().plugins(), [identity(PluginKind::ObjectStore, "a.io/a")], "{switch}");
     }
 }
 
@@ -79,13 +79,13 @@ async fn plugins_go_by_program_and_folders_are_in_place() {
     assert_eq!(
         host.plugins(),
         [
-            identity(Kind::ItemBlockAction, "z.io/z"),
-            identity(Kind::DeleteItemAction, "x.io/x"),
-            identity(Kind::BackupItemAction, "b.io/2"),
-            identity(Kind::BackupItemAction, "b.io/1"),
-            identity(Kind::RestoreItemActionV2, "b.io/1"),
-            identity(Kind::BackupItemActionV2, "c.io/c"),
-            identity(Kind::VolumeSnapshotter, "c.io/c"),
+            identity(PluginKind::ItemBlockAction, "z.io/z"),
+            identity(PluginKind::DeleteItemAction, "x.io/x"),
+            identity(PluginKind::BackupItemAction, "b.io/2"),
+            identity(PluginKind::BackupItemAction, "b.io/1"),
+            identity(PluginKind::RestoreItemActionV2, "b.io/1"),
+            identity(PluginKind::BackupItemActionV2, "c.io/c"),
+            identity(PluginKind::VolumeSnapshotter, "c.io/c"),
         ]
     );
     let started = bed.started();
@@ -107,9 +107,11 @@ async fn all_that_is_wrong_with_plugins_is_told_in_one_message() {
         .with("a", "ObjectStore=a.io/a ObjectStore=none BackupItemAction=velero.io/pod ObjectStore=velero.io/aws", "")
         .with("b", "ObjectStore=a.io/a", "")
         .with("c", "", "lists-badly");
-    bed.options.built_in =
-        vec![identity(Kind::BackupItemAction, "velero.io/pod"), identity(Kind::ObjectStore, "velero.io/aws")];
-    bed.options.replaceable = vec![identity(Kind::ObjectStore, "velero.io/aws")];
+    bed.options.built_in = vec![
+        identity(PluginKind::BackupItemAction, "velero.io/pod"),
+        identity(PluginKind::ObjectStore, "velero.io/aws"),
+    ];
+    bed.options.replaceable = vec![identity(PluginKind::ObjectStore, "velero.io/aws")];
     let error = bed.discover().await.unwrap_err();
     let [a, b, c] = ["a", "b", "c"].map(|name| bed.program(name).display().to_string());
     let why = "because another plugin is already registered for this kind and name";
@@ -179,5 +181,5 @@ async fn a_program_has_the_given_arguments_and_environment_and_the_protocol_s() 
 #[tokio::test]
 async fn an_old_plugin_without_a_stream_for_what_it_prints_is_taken() {
     let bed = Bed::new().with("p", "ObjectStore=a.io/a", "no-stdio");
-    assert_eq!(bed.discover().await.unwrap().plugins(), [identity(Kind::ObjectStore, "a.io/a")]);
+    assert_eq!(bed.discover().await.unwrap().plugins(), [identity(PluginKind::ObjectStore, "a.io/a")]);
 }

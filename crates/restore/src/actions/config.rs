@@ -87,7 +87,7 @@ fn texts(config_map: &Value) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_server::{Answer, TestServer};
+    use super::super::test_server::{FixedResponse, TestServer};
     use super::*;
     use serde_json::json;
 
@@ -106,8 +106,8 @@ mod tests {
         let images = config_map("images", &json!({"b": " old , new ", "a": "x,y,z", "c": "nothing", "d": "gone,"}));
         let classes = config_map("classes", &json!({"slow": "fast", "odd": 3}));
         let server = TestServer::start(vec![
-            Answer::list(path("change-image-name"), &[images]),
-            Answer::list(path("change-storage-class"), &[classes]),
+            FixedResponse::list(path("change-image-name"), &[images]),
+            FixedResponse::list(path("change-storage-class"), &[classes]),
         ])
         .await;
         let rule = |old: &str, new: &str| (old.to_owned(), new.to_owned());
@@ -122,8 +122,8 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_configured_where_nothing_can_be_read() {
-        let empty = TestServer::start(vec![Answer::list(LIST, &[])]).await;
-        let denied = TestServer::start(vec![Answer::status(LIST, 403, "Forbidden", "no")]).await;
+        let empty = TestServer::start(vec![FixedResponse::list(LIST, &[])]).await;
+        let denied = TestServer::start(vec![FixedResponse::status(LIST, 403, "Forbidden", "no")]).await;
         let absent = TestServer::start(vec![]).await;
         for server in [empty, denied, absent] {
             assert_eq!(ActionConfig::load(&server.cluster, "velero").await.unwrap(), ActionConfig::default());
@@ -136,7 +136,7 @@ mod tests {
     #[tokio::test]
     async fn two_config_maps_for_one_action_are_an_error() {
         let both = [config_map("b", &json!({})), config_map("a", &json!({}))];
-        let server = TestServer::start(vec![Answer::list(LIST, &both)]).await;
+        let server = TestServer::start(vec![FixedResponse::list(LIST, &both)]).await;
         assert_eq!(
             ActionConfig::load(&server.cluster, "velero").await.unwrap_err().to_string(),
             "found more than one ConfigMap matching label selector \"velero.io/plugin-config,velero.io/change-image-name=RestoreItemAction\": [a b]"
@@ -145,7 +145,7 @@ mod tests {
 
     #[tokio::test]
     async fn any_other_refusal_is_an_error() {
-        let server = TestServer::start(vec![Answer::status(LIST, 401, "Unauthorized", "who are you")]).await;
+        let server = TestServer::start(vec![FixedResponse::status(LIST, 401, "Unauthorized", "who are you")]).await;
         assert_eq!(
             ActionConfig::load(&server.cluster, "velero").await.unwrap_err().to_string(),
             "cannot read the configuration of velero.io/change-image-name: cannot list configmaps in namespace velero: who are you"

@@ -106,7 +106,7 @@ fn without_token(mut item: Value) -> RestoreItemOutput {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_server::{Answer, TestServer};
+    use super::super::test_server::{FixedResponse, TestServer};
     use super::super::tests::input;
     use super::*;
     use lifeboat_api::Restore;
@@ -129,8 +129,11 @@ mod tests {
     async fn tokens_of_live_accounts_are_left_out_and_others_emptied() {
         let account = |name: &str| json!({"metadata": {"name": name}});
         let server = TestServer::start(vec![
-            Answer::list("/api/v1/namespaces/shop/serviceaccounts?", &[account("web"), account("my-token-user")]),
-            Answer::list("/api/v1/namespaces/empty/serviceaccounts?", &[]),
+            FixedResponse::list(
+                "/api/v1/namespaces/shop/serviceaccounts?",
+                &[account("web"), account("my-token-user")],
+            ),
+            FixedResponse::list("/api/v1/namespaces/empty/serviceaccounts?", &[]),
         ])
         .await;
         let action = Secret::new(server.cluster.clone());
@@ -157,7 +160,7 @@ mod tests {
     #[tokio::test]
     async fn the_secret_fails_when_accounts_cannot_be_listed() {
         let path = "/api/v1/namespaces/shop/serviceaccounts?";
-        let server = TestServer::start(vec![Answer::status(path, 403, "Forbidden", "you may not")]).await;
+        let server = TestServer::start(vec![FixedResponse::status(path, 403, "Forbidden", "you may not")]).await;
         let action = Secret::new(server.cluster.clone());
         let restore = Restore::default();
         let item = secret("shop", "web-token-abcde", TOKEN);

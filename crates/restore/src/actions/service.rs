@@ -19,7 +19,11 @@ pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, 
     let mut item = input.item;
     clear_addresses(&mut item);
     if spec.preserve_node_ports != Some(true) && item["spec"]["type"] != "ExternalName" {
-        let chosen = if is_mapped { Chosen::default() } else { Chosen::read(&input.item_from_backup["metadata"])? };
+        let chosen = if is_mapped {
+            ChosenNodePorts::default()
+        } else {
+            ChosenNodePorts::read(&input.item_from_backup["metadata"])?
+        };
         clear_ports(&mut item, &chosen);
     }
     Ok(RestoreItemOutput::with(item))
@@ -34,7 +38,7 @@ fn clear_addresses(item: &mut Value) {
     }
 }
 
-fn clear_ports(item: &mut Value, chosen: &Chosen) {
+fn clear_ports(item: &mut Value, chosen: &ChosenNodePorts) {
     for port in list_mut(item, "/spec/ports").into_iter().flatten() {
         if !chosen.is_chosen(port) {
             remove(port, "", "nodePort");
@@ -49,7 +53,7 @@ fn clear_ports(item: &mut Value, chosen: &Chosen) {
 
 /// The node ports that a person chose. The default is none.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Chosen {
+struct ChosenNodePorts {
     /// Names of ports.
     names: BTreeSet<String>,
     /// Node ports of ports without a name.
@@ -60,7 +64,7 @@ struct Chosen {
     health_check: bool,
 }
 
-impl Chosen {
+impl ChosenNodePorts {
     /// Reads what `kubectl apply` left behind, or else `managedFields`.
     fn read(metadata: &Value) -> Result<Self, ActionError> {
         let mut chosen = Self::default();

@@ -101,7 +101,7 @@ fn change_one(claim: &mut Value, classes: &BTreeMap<String, String>) -> Vec<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_server::{Answer, TestServer};
+    use super::super::test_server::{FixedResponse, TestServer};
     use super::super::tests::input;
     use super::*;
     use lifeboat_api::Restore;
@@ -158,8 +158,8 @@ mod tests {
     async fn the_new_class_must_exist_and_is_asked_for_once() {
         let base = "/apis/storage.k8s.io/v1/storageclasses/";
         let server = TestServer::start(vec![
-            Answer::object(format!("{base}fast"), &json!({"metadata": {"name": "fast"}})),
-            Answer::status(format!("{base}denied"), 403, "Forbidden", "you may not"),
+            FixedResponse::object(format!("{base}fast"), &json!({"metadata": {"name": "fast"}})),
+            FixedResponse::status(format!("{base}denied"), 403, "Forbidden", "you may not"),
         ])
         .await;
         let rules = classes(&[("slow", "fast"), ("a", "gone"), ("b", "denied"), ("c", "")]);

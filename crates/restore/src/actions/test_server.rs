@@ -8,13 +8,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 /// Answer to requests whose path begins with this.
-pub(crate) struct Answer {
+pub(crate) struct FixedResponse {
     path: String,
     code: u16,
     body: String,
 }
 
-impl Answer {
+impl FixedResponse {
     pub(crate) fn object(path: impl Into<String>, body: &Value) -> Self {
         Self { path: path.into(), code: 200, body: body.to_string() }
     }
@@ -37,7 +37,7 @@ pub(crate) struct TestServer {
 }
 
 impl TestServer {
-    pub(crate) async fn start(answers: Vec<Answer>) -> Self {
+    pub(crate) async fn start(answers: Vec<FixedResponse>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -75,7 +75,7 @@ pub(crate) async fn connect(url: &str) -> Cluster {
 }
 
 /// Answers a single request of each connection; requests here have no body.
-async fn answer(stream: TcpStream, answers: &[Answer], seen: &Mutex<Vec<String>>) {
+async fn answer(stream: TcpStream, answers: &[FixedResponse], seen: &Mutex<Vec<String>>) {
     let mut stream = BufReader::new(stream);
     let mut first = String::new();
     stream.read_line(&mut first).await.unwrap();
@@ -84,7 +84,7 @@ async fn answer(stream: TcpStream, answers: &[Answer], seen: &Mutex<Vec<String>>
         line.clear();
     }
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-    let absent = Answer::status(&*path, 404, "NotFound", "not found");
+    let absent = FixedResponse::status(&*path, 404, "NotFound", "not found");
     let answer = answers.iter().find(|a| path.starts_with(&a.path)).unwrap_or(&absent);
     seen.lock().unwrap().push(path.clone());
     let head = format!("HTTP/1.1 {} x\r\ncontent-type: application/json\r\nconnection: close\r\n", answer.code);

@@ -1,6 +1,6 @@
 //! Rules that hold for all actions, and the way in which their tests call them.
 
-use super::test_server::{Answer, TestServer};
+use super::test_server::{FixedResponse, TestServer};
 use super::{ActionConfig, built_in_actions};
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 use lifeboat_api::{Restore, RestoreSpec};
@@ -46,8 +46,8 @@ pub(super) fn with_mapping(pairs: &[(&str, &str)]) -> Restore {
 
 async fn server() -> TestServer {
     TestServer::start(vec![
-        Answer::object("/apis/storage.k8s.io/v1/storageclasses/fast", &json!({"metadata": {"name": "fast"}})),
-        Answer::list("/api/v1/namespaces/shop/serviceaccounts?", &[]),
+        FixedResponse::object("/apis/storage.k8s.io/v1/storageclasses/fast", &json!({"metadata": {"name": "fast"}})),
+        FixedResponse::list("/api/v1/namespaces/shop/serviceaccounts?", &[]),
     ])
     .await
 }

@@ -19,14 +19,14 @@ async fn applied(errors: Vec<Option<ActionError>>) -> (Result<Value, String>, us
     }));
     let applied = applied_by(&action).await.map(|applied| applied.item);
     let applied = applied.map_err(|e| match e {
-        Unprepared::Failed(why) | Unprepared::ForNow(why) => why,
-        Unprepared::Fatal(why) => format!("fatal: {why}"),
-        Unprepared::Stopped => "stopped".to_owned(),
+        PrepareError::Failed(why) | PrepareError::ForNow(why) => why,
+        PrepareError::Fatal(why) => format!("fatal: {why}"),
+        PrepareError::Stopped => "stopped".to_owned(),
     });
     (applied, action.asked().len(), begun.elapsed().as_secs())
 }
 
-async fn applied_by(action: &Arc<Scripted>) -> Result<Applied, Unprepared> {
+async fn applied_by(action: &Arc<Scripted>) -> Result<Applied, PrepareError> {
     let restore = Arc::new(Restore::default());
     let operation = Operation::new(Arc::new(|| Timestamp::UNIX_EPOCH), "restore=velero/r", PathBuf::new());
     let operations = Operations::new(Arc::clone(&restore), &operation);
@@ -35,7 +35,7 @@ async fn applied_by(action: &Arc<Scripted>) -> Result<Applied, Unprepared> {
     let all = vec![Resolved { action: Arc::clone(action) as _, scope }];
     let actions = Actions { all, restore, stop };
     let object = config_map("a");
-    actions.apply(&key("configmaps", "a"), object.clone(), &object, Ask::All(&operations)).await
+    actions.apply(&key("configmaps", "a"), object.clone(), &object, ActionSelection::All(&operations)).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,7 +57,7 @@ async fn an_action_is_retried_and_its_last_error_is_reported_for_the_object() {
 #[tokio::test]
 async fn an_action_that_panics_is_an_error_of_the_object() {
     let action = Arc::new(Scripted::new(|_, _| panic!("at the {}", "disco")));
-    let Err(Unprepared::Failed(why)) = applied_by(&action).await else { panic!("it failed") };
+    let Err(PrepareError::Failed(why)) = applied_by(&action).await else { panic!("it failed") };
     let expected = "error preparing configmaps/shop/a: the action test/scripted failed: it panicked: at the disco";
     assert_eq!(why, expected);
 }
@@ -100,7 +100,7 @@ async fn labels_by(scopes: Vec<ActionScope>, key: &ObjectKey, object: Value) -> 
     let operation = Operation::new(Arc::new(|| Timestamp::UNIX_EPOCH), "restore=velero/r", PathBuf::new());
     let operations = Operations::new(Arc::clone(&restore), &operation);
     let actions = Actions::resolve(actions, &catalog, restore, stop).unwrap();
-    let applied = actions.apply(key, object.clone(), &object, Ask::All(&operations)).await.unwrap();
+    let applied = actions.apply(key, object.clone(), &object, ActionSelection::All(&operations)).await.unwrap();
     labels(&applied.item).into_keys().collect()
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::actions::test_server::{Answer, TestServer};
+use crate::actions::test_server::{FixedResponse, TestServer};
 use lifeboat_action::Actions;
 use lifeboat_object::GroupResource;
 use lifeboat_operation::Operation;
@@ -15,12 +15,12 @@ async fn with(config_maps: &[(&str, Value)]) -> (TestServer, Env) {
     let answer = |(name, data): &(&str, Value)| {
         let metadata = json!({"name": name, "namespace": "velero"});
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
-        Answer::object(format!("/api/v1/namespaces/velero/configmaps/{name}"), &object)
+        FixedResponse::object(format!("/api/v1/namespaces/velero/configmaps/{name}"), &object)
     };
     started(config_maps.iter().map(answer).collect()).await
 }
 
-async fn started(answers: Vec<Answer>) -> (TestServer, Env) {
+async fn started(answers: Vec<FixedResponse>) -> (TestServer, Env) {
     let server = TestServer::start(answers).await;
     let clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
     let operation = Operation::new(clock, "restore=velero/r", std::env::temp_dir());
@@ -144,7 +144,7 @@ async fn what_is_wrong_with_the_resource_policies_of_a_restore_refuses_it() {
 #[tokio::test]
 async fn unreadable_versions_refuse_the_restore_where_the_feature_is_on() {
     let path = "/api/v1/namespaces/velero/configmaps/enableapigroupversions";
-    let (server, env) = started(vec![Answer::status(path, 403, "Forbidden", "not yours")]).await;
+    let (server, env) = started(vec![FixedResponse::status(path, 403, "Forbidden", "not yours")]).await;
     let mut settings = Settings::default();
     let restore = restore(json!({}));
     assert_eq!(version_priorities(&restore, &settings, &env).await, Ok(VersionPriorities::default()));

@@ -1,7 +1,7 @@
 //! Loading of the version priorities of a restore.
 
 use super::*;
-use crate::actions::test_server::{Answer, TestServer};
+use crate::actions::test_server::{FixedResponse, TestServer};
 use jiff::Timestamp;
 use lifeboat_action::Actions;
 use lifeboat_api::Features;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Loads the version priorities from a server that has these answers. Returns them with the warnings.
 async fn loaded(
     settings: Settings,
-    answers: Vec<Answer>,
+    answers: Vec<FixedResponse>,
 ) -> (Result<VersionPriorities, ValidationErrors>, Vec<String>) {
     let server = TestServer::start(answers).await;
     let env = Env {
@@ -54,7 +54,7 @@ async fn a_line_of_versions_that_says_nothing_is_a_warning() {
     let path = "/api/v1/namespaces/velero/configmaps/enableapigroupversions";
     for (text, answers, source) in [
         (Some(text), vec![], "versions"),
-        (None, vec![Answer::object(path, &config_map)], "ConfigMap velero/enableapigroupversions"),
+        (None, vec![FixedResponse::object(path, &config_map)], "ConfigMap velero/enableapigroupversions"),
     ] {
         let (loaded, warnings) = loaded(settings(text, FEATURE), answers).await;
         let warning = format!("line 2 of the API versions in {source} is passed over: it is not TYPE=VERSION,VERSION");

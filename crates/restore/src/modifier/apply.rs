@@ -1,7 +1,7 @@
 //! Applies the rules of a restore to its objects (restore.md 5.3).
 
-use super::document::Document;
-use super::rule::{Candidate, Change, Rule};
+use super::document::ModifierDocument;
+use super::rule::{ModifierTarget, Rule, RulePatch};
 use super::schemas::{NotKnown, Schemas};
 use crate::planned::Modification;
 use lifeboat_object::GroupResource;
@@ -35,8 +35,8 @@ impl Modifiers {
         if text.len() > RulesText::MOST_BYTES {
             return Err(NotModifiers::Undecoded(format!("it has more than {} bytes", RulesText::MOST_BYTES)));
         }
-        let document: Document = if text.trim().is_empty() {
-            Document { version: String::new(), resource_modifier_rules: Vec::new() }
+        let document: ModifierDocument = if text.trim().is_empty() {
+            ModifierDocument { version: String::new(), resource_modifier_rules: Vec::new() }
         } else {
             serde_saphyr::from_str(text).map_err(|e| NotModifiers::Undecoded(RulesText::yaml_error(&e)))?
         };
@@ -68,9 +68,9 @@ impl Modifiers {
     ///
     /// # Errors
     /// Returns the schema that is not known: the object must not be made without the rule.
-    pub(crate) async fn prepare(&self, candidate: Candidate<'_>, schemas: &Schemas) -> Result<(), NotKnown> {
+    pub(crate) async fn prepare(&self, candidate: ModifierTarget<'_>, schemas: &Schemas) -> Result<(), NotKnown> {
         for rule in self.rules.iter().filter(|rule| rule.is_for(candidate)) {
-            if let Change::Strategic(_) = &rule.change {
+            if let RulePatch::Strategic(_) = &rule.change {
                 schema(rule, candidate.object, schemas).await?;
             }
         }
@@ -83,7 +83,7 @@ impl Modifiers {
     /// As [`Modifiers::prepare`].
     pub(crate) async fn apply(
         &self,
-        candidate: Candidate<'_>,
+        candidate: ModifierTarget<'_>,
         schemas: &Schemas,
     ) -> Result<(Option<Value>, Modified), NotKnown> {
         let (mut changed, mut modified) = (None, Modified::default());
@@ -91,16 +91,16 @@ impl Modifiers {
             let before = changed.as_ref().unwrap_or(candidate.object);
             let mut after = before.clone();
             let applied = match &rule.change {
-                Change::Json(patch) => match patch.apply(&mut after) {
+                RulePatch::Json(patch) => match patch.apply(&mut after) {
                     // A test is a condition: the rule is not for this object.
                     Err(JsonPatchError::TestFailed { .. }) => Ok(()),
                     applied => applied.map_err(|e| e.to_string()),
                 },
-                Change::Merge(patches) => {
+                RulePatch::Merge(patches) => {
                     patches.iter().for_each(|patch| merge(&mut after, patch));
                     Ok(())
                 }
-                Change::Strategic(patches) => match schema(rule, before, schemas).await? {
+                RulePatch::Strategic(patches) => match schema(rule, before, schemas).await? {
                     Some(schema) => patches
                         .iter()
                         .try_for_each(|patch| strategic_merge(&mut after, patch, &schema).map_err(|e| e.to_string())),

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The whole document.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Document {
+pub(super) struct ModifierDocument {
     #[serde(default)]
     pub(super) version: String,
     #[serde(default)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// An object that may be changed, as it is before any rule.
 #[derive(Clone, Copy)]
-pub(crate) struct Candidate<'a> {
+pub(crate) struct ModifierTarget<'a> {
     /// Its type in the backup.
     pub(crate) resource: &'a GroupResource,
     /// Its namespace in the backup; `None` for cluster-scoped objects.
@@ -29,12 +29,12 @@ pub(super) struct Rule {
     name: Option<Regex>,
     selector: Option<Selector>,
     matches: Vec<(String, Value)>,
-    pub(super) change: Change,
+    pub(super) change: RulePatch,
 }
 
 /// The change that a rule makes to an object.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum RulePatch {
     Json(JsonPatch),
     Merge(Vec<Value>),
     Strategic(Vec<Value>),
@@ -73,8 +73,8 @@ impl Rule {
     }
 
     /// Returns true if the rule is for this object.
-    pub(super) fn is_for(&self, candidate: Candidate<'_>) -> bool {
-        let Candidate { resource, namespace, object } = candidate;
+    pub(super) fn is_for(&self, candidate: ModifierTarget<'_>) -> bool {
+        let ModifierTarget { resource, namespace, object } = candidate;
         let metadata = &object["metadata"];
         self.is_for_type(resource)
             && (self.namespaces.is_empty() || namespace.is_none_or(|namespace| self.namespaces.matches(namespace)))
@@ -109,7 +109,7 @@ fn matches(conditions: &Conditions, problems: &mut Vec<String>) -> Vec<(String, 
     matches
 }
 
-fn change(rule: DocumentRule, problems: &mut Vec<String>) -> Option<Change> {
+fn change(rule: DocumentRule, problems: &mut Vec<String>) -> Option<RulePatch> {
     let DocumentRule { patches, merge_patches, strategic_patches, .. } = rule;
     let kinds = [patches.is_empty(), merge_patches.is_empty(), strategic_patches.is_empty()];
     match kinds.iter().filter(|is_empty| !**is_empty).count() {
@@ -119,10 +119,10 @@ fn change(rule: DocumentRule, problems: &mut Vec<String>) -> Option<Change> {
         }
         1 if !patches.is_empty() => {
             let operations: Vec<_> = patches.into_iter().filter_map(|patch| operation(patch, problems)).collect();
-            JsonPatch::new(operations).map_err(|e| problems.push(e.to_string())).ok().map(Change::Json)
+            JsonPatch::new(operations).map_err(|e| problems.push(e.to_string())).ok().map(RulePatch::Json)
         }
-        1 if !merge_patches.is_empty() => Some(Change::Merge(data(merge_patches, problems))),
-        1 => Some(Change::Strategic(data(strategic_patches, problems))),
+        1 if !merge_patches.is_empty() => Some(RulePatch::Merge(data(merge_patches, problems))),
+        1 => Some(RulePatch::Strategic(data(strategic_patches, problems))),
         _ => {
             problems.push("only one of patches, mergePatches, strategicPatches can be specified".to_owned());
             None

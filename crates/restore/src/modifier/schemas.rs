@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-type Document = Option<Arc<Map<String, Value>>>;
+type SchemaDocument = Option<Arc<Map<String, Value>>>;
 
 /// Pause before a document that could not be read is requested again: an object that waits for it is tried for a
 /// minute.
@@ -31,17 +31,17 @@ pub(crate) struct NotKnown {
 #[derive(Debug)]
 pub(crate) struct Schemas {
     cluster: Cluster,
-    known: Mutex<HashMap<String, Arc<OnceCell<Read>>>>,
+    known: Mutex<HashMap<String, Arc<OnceCell<CachedDocument>>>>,
 }
 
 /// Result of reading a document.
 #[derive(Debug)]
-struct Read {
-    document: Result<Document, NotKnown>,
+struct CachedDocument {
+    document: Result<SchemaDocument, NotKnown>,
     at: Instant,
 }
 
-impl Read {
+impl CachedDocument {
     /// Returns true if it is out of date.
     fn is_over(&self) -> bool {
         self.document.is_err() && self.at.elapsed() > PAUSE
@@ -69,7 +69,7 @@ impl Schemas {
             let read = self.cluster.open_api(group, version).await;
             let document = read.map(|document| document.map(MergeSchema::schemas));
             let document = document.map_err(|e| NotKnown { why: e.to_string(), can_pass: e.can_pass() });
-            Read { document, at: Instant::now() }
+            CachedDocument { document, at: Instant::now() }
         });
         match &read.await.document {
             Ok(document) => Ok(document.as_ref().and_then(|all| MergeSchema::of(all, group, version, kind))),
@@ -79,10 +79,10 @@ impl Schemas {
         }
     }
 
-    fn cell(&self, api_version: &str) -> Arc<OnceCell<Read>> {
+    fn cell(&self, api_version: &str) -> Arc<OnceCell<CachedDocument>> {
         let mut known = lock(&self.known);
         let cell = known.entry(api_version.to_owned()).or_default();
-        if cell.get().is_some_and(Read::is_over) {
+        if cell.get().is_some_and(CachedDocument::is_over) {
             *cell = Arc::default();
         }
         Arc::clone(cell)
@@ -92,7 +92,7 @@ impl Schemas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actions::test_server::{Answer, TestServer};
+    use crate::actions::test_server::{FixedResponse, TestServer};
     use serde_json::json;
 
     const CORE: &str = "/openapi/v3/api/v1";
@@ -100,7 +100,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_type_waits_for_the_document_of_another_one() {
-        let server = TestServer::start(vec![Answer::object(APPS, &json!({}))]).await;
+        let server = TestServer::start(vec![FixedResponse::object(APPS, &json!({}))]).await;
         let schemas = Schemas::new(&server.cluster);
         let mut first = std::pin::pin!(schemas.of("v1", "Pod"));
         assert!(futures::poll!(&mut first).is_pending());
@@ -111,8 +111,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_document_is_read_once_and_an_unreadable_one_again_after_a_pause() {
-        let refused = Answer::status(APPS, 403, "Forbidden", "no");
-        let server = TestServer::start(vec![Answer::object(CORE, &json!({})), refused]).await;
+        let refused = FixedResponse::status(APPS, 403, "Forbidden", "no");
+        let server = TestServer::start(vec![FixedResponse::object(CORE, &json!({})), refused]).await;
         let schemas = Schemas::new(&server.cluster);
         for _ in 0..2 {
             assert!(schemas.of("v1", "Pod").await.is_ok());

@@ -1,7 +1,7 @@
 //! Documents of resource modifiers and what they do with an object (restore.md 5.1 to 5.4).
 
 use super::*;
-use crate::actions::test_server::{Answer, TestServer};
+use crate::actions::test_server::{FixedResponse, TestServer};
 use lifeboat_object::GroupResource;
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ async fn modified(text: &str) -> (Value, Vec<usize>, Vec<String>) {
     let server = TestServer::start(Vec::new()).await;
     let schemas = Schemas::new(&server.cluster);
     let resource = GroupResource::new("", "configmaps");
-    let candidate = Candidate { resource: &resource, namespace: Some("shop"), object: &object };
+    let candidate = ModifierTarget { resource: &resource, namespace: Some("shop"), object: &object };
     let (changed, modified) = modifiers.apply(candidate, &schemas).await.unwrap();
     let data = changed.as_ref().unwrap_or(&object)["data"].clone();
     (data, modified.by.iter().map(|one| one.rule).collect(), modified.errors)
@@ -132,8 +132,10 @@ resourceModifierRules:
     let object = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}});
     for (namespace, expected) in [(None, true), (Some("other"), true), (Some("shop"), false)] {
         let resource = GroupResource::new("", "persistentvolumes");
-        let (changed, _) =
-            modifiers.apply(Candidate { resource: &resource, namespace, object: &object }, &schemas).await.unwrap();
+        let (changed, _) = modifiers
+            .apply(ModifierTarget { resource: &resource, namespace, object: &object }, &schemas)
+            .await
+            .unwrap();
         assert_eq!(changed.is_some(), expected, "{namespace:?}");
     }
 }
@@ -220,8 +222,8 @@ async fn strategic_patches_follow_the_cluster_and_fall_back_to_merge_patches() {
         "x-kubernetes-group-version-kind": [{"group": "gateway.networking.k8s.io", "version": "v1", "kind": "Gateway"}],
         "properties": {"spec": {"type": "object", "properties": {"containers": {"type": "array"}}}}}}}});
     let answers = vec![
-        Answer::object("/openapi/v3/api/v1", &schemas),
-        Answer::object("/openapi/v3/apis/gateway.networking.k8s.io/v1", &gateway),
+        FixedResponse::object("/openapi/v3/api/v1", &schemas),
+        FixedResponse::object("/openapi/v3/apis/gateway.networking.k8s.io/v1", &gateway),
     ];
     let server = TestServer::start(answers).await;
     let schemas = Schemas::new(&server.cluster);
@@ -267,7 +269,7 @@ resourceModifierRules:
         ),
     ] {
         let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": {"containers": containers}});
-        let candidate = Candidate { resource: &resource, namespace: None, object: &object };
+        let candidate = ModifierTarget { resource: &resource, namespace: None, object: &object };
         let (changed, modified) = modifiers.apply(candidate, &schemas).await.unwrap();
         assert_eq!(changed.unwrap()["spec"]["containers"], expected, "{kind}");
         assert_eq!(

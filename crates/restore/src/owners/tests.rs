@@ -1,6 +1,6 @@
 //! Whole restores of objects that own each other.
 
-use crate::stub::{Ground, Scripted, config_map};
+use crate::stub::{RestoreFixture, Scripted, config_map};
 use lifeboat_action::RestoreItemOutput;
 use lifeboat_api::RestorePhase;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn owned(name: &str, owners: &[Value]) -> Value {
 }
 
 /// A backup in which b and c are owned by z, and d by what is not there; a restore that gives owners back.
-async fn ground() -> Ground {
+async fn ground() -> RestoreFixture {
     let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
     let z = [reference("z", "then")];
@@ -26,13 +26,13 @@ async fn ground() -> Ground {
     unserved["kind"] = "Widget".into();
     let lost = owned("d", &[reference("nobody", "then"), unserved, reference("d", "then")]);
     let objects = [namespace, config_map("a"), owned("b", &z), owned("c", &z), lost, config_map("z")];
-    let mut ground = Ground::new(&objects, &action).await;
+    let mut ground = RestoreFixture::new(&objects, &action).await;
     ground.request.restore.spec.restore_owner_references = true;
     ground
 }
 
 /// The owner references of ConfigMaps of the cluster.
-fn owners<const N: usize>(ground: &Ground, names: [&str; N]) -> [Value; N] {
+fn owners<const N: usize>(ground: &RestoreFixture, names: [&str; N]) -> [Value; N] {
     names.map(|name| ground.config_map(name).unwrap()["metadata"]["ownerReferences"].clone())
 }
 
@@ -132,8 +132,8 @@ async fn an_owner_that_is_being_deleted_is_none_and_what_is_gone_is_told() {
     let mut warnings: Vec<&str> =
         outcome.results.warnings.messages().filter(|text| !text.contains("shop/z:")).collect();
     warnings.sort_unstable();
-    let leaving = ["b", "c"].map(|name| was_not(name, "ConfigMap z is being deleted"));
-    assert_eq!(warnings, [leaving[0].as_str(), leaving[1].as_str(), LOST]);
+    let terminating = ["b", "c"].map(|name| was_not(name, "ConfigMap z is being deleted"));
+    assert_eq!(warnings, [terminating[0].as_str(), terminating[1].as_str(), LOST]);
 }
 
 #[tokio::test]

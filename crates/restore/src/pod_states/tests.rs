@@ -8,7 +8,7 @@ fn state(status: Value) -> PodState {
 
 fn there(containers: &[(&str, bool, bool)], is_over: bool) -> PodState {
     let up = |(name, is_running, is_ready): &(&str, bool, bool)| {
-        ((*name).to_owned(), Up { is_running: *is_running, is_ready: *is_ready })
+        ((*name).to_owned(), ContainerReadiness { is_running: *is_running, is_ready: *is_ready })
     };
     PodState::There { uid: "u".to_owned(), containers: containers.iter().map(up).collect(), is_over }
 }
@@ -85,7 +85,7 @@ async fn who_waits_is_told_when_nothing_is_watched_any_more() {
     let pod = serde_json::from_slice(&body("u", "1", &json!({}))).unwrap();
     let (watched, mut receiver) = Watched::of(&pod);
     let watched = Arc::new(watched);
-    drop(Keeper(Arc::clone(&watched)));
+    drop(WatchGuard(Arc::clone(&watched)));
     assert!(receiver.changed().await.is_err());
     assert!(watched.follow(&pod).is_none(), "it has to be watched anew");
 }

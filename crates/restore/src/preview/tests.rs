@@ -1,9 +1,9 @@
 //! Contents of previews.
 
 use super::*;
-use crate::stub::{Ground, Scripted, backup, config_map, key};
+use crate::stub::{RestoreFixture, Scripted, backup, config_map, key};
 use lifeboat_action::RestoreItemOutput;
-use lifeboat_bucket::{Call, Measured, Memory, Meter};
+use lifeboat_bucket::{Measured, MeasuredCall, Memory, Meter};
 use lifeboat_patch::Difference;
 use lifeboat_select::RulesText;
 use lifeboat_store::Store;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 #[tokio::test]
 async fn deviations_from_the_request_are_warnings_of_objects_and_no_errors() {
     let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
-    let mut ground = Ground::new(&[config_map("a")], &action).await;
+    let mut ground = RestoreFixture::new(&[config_map("a")], &action).await;
     let text = "version: v1
 resourceModifierRules:
 - conditions: {groupResource: configmaps}
@@ -52,7 +52,7 @@ async fn what_comes_along_comes_once_and_behind_all_that_it_needs() {
     let mut selected = config_map("a");
     selected["metadata"]["labels"] = json!({"app": "web"});
     let objects = [selected, config_map("b"), config_map("c"), config_map("d"), config_map("e")];
-    let mut ground = Ground::new(&objects, &Arc::new(action.pure())).await;
+    let mut ground = RestoreFixture::new(&objects, &Arc::new(action.pure())).await;
     let labels = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
     ground.request.restore.spec.label_selector = Some(labels);
     let (sender, mut items) = mpsc::channel(16);
@@ -72,7 +72,7 @@ async fn what_comes_along_comes_once_and_behind_all_that_it_needs() {
 struct Reads(AtomicUsize);
 
 impl Meter for Reads {
-    fn ended(&self, call: &Call<'_>) {
+    fn ended(&self, call: &MeasuredCall<'_>) {
         self.0.fetch_add(usize::from(call.operation == "get"), Ordering::Relaxed);
     }
 }
@@ -93,7 +93,7 @@ async fn told_and_read(
         let additional_items = needs.iter().map(|name| key("configmaps", name)).collect();
         Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
     });
-    let mut ground = Ground::new(&[], &Arc::new(action.pure())).await;
+    let mut ground = RestoreFixture::new(&[], &Arc::new(action.pure())).await;
     let reads = Arc::new(Reads::default());
     let bucket = Measured::new(Arc::new(Memory::default()), Arc::clone(&reads) as _);
     ground.env.store = backup(Store::new(Arc::new(bucket)), &objects).await;
@@ -189,7 +189,8 @@ fn the_policy_decides_about_what_is_there() {
 #[tokio::test]
 async fn a_preview_that_is_cancelled_is_no_whole_one() {
     let objects: Vec<Value> = (0..40).map(|n| config_map(&format!("c{n:02}"))).collect();
-    let ground = Ground::new(&objects, &Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))))).await;
+    let ground =
+        RestoreFixture::new(&objects, &Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))))).await;
     let (sender, mut items) = mpsc::channel(1);
     let receive = async {
         let first = items.recv().await;
@@ -208,7 +209,8 @@ async fn a_preview_that_is_cancelled_is_no_whole_one() {
 #[tokio::test]
 async fn what_is_asked_for_one_object_goes_on_while_another_one_is_told() {
     let objects = [config_map("a"), config_map("b")];
-    let mut ground = Ground::new(&objects, &Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))))).await;
+    let mut ground =
+        RestoreFixture::new(&objects, &Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))))).await;
     ground.request.restore.spec.included_resources = vec!["configmaps".to_owned()];
     // The namespace is asked for because of `b`, which is there, and its answer comes when `a` waits for it, too.
     ground.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));

@@ -9,12 +9,12 @@ pub(super) struct Reference {
     /// Paths from there.
     pub(super) paths: &'static [&'static str],
     /// Kind of the values at the end of each path.
-    pub(super) what: What,
+    pub(super) what: ReferenceForm,
 }
 
 /// The form in which a value names a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum ReferenceForm {
     /// Its name.
     Name,
     /// A namespace and, after a slash, a name in it.
@@ -83,40 +83,40 @@ const OF_PODS_BY_SELECTOR: [&str; 4] = [
 /// All of them.
 pub(super) const TABLE: &[Reference] = &[
     // Who may do what.
-    row(&[(RBAC, "rolebindings"), (RBAC, "clusterrolebindings")], "/subjects/*", &["/name"], What::Account),
-    row(&FLOW_SCHEMAS, "/spec/rules/*/subjects/*", &["/serviceAccount/namespace"], What::Name),
-    row(&FLOW_SCHEMAS, "/spec/rules/*/subjects/*", &["/user/name", "/group/name"], What::Account),
+    row(&[(RBAC, "rolebindings"), (RBAC, "clusterrolebindings")], "/subjects/*", &["/name"], ReferenceForm::Account),
+    row(&FLOW_SCHEMAS, "/spec/rules/*/subjects/*", &["/serviceAccount/namespace"], ReferenceForm::Name),
+    row(&FLOW_SCHEMAS, "/spec/rules/*/subjects/*", &["/user/name", "/group/name"], ReferenceForm::Account),
     // Services that the API server calls.
-    row(&WEBHOOKS, "/webhooks/*", &["/clientConfig/service/namespace"], What::Name),
-    row(&WEBHOOKS, "/webhooks/*", &["/namespaceSelector"], What::Selector),
+    row(&WEBHOOKS, "/webhooks/*", &["/clientConfig/service/namespace"], ReferenceForm::Name),
+    row(&WEBHOOKS, "/webhooks/*", &["/namespaceSelector"], ReferenceForm::Selector),
     row(
         &[DEFINITIONS],
         "/spec/conversion",
         &["/webhook/clientConfig/service/namespace", "/webhookClientConfig/service/namespace"],
-        What::Name,
+        ReferenceForm::Name,
     ),
-    row(&[API_SERVICES], "/spec/service", &["/namespace"], What::Name),
+    row(&[API_SERVICES], "/spec/service", &["/namespace"], ReferenceForm::Name),
     row(
         &[WEBHOOKS[0], WEBHOOKS[1], DEFINITIONS, API_SERVICES],
         "/metadata/annotations",
         &["/cert-manager.io~1inject-ca-from", "/cert-manager.io~1inject-ca-from-secret"],
-        What::NamespacedName,
+        ReferenceForm::NamespacedName,
     ),
     // Admission policies.
     row(
         &[(ADMISSION, "validatingadmissionpolicies"), (ADMISSION, "mutatingadmissionpolicies")],
         "/spec/matchConstraints",
         &["/namespaceSelector"],
-        What::Selector,
+        ReferenceForm::Selector,
     ),
-    row(&ADMISSION_BINDINGS, "/spec/matchResources", &["/namespaceSelector"], What::Selector),
-    row(&ADMISSION_BINDINGS, "/spec/paramRef", &["/namespace"], What::Name),
+    row(&ADMISSION_BINDINGS, "/spec/matchResources", &["/namespaceSelector"], ReferenceForm::Selector),
+    row(&ADMISSION_BINDINGS, "/spec/paramRef", &["/namespace"], ReferenceForm::Name),
     // Networks.
     row(
         &[("networking.k8s.io", "networkpolicies")],
         "/spec",
         &["/ingress/*/from/*/namespaceSelector", "/egress/*/to/*/namespaceSelector"],
-        What::Selector,
+        ReferenceForm::Selector,
     ),
     row(
         &CLUSTER_POLICIES,
@@ -129,10 +129,10 @@ pub(super) const TABLE: &[Reference] = &[
             "/egress/*/to/*/namespaces",
             "/egress/*/to/*/pods/namespaceSelector",
         ],
-        What::Selector,
+        ReferenceForm::Selector,
     ),
-    row(&[("", "services")], "/spec", &["/externalName"], What::Host),
-    row(&[("networking.k8s.io", "ingressclasses")], "/spec/parameters", &["/namespace"], What::Name),
+    row(&[("", "services")], "/spec", &["/externalName"], ReferenceForm::Host),
+    row(&[("networking.k8s.io", "ingressclasses")], "/spec/parameters", &["/namespace"], ReferenceForm::Name),
     row(
         &ROUTES,
         "/spec",
@@ -142,7 +142,7 @@ pub(super) const TABLE: &[Reference] = &[
             "/rules/*/backendRefs/*/filters/*/requestMirror/backendRef/namespace",
             "/rules/*/filters/*/requestMirror/backendRef/namespace",
         ],
-        What::Name,
+        ReferenceForm::Name,
     ),
     row(
         &GATEWAYS,
@@ -155,18 +155,23 @@ pub(super) const TABLE: &[Reference] = &[
             "/tls/frontend/default/validation/caCertificateRefs/*/namespace",
             "/tls/frontend/perPort/*/tls/validation/caCertificateRefs/*/namespace",
         ],
-        What::Name,
+        ReferenceForm::Name,
     ),
     row(
         &GATEWAYS,
         "/spec",
         &["/listeners/*/allowedRoutes/namespaces/selector", "/allowedListeners/namespaces/selector"],
-        What::Selector,
+        ReferenceForm::Selector,
     ),
-    row(&LISTENER_SETS, "/spec", &["/parentRef/namespace", "/listeners/*/tls/certificateRefs/*/namespace"], What::Name),
-    row(&LISTENER_SETS, "/spec", &["/listeners/*/allowedRoutes/namespaces/selector"], What::Selector),
-    row(&[(GATEWAY, "gatewayclasses")], "/spec/parametersRef", &["/namespace"], What::Name),
-    row(&[(GATEWAY, "referencegrants")], "/spec/from/*", &["/namespace"], What::Name),
+    row(
+        &LISTENER_SETS,
+        "/spec",
+        &["/parentRef/namespace", "/listeners/*/tls/certificateRefs/*/namespace"],
+        ReferenceForm::Name,
+    ),
+    row(&LISTENER_SETS, "/spec", &["/listeners/*/allowedRoutes/namespaces/selector"], ReferenceForm::Selector),
+    row(&[(GATEWAY, "gatewayclasses")], "/spec/parametersRef", &["/namespace"], ReferenceForm::Name),
+    row(&[(GATEWAY, "referencegrants")], "/spec/from/*", &["/namespace"], ReferenceForm::Name),
     // Storage.
     row(
         &[("", "persistentvolumes")],
@@ -186,10 +191,15 @@ pub(super) const TABLE: &[Reference] = &[
             "/scaleIO/secretRef/namespace",
             "/storageos/secretRef/namespace",
         ],
-        What::Name,
+        ReferenceForm::Name,
     ),
-    row(&[("", "persistentvolumeclaims")], "/spec/dataSourceRef", &["/namespace"], What::Name),
-    row(&[("apps", "statefulsets")], "/spec/volumeClaimTemplates/*/spec/dataSourceRef", &["/namespace"], What::Name),
+    row(&[("", "persistentvolumeclaims")], "/spec/dataSourceRef", &["/namespace"], ReferenceForm::Name),
+    row(
+        &[("apps", "statefulsets")],
+        "/spec/volumeClaimTemplates/*/spec/dataSourceRef",
+        &["/namespace"],
+        ReferenceForm::Name,
+    ),
     row(
         &[("storage.k8s.io", "storageclasses")],
         "/parameters",
@@ -201,7 +211,7 @@ pub(super) const TABLE: &[Reference] = &[
             "/csi.storage.k8s.io~1controller-expand-secret-namespace",
             "/csi.storage.k8s.io~1node-expand-secret-namespace",
         ],
-        What::Name,
+        ReferenceForm::Name,
     ),
     row(
         &[
@@ -214,36 +224,41 @@ pub(super) const TABLE: &[Reference] = &[
             "/csi.storage.k8s.io~1snapshotter-list-secret-namespace",
             "/csi.storage.k8s.io~1group-snapshotter-secret-namespace",
         ],
-        What::Name,
+        ReferenceForm::Name,
     ),
     row(
         &[("snapshot.storage.k8s.io", "volumesnapshotcontents")],
         "/spec/volumeSnapshotRef",
         &["/namespace"],
-        What::Name,
+        ReferenceForm::Name,
     ),
     row(
         &[("groupsnapshot.storage.k8s.io", "volumegroupsnapshotcontents")],
         "/spec/volumeGroupSnapshotRef",
         &["/namespace"],
-        What::Name,
+        ReferenceForm::Name,
     ),
     // Beside which pods a pod runs, and of what its volumes are made.
-    row(&[("", "pods")], "/spec", &OF_PODS, What::Name),
-    row(&[("", "pods")], "/spec", &OF_PODS_BY_SELECTOR, What::Selector),
-    row(&WORKLOADS, "/spec/template/spec", &OF_PODS, What::Name),
-    row(&WORKLOADS, "/spec/template/spec", &OF_PODS_BY_SELECTOR, What::Selector),
-    row(&[("batch", "cronjobs")], "/spec/jobTemplate/spec/template/spec", &OF_PODS, What::Name),
-    row(&[("batch", "cronjobs")], "/spec/jobTemplate/spec/template/spec", &OF_PODS_BY_SELECTOR, What::Selector),
-    row(&[("", "podtemplates")], "/template/spec", &OF_PODS, What::Name),
-    row(&[("", "podtemplates")], "/template/spec", &OF_PODS_BY_SELECTOR, What::Selector),
+    row(&[("", "pods")], "/spec", &OF_PODS, ReferenceForm::Name),
+    row(&[("", "pods")], "/spec", &OF_PODS_BY_SELECTOR, ReferenceForm::Selector),
+    row(&WORKLOADS, "/spec/template/spec", &OF_PODS, ReferenceForm::Name),
+    row(&WORKLOADS, "/spec/template/spec", &OF_PODS_BY_SELECTOR, ReferenceForm::Selector),
+    row(&[("batch", "cronjobs")], "/spec/jobTemplate/spec/template/spec", &OF_PODS, ReferenceForm::Name),
+    row(
+        &[("batch", "cronjobs")],
+        "/spec/jobTemplate/spec/template/spec",
+        &OF_PODS_BY_SELECTOR,
+        ReferenceForm::Selector,
+    ),
+    row(&[("", "podtemplates")], "/template/spec", &OF_PODS, ReferenceForm::Name),
+    row(&[("", "podtemplates")], "/template/spec", &OF_PODS_BY_SELECTOR, ReferenceForm::Selector),
 ];
 
 const fn row(
     types: &'static [(&'static str, &'static str)],
     within: &'static str,
     paths: &'static [&'static str],
-    what: What,
+    what: ReferenceForm,
 ) -> Reference {
     Reference { types, within, paths, what }
 }

@@ -3,7 +3,7 @@
 use super::tests::{files, messages};
 use crate::outcome::RestoreError;
 use crate::preview::preview;
-use crate::stub::{Ground, Scripted, config_map, object};
+use crate::stub::{RestoreFixture, Scripted, config_map, object};
 use lifeboat_action::{ActionScope, RestoreItemOutput};
 use lifeboat_api::{Duration, ExistingResourcePolicy, HookStatus, RestoreStatusSpec, well_known};
 use serde_json::{Value, json};
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// A restore of these objects, with an action on widgets that sets annotations.
-async fn ground(objects: &[Value], annotations: Value) -> Ground {
+async fn ground(objects: &[Value], annotations: Value) -> RestoreFixture {
     let action = Scripted::new(move |mut item, _| {
         lifeboat_patch::merge(&mut item, &json!({"metadata": {"annotations": annotations}}));
         Ok(RestoreItemOutput::with(item))
     });
     let action = Arc::new(action.scoped(ActionScope::resources(&["widgets.example.com"])));
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
-    Ground::new(&[&[namespace][..], objects].concat(), &action).await
+    RestoreFixture::new(&[&[namespace][..], objects].concat(), &action).await
 }
 
 const WIDGET: &str = "/apis/example.com/v2/namespaces/shop/widgets/w";
@@ -144,7 +144,7 @@ async fn unwritable_managed_fields_are_an_error_and_of_a_gone_object_a_warning()
 }
 
 /// A restore of a ConfigMap that is in the cluster with other data.
-async fn differing(policy: ExistingResourcePolicy) -> Ground {
+async fn differing(policy: ExistingResourcePolicy) -> RestoreFixture {
     let mut ground = ground(&[config_map("a")], json!({})).await;
     let mut old = config_map("a");
     old["data"]["k"] = "old".into();
@@ -154,7 +154,7 @@ async fn differing(policy: ExistingResourcePolicy) -> Ground {
 }
 
 /// The data of that ConfigMap, as it is in the cluster.
-fn data(ground: &Ground) -> Value {
+fn data(ground: &RestoreFixture) -> Value {
     ground.config_map("a").map(|object| object["data"]["k"].clone()).unwrap_or_default()
 }
 

@@ -3,7 +3,7 @@
 use super::tests::{files, messages};
 use crate::plan_word::PlanWord;
 use crate::preview::preview;
-use crate::stub::{Ground, Scripted, config_map, object};
+use crate::stub::{RestoreFixture, Scripted, config_map, object};
 use lifeboat_action::RestoreItemOutput;
 use lifeboat_api::{ExistingResourcePolicy, well_known};
 use lifeboat_archive::layout::RestoreFile;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// A restore of these objects.
-async fn ground(objects: &[Value]) -> Ground {
+async fn ground(objects: &[Value]) -> RestoreFixture {
     let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
-    Ground::new(&[&[namespace][..], objects].concat(), &action).await
+    RestoreFixture::new(&[&[namespace][..], objects].concat(), &action).await
 }
 
-async fn updating(objects: &[Value]) -> Ground {
+async fn updating(objects: &[Value]) -> RestoreFixture {
     let mut ground = ground(objects).await;
     ground.request.restore.spec.existing_resource_policy = ExistingResourcePolicy::Update;
     ground

@@ -3,7 +3,7 @@
 use super::tests::{files, messages, name};
 use crate::planned::{Planned, PreviewItem};
 use crate::preview::preview;
-use crate::stub::{Ground, Scripted, backup, object};
+use crate::stub::{RestoreFixture, Scripted, backup, object};
 use lifeboat_action::RestoreItemOutput;
 use lifeboat_api::{RestorePhase, well_known};
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
@@ -37,25 +37,25 @@ fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-async fn ground(policy: &str, more: &[Value], files: &[(BackupFile, Value)]) -> Ground {
+async fn ground(policy: &str, more: &[Value], files: &[(BackupFile, Value)]) -> RestoreFixture {
     let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
     let objects = [&[namespace("shop"), volume(policy, "Bound", "u"), claim()], more].concat();
-    Ground::with_files(&objects, files, &action).await
+    RestoreFixture::with_files(&objects, files, &action).await
 }
 
-fn allow(ground: &mut Ground, annotation: &str) {
+fn allow(ground: &mut RestoreFixture, annotation: &str) {
     ground.request.restore.metadata.annotations.insert(annotation.to_owned(), "true".to_owned());
 }
 
 /// Phase, warnings and errors of a restore.
-async fn restored(ground: &Ground) -> (RestorePhase, Vec<String>, Vec<String>) {
+async fn restored(ground: &RestoreFixture) -> (RestorePhase, Vec<String>, Vec<String>) {
     let outcome = ground.run().await.unwrap();
     let [warnings, errors] = messages(&outcome.results);
     (outcome.restore.status.phase.unwrap(), warnings, errors)
 }
 
 /// The plans of a preview, by name.
-async fn previewed(ground: &Ground) -> BTreeMap<String, Planned> {
+async fn previewed(ground: &RestoreFixture) -> BTreeMap<String, Planned> {
     let (sender, mut items) = mpsc::channel(16);
     preview(&ground.request, &ground.env, sender).await.unwrap();
     let mut out = BTreeMap::new();
@@ -134,7 +134,7 @@ async fn a_disk_of_another_cluster_is_used_only_if_the_user_says_it_is_gone() {
 }
 
 /// A volume whose snapshot failed, with this reclaim policy, and a pod that mounts its claim.
-async fn failed(policy: &str) -> Ground {
+async fn failed(policy: &str) -> RestoreFixture {
     let info = json!({"pvcNamespace": "shop", "pvcName": "data", "pvName": "pv", "backupMethod": "CSISnapshot", "result": "failed",
         "message": "no space"});
     ground(policy, &[], &[(BackupFile::VolumeInfo, json!([info]))]).await
@@ -142,7 +142,7 @@ async fn failed(policy: &str) -> Ground {
 
 const NO_SPACE: &str = "its snapshot was not taken when the backup was made: no space";
 
-async fn message_of_claim(ground: &Ground) -> Value {
+async fn message_of_claim(ground: &RestoreFixture) -> Value {
     let infos: Option<Value> = ground.env.store.restore_file("r", RestoreFile::VolumeInfo).await.unwrap();
     infos.unwrap()[0]["message"].take()
 }
@@ -179,7 +179,7 @@ async fn a_claim_without_snapshot_and_storage_is_held_back_with_the_reason() {
 }
 
 /// A backup of Velero's: the data of a claim, and of an emptyDir of a pod, lie in a repository.
-async fn in_repository() -> Ground {
+async fn in_repository() -> RestoreFixture {
     let saved = |annotations: Value, volume: &str| {
         json!({"metadata": {"annotations": annotations}, "spec": {"pod": {"namespace": "shop", "name": "web"}, "volume": volume},
             "status": {"phase": "Completed", "snapshotID": "s"}})

@@ -1,13 +1,13 @@
 //! Changes that a restore makes to objects (restore.md 2.5 to 2.12 and 5), on whole restores.
 
 use super::tests::{files, messages, name};
-use crate::attempt::{Attempt, Obstacle, Source, Turn};
+use crate::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
 use crate::checkpoint::Checkpoint;
-use crate::execution::{Execution, Lasting};
+use crate::level_context::{LevelContext, RestoreState};
 use crate::operations::Operations;
+use crate::preparation::PreparedRestore;
 use crate::request::prepare;
-use crate::stub::{Ground, Scripted, config_map, key, object};
-use crate::walk::Walk;
+use crate::stub::{RestoreFixture, Scripted, config_map, key, object};
 use lifeboat_action::{ActionScope, RestoreItemOutput};
 use lifeboat_api::{RestorePhase, well_known};
 use lifeboat_archive::layout::RestoreFile;
@@ -21,8 +21,8 @@ fn idle() -> Arc<Scripted> {
 }
 
 /// A backup of these objects and of the namespace `shop`.
-async fn ground(objects: &[Value]) -> Ground {
-    Ground::new(&[&[namespace()][..], objects].concat(), &idle()).await
+async fn ground(objects: &[Value]) -> RestoreFixture {
+    RestoreFixture::new(&[&[namespace()][..], objects].concat(), &idle()).await
 }
 
 fn namespace() -> Value {
@@ -86,7 +86,7 @@ async fn an_object_is_written_in_the_version_and_kind_that_an_action_gives_it() 
     let action = Arc::new(action.scoped(ActionScope::resources(&["widgets.example.com"])));
     let widget = |version: &str, name: &str| object(&format!("example.com/{version}"), "Widget", name, &json!({}));
     let objects = [namespace(), widget("v2", "old"), widget("v1", "new"), widget("v2", "gadget")];
-    let ground = Ground::new(&objects, &action).await;
+    let ground = RestoreFixture::new(&objects, &action).await;
     let outcome = ground.run().await.unwrap();
     assert_eq!(messages(&outcome.results), NO_MESSAGES);
     let mut writes = ground.writes();
@@ -111,7 +111,7 @@ async fn an_action_that_skips_its_object_drops_its_additional_items_too() {
         })
     }));
     for (parent, made) in [("a", vec![]), ("b", vec!["z", "b"])] {
-        let mut ground = Ground::new(&[namespace(), config_map(parent), config_map("z")], &action).await;
+        let mut ground = RestoreFixture::new(&[namespace(), config_map(parent), config_map("z")], &action).await;
         let names = format!(
             "namespacedFilterPolicies: [{{namespaces: [shop], resourceFilters: [{{kinds: [configmaps], names: [{parent}]}}]}}]"
         );
@@ -210,7 +210,7 @@ async fn no_action_is_asked_about_a_volume_that_is_provisioned_anew() {
         let spec = json!({"persistentVolumeReclaimPolicy": policy});
         object("v1", "PersistentVolume", name, &json!({"metadata": {"namespace": null}, "spec": spec}))
     };
-    let ground = Ground::new(&[volume("anew", "Delete"), volume("as-is", "Retain")], &action).await;
+    let ground = RestoreFixture::new(&[volume("anew", "Delete"), volume("as-is", "Retain")], &action).await;
     ground.run().await.unwrap();
     assert_eq!(action.asked(), ["as-is"]);
     assert_eq!(files(&ground).await.1, json!({"v1/PersistentVolume": ["anew(skipped)", "as-is(created)"]}));
@@ -234,7 +234,7 @@ async fn a_namespace_that_a_resource_modifier_gives_an_object_does_not_count() {
 async fn namespaces_are_seen_by_no_action_and_no_resource_modifier() {
     let action = Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))).scoped(ActionScope::default());
     let action = Arc::new(action);
-    let mut ground = Ground::new(&[namespace(), config_map("a")], &action).await;
+    let mut ground = RestoreFixture::new(&[namespace(), config_map("a")], &action).await;
     ground.request.settings.resource_modifiers =
         rules("- {conditions: {groupResource: '**'}, mergePatches: [{patchData: 'metadata: {labels: {by: rule}}'}]}");
     ground.run().await.unwrap();
@@ -303,20 +303,21 @@ async fn an_object_is_not_made_without_a_rule_that_cannot_be_applied() {
         [((500, "conversion webhook"), Attempt::Later(Obstacle::Passing)), ((403, "Forbidden"), Attempt::FAILED)]
     {
         let action = idle();
-        let mut ground = Ground::new(&[namespace(), config_map("a")], &action).await;
+        let mut ground = RestoreFixture::new(&[namespace(), config_map("a")], &action).await;
         ground.request.settings.resource_modifiers = rules(strategic);
         ground.answer("GET", path, answer);
-        let walk = Walk::begin(&ground.request, &prepare(&ground.request).unwrap(), &ground.env).await.unwrap();
-        let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &ground.env.operation));
+        let prepared =
+            PreparedRestore::begin(&ground.request, &prepare(&ground.request).unwrap(), &ground.env).await.unwrap();
+        let operations = Arc::new(Operations::new(Arc::clone(&prepared.restore), &ground.env.operation));
         let records = Arc::clone(&ground.env.operation.records);
-        let (checkpoint, _) = Checkpoint::open(records, "u", walk.archive.digest(), 0).await;
-        let lasting = Lasting::new(&walk, operations, None, &checkpoint).unwrap();
-        let execution = Execution::new(&lasting, &walk).unwrap();
-        let row = walk.archive.rows().position(|row| &*row.name == "a").unwrap();
+        let (checkpoint, _) = Checkpoint::open(records, "u", prepared.archive.digest(), 0).await;
+        let lasting = RestoreState::new(&prepared, operations, None, &checkpoint).unwrap();
+        let execution = LevelContext::new(&lasting, &prepared).unwrap();
+        let row = prepared.archive.rows().position(|row| &*row.name == "a").unwrap();
         let body = config_map("a").to_string().into();
-        let source = Source { row, key: key("configmaps", "a"), body, exists: false };
-        assert_eq!(execution.restorer.restore(&source, Turn::default()).await, at_first);
-        let last = Turn { again: true, last: true, ..Turn::default() };
+        let source = SourceObject { row, key: key("configmaps", "a"), body, exists: false };
+        assert_eq!(execution.restorer.restore(&source, AttemptNumber::default()).await, at_first);
+        let last = AttemptNumber { again: true, last: true, ..AttemptNumber::default() };
         assert_eq!(execution.restorer.restore(&source, last).await, Attempt::FAILED);
         let errors = ground.env.operation.journal.close().results.errors;
         let errors: Vec<&str> = errors.messages().collect();

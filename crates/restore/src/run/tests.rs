@@ -5,7 +5,7 @@ use crate::claim::owner_of_files;
 use crate::finalize::finalize;
 use crate::look_after::look_after_operations;
 use crate::outcome::RestoreError;
-use crate::stub::{Ground, Scripted, backup, config_map, key};
+use crate::stub::{RestoreFixture, Scripted, backup, config_map, key};
 use lifeboat_action::{ActionError, OperationProgress, RestoreItemOutput};
 use lifeboat_api::{RestorePhase, well_known};
 use lifeboat_archive::layout::{RestoreFile, restore_claim_key};
@@ -29,8 +29,8 @@ pub(super) fn messages(results: &Results) -> [Vec<String>; 2] {
 }
 
 /// A backup of a, b and c.
-async fn ground(action: &Arc<Scripted>) -> Ground {
-    Ground::new(&objects(), action).await
+async fn ground(action: &Arc<Scripted>) -> RestoreFixture {
+    RestoreFixture::new(&objects(), action).await
 }
 
 fn objects() -> [Value; 4] {
@@ -38,7 +38,7 @@ fn objects() -> [Value; 4] {
 }
 
 /// The operations file of the restore, and its resource list.
-pub(super) async fn files(ground: &Ground) -> (Value, Value) {
+pub(super) async fn files(ground: &RestoreFixture) -> (Value, Value) {
     let store = &ground.env.store;
     let operations = store.restore_file("r", RestoreFile::ItemOperations).await.unwrap();
     let list = store.restore_file("r", RestoreFile::ResourceList).await.unwrap();
@@ -204,7 +204,7 @@ async fn operations_of_a_cancelled_restore_are_told_to_end() {
         let operation_id = name(&item).to_owned();
         Ok(RestoreItemOutput { operation_id, ..RestoreItemOutput::with(item) })
     }));
-    let ground = Ground::new(&[namespace(), config_map("a")], &action).await;
+    let ground = RestoreFixture::new(&[namespace(), config_map("a")], &action).await;
     let mut restore = ground.run().await.unwrap().restore;
     restore.spec.cancel = true;
     let ended = look_after_operations(restore, &ground.env).await.unwrap();
@@ -219,7 +219,7 @@ async fn an_impure_action_runs_once_for_an_object_that_is_tried_again() {
         let operation_id = format!("op-{before}");
         Ok(RestoreItemOutput { operation_id, ..RestoreItemOutput::with(item) })
     }));
-    let ground = Ground::new(&[namespace(), config_map("a")], &action).await;
+    let ground = RestoreFixture::new(&[namespace(), config_map("a")], &action).await;
     ground.refuse("a", 2);
     ground.run().await.unwrap();
     assert_eq!((action.asked(), ground.made()), (vec!["a".to_owned()], vec!["a".to_owned()]));
@@ -245,7 +245,8 @@ async fn additional_items_pass_filters_on_request_and_missing_ones_are_warnings(
             object["metadata"]["namespace"] = "other".into();
             object
         };
-        let mut ground = Ground::new(&[namespace(), config_map("a"), elsewhere("b"), elsewhere("c")], &action).await;
+        let mut ground =
+            RestoreFixture::new(&[namespace(), config_map("a"), elsewhere("b"), elsewhere("c")], &action).await;
         ground.request.restore.spec.included_namespaces = vec!["shop".to_owned()];
         let outcome = ground.run().await.unwrap();
         let missing = "configmaps/shop/none, which configmaps/shop/a needs, is not in the backup".to_owned();
@@ -277,7 +278,7 @@ async fn an_object_waits_for_additional_items_and_is_restored_in_any_case() {
             let wait_for_additional_items = is_parent.then_some(Duration::ZERO);
             Ok(RestoreItemOutput { additional_items, wait_for_additional_items, ..RestoreItemOutput::with(item) })
         }));
-        let mut ground = Ground::new(&[namespace(), config_map("a"), config_map("z")], &action).await;
+        let mut ground = RestoreFixture::new(&[namespace(), config_map("a"), config_map("z")], &action).await;
         ground.request.settings.resource_timeout = lifeboat_api::Duration::from_secs(seconds);
         ground.request.restore.spec.namespace_mapping = [("shop".to_owned(), "copy".to_owned())].into();
         let outcome = ground.run().await.unwrap();
@@ -300,7 +301,7 @@ async fn objects_that_wait_for_others_keep_no_place_from_those_that_can_go_on() 
         Ok(RestoreItemOutput { wait_for_additional_items, ..RestoreItemOutput::with(item) })
     }));
     let objects: Vec<Value> = names.iter().map(|name| config_map(name)).chain([namespace(), config_map("z")]).collect();
-    let ground = Ground::new(&objects, &action).await;
+    let ground = RestoreFixture::new(&objects, &action).await;
     let outcome = ground.run().await.unwrap();
     assert_eq!(messages(&outcome.results), [vec![], vec![] as Vec<String>]);
     assert_eq!((ground.made().len(), ground.made()[0].as_str()), (201, "z"));

@@ -30,7 +30,7 @@ type Fates = Box<dyn Fn(&str, &str, usize) -> Fate + Send + Sync>;
 /// The snapshotter `test/cloud` of one location.
 pub(crate) struct Cloud {
     location: &'static str,
-    fates: Mutex<Fates>,
+    treatments: Mutex<Fates>,
     trip: Mutex<Arc<Trip>>,
     state: Mutex<State>,
 }
@@ -44,8 +44,8 @@ struct State {
 
 impl Cloud {
     pub(crate) fn new(location: &'static str) -> Arc<Self> {
-        let fates: Fates = Box::new(|_, _, _| Fate::Good);
-        Arc::new(Self { location, fates: Mutex::new(fates), trip: Mutex::default(), state: Mutex::default() })
+        let treatments: Fates = Box::new(|_, _, _| Fate::Good);
+        Arc::new(Self { location, treatments: Mutex::new(treatments), trip: Mutex::default(), state: Mutex::default() })
     }
 
     pub(crate) fn located(self: &Arc<Self>) -> LocatedSnapshotter {
@@ -53,8 +53,8 @@ impl Cloud {
     }
 
     /// Lets what is decided so become of calls from now on.
-    pub(crate) fn let_be(&self, fates: impl Fn(&str, &str, usize) -> Fate + Send + Sync + 'static) {
-        *self.fates.lock().unwrap() = Box::new(fates);
+    pub(crate) fn let_be(&self, treatments: impl Fn(&str, &str, usize) -> Fate + Send + Sync + 'static) {
+        *self.treatments.lock().unwrap() = Box::new(treatments);
     }
 
     /// Counts the steps of the process that calls it from now on.
@@ -83,7 +83,7 @@ impl Cloud {
             let line = format!("{name} {subject}");
             let before = state.calls.iter().filter(|call| **call == line).count();
             state.calls.push(line);
-            (self.fates.lock().unwrap())(name, subject, before)
+            (self.treatments.lock().unwrap())(name, subject, before)
         };
         let trip = Arc::clone(&self.trip.lock().unwrap());
         trip.step().await;

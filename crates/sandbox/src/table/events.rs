@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// The fields that the two groups call differently.
-struct Fields {
+struct EventFields {
     object: &'static str,
     message: &'static str,
     first: &'static str,
@@ -18,7 +18,7 @@ struct Fields {
 
 /// Last seen, type, reason, object; part of it, source; message; first seen, count, name.
 pub(super) fn core(event: &Value, now: Timestamp) -> Vec<Value> {
-    let fields = Fields {
+    let fields = EventFields {
         object: "involvedObject",
         message: "message",
         first: "firstTimestamp",
@@ -32,7 +32,7 @@ pub(super) fn core(event: &Value, now: Timestamp) -> Vec<Value> {
 
 /// The same of an event of `events.k8s.io`.
 pub(super) fn events(event: &Value, now: Timestamp) -> Vec<Value> {
-    let fields = Fields {
+    let fields = EventFields {
         object: "regarding",
         message: "note",
         first: "deprecatedFirstTimestamp",
@@ -44,7 +44,7 @@ pub(super) fn events(event: &Value, now: Timestamp) -> Vec<Value> {
     cells(event, &fields, now)
 }
 
-fn cells(event: &Value, fields: &Fields, now: Timestamp) -> Vec<Value> {
+fn cells(event: &Value, fields: &EventFields, now: Timestamp) -> Vec<Value> {
     const UNKNOWN: &str = "<unknown>";
     let mut first = since(&event[fields.first], now);
     if first == UNKNOWN {
@@ -81,7 +81,7 @@ fn cells(event: &Value, fields: &Fields, now: Timestamp) -> Vec<Value> {
 }
 
 /// The component, and its instance.
-fn source(event: &Value, fields: &Fields) -> String {
+fn source(event: &Value, fields: &EventFields) -> String {
     let component = first_text([&event[fields.source]["component"], &event[fields.controller]]);
     match first_text([&event[fields.source]["host"], &event["reportingInstance"]]) {
         "" => component.to_owned(),

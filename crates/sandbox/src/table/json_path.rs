@@ -7,11 +7,11 @@ mod steps;
 
 use serde_json::Value;
 use std::cmp::Ordering;
-use steps::{Elements, Operand, Operator, Step, steps};
+use steps::{Elements, Operand, Operator, PathStep, steps};
 
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct JsonPath(Vec<Step>);
+pub(super) struct JsonPath(Vec<PathStep>);
 
 /// The path cannot be applied to the value: there is no such element, what is not comparable is compared, or it would take too long.
 pub(super) struct Inapplicable;
@@ -44,43 +44,47 @@ impl JsonPath {
     }
 }
 
-fn walk<'a>(steps: &[Step], mut values: Vec<&'a Value>, visits: &mut Visits) -> Result<Vec<&'a Value>, Inapplicable> {
+fn walk<'a>(
+    steps: &[PathStep],
+    mut values: Vec<&'a Value>,
+    visits: &mut Visits,
+) -> Result<Vec<&'a Value>, Inapplicable> {
     for step in steps {
         values = apply(step, values, visits)?;
     }
     Ok(values)
 }
 
-fn apply<'a>(step: &Step, values: Vec<&'a Value>, visits: &mut Visits) -> Result<Vec<&'a Value>, Inapplicable> {
+fn apply<'a>(step: &PathStep, values: Vec<&'a Value>, visits: &mut Visits) -> Result<Vec<&'a Value>, Inapplicable> {
     visits.spend(values.len())?;
     let mut found = Vec::new();
     match step {
-        Step::Field(name) => found.extend(values.into_iter().filter_map(|value| value.get(name))),
-        Step::Everything => {
+        PathStep::Field(name) => found.extend(values.into_iter().filter_map(|value| value.get(name))),
+        PathStep::Everything => {
             for value in values {
                 let inside = children(value);
                 visits.spend(inside.len())?;
                 found.extend(inside);
             }
         }
-        Step::Descent => {
+        PathStep::Descent => {
             for value in values {
                 descend(value, &mut found, visits)?;
             }
         }
-        Step::Union(parts) => {
+        PathStep::Union(parts) => {
             for part in parts {
                 found.extend(walk(part, values.clone(), visits)?);
             }
         }
-        Step::Elements(elements) => {
+        PathStep::Elements(elements) => {
             for value in values.into_iter().filter(|value| !value.is_null()) {
                 let list = value.as_array().ok_or(Inapplicable)?;
                 visits.spend(list.len())?;
                 found.extend(elements.of(list)?);
             }
         }
-        Step::Filter { left, comparison } => {
+        PathStep::Filter { left, comparison } => {
             for value in values {
                 for element in value.as_array().ok_or(Inapplicable)? {
                     visits.spend(1)?;
@@ -133,7 +137,7 @@ impl Elements {
 
 fn passes(
     element: &Value,
-    left: &[Step],
+    left: &[PathStep],
     comparison: Option<&(Operator, Operand)>,
     visits: &mut Visits,
 ) -> Result<bool, Inapplicable> {

@@ -3,7 +3,9 @@
 use crate::client::{Api, config_map, names};
 use async_trait::async_trait;
 use lifeboat_object::ObjectKey;
-use lifeboat_sandbox::{ListPage, ListQuery, ObjectStore, Sandbox, SandboxOptions, StoreError, StoredObject, Types};
+use lifeboat_sandbox::{
+    ListPage, ListQuery, ObjectStore, Sandbox, SandboxOptions, ServedTypes, StoreError, StoredObject,
+};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
@@ -16,7 +18,7 @@ struct Numbers {
     count: usize,
     broken_from: usize,
     asked: Asked,
-    types: Arc<Types>,
+    types: Arc<ServedTypes>,
     revision: watch::Sender<u64>,
 }
 
@@ -30,7 +32,7 @@ impl ObjectStore for Numbers {
         Some("these are numbers")
     }
 
-    fn types(&self) -> Arc<Types> {
+    fn types(&self) -> Arc<ServedTypes> {
         self.types.clone()
     }
 

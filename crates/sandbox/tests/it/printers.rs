@@ -9,7 +9,9 @@ use crate::control_plane;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use lifeboat_object::{ApiResource, ObjectKey};
-use lifeboat_sandbox::{ListPage, ListQuery, ObjectStore, Sandbox, SandboxOptions, StoreError, StoredObject, Types};
+use lifeboat_sandbox::{
+    ListPage, ListQuery, ObjectStore, Sandbox, SandboxOptions, ServedTypes, StoreError, StoredObject,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,7 +30,7 @@ struct Showcase {
 
 struct Store {
     shown: Arc<Mutex<(Value, Timestamp)>>,
-    types: Arc<Types>,
+    types: Arc<ServedTypes>,
     revision: watch::Sender<u64>,
 }
 
@@ -38,7 +40,7 @@ impl ObjectStore for Store {
         Some("this is a showcase")
     }
 
-    fn types(&self) -> Arc<Types> {
+    fn types(&self) -> Arc<ServedTypes> {
         self.types.clone()
     }
 
@@ -89,7 +91,7 @@ fn resource(of: &str) -> Arc<ApiResource> {
         [group, version, resource] => (*group, *version, *resource),
         _ => panic!("{of}"),
     };
-    Types::default().find(group, version, resource).unwrap_or_else(|| panic!("no type {of}")).clone()
+    ServedTypes::default().find(group, version, resource).unwrap_or_else(|| panic!("no type {of}")).clone()
 }
 
 fn collection(of: &str, namespace: &str) -> String {
@@ -112,7 +114,7 @@ async fn tables_are_those_of_a_real_server() {
             json!({"columns": golden["columns"][of], "cells": row["cells"], "conditions": row["conditions"]});
         assert_eq!(table, expected, "{of} {}", row["object"]);
     }
-    let types = Types::default();
+    let types = ServedTypes::default();
     let listed = types.all().filter(|r| r.can("list")).map(|r| format!("{}/{}", r.api_version(), r.resource));
     let listed: BTreeSet<String> = listed.collect();
     assert_eq!(seen, listed.iter().map(String::as_str).collect(), "each type has its rows");

@@ -7,12 +7,12 @@ use tracing::field::{Field, Visit};
 
 /// The fields of a line or of a span, with the message as one of them.
 #[derive(Default)]
-pub(super) struct Fields(Map<String, Value>);
+pub(super) struct LogFields(Map<String, Value>);
 
 /// The name that a line's message has among its fields.
 const MESSAGE: &str = "message";
 
-impl Fields {
+impl LogFields {
     /// Adds others, which stand for those of the same name.
     pub(super) fn extend(&mut self, others: &Self) {
         self.0.extend(others.0.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -33,7 +33,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for LogFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.add(field, format!("{value:?}"));
     }

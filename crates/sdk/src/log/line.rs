@@ -1,6 +1,6 @@
 //! Writes a line of the log.
 
-use super::fields::Fields;
+use super::fields::LogFields;
 use serde_json::{Map, Value};
 use tracing::Level;
 
@@ -15,7 +15,7 @@ const CUT: &str = "… (cut)";
 const SHORTEST: usize = 64;
 
 /// The line, with its end. One that would be too long has its longest texts cut.
-pub(super) fn line(level: Level, place: Option<(&str, u32)>, fields: Fields) -> String {
+pub(super) fn line(level: Level, place: Option<(&str, u32)>, fields: LogFields) -> String {
     let (level, spelling) = match level {
         Level::ERROR => ("error", "error"),
         Level::WARN => ("warn", "warning"),

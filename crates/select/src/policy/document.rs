@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The whole document.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Document {
+pub(super) struct PolicyDocument {
     #[serde(default)]
     pub(super) version: String,
     pub(super) volume_policies: Option<Spanned<Vec<Spanned<DocumentVolumePolicy>>>>,

@@ -41,13 +41,13 @@ struct NamespacePolicy {
 
 /// A type, as it is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct AskedType<'a> {
     pub(crate) resource: &'a GroupResource,
     /// Its kind, where that is known: a kind that the cluster does not serve is found by it.
     pub(crate) kind: Option<&'a str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> AskedType<'a> {
     /// The question about a type that the cluster serves; `id` is its group and resource.
     pub(crate) fn of(resource: &'a ApiResource, id: &'a GroupResource) -> Self {
         Self { resource: id, kind: Some(&resource.kind) }
@@ -106,12 +106,12 @@ impl Entries {
         Ok(out)
     }
 
-    fn find(&self, asked: Asked<'_>) -> Option<&ObjectFilter> {
+    fn find(&self, asked: AskedType<'_>) -> Option<&ObjectFilter> {
         self.types.get(asked.resource).or_else(|| self.of_unknown(asked))
     }
 
     /// The filter of a type that the cluster did not serve, by its plural, with or without group, or its kind.
-    fn of_unknown(&self, Asked { resource, kind }: Asked<'_>) -> Option<&ObjectFilter> {
+    fn of_unknown(&self, AskedType { resource, kind }: AskedType<'_>) -> Option<&ObjectFilter> {
         if self.unknown.is_empty() {
             return None;
         }
@@ -176,14 +176,14 @@ impl FilterPolicies {
     }
 
     /// The filter of cluster-scoped objects of a type; `None` when the filters of the spec hold for it.
-    pub(crate) fn of_cluster(&self, asked: Asked<'_>) -> Option<&ObjectFilter> {
+    pub(crate) fn of_cluster(&self, asked: AskedType<'_>) -> Option<&ObjectFilter> {
         self.cluster.find(asked)
     }
 
     /// The filter of objects of a type in a namespace: `None` when the namespace has no policy and the filters of the
     /// spec hold, `Some(None)` when the policy of the namespace leaves the type out. A policy with the exact name takes
     /// precedence over policies whose globs match; of these the first one counts.
-    pub(crate) fn of_namespace(&self, namespace: &str, asked: Asked<'_>) -> Option<Option<&ObjectFilter>> {
+    pub(crate) fn of_namespace(&self, namespace: &str, asked: AskedType<'_>) -> Option<Option<&ObjectFilter>> {
         let named = self.namespaced.iter().find(|policy| policy.names.iter().any(|name| name == namespace));
         let policy = named.or_else(|| self.namespaced.iter().find(|policy| policy.globs.matches(namespace)))?;
         Some(policy.entries.find(asked).or(policy.entries.others.as_ref()))

@@ -2,8 +2,8 @@
 
 use super::answer::{failed, text};
 use super::api::SnapshotApi;
-use super::content::{Content, DeletionPolicy};
-use super::look::Bound;
+use super::content::{DeletionPolicy, SnapshotContent};
+use super::listed_snapshots::Bound;
 use super::members::leave_group;
 use super::metadata::{annotate, label};
 use super::names::BACKUP_ACTIONS;
@@ -12,8 +12,8 @@ use super::outcomes::TakenGroup;
 use super::secret::named_secret;
 use super::snapshots::CsiSnapshots;
 use crate::facts::ClaimKey;
-use crate::survey::Verdicts;
-use crate::verdict::Way;
+use crate::inventory::Verdicts;
+use crate::verdict::Method;
 use async_trait::async_trait;
 use lifeboat_action::{
     ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, OperationProgress,
@@ -67,7 +67,7 @@ struct ClaimAction {
 impl ClaimAction {
     fn is_snapshotted(&self, claim: &ClaimKey) -> bool {
         let decided = self.verdicts.of_claim(claim);
-        decided.is_some_and(|decided| matches!(decided.verdict.way, Way::CsiSnapshot { .. }))
+        decided.is_some_and(|decided| matches!(decided.verdict.method, Method::CsiSnapshot { .. }))
     }
 }
 
@@ -112,7 +112,7 @@ impl BackupItemAction for ClaimAction {
 }
 
 /// A claim that asks for less than a volume from the snapshot needs could not be restored.
-fn raise_request(claim: &mut Value, content: &Content) {
+fn raise_request(claim: &mut Value, content: &SnapshotContent) {
     let Some(needed) = Quantity::parse(&content.restore_size.to_string()) else { return };
     let Some(requests) = claim.pointer_mut("/spec/resources/requests").and_then(Value::as_object_mut) else { return };
     let asked = requests.get("storage").and_then(Value::as_str).and_then(Quantity::parse);
@@ -170,7 +170,7 @@ impl SnapshotAction {
     }
 
     /// The same of a content.
-    async fn content_named(&self, name: &str) -> Result<Content, ActionError> {
+    async fn content_named(&self, name: &str) -> Result<SnapshotContent, ActionError> {
         if let Some(seen) = self.snapshots.look().await?.content(name) {
             return Ok(seen.clone());
         }
@@ -178,10 +178,10 @@ impl SnapshotAction {
         content.ok_or_else(|| ActionError::item(format!("the VolumeSnapshotContent {name} is gone")))
     }
 
-    async fn content(&self, name: &str) -> Result<Option<Content>, ActionError> {
+    async fn content(&self, name: &str) -> Result<Option<SnapshotContent>, ActionError> {
         let api = self.snapshots.api();
         let found = api.read(&api.types.contents, None, name).await.map_err(failed)?;
-        Ok(found.as_ref().map(Content::of))
+        Ok(found.as_ref().map(SnapshotContent::of))
     }
 
     /// Saves a snapshot that the backup has taken, and begins to wait until it is ready.
@@ -248,7 +248,7 @@ fn with_content(mut item: Value, of: &StandsFor) -> BackupItemOutput {
 
 /// The snapshot in the storage behind a VolumeSnapshot.
 struct StandsFor {
-    content: Content,
+    content: SnapshotContent,
     /// The group that it was taken with by this backup.
     group: Option<Arc<TakenGroup>>,
 }

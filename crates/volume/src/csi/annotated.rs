@@ -9,7 +9,7 @@ use super::names::restored_name;
 use super::objects::SnapshotTypes;
 use lifeboat_api::well_known::{ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNAPSHOT_HANDLE, LABEL_RESTORE_NAME};
 use lifeboat_api::{Restore, label_value};
-use lifeboat_cluster::{Cluster, Wanted};
+use lifeboat_cluster::{Cluster, WriteBody};
 use serde_json::{Value, json};
 
 fn annotation<'a>(snapshot: &'a Value, key: &str) -> &'a str {
@@ -62,7 +62,7 @@ pub async fn make_annotated_content(
     let driver = annotation(from_backup, ANNOTATION_CSI_DRIVER_NAME);
     let class = classes.iter().find(|class| class.driver == driver).map(|class| class.name.as_str());
     let content = content_of(from_backup, restore, class, types);
-    let wanted = Wanted::of(content.to_string().into());
+    let wanted = WriteBody::of(content.to_string().into());
     match cluster.create(&types.contents, None, text(&content, "/metadata/name"), wanted).await {
         Ok(_) => Ok(()),
         Err(e) if e.is_already_exists() => Ok(()),

@@ -98,14 +98,14 @@ fn patience(content: &Value) -> Duration {
 }
 
 /// A VolumeSnapshot that is there.
-struct Found {
+struct FoundSnapshot {
     uid: String,
     /// The content that it is bound to, if it is.
     bound: Option<String>,
     is_being_deleted: bool,
 }
 
-impl Found {
+impl FoundSnapshot {
     /// The content that it is bound to, or will be: the snapshot controller names it after the VolumeSnapshot.
     fn content(&self) -> String {
         self.bound.clone().unwrap_or_else(|| format!("snapcontent-{}", self.uid))
@@ -113,9 +113,9 @@ impl Found {
 }
 
 /// `None` when there is no such VolumeSnapshot.
-async fn find(api: SnapshotApi<'_>, namespace: &str, name: &str) -> Result<Option<Found>, CsiError> {
+async fn find(api: SnapshotApi<'_>, namespace: &str, name: &str) -> Result<Option<FoundSnapshot>, CsiError> {
     let Some(snapshot) = api.read(&api.types.snapshots, Some(namespace), name).await? else { return Ok(None) };
-    Ok(Some(Found {
+    Ok(Some(FoundSnapshot {
         uid: text(&snapshot, "/metadata/uid").to_owned(),
         bound: content_of(&snapshot).map(str::to_owned),
         is_being_deleted: is_being_deleted(&snapshot),

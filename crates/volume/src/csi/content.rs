@@ -24,7 +24,7 @@ impl DeletionPolicy {
 
 /// A snapshot in the storage, as its VolumeSnapshotContent describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Content {
+pub struct SnapshotContent {
     /// The name of the object.
     pub name: String,
     /// `Delete` or `Retain`.
@@ -43,7 +43,7 @@ pub struct Content {
     pub group_handle: String,
 }
 
-impl Content {
+impl SnapshotContent {
     /// Reads one.
     #[must_use]
     pub fn of(content: &Value) -> Self {
@@ -85,7 +85,7 @@ mod tests {
         let content = json!({"metadata": {"name": "snapcontent-1"}, "spec": {"deletionPolicy": "Delete", "driver": "d"},
             "status": {"snapshotHandle": "snap-1", "restoreSize": 8_388_608, "readyToUse": true, "creationTime": 1,
                 "error": {"message": "was slow"}, "volumeGroupSnapshotHandle": "group-1"}});
-        let expected = Content {
+        let expected = SnapshotContent {
             name: "snapcontent-1".into(),
             deletion_policy: "Delete".into(),
             driver: "d".into(),
@@ -95,8 +95,8 @@ mod tests {
             error: "was slow".into(),
             group_handle: "group-1".into(),
         };
-        assert_eq!(Content::of(&content), expected);
-        assert_eq!(Content::of(&json!({"status": null})), Content::default());
+        assert_eq!(SnapshotContent::of(&content), expected);
+        assert_eq!(SnapshotContent::of(&json!({"status": null})), SnapshotContent::default());
     }
 
     #[test]
@@ -110,7 +110,10 @@ mod tests {
             (1 << 30, "1Gi"),
             (3 << 29, "1536Mi"),
         ] {
-            assert_eq!(Content { restore_size: size, ..Content::default() }.restore_quantity(), expected);
+            assert_eq!(
+                SnapshotContent { restore_size: size, ..SnapshotContent::default() }.restore_quantity(),
+                expected
+            );
         }
     }
 }

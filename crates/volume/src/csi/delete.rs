@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
 use lifeboat_api::{Backup, is_of_another_cluster, label_value};
-use lifeboat_cluster::{Cluster, Wanted};
+use lifeboat_cluster::{Cluster, WriteBody};
 use lifeboat_object::Catalog;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl DeleteItemAction for ContentAction {
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<(), ActionError> {
-        let Some(archived) = Archived::of(item, self.groups.archived(), backup) else {
+        let Some(archived) = ArchivedSnapshot::of(item, self.groups.archived(), backup) else {
             let handle = text(item, "/status/snapshotHandle");
             if !handle.is_empty() && self.groups.archived().has_only_name(item, &backup.metadata.name) {
                 self.groups.unproven().add(item, handle, only_named());
@@ -81,18 +81,18 @@ impl DeleteItemAction for ContentAction {
             return self.groups.delete(SnapshotApi { cluster: &self.cluster, types }, group, item, backup).await;
         }
         match self.live(types, &archived).await? {
-            Live::OfAnother { why } => {
+            ObjectInCluster::OfAnother { why } => {
                 self.groups.unproven().add(item, archived.handle, why);
                 Ok(())
             }
-            Live::Gone => self.delete_by_handle(types, &archived).await,
-            Live::Ours { snapshot } => self.delete_live(types, &archived, snapshot).await,
+            ObjectInCluster::Gone => self.delete_by_handle(types, &archived).await,
+            ObjectInCluster::Ours { snapshot } => self.delete_live(types, &archived, snapshot).await,
         }
     }
 }
 
 /// The snapshot that goes with the backup, as its archived content describes it.
-struct Archived<'a> {
+struct ArchivedSnapshot<'a> {
     content: &'a Value,
     name: &'a str,
     handle: &'a str,
@@ -102,7 +102,7 @@ struct Archived<'a> {
     backup: &'a Backup,
 }
 
-impl<'a> Archived<'a> {
+impl<'a> ArchivedSnapshot<'a> {
     /// `None` when the backup has not taken it, or there is no snapshot behind it.
     fn of(content: &'a Value, all: &'a ArchivedSnapshots, backup: &'a Backup) -> Option<Self> {
         let handle = text(content, "/status/snapshotHandle");
@@ -151,7 +151,7 @@ impl<'a> Archived<'a> {
 
 /// The object in the cluster under the name of an archived content.
 #[derive(Debug, PartialEq, Eq)]
-enum Live {
+enum ObjectInCluster {
     /// There is no such object, or it is of another snapshot.
     Gone,
     /// The content that was archived, and namespace and name of its VolumeSnapshot, if that is there.
@@ -164,13 +164,17 @@ enum Live {
 const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
 
 impl ContentAction {
-    async fn live(&self, types: &SnapshotTypes, archived: &Archived<'_>) -> Result<Live, ActionError> {
+    async fn live(
+        &self,
+        types: &SnapshotTypes,
+        archived: &ArchivedSnapshot<'_>,
+    ) -> Result<ObjectInCluster, ActionError> {
         let api = SnapshotApi { cluster: &self.cluster, types };
         let Some(live) = api.read(&types.contents, None, archived.name).await.map_err(failed)? else {
-            return Ok(Live::Gone);
+            return Ok(ObjectInCluster::Gone);
         };
         if !stands_for(&live, archived) {
-            return Ok(Live::Gone);
+            return Ok(ObjectInCluster::Gone);
         }
         let Reference { namespace, name, .. } = Reference::to_snapshot(&live);
         let snapshot = api.read(&types.snapshots, Some(namespace), name).await.map_err(failed)?;
@@ -181,7 +185,7 @@ impl ContentAction {
     async fn delete_live(
         &self,
         types: &SnapshotTypes,
-        archived: &Archived<'_>,
+        archived: &ArchivedSnapshot<'_>,
         snapshot: Option<(String, String)>,
     ) -> Result<(), ActionError> {
         let api = SnapshotApi { cluster: &self.cluster, types };
@@ -195,9 +199,13 @@ impl ContentAction {
         self.delete_content(types, archived.name, archived).await
     }
 
-    async fn delete_by_handle(&self, types: &SnapshotTypes, archived: &Archived<'_>) -> Result<(), ActionError> {
+    async fn delete_by_handle(
+        &self,
+        types: &SnapshotTypes,
+        archived: &ArchivedSnapshot<'_>,
+    ) -> Result<(), ActionError> {
         let name = archived.temporary_name();
-        let wanted = Wanted::of(archived.temporary(types).to_string().into());
+        let wanted = WriteBody::of(archived.temporary(types).to_string().into());
         match self.cluster.create(&types.contents, None, &name, wanted).await {
             Ok(_) => {}
             // An attempt before has made it.
@@ -223,7 +231,7 @@ impl ContentAction {
         &self,
         types: &SnapshotTypes,
         name: &str,
-        archived: &Archived<'_>,
+        archived: &ArchivedSnapshot<'_>,
     ) -> Result<(), ActionError> {
         let api = SnapshotApi { cluster: &self.cluster, types };
         api.cluster.delete(&types.contents, None, name).await.map_err(failed)?;
@@ -240,18 +248,18 @@ impl ContentAction {
     }
 }
 
-impl Archived<'_> {
+impl ArchivedSnapshot<'_> {
     /// Tells whose the content of the cluster for the same snapshot is, with its VolumeSnapshot, if that is there.
-    fn live(&self, content: &Value, snapshot: Option<&Value>) -> Live {
+    fn live(&self, content: &Value, snapshot: Option<&Value>) -> ObjectInCluster {
         let Reference { namespace, name, .. } = Reference::to_snapshot(content);
         let is_own = |object: &Value| self.all.is_own(object, &self.backup.metadata.name);
         match snapshot {
             Some(snapshot) if is_own(snapshot) => {
-                Live::Ours { snapshot: Some((namespace.to_owned(), name.to_owned())) }
+                ObjectInCluster::Ours { snapshot: Some((namespace.to_owned(), name.to_owned())) }
             }
-            Some(_) => Live::OfAnother { why: used_by("VolumeSnapshot", namespace, name) },
-            None if is_own(content) => Live::Ours { snapshot: None },
-            None => Live::OfAnother { why: used_by("VolumeSnapshotContent", "cluster", self.name) },
+            Some(_) => ObjectInCluster::OfAnother { why: used_by("VolumeSnapshot", namespace, name) },
+            None if is_own(content) => ObjectInCluster::Ours { snapshot: None },
+            None => ObjectInCluster::OfAnother { why: used_by("VolumeSnapshotContent", "cluster", self.name) },
         }
     }
 
@@ -269,7 +277,7 @@ impl Archived<'_> {
 }
 
 /// Returns true if a content of the cluster under the name of the archived one is of the same snapshot.
-fn stands_for(live: &Value, archived: &Archived<'_>) -> bool {
+fn stands_for(live: &Value, archived: &ArchivedSnapshot<'_>) -> bool {
     text(live, "/status/snapshotHandle") == archived.handle && text(live, "/spec/driver") == archived.driver
 }
 
@@ -308,7 +316,7 @@ mod tests {
     fn a_snapshot_is_deleted_by_a_content_of_its_own() {
         let (backup, content) = (backup(), content());
         let all = ArchivedSnapshots::default();
-        let archived = Archived::of(&content, &all, &backup).unwrap();
+        let archived = ArchivedSnapshot::of(&content, &all, &backup).unwrap();
         let name = archived.temporary_name();
         assert!(name.starts_with("velero-delete-") && name.len() == 34, "{name}");
         let expected = json!({
@@ -320,7 +328,7 @@ mod tests {
         assert_eq!(archived.temporary(&types()), expected);
         let mut another = backup.clone();
         another.metadata.uid = "v".into();
-        assert_ne!(Archived::of(&content, &all, &another).unwrap().temporary_name(), name);
+        assert_ne!(ArchivedSnapshot::of(&content, &all, &another).unwrap().temporary_name(), name);
     }
 
     #[test]
@@ -330,7 +338,7 @@ mod tests {
         of_another["metadata"]["labels"][LABEL_BACKUP_NAME] = "weekly".into();
         untaken["status"]["snapshotHandle"] = Value::Null;
         for (what, content) in [("a user", &of_user), ("another backup", &of_another), ("not taken", &untaken)] {
-            assert!(Archived::of(content, &ArchivedSnapshots::default(), &backup).is_none(), "{what}");
+            assert!(ArchivedSnapshot::of(content, &ArchivedSnapshots::default(), &backup).is_none(), "{what}");
         }
     }
 
@@ -360,16 +368,16 @@ mod tests {
             ("a user's", Value::Null, false, false),
         ] {
             let content = labelled(labels);
-            let is_its = |all: &ArchivedSnapshots| Archived::of(&content, all, &backup).is_some();
+            let is_its = |all: &ArchivedSnapshots| ArchivedSnapshot::of(&content, all, &backup).is_some();
             assert_eq!((is_its(&all), is_its(&of_old_velero)), (with_uids, without), "{what}");
         }
-        let archived = Archived::of(&own, &all, &backup).unwrap();
+        let archived = ArchivedSnapshot::of(&own, &all, &backup).unwrap();
         let restored = json!({"metadata": {"labels": {LABEL_BACKUP_NAME: "nightly", LABEL_RESTORE_NAME: "r"}}});
         let of_user = json!({"metadata": {"labels": {"x": "y"}}});
-        let stays = |kind: &str, of: &str| Live::OfAnother {
+        let stays = |kind: &str, of: &str| ObjectInCluster::OfAnother {
             why: used_by(kind, of, if of == "shop" { "s" } else { "snapcontent-1" }),
         };
-        let ours = |snapshot: Option<(&str, &str)>| Live::Ours {
+        let ours = |snapshot: Option<(&str, &str)>| ObjectInCluster::Ours {
             snapshot: snapshot.map(|(a, b)| (a.to_owned(), b.to_owned())),
         };
         assert_eq!(archived.live(&own, Some(&own)), ours(Some(("shop", "s"))));
@@ -390,10 +398,10 @@ mod tests {
             let mut all = ArchivedSnapshots::of("u");
             all.take(&member(uid));
             all.take(&single);
-            assert!(Archived::of(&single, &all, &backup).is_some(), "{uid}");
+            assert!(ArchivedSnapshot::of(&single, &all, &backup).is_some(), "{uid}");
             let mut of_group = content();
             of_group["metadata"] = json!({"name": "snapcontent-of-group"});
-            assert_eq!(Archived::of(&of_group, &all, &backup).is_some(), uid == "u");
+            assert_eq!(ArchivedSnapshot::of(&of_group, &all, &backup).is_some(), uid == "u");
         }
     }
 
@@ -423,7 +431,7 @@ mod tests {
     fn a_live_content_is_the_archived_one_when_it_stands_for_the_same() {
         let (backup, archived) = (backup(), content());
         let all = ArchivedSnapshots::default();
-        let archived = Archived::of(&archived, &all, &backup).unwrap();
+        let archived = ArchivedSnapshot::of(&archived, &all, &backup).unwrap();
         assert!(stands_for(&content(), &archived));
         for (pointer, value) in [("/status/snapshotHandle", "snap-2"), ("/spec/driver", "e")] {
             let mut live = content();

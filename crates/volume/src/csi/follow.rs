@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct SnapshotState {
     metadata: Metadata,
-    status: Status,
+    status: SnapshotStatus,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -38,7 +38,7 @@ struct Metadata {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Status {
+struct SnapshotStatus {
     #[serde(alias = "boundVolumeGroupSnapshotContentName")]
     bound_volume_snapshot_content_name: Option<String>,
     creation_time: Option<String>,
@@ -92,7 +92,7 @@ impl SnapshotState {
 }
 
 /// The objects to follow: those of a type that a label selects.
-pub(crate) struct Source {
+pub(crate) struct FollowQuery {
     pub(crate) cluster: Cluster,
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) selector: String,
@@ -100,14 +100,14 @@ pub(crate) struct Source {
 
 /// The last known states of the objects of a type, by namespace and name.
 #[derive(Debug)]
-pub(crate) struct Followed {
+pub(crate) struct FollowedSnapshots {
     states: Mutex<HashMap<(String, String), SnapshotState>>,
     changed: watch::Sender<u64>,
     /// The namespaces in which somebody waits for objects.
     namespaces: watch::Sender<BTreeSet<String>>,
 }
 
-impl Followed {
+impl FollowedSnapshots {
     pub(crate) fn new() -> Self {
         Self { states: Mutex::default(), changed: watch::Sender::new(0), namespaces: watch::Sender::default() }
     }
@@ -143,7 +143,7 @@ impl Followed {
 
     /// Follows them for ever; the caller ends it by dropping it. Where the user may not look at all namespaces together, each in which
     /// somebody waits is followed by itself.
-    pub(crate) async fn follow(self: Arc<Self>, source: Source) {
+    pub(crate) async fn follow(self: Arc<Self>, source: FollowQuery) {
         loop {
             match self.once(&source, None).await {
                 Err(e) if e.is_denied() => return self.each_namespace(&source).await,
@@ -153,7 +153,7 @@ impl Followed {
         }
     }
 
-    async fn each_namespace(&self, source: &Source) {
+    async fn each_namespace(&self, source: &FollowQuery) {
         let mut wanted = self.namespaces.subscribe();
         let (mut begun, mut following) = (BTreeSet::new(), FuturesUnordered::new());
         loop {
@@ -177,8 +177,8 @@ impl Followed {
     }
 
     /// Lists and then watches, in one namespace or in all, until there is an error.
-    async fn once(&self, source: &Source, namespace: Option<&str>) -> Result<(), ClusterError> {
-        let Source { cluster, resource, selector } = source;
+    async fn once(&self, source: &FollowQuery, namespace: Option<&str>) -> Result<(), ClusterError> {
+        let FollowQuery { cluster, resource, selector } = source;
         let mut list = cluster.list(ListRequest {
             resource: Arc::clone(resource),
             namespace: namespace.map(str::to_owned),

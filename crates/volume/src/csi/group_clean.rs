@@ -40,7 +40,7 @@ pub(crate) struct Groups<'a> {
 }
 
 /// The contents and members of a group.
-struct Belongings {
+struct GroupObjects {
     contents: Vec<Value>,
     members: Vec<Value>,
 }
@@ -51,13 +51,13 @@ impl Groups<'_> {
     pub(crate) async fn release(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
         let Some((_, belongings)) = self.look(namespace, name).await? else { return Ok(()) };
         // Nothing is removed from the cluster before all contents are known to keep what they stand for.
-        let Belongings { contents, members } = &belongings;
+        let GroupObjects { contents, members } = &belongings;
         for content in contents {
             self.api.set_policy(&self.groups.contents, text(content, "/metadata/name"), DeletionPolicy::Retain).await?;
         }
         self.set_policies(members, DeletionPolicy::Retain).await?;
         let SnapshotApi { cluster, types } = self.api;
-        let mut removals: Vec<Work<'_>> = Vec::with_capacity(members.len());
+        let mut removals: Vec<CleanupFuture<'_>> = Vec::with_capacity(members.len());
         for member in members {
             let removal = async move {
                 if let Some(content) = content_of(member) {
@@ -82,7 +82,9 @@ impl Groups<'_> {
     /// # Errors
     /// [`CsiError`]; after [`CsiError::Remains`] the driver still keeps it, and it is gone once the driver answers.
     pub(crate) async fn remove(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
-        let Some((group, Belongings { contents, members })) = self.look(namespace, name).await? else { return Ok(()) };
+        let Some((group, GroupObjects { contents, members })) = self.look(namespace, name).await? else {
+            return Ok(());
+        };
         self.set_policies(&members, DeletionPolicy::Delete).await?;
         for content in &contents {
             self.api.set_policy(&self.groups.contents, text(content, "/metadata/name"), DeletionPolicy::Delete).await?;
@@ -166,16 +168,16 @@ impl Groups<'_> {
         self.list(&self.api.types.snapshots, Some(namespace), |snapshot| is_member(snapshot, group)).await
     }
 
-    async fn look(&self, namespace: &str, name: &str) -> Result<Option<(GroupName, Belongings)>, CsiError> {
+    async fn look(&self, namespace: &str, name: &str) -> Result<Option<(GroupName, GroupObjects)>, CsiError> {
         let Some(group) = self.group(namespace, name).await? else { return Ok(None) };
         let group = GroupName { name: name.to_owned(), uid: text(&group, "/metadata/uid").to_owned() };
         let contents = self.contents(|content| is_content_of(content, &group.uid)).await?;
         let members = self.members(namespace, &group).await?;
-        Ok(Some((group, Belongings { contents, members })))
+        Ok(Some((group, GroupObjects { contents, members })))
     }
 
     async fn set_policies(&self, members: &[Value], policy: DeletionPolicy) -> Result<(), CsiError> {
-        let mut works: Vec<Work<'_>> = Vec::with_capacity(members.len());
+        let mut works: Vec<CleanupFuture<'_>> = Vec::with_capacity(members.len());
         for content in members.iter().filter_map(content_of) {
             works.push(self.api.set_policy(&self.api.types.contents, content, policy).map(|set| set.map(drop)).boxed());
         }
@@ -231,9 +233,9 @@ impl Groups<'_> {
     }
 }
 
-type Work<'a> = BoxFuture<'a, Result<(), CsiError>>;
+type CleanupFuture<'a> = BoxFuture<'a, Result<(), CsiError>>;
 
 /// Does all of it, some at once; gives the first error when all have ended.
-async fn all(work: Vec<Work<'_>>) -> Result<(), CsiError> {
+async fn all(work: Vec<CleanupFuture<'_>>) -> Result<(), CsiError> {
     some_at_once(work).await.into_iter().collect()
 }

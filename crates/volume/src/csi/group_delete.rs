@@ -17,7 +17,7 @@ use lifeboat_api::well_known::{
     LABEL_RESTORE_NAME,
 };
 use lifeboat_api::{Backup, is_of_another_cluster, label_value};
-use lifeboat_cluster::Wanted;
+use lifeboat_cluster::WriteBody;
 use lifeboat_object::first_names;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,7 +168,7 @@ impl GroupDeletion {
             return Ok(());
         }
         let archived = self.archived.groups.get(&group).cloned().unwrap_or_default();
-        let one = One { backup, group: &group, archived: &archived, content, all: self };
+        let one = GroupToDelete { backup, group: &group, archived: &archived, content, all: self };
         let Some(of) = &api.types.groups else {
             let why = format!("the cluster does not serve {GROUP_SNAPSHOT_API}, and without it no driver is told");
             return Err(one.not_deleted(&why));
@@ -186,7 +186,7 @@ impl GroupDeletion {
 }
 
 /// A group that is being deleted.
-struct One<'a> {
+struct GroupToDelete<'a> {
     backup: &'a Backup,
     group: &'a GroupHandle,
     archived: &'a ArchivedGroup,
@@ -195,7 +195,7 @@ struct One<'a> {
     all: &'a GroupDeletion,
 }
 
-impl One<'_> {
+impl GroupToDelete<'_> {
     async fn delete(&self, groups: Groups<'_>) -> Result<(), ActionError> {
         let item = |e: super::error::CsiError| ActionError::item(e.to_string());
         // What the backup could not take out of the cluster is deleted as what it is.
@@ -223,7 +223,7 @@ impl One<'_> {
     /// the group.
     async fn delete_by_handle(&self, groups: Groups<'_>) -> Result<(), ActionError> {
         let (cluster, resource, name) = (groups.api.cluster, &groups.groups.contents, self.temporary_name());
-        let wanted = Wanted::of(self.temporary(groups).to_string().into());
+        let wanted = WriteBody::of(self.temporary(groups).to_string().into());
         match cluster.create(resource, None, &name, wanted).await {
             Ok(_) => {}
             // An attempt before has made it.
@@ -373,7 +373,7 @@ mod tests {
         };
         let member = content("s-a", &json!("g"));
         let all = GroupDeletion::new(ArchivedSnapshots::default(), &Unproven::default());
-        let one = One { backup: &backup, group: &group, archived: &archived, content: &member, all: &all };
+        let one = GroupToDelete { backup: &backup, group: &group, archived: &archived, content: &member, all: &all };
         let expected =
             "the group g of the driver d, with 2 snapshots, of shop/a, was not deleted from the storage: it is busy";
         assert_eq!(one.not_deleted("it is busy").message, expected);

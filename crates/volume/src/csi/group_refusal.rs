@@ -3,8 +3,8 @@
 use super::answer::text;
 use super::group_clean::Groups;
 use super::objects::GroupTypes;
-use super::refusal::{Patience, is_final};
-use super::snapshots::{Created, CsiSnapshots, Waited};
+use super::refusal::{WaitLimit, is_final};
+use super::snapshots::{Created, CsiSnapshots, WaitFailure};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -18,8 +18,8 @@ impl CsiSnapshots {
         &self,
         types: &GroupTypes,
         created: Created<'_>,
-        mut patience: Patience,
-    ) -> Waited {
+        mut patience: WaitLimit,
+    ) -> WaitFailure {
         loop {
             sleep(PAUSE).await;
             let groups = Groups { api: self.api(), groups: types };
@@ -32,12 +32,12 @@ impl CsiSnapshots {
             let Ok(Some(content)) = groups.api.read(&types.contents, None, name).await else { continue };
             let said = text(&content, "/status/error/message");
             if is_final(said) {
-                return Waited::Refused(said.to_owned());
+                return WaitFailure::Refused(said.to_owned());
             }
             let now = Instant::now();
             patience.see(!said.is_empty(), now);
             if patience.is_shortened() && now > patience.until() {
-                return Waited::Unpassed(said.to_owned());
+                return WaitFailure::Unpassed(said.to_owned());
             }
         }
     }

@@ -3,25 +3,25 @@
 use super::answer::text;
 use super::at_once::AT_ONCE;
 use super::clean::content_of;
-use super::content::{Content, DeletionPolicy};
+use super::content::{DeletionPolicy, SnapshotContent};
 use super::error::CsiError;
 use super::group_clean::Groups;
-use super::kept_groups::Unkept;
-use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
+use super::kept_groups::UnretainedGroup;
+use super::members::{GroupName, GroupRequest, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
-use super::outcomes::{Promise, Taken, TakenGroup};
-use super::refusal::Patience;
-use super::snapshots::{BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, Waited};
+use super::outcomes::{SnapshotPromise, TakenGroup, TakenSnapshot};
+use super::refusal::WaitLimit;
+use super::snapshots::{BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, WaitFailure};
 use crate::facts::{Claim, ClaimKey};
 use crate::group::{beside_note, fallback_note};
-use crate::line::Line;
+use crate::priority::Priority;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
 use lifeboat_api::{VolumeGroupFallback, label_value};
 use lifeboat_cluster::{ClusterError, MergePatch};
-use lifeboat_object::{Place, first_names};
+use lifeboat_object::{ResultScope, first_names};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub struct GroupMember {
 
 impl CsiSnapshots {
     /// Begins to take one snapshot of several claims, of those for which none was begun before.
-    pub fn begin_group(&self, mut group: ClaimGroup, line: Line) {
+    pub fn begin_group(&self, mut group: ClaimGroup, priority: Priority) {
         let mut promises = Vec::with_capacity(group.members.len());
         group.members.retain(|member| {
             let promise = self.promise(&member.claim.key);
@@ -69,12 +69,12 @@ impl CsiSnapshots {
             return;
         }
         let this = self.clone();
-        self.spawn(async move { this.take_group(&group, line, promises).await });
+        self.spawn(async move { this.take_group(&group, priority, promises).await });
     }
 
     /// Takes the group, or each of its members where the backup allows that, and gives the outcome of each.
-    async fn take_group(&self, group: &ClaimGroup, line: Line, promises: Vec<Promise>) {
-        let why = match self.take_together(group, line).await {
+    async fn take_group(&self, group: &ClaimGroup, priority: Priority, promises: Vec<SnapshotPromise>) {
+        let why = match self.take_together(group, priority).await {
             Ok(taken) => {
                 for (promise, taken) in promises.into_iter().zip(taken) {
                     promise.keep(Ok(Arc::new(taken)));
@@ -91,17 +91,17 @@ impl CsiSnapshots {
             return;
         }
         let text = fallback_note(&group.all_names(), &format!("they could not be taken together: {why}"));
-        self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
+        self.operation.journal.warn(&ResultScope::Namespace(group.namespace.clone()), text);
         let each = group.members.iter().zip(promises).map(|(member, promise)| async move {
-            let taken = self.take(&member.claim, line, &group.driver, &member.class).await;
+            let taken = self.take(&member.claim, priority, &group.driver, &member.class).await;
             promise.keep(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())));
         });
         futures::future::join_all(each).await;
     }
 
     /// Takes the group; gives the snapshots in the order of its members.
-    async fn take_together(&self, group: &ClaimGroup, line: Line) -> Result<Vec<Taken>, CsiError> {
-        let _place = self.place(line).await;
+    async fn take_together(&self, group: &ClaimGroup, priority: Priority) -> Result<Vec<TakenSnapshot>, CsiError> {
+        let _place = self.place(priority).await;
         let types = self.of.types.groups.as_ref().ok_or(CsiError::NoGroups)?;
         let (backup, namespace) = (&self.of.backup, group.namespace.as_str());
         let uids: Vec<&str> = group.members.iter().map(|member| member.claim.uid.as_str()).collect();
@@ -110,7 +110,7 @@ impl CsiSnapshots {
         let followed = self.followed(&types.groups, namespace);
         let within = backup.spec.csi_snapshot_timeout.to_std();
         let deadline = Instant::now() + within;
-        let wanted = Wanted { name: &name, namespace, label, class: &group.class };
+        let wanted = GroupRequest { name: &name, namespace, label, class: &group.class };
         let body = Bytes::from(group_snapshot(backup, wanted, types).to_string());
         let wanted = ToCreate { resource: &types.groups, namespace, name: &name, body, is_it: &|_| true };
         let uid = match self.create(wanted, deadline).await {
@@ -123,7 +123,7 @@ impl CsiSnapshots {
             }
         };
         let created = Created { what: "VolumeGroupSnapshot", namespace, name: &name, uid: &uid };
-        let patience = Patience::new(deadline, line == Line::Frozen);
+        let patience = WaitLimit::new(deadline, priority == Priority::Frozen);
         let bound = tokio::select! {
             bound = self.bound(&followed, created, patience) => bound,
             said = self.refused_content(types, created, patience) => Err(said),
@@ -136,15 +136,17 @@ impl CsiSnapshots {
             Ok(taken) => Ok(taken),
             Err(e) => {
                 let error = match e {
-                    Waited::TimedOut(said) => CsiError::GroupTimedOut {
+                    WaitFailure::TimedOut(said) => CsiError::GroupTimedOut {
                         name: created.place(),
                         claims: group.names(),
                         within,
                         said: group.with_claims(&self.said_of(types, created, said).await),
                     },
-                    Waited::Refused(said) => CsiError::Refused(group.snapshot(created), group.with_claims(&said)),
-                    Waited::Unpassed(said) => CsiError::Unpassed(group.snapshot(created), group.with_claims(&said)),
-                    Waited::Failed(error) => error,
+                    WaitFailure::Refused(said) => CsiError::Refused(group.snapshot(created), group.with_claims(&said)),
+                    WaitFailure::Unpassed(said) => {
+                        CsiError::Unpassed(group.snapshot(created), group.with_claims(&said))
+                    }
+                    WaitFailure::Failed(error) => error,
                 };
                 self.give_up_group(types, created).await;
                 Err(error)
@@ -159,35 +161,36 @@ impl CsiSnapshots {
         created: Created<'_>,
         bound: BoundTo,
         deadline: Instant,
-    ) -> Result<Vec<Taken>, Waited> {
-        let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
+    ) -> Result<Vec<TakenSnapshot>, WaitFailure> {
+        let types = self.of.types.groups.as_ref().ok_or(WaitFailure::Failed(CsiError::NoGroups))?;
         let groups = Groups { api: self.api(), groups: types };
         let name = GroupName { name: created.name.to_owned(), uid: created.uid.to_owned() };
         loop {
-            if groups.group(created.namespace, created.name).await.map_err(Waited::Failed)?.is_none() {
+            if groups.group(created.namespace, created.name).await.map_err(WaitFailure::Failed)?.is_none() {
                 return Err(created.gone());
             }
-            let found = groups.members(created.namespace, &name).await.map_err(Waited::Failed)?;
+            let found = groups.members(created.namespace, &name).await.map_err(WaitFailure::Failed)?;
             let matched = group.matched(self.with_contents(found).await?);
             if matched.missing.is_empty() {
                 return self.adopt(group, created, matched, bound).await;
             }
             if Instant::now() + PAUSE > deadline {
                 let missing = first_names(&matched.missing);
-                return Err(Waited::TimedOut(format!("the group was taken, but without these claims: {missing}")));
+                return Err(WaitFailure::TimedOut(format!("the group was taken, but without these claims: {missing}")));
             }
-            self.pause().await.map_err(Waited::Failed)?;
+            self.pause().await.map_err(WaitFailure::Failed)?;
         }
     }
 
     /// Reads the contents of VolumeSnapshots; those that have none yet are left out.
-    async fn with_contents(&self, snapshots: Vec<Value>) -> Result<Vec<Found>, Waited> {
-        let mut reads: Vec<BoxFuture<'_, Result<Option<Found>, Waited>>> = Vec::with_capacity(snapshots.len());
+    async fn with_contents(&self, snapshots: Vec<Value>) -> Result<Vec<MemberSnapshot>, WaitFailure> {
+        let mut reads: Vec<BoxFuture<'_, Result<Option<MemberSnapshot>, WaitFailure>>> =
+            Vec::with_capacity(snapshots.len());
         for snapshot in snapshots {
             let read = async move {
                 let Some(content) = content_of(&snapshot) else { return Ok(None) };
                 let content = self.content(content).await?;
-                Ok(content.map(|content| Found::of(&snapshot, &content)))
+                Ok(content.map(|content| MemberSnapshot::of(&snapshot, &content)))
             };
             reads.push(read.boxed());
         }
@@ -204,12 +207,12 @@ impl CsiSnapshots {
         &self,
         group: &ClaimGroup,
         created: Created<'_>,
-        matched: Matched,
+        matched: MatchedSnapshots,
         bound: BoundTo,
-    ) -> Result<Vec<Taken>, Waited> {
-        let Matched { found, beside, .. } = matched;
-        let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
-        let content = self.api().read(&types.contents, None, &bound.content).await.map_err(Waited::Failed)?;
+    ) -> Result<Vec<TakenSnapshot>, WaitFailure> {
+        let MatchedSnapshots { found, beside, .. } = matched;
+        let types = self.of.types.groups.as_ref().ok_or(WaitFailure::Failed(CsiError::NoGroups))?;
+        let content = self.api().read(&types.contents, None, &bound.content).await.map_err(WaitFailure::Failed)?;
         let backup = &self.of.backup.metadata;
         let labels = json!({LABEL_BACKUP_NAME: label_value(&backup.name), LABEL_BACKUP_UID: backup.uid});
         let patch = Bytes::from(json!({"metadata": {"labels": labels}}).to_string());
@@ -221,14 +224,14 @@ impl CsiSnapshots {
         }
         let mut labels = futures::stream::iter(labels).buffer_unordered(AT_ONCE);
         while let Some(labelled) = labels.next().await {
-            labelled.map_err(|e| Waited::Failed(e.into()))?;
+            labelled.map_err(|e| WaitFailure::Failed(e.into()))?;
         }
         drop(labels);
         let untold: Vec<String> =
             beside.iter().map(|found| found.claim.clone()).filter(|name| !group.beside.contains(name)).collect();
         if !untold.is_empty() {
             let text = beside_note(&group.value, &self.of.backup.spec.volume_group_snapshot_label_key, &untold);
-            self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
+            self.operation.journal.warn(&ResultScope::Namespace(group.namespace.clone()), text);
         }
         let of_content = snapshots_in(&content.unwrap_or_default());
         let all: BTreeSet<String> =
@@ -239,7 +242,7 @@ impl CsiSnapshots {
             value: group.value.clone(),
             snapshots: all.into_iter().filter(|handle| !handle.is_empty()).collect(),
         });
-        let taken = found.into_iter().map(|found| Taken {
+        let taken = found.into_iter().map(|found| TakenSnapshot {
             namespace: created.namespace.to_owned(),
             name: found.name,
             content: found.content,
@@ -256,8 +259,11 @@ impl CsiSnapshots {
         let Some(types) = &self.of.types.groups else { return };
         let telling = async {
             let told = self.api().set_policy(&types.contents, &group.content, DeletionPolicy::Retain).await;
-            let unkept =
-                |e: CsiError| Unkept { namespace: namespace.to_owned(), group: group.name.clone(), why: e.to_string() };
+            let unkept = |e: CsiError| UnretainedGroup {
+                namespace: namespace.to_owned(),
+                group: group.name.clone(),
+                why: e.to_string(),
+            };
             told.map(drop).map_err(unkept)
         };
         self.kept_groups().tell(&group.content, telling).await;
@@ -266,12 +272,12 @@ impl CsiSnapshots {
     /// Tells of the groups that could not be set to retain their snapshots. To be called when all members are saved:
     /// each has asked for it, as long as none went well.
     pub fn tell_unkept_groups(&self) {
-        for Unkept { namespace, group, why } in self.kept_groups().unkept() {
+        for UnretainedGroup { namespace, group, why } in self.kept_groups().unkept() {
             let text = format!(
                 "the content of the group snapshot {group} could not be told to keep it: who deletes the VolumeGroupSnapshot, or its \
                  namespace, before the backup ends may delete the data in the storage: {why}"
             );
-            self.operation.journal.warn(&Place::Namespace(namespace), text);
+            self.operation.journal.warn(&ResultScope::Namespace(namespace), text);
         }
     }
 
@@ -331,46 +337,46 @@ fn snapshots_in(content: &Value) -> Vec<String> {
 
 /// A VolumeSnapshot of a group, with its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Found {
+struct MemberSnapshot {
     name: String,
     /// The claim that it says it is of; empty when the controller did not know that.
     claim: String,
     /// The driver's name of the volume that it is of.
     volume: String,
-    content: Content,
+    content: SnapshotContent,
 }
 
-impl Found {
+impl MemberSnapshot {
     fn of(snapshot: &Value, content: &Value) -> Self {
         Self {
             name: text(snapshot, "/metadata/name").to_owned(),
             claim: text(snapshot, "/spec/source/persistentVolumeClaimName").to_owned(),
             volume: text(content, "/spec/source/volumeHandle").to_owned(),
-            content: Content::of(content),
+            content: SnapshotContent::of(content),
         }
     }
 }
 
 /// The VolumeSnapshots of a group by its claims.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Matched {
+struct MatchedSnapshots {
     /// Snapshots of the claims that are wanted, in the order of the claims, as far as they are there and name their
     /// claim or volume.
-    found: Vec<Found>,
+    found: Vec<MemberSnapshot>,
     /// The names of the claims of which there is none.
     missing: Vec<String>,
     /// Snapshots that nobody wants.
-    beside: Vec<Found>,
+    beside: Vec<MemberSnapshot>,
 }
 
 impl ClaimGroup {
     /// Finds the snapshots of the claims: by the claim that they name, or by their volume where they name none.
-    fn matched(&self, all: Vec<Found>) -> Matched {
-        let mut out = Matched::default();
-        let mut all: Vec<Option<Found>> = all.into_iter().map(Some).collect();
+    fn matched(&self, all: Vec<MemberSnapshot>) -> MatchedSnapshots {
+        let mut out = MatchedSnapshots::default();
+        let mut all: Vec<Option<MemberSnapshot>> = all.into_iter().map(Some).collect();
         for GroupMember { claim, handle, .. } in &self.members {
             let ClaimKey { name, .. } = &claim.key;
-            let is_it = |found: &Found| {
+            let is_it = |found: &MemberSnapshot| {
                 let by_volume = found.claim.is_empty() && !handle.is_empty() && found.volume == *handle;
                 (found.claim == *name || by_volume) && !found.content.handle.is_empty()
             };
@@ -442,9 +448,9 @@ mod tests {
         GroupMember { claim: Claim { key, ..Claim::default() }, handle: handle.into(), class: String::new() }
     }
 
-    fn found(name: &str, claim: &str, volume: &str, handle: &str) -> Found {
-        let content = Content { handle: handle.into(), ..Content::default() };
-        Found { name: name.into(), claim: claim.into(), volume: volume.into(), content }
+    fn found(name: &str, claim: &str, volume: &str, handle: &str) -> MemberSnapshot {
+        let content = SnapshotContent { handle: handle.into(), ..SnapshotContent::default() };
+        MemberSnapshot { name: name.into(), claim: claim.into(), volume: volume.into(), content }
     }
 
     #[test]

@@ -14,12 +14,12 @@ pub(super) struct KeptGroups {
 struct KeptGroup {
     is_told: OnceCell<()>,
     /// The last failure.
-    failure: Mutex<Option<Unkept>>,
+    failure: Mutex<Option<UnretainedGroup>>,
 }
 
 /// A group that could not be set so.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unkept {
+pub(super) struct UnretainedGroup {
     /// Its namespace.
     pub(super) namespace: String,
     /// The name of its VolumeGroupSnapshot.
@@ -31,7 +31,7 @@ pub(super) struct Unkept {
 impl KeptGroups {
     /// Does this work for a group, unless that was done: once, however many of its members ask for it. After a failure
     /// the next member that asks tries again.
-    pub(super) async fn tell(&self, content: &str, telling: impl Future<Output = Result<(), Unkept>>) {
+    pub(super) async fn tell(&self, content: &str, telling: impl Future<Output = Result<(), UnretainedGroup>>) {
         let group = Arc::clone(lock(&self.all).entry(content.to_owned()).or_default());
         if let Err(e) = group.is_told.get_or_try_init(|| telling).await {
             *lock(&group.failure) = Some(e);
@@ -39,7 +39,7 @@ impl KeptGroups {
     }
 
     /// Groups that could not be told, however often it was tried.
-    pub(super) fn unkept(&self) -> Vec<Unkept> {
+    pub(super) fn unkept(&self) -> Vec<UnretainedGroup> {
         let all = lock(&self.all);
         let untold = all.values().filter(|group| !group.is_told.initialized());
         untold.filter_map(|group| lock(&group.failure).clone()).collect()
@@ -56,7 +56,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_group_is_told_once_and_again_only_after_a_failure() {
-        let unkept = |group: &str, why: &str| Unkept {
+        let unkept = |group: &str, why: &str| UnretainedGroup {
             namespace: "shop".to_owned(),
             group: group.to_owned(),
             why: why.to_owned(),

@@ -148,7 +148,7 @@ pub fn is_group_of_backup(backup_uid: &str, item: &Item) -> bool {
 
 /// A group that is to be snapshotted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct GroupRequest<'a> {
     pub(crate) name: &'a str,
     pub(crate) namespace: &'a str,
     /// The label that its claims have in common.
@@ -157,7 +157,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// The VolumeGroupSnapshot (backup.md 3.7 step 5).
-pub(crate) fn group_snapshot(backup: &Backup, wanted: Wanted<'_>, types: &GroupTypes) -> Value {
+pub(crate) fn group_snapshot(backup: &Backup, wanted: GroupRequest<'_>, types: &GroupTypes) -> Value {
     let (key, value) = wanted.label;
     json!({
         "apiVersion": types.groups.api_version(), "kind": types.groups.kind,
@@ -301,7 +301,8 @@ mod tests {
         };
         let metadata = ObjectMeta { name: "nightly".into(), uid: "u".into(), ..ObjectMeta::default() };
         let backup = Backup { metadata, ..Backup::default() };
-        let wanted = Wanted { name: "velero-db-1", namespace: "shop", label: ("team/group", "db"), class: "fast" };
+        let wanted =
+            GroupRequest { name: "velero-db-1", namespace: "shop", label: ("team/group", "db"), class: "fast" };
         let expected = json!({"apiVersion": "groupsnapshot.storage.k8s.io/v1beta2", "kind": "VolumeGroupSnapshot",
             "metadata": {"name": "velero-db-1", "namespace": "shop", "finalizers": [GROUP_FINALIZER],
                 "labels": {"team/group": "db", "velero.io/backup-name": "nightly", "velero.io/backup-uid": "u"}},

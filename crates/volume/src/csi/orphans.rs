@@ -18,14 +18,14 @@ use std::collections::HashSet;
 
 /// The kind of object that a content is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OrphanKind {
     /// A VolumeSnapshot.
     Snapshot,
     /// A VolumeGroupSnapshot.
     Group,
 }
 
-impl Kind {
+impl OrphanKind {
     fn reference(self, content: &Value) -> Reference<'_> {
         match self {
             Self::Snapshot => Reference::to_snapshot(content),
@@ -37,7 +37,7 @@ impl Kind {
 /// A content without the object that it is of.
 pub(crate) struct Orphan {
     /// The kind of object that it is of.
-    pub(crate) kind: Kind,
+    pub(crate) kind: OrphanKind,
     content: Value,
     /// True when another object has by now the name of the one that is gone.
     pub(crate) is_replaced: bool,
@@ -68,14 +68,14 @@ impl Orphan {
 /// [`CsiError`].
 pub(crate) async fn orphans(
     api: SnapshotApi<'_>,
-    kind: Kind,
+    kind: OrphanKind,
     backup_uid: &str,
     step: &(dyn Fn() + Sync),
 ) -> Result<Vec<Orphan>, CsiError> {
     let (objects, contents) = match (kind, &api.types.groups) {
-        (Kind::Snapshot, _) => (&api.types.snapshots, of_snapshots(api, backup_uid).await?),
-        (Kind::Group, Some(groups)) => (&groups.groups, of_groups(api, groups, backup_uid).await?),
-        (Kind::Group, None) => return Ok(Vec::new()),
+        (OrphanKind::Snapshot, _) => (&api.types.snapshots, of_snapshots(api, backup_uid).await?),
+        (OrphanKind::Group, Some(groups)) => (&groups.groups, of_groups(api, groups, backup_uid).await?),
+        (OrphanKind::Group, None) => return Ok(Vec::new()),
     };
     let mut asked: Vec<BoxFuture<'_, Result<Option<Orphan>, CsiError>>> = Vec::with_capacity(contents.len());
     for content in contents {
@@ -130,8 +130,8 @@ async fn of_groups(api: SnapshotApi<'_>, groups: &GroupTypes, backup_uid: &str) 
 /// [`CsiError`].
 pub(crate) async fn remove(api: SnapshotApi<'_>, orphan: &Orphan, policy: DeletionPolicy) -> Result<(), CsiError> {
     match (orphan.kind, &api.types.groups) {
-        (Kind::Snapshot, _) => remove_content(api, orphan.name(), policy).await,
-        (Kind::Group, Some(groups)) => Groups { api, groups }.remove_content(&orphan.content, policy).await,
-        (Kind::Group, None) => Err(CsiError::NoGroups),
+        (OrphanKind::Snapshot, _) => remove_content(api, orphan.name(), policy).await,
+        (OrphanKind::Group, Some(groups)) => Groups { api, groups }.remove_content(&orphan.content, policy).await,
+        (OrphanKind::Group, None) => Err(CsiError::NoGroups),
     }
 }

@@ -1,6 +1,6 @@
 //! Known outcomes of the snapshots of a backup, shared by the tasks that take them and the tasks that wait for them.
 
-use super::content::Content;
+use super::content::SnapshotContent;
 use crate::facts::ClaimKey;
 use crate::record::Report;
 use lifeboat_api::Time;
@@ -11,13 +11,13 @@ use tokio::sync::watch;
 
 /// A snapshot that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenSnapshot {
     /// Its namespace: that of its claim.
     pub namespace: String,
     /// The name of its VolumeSnapshot.
     pub name: String,
     /// The facts in its VolumeSnapshotContent.
-    pub content: Content,
+    pub content: SnapshotContent,
     /// The time when it was taken, as its driver says.
     pub at: Option<Time>,
     /// The group that it was taken with, if any.
@@ -38,17 +38,17 @@ pub struct TakenGroup {
 }
 
 /// The outcome of the snapshot of a claim.
-pub(super) type Outcome = Result<Arc<Taken>, Arc<str>>;
+pub(super) type SnapshotOutcome = Result<Arc<TakenSnapshot>, Arc<str>>;
 
 /// The outcomes of all claims of which snapshots were begun.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
-    all: Mutex<All>,
+    all: Mutex<OutcomesState>,
 }
 
 #[derive(Debug, Default)]
-struct All {
-    begun: BTreeMap<ClaimKey, watch::Receiver<Option<Outcome>>>,
+struct OutcomesState {
+    begun: BTreeMap<ClaimKey, watch::Receiver<Option<SnapshotOutcome>>>,
     /// The claims of snapshots that were taken, by namespace and name of these.
     claims: HashMap<(String, String), ClaimKey>,
     /// The operations that wait until a snapshot is ready.
@@ -57,15 +57,15 @@ struct All {
 
 /// A promise to take the snapshot of a claim, and to give its outcome.
 #[derive(Debug)]
-pub(super) struct Promise {
+pub(super) struct SnapshotPromise {
     claim: ClaimKey,
-    sender: watch::Sender<Option<Outcome>>,
+    sender: watch::Sender<Option<SnapshotOutcome>>,
     outcomes: Arc<Outcomes>,
 }
 
-impl Promise {
+impl SnapshotPromise {
     /// Gives the outcome.
-    pub(super) fn keep(self, outcome: Outcome) {
+    pub(super) fn keep(self, outcome: SnapshotOutcome) {
         if let Ok(taken) = &outcome {
             let name = (taken.namespace.clone(), taken.name.clone());
             self.outcomes.lock().claims.insert(name, self.claim);
@@ -77,14 +77,14 @@ impl Promise {
 
 impl Outcomes {
     /// Notes that the snapshot of a claim is begun; `None` when it was before.
-    pub(super) fn promise(self: &Arc<Self>, claim: &ClaimKey) -> Option<Promise> {
+    pub(super) fn promise(self: &Arc<Self>, claim: &ClaimKey) -> Option<SnapshotPromise> {
         let mut all = self.lock();
         if all.begun.contains_key(claim) {
             return None;
         }
         let (sender, receiver) = watch::channel(None);
         all.begun.insert(claim.clone(), receiver);
-        Some(Promise { claim: claim.clone(), sender, outcomes: Arc::clone(self) })
+        Some(SnapshotPromise { claim: claim.clone(), sender, outcomes: Arc::clone(self) })
     }
 
     /// Returns true if the snapshot of a claim was begun.
@@ -93,14 +93,14 @@ impl Outcomes {
     }
 
     /// Waits for the snapshot of a claim. `None` when none was begun.
-    pub(super) async fn of(&self, claim: &ClaimKey) -> Option<Outcome> {
+    pub(super) async fn of(&self, claim: &ClaimKey) -> Option<SnapshotOutcome> {
         let mut outcome = self.lock().begun.get(claim).cloned()?;
         let outcome = outcome.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
         Some(outcome.ok().flatten().unwrap_or_else(|| Err(Arc::from("the task that took the snapshot died"))))
     }
 
     /// The snapshot of this name, if it was taken.
-    pub(super) fn named(&self, namespace: &str, name: &str) -> Option<Arc<Taken>> {
+    pub(super) fn named(&self, namespace: &str, name: &str) -> Option<Arc<TakenSnapshot>> {
         let all = self.lock();
         let claim = all.claims.get(&(namespace.to_owned(), name.to_owned()))?;
         all.begun.get(claim)?.borrow().clone()?.ok()
@@ -116,8 +116,8 @@ impl Outcomes {
 
     /// The outcome for each claim.
     pub(super) fn reports(&self) -> BTreeMap<ClaimKey, Report> {
-        let All { begun, operations, .. } = &*self.lock();
-        let report = |claim: &ClaimKey, outcome: &Option<Outcome>| match outcome {
+        let OutcomesState { begun, operations, .. } = &*self.lock();
+        let report = |claim: &ClaimKey, outcome: &Option<SnapshotOutcome>| match outcome {
             Some(Ok(taken)) => Report::CsiSnapshot {
                 taken: taken.at,
                 info: taken.info(operations.get(claim).cloned().unwrap_or_default()),
@@ -129,19 +129,19 @@ impl Outcomes {
     }
 
     /// The snapshots that were taken.
-    pub(super) fn taken(&self) -> BTreeMap<ClaimKey, Arc<Taken>> {
+    pub(super) fn taken(&self) -> BTreeMap<ClaimKey, Arc<TakenSnapshot>> {
         let begun = &self.lock().begun;
         begun.iter().filter_map(|(claim, outcome)| Some((claim.clone(), outcome.borrow().clone()?.ok()?))).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, All> {
+    fn lock(&self) -> MutexGuard<'_, OutcomesState> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Taken {
+impl TakenSnapshot {
     fn info(&self, operation_id: String) -> CsiSnapshotInfo {
-        let Content { name, driver, handle, restore_size, is_ready, group_handle, .. } = self.content.clone();
+        let SnapshotContent { name, driver, handle, restore_size, is_ready, group_handle, .. } = self.content.clone();
         CsiSnapshotInfo {
             snapshot_handle: handle,
             size: restore_size,
@@ -170,9 +170,10 @@ mod tests {
         let promises = ["taken", "failed", "begun", "died"].map(|name| outcomes.promise(&claim(name)).unwrap());
         assert!(outcomes.promise(&claim("taken")).is_none());
         assert_eq!((outcomes.has_begun(&claim("begun")), outcomes.has_begun(&claim("another"))), (true, false));
-        let content = Content { handle: "snap-1".to_owned(), driver: "d".to_owned(), ..Content::default() };
+        let content =
+            SnapshotContent { handle: "snap-1".to_owned(), driver: "d".to_owned(), ..SnapshotContent::default() };
         let (namespace, name) = ("shop".to_owned(), "s".to_owned());
-        let taken = Arc::new(Taken { namespace, name, content, at: None, group: None });
+        let taken = Arc::new(TakenSnapshot { namespace, name, content, at: None, group: None });
         assert_eq!(outcomes.named("shop", "s"), None);
         let [of_taken, of_failed, _of_begun, of_died] = promises;
         of_taken.keep(Ok(Arc::clone(&taken)));

@@ -22,7 +22,7 @@ pub(crate) fn is_final(message: &str) -> bool {
 
 /// The end of the wait for a snapshot, by the errors that it shows: one that can pass shortens the wait where pods stand still.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct WaitLimit {
     deadline: Instant,
     is_frozen: bool,
     /// The time when the first error was seen. An error that comes back after a moment without is not waited for anew.
@@ -30,7 +30,7 @@ pub(crate) struct Patience {
     has_error: bool,
 }
 
-impl Patience {
+impl WaitLimit {
     /// A wait that ends at this deadline at the latest.
     pub(crate) fn new(deadline: Instant, is_frozen: bool) -> Self {
         Self { deadline, is_frozen, first: None, has_error: false }
@@ -96,7 +96,7 @@ mod tests {
     fn a_passing_error_shortens_the_wait_of_frozen_pods_and_flicker_does_not() {
         let now = Instant::now();
         let (late, soon) = (now + Duration::from_secs(600), now + FROZEN_PATIENCE);
-        let mut frozen = Patience::new(late, true);
+        let mut frozen = WaitLimit::new(late, true);
         assert_eq!((frozen.until(), frozen.is_shortened()), (late, false));
         frozen.see(true, now);
         assert_eq!((frozen.until(), frozen.is_shortened()), (soon, true));
@@ -104,10 +104,10 @@ mod tests {
         assert_eq!(frozen.until(), late);
         frozen.see(true, now + Duration::from_secs(90));
         assert_eq!((frozen.until(), frozen.has_error()), (soon, true));
-        let mut common = Patience::new(late, false);
+        let mut common = WaitLimit::new(late, false);
         common.see(true, now);
         assert_eq!(common.until(), late);
-        let mut short = Patience::new(now, true);
+        let mut short = WaitLimit::new(now, true);
         short.see(true, now);
         assert_eq!((short.until(), short.is_shortened()), (now, false));
     }

@@ -8,8 +8,8 @@ use super::group_clean::Groups;
 use super::held::HeldSnapshots;
 use super::members::group_of;
 use super::objects::SnapshotTypes;
-use super::orphans::{Kind, Orphan, orphans, remove};
-use super::sweep::Left;
+use super::orphans::{Orphan, OrphanKind, orphans, remove};
+use super::sweep::RemovalFailure;
 use futures::FutureExt;
 use lifeboat_cluster::Cluster;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub async fn release_all(
     types: &SnapshotTypes,
     backup_uid: &str,
     held: &HeldSnapshots,
-) -> Vec<Left> {
+) -> Vec<RemovalFailure> {
     let api = SnapshotApi { cluster, types };
     let groups = held.snapshots.iter().map(|key @ (namespace, name)| {
         async move {
@@ -71,7 +71,7 @@ pub async fn release_all(
         }
     }
     if !are_all_there && !backup_uid.is_empty() {
-        for kind in [Kind::Group, Kind::Snapshot] {
+        for kind in [OrphanKind::Group, OrphanKind::Snapshot] {
             left.extend(release_orphans(api, kind, backup_uid, held).await);
         }
     }
@@ -79,11 +79,16 @@ pub async fn release_all(
 }
 
 /// Removes contents whose VolumeSnapshots, or groups, are gone, and leaves their snapshots in the storage.
-async fn release_orphans(api: SnapshotApi<'_>, kind: Kind, backup_uid: &str, held: &HeldSnapshots) -> Vec<Left> {
+async fn release_orphans(
+    api: SnapshotApi<'_>,
+    kind: OrphanKind,
+    backup_uid: &str,
+    held: &HeldSnapshots,
+) -> Vec<RemovalFailure> {
     let is_held = |orphan: &Orphan| match kind {
-        Kind::Snapshot => held.contents.contains(orphan.name()),
+        OrphanKind::Snapshot => held.contents.contains(orphan.name()),
         // Those of the backup were told to keep what they stand for. Any other goes, or will go, with a group that was given up.
-        Kind::Group => orphan.keeps(),
+        OrphanKind::Group => orphan.keeps(),
     };
     let mut orphans = match orphans(api, kind, backup_uid, &|| ()).await {
         Ok(orphans) => orphans,

@@ -3,23 +3,23 @@
 use super::answer::{failed, is_being_deleted, text};
 use super::api::SnapshotApi;
 use super::clean::remove;
-use super::content::Content;
+use super::content::SnapshotContent;
 use super::error::CsiError;
-use super::follow::{Followed, SnapshotState, Source};
+use super::follow::{FollowQuery, FollowedSnapshots, SnapshotState};
 use super::kept_groups::KeptGroups;
-use super::look::Look;
+use super::listed_snapshots::ListedSnapshots;
 use super::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
-use super::outcomes::{Outcomes, Promise, Taken};
-use super::refusal::{Patience, is_final};
+use super::outcomes::{Outcomes, SnapshotPromise, TakenSnapshot};
+use super::refusal::{WaitLimit, is_final};
 use crate::class::{ClassChoice, SnapshotClasses};
 use crate::facts::{Claim, ClaimKey};
-use crate::line::{Line, Places};
+use crate::priority::{Priority, PrioritySlots};
 use crate::record::Report;
 use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_action::ActionError;
 use lifeboat_api::{Backup, Time};
-use lifeboat_cluster::{Cluster, ClusterError, Wanted};
+use lifeboat_cluster::{Cluster, ClusterError, WriteBody};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
@@ -30,7 +30,7 @@ use tokio::sync::{AcquireError, OnceCell, SemaphorePermit};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// Snapshots of each line that are asked for and not taken yet, at once.
+/// Snapshots of each priority that are asked for and not taken yet, at once.
 const AT_ONCE: usize = 256;
 /// The pause between questions for the content of a snapshot that was taken.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
@@ -50,26 +50,26 @@ pub struct CsiSnapshots {
     pub(super) cluster: Cluster,
     pub(super) operation: Operation,
     pub(super) of: Arc<CsiBackup>,
-    shared: Arc<Shared>,
+    shared: Arc<SnapshotsState>,
 }
 
-struct Shared {
+struct SnapshotsState {
     classes: OnceCell<SnapshotClasses>,
-    look: OnceCell<Result<Look, ActionError>>,
-    followed: Mutex<HashMap<GroupResource, Arc<Followed>>>,
+    look: OnceCell<Result<ListedSnapshots, ActionError>>,
+    followed: Mutex<HashMap<GroupResource, Arc<FollowedSnapshots>>>,
     outcomes: Arc<Outcomes>,
     /// Namespaces and names of groups that were asked for in vain, and may be in the cluster.
     left_groups: Mutex<BTreeSet<(String, String)>>,
     kept_groups: KeptGroups,
     tasks: Mutex<JoinSet<()>>,
-    places: Places,
+    places: PrioritySlots,
 }
 
 impl CsiSnapshots {
     /// Takes none yet.
     #[must_use]
     pub fn new(cluster: &Cluster, operation: &Operation, of: CsiBackup) -> Self {
-        let shared = Shared {
+        let shared = SnapshotsState {
             classes: OnceCell::new(),
             look: OnceCell::new(),
             followed: Mutex::default(),
@@ -77,7 +77,7 @@ impl CsiSnapshots {
             left_groups: Mutex::default(),
             kept_groups: KeptGroups::default(),
             tasks: Mutex::default(),
-            places: Places::new(AT_ONCE),
+            places: PrioritySlots::new(AT_ONCE),
         };
         Self { cluster: cluster.clone(), operation: operation.clone(), of: Arc::new(of), shared: Arc::new(shared) }
     }
@@ -88,8 +88,8 @@ impl CsiSnapshots {
     }
 
     /// All snapshots of the backup in the cluster. They are read once: make new [`CsiSnapshots`] to read them again.
-    pub(crate) async fn look(&self) -> Result<&Look, ActionError> {
-        let look = || async { Look::take(self.api(), &self.of.backup).await.map_err(failed) };
+    pub(crate) async fn look(&self) -> Result<&ListedSnapshots, ActionError> {
+        let look = || async { ListedSnapshots::take(self.api(), &self.of.backup).await.map_err(failed) };
         // An error too: as many as ask would ask again.
         self.shared.look.get_or_init(look).await.as_ref().map_err(Clone::clone)
     }
@@ -108,18 +108,18 @@ impl CsiSnapshots {
 
     /// Begins to take a snapshot of a claim, unless that was done before. `class` is the class that a policy names, or
     /// empty.
-    pub fn begin(&self, claim: &Claim, line: Line, driver: &str, class: &str) {
+    pub fn begin(&self, claim: &Claim, priority: Priority, driver: &str, class: &str) {
         let Some(promise) = self.promise(&claim.key) else { return };
         let (this, claim, driver, class) = (self.clone(), claim.clone(), driver.to_owned(), class.to_owned());
         let task = async move {
-            let taken = this.take(&claim, line, &driver, &class).await;
+            let taken = this.take(&claim, priority, &driver, &class).await;
             promise.keep(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())));
         };
         self.spawn(task);
     }
 
     /// Notes that the snapshot of a claim is begun; `None` when it was before.
-    pub(super) fn promise(&self, claim: &ClaimKey) -> Option<Promise> {
+    pub(super) fn promise(&self, claim: &ClaimKey) -> Option<SnapshotPromise> {
         self.shared.outcomes.promise(claim)
     }
 
@@ -130,8 +130,8 @@ impl CsiSnapshots {
     }
 
     /// Waits for its turn: not all snapshots are asked for at once.
-    pub(super) async fn place(&self, line: Line) -> Result<SemaphorePermit<'_>, AcquireError> {
-        self.shared.places.take(line).await
+    pub(super) async fn place(&self, priority: Priority) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.shared.places.take(priority).await
     }
 
     /// Returns true if the snapshot of a claim was begun.
@@ -141,13 +141,13 @@ impl CsiSnapshots {
     }
 
     /// Waits for the snapshot of a claim: until it was taken, or it is certain that it will not be. `None` when none was begun.
-    pub async fn taken(&self, claim: &ClaimKey) -> Option<Result<Arc<Taken>, Arc<str>>> {
+    pub async fn taken(&self, claim: &ClaimKey) -> Option<Result<Arc<TakenSnapshot>, Arc<str>>> {
         self.shared.outcomes.of(claim).await
     }
 
     /// The snapshot of this name, if this has taken it.
     #[must_use]
-    pub fn named(&self, namespace: &str, name: &str) -> Option<Arc<Taken>> {
+    pub fn named(&self, namespace: &str, name: &str) -> Option<Arc<TakenSnapshot>> {
         self.shared.outcomes.named(namespace, name)
     }
 
@@ -164,7 +164,7 @@ impl CsiSnapshots {
 
     /// The snapshots that were taken, by their claims.
     #[must_use]
-    pub fn all_taken(&self) -> BTreeMap<ClaimKey, Arc<Taken>> {
+    pub fn all_taken(&self) -> BTreeMap<ClaimKey, Arc<TakenSnapshot>> {
         self.shared.outcomes.taken()
     }
 
@@ -190,8 +190,14 @@ impl CsiSnapshots {
         tasks.shutdown().await;
     }
 
-    pub(super) async fn take(&self, claim: &Claim, line: Line, driver: &str, class: &str) -> Result<Taken, CsiError> {
-        let _place = self.place(line).await;
+    pub(super) async fn take(
+        &self,
+        claim: &Claim,
+        priority: Priority,
+        driver: &str,
+        class: &str,
+    ) -> Result<TakenSnapshot, CsiError> {
+        let _place = self.place(priority).await;
         let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: class };
         let class = self.classes().await?.choose(driver, choice);
         let class = class.map_err(|trouble| CsiError::NoClass { driver: driver.to_owned(), trouble })?;
@@ -205,17 +211,19 @@ impl CsiSnapshots {
         let wanted = ToCreate { resource: &types.snapshots, namespace, name: &name, body, is_it: &is_of_claim };
         let uid = self.create(wanted, deadline).await?;
         let created = Created { what: "VolumeSnapshot", namespace, name: &name, uid: &uid };
-        let patience = Patience::new(deadline, line == Line::Frozen);
+        let patience = WaitLimit::new(deadline, priority == Priority::Frozen);
         match self.wait(&followed, created, patience).await {
             Ok(taken) => Ok(taken),
             Err(e) => {
                 let error = match e {
-                    Waited::TimedOut(said) => {
+                    WaitFailure::TimedOut(said) => {
                         CsiError::TimedOut { name: format!("{namespace}/{name}"), within: timeout, said }
                     }
-                    Waited::Refused(said) => CsiError::Refused(format!("VolumeSnapshot {namespace}/{name}"), said),
-                    Waited::Unpassed(said) => CsiError::Unpassed(format!("VolumeSnapshot {namespace}/{name}"), said),
-                    Waited::Failed(error) => error,
+                    WaitFailure::Refused(said) => CsiError::Refused(format!("VolumeSnapshot {namespace}/{name}"), said),
+                    WaitFailure::Unpassed(said) => {
+                        CsiError::Unpassed(format!("VolumeSnapshot {namespace}/{name}"), said)
+                    }
+                    WaitFailure::Failed(error) => error,
                 };
                 // Of a cancelled backup all go in the end, when their drivers have ended; until then a pod may stand still.
                 if !matches!(error, CsiError::Cancelled) {
@@ -246,12 +254,12 @@ impl CsiSnapshots {
     }
 
     /// The follower of the objects of a type, this namespace included.
-    pub(super) fn followed(&self, resource: &Arc<ApiResource>, namespace: &str) -> Arc<Followed> {
+    pub(super) fn followed(&self, resource: &Arc<ApiResource>, namespace: &str) -> Arc<FollowedSnapshots> {
         let mut all = lock(&self.shared.followed);
         let followed = all.entry(resource.group_resource()).or_insert_with(|| {
-            let followed = Arc::new(Followed::new());
+            let followed = Arc::new(FollowedSnapshots::new());
             let selector = selector(&self.of.backup.metadata.uid);
-            let source = Source { cluster: self.cluster.clone(), resource: Arc::clone(resource), selector };
+            let source = FollowQuery { cluster: self.cluster.clone(), resource: Arc::clone(resource), selector };
             lock(&self.shared.tasks).spawn(Arc::clone(&followed).follow(source));
             followed
         });
@@ -267,7 +275,7 @@ impl CsiSnapshots {
         let uid_of = |object: &Value| text(object, "/metadata/uid").to_owned();
         loop {
             (self.operation.fence)().map_err(CsiError::Fenced)?;
-            match self.cluster.create(resource, Some(namespace), name, Wanted::of(body.clone())).await {
+            match self.cluster.create(resource, Some(namespace), name, WriteBody::of(body.clone())).await {
                 Ok(created) => return Ok(uid_of(&serde_json::from_slice(&created).unwrap_or_default())),
                 Err(e) if e.is_already_exists() => {}
                 Err(e) => return Err(e.into()),
@@ -301,55 +309,68 @@ impl CsiSnapshots {
     /// while pods stand still.
     pub(super) async fn bound(
         &self,
-        followed: &Followed,
+        followed: &FollowedSnapshots,
         created: Created<'_>,
-        mut patience: Patience,
-    ) -> Result<BoundTo, Waited> {
+        mut patience: WaitLimit,
+    ) -> Result<BoundTo, WaitFailure> {
         loop {
             let until = followed.until((created.namespace, created.name), patience.until(), |state| {
-                state.is(created.uid).then(|| Turn::of(state, patience.has_error())).flatten()
+                state.is(created.uid).then(|| SnapshotEvent::of(state, patience.has_error())).flatten()
             });
             let until = tokio::select! {
                 until = until => until,
-                () = self.operation.cancel.cancelled() => return Err(Waited::Failed(CsiError::Cancelled)),
+                () = self.operation.cancel.cancelled() => return Err(WaitFailure::Failed(CsiError::Cancelled)),
             };
             match until {
-                Ok(Turn::Taken(taken)) => return Ok(taken),
-                Ok(Turn::Gone) => return Err(created.gone()),
-                Ok(Turn::Refused(said)) => return Err(Waited::Refused(said)),
-                Ok(Turn::Error(has_error)) => patience.see(has_error, Instant::now()),
+                Ok(SnapshotEvent::Taken(taken)) => return Ok(taken),
+                Ok(SnapshotEvent::Gone) => return Err(created.gone()),
+                Ok(SnapshotEvent::Refused(said)) => return Err(WaitFailure::Refused(said)),
+                Ok(SnapshotEvent::Error(has_error)) => patience.see(has_error, Instant::now()),
                 Err(state) => {
                     let said = state.unwrap_or_default().said().to_owned();
-                    return Err(if patience.is_shortened() { Waited::Unpassed(said) } else { Waited::TimedOut(said) });
+                    return Err(if patience.is_shortened() {
+                        WaitFailure::Unpassed(said)
+                    } else {
+                        WaitFailure::TimedOut(said)
+                    });
                 }
             }
         }
     }
 
-    async fn wait(&self, followed: &Followed, created: Created<'_>, mut patience: Patience) -> Result<Taken, Waited> {
+    async fn wait(
+        &self,
+        followed: &FollowedSnapshots,
+        created: Created<'_>,
+        mut patience: WaitLimit,
+    ) -> Result<TakenSnapshot, WaitFailure> {
         let BoundTo { content, at } = self.bound(followed, created, patience).await?;
         loop {
             let content = self.content(&content).await?.ok_or_else(|| created.gone())?;
-            let content = Content::of(&content);
+            let content = SnapshotContent::of(&content);
             if !content.handle.is_empty() {
                 let (namespace, name) = (created.namespace.to_owned(), created.name.to_owned());
-                return Ok(Taken { namespace, name, content, at, group: None });
+                return Ok(TakenSnapshot { namespace, name, content, at, group: None });
             }
             patience.see(!content.error.is_empty(), Instant::now());
             let said = format!("its content {} has no handle: {}", content.name, content.error);
             if is_final(&content.error) {
-                return Err(Waited::Refused(said));
+                return Err(WaitFailure::Refused(said));
             }
             if Instant::now() + PAUSE > patience.until() {
-                return Err(if patience.is_shortened() { Waited::Unpassed(said) } else { Waited::TimedOut(said) });
+                return Err(if patience.is_shortened() {
+                    WaitFailure::Unpassed(said)
+                } else {
+                    WaitFailure::TimedOut(said)
+                });
             }
-            self.pause().await.map_err(Waited::Failed)?;
+            self.pause().await.map_err(WaitFailure::Failed)?;
         }
     }
 
     /// A VolumeSnapshotContent, if it is there.
-    pub(super) async fn content(&self, name: &str) -> Result<Option<Value>, Waited> {
-        self.api().read(&self.of.types.contents, None, name).await.map_err(Waited::Failed)
+    pub(super) async fn content(&self, name: &str) -> Result<Option<Value>, WaitFailure> {
+        self.api().read(&self.of.types.contents, None, name).await.map_err(WaitFailure::Failed)
     }
 }
 
@@ -380,13 +401,13 @@ impl Created<'_> {
     }
 
     /// The error that somebody has deleted it.
-    pub(super) fn gone(&self) -> Waited {
-        Waited::Failed(CsiError::Deleted(format!("{} {}", self.what, self.place())))
+    pub(super) fn gone(&self) -> WaitFailure {
+        WaitFailure::Failed(CsiError::Deleted(format!("{} {}", self.what, self.place())))
     }
 }
 
 /// News of an object that is waited for.
-enum Turn {
+enum SnapshotEvent {
     /// It was taken.
     Taken(BoundTo),
     /// It goes, or is gone.
@@ -397,7 +418,7 @@ enum Turn {
     Error(bool),
 }
 
-impl Turn {
+impl SnapshotEvent {
     /// The news in this state for somebody who has seen an error, or none; `None` when there is none.
     fn of(state: &SnapshotState, had_error: bool) -> Option<Self> {
         if state.is_deleted() {
@@ -423,7 +444,7 @@ pub(super) struct BoundTo {
 }
 
 /// The reason for which something was not taken.
-pub(super) enum Waited {
+pub(super) enum WaitFailure {
     /// It was not taken in time; with the controller's message.
     TimedOut(String),
     /// It is refused for good; what is said of it.

@@ -5,7 +5,7 @@
 
 use super::answer::text;
 use super::api::{SnapshotApi, each, selected};
-use super::content::{Content, DeletionPolicy};
+use super::content::{DeletionPolicy, SnapshotContent};
 use super::error::CsiError;
 use super::group_handle::GroupHandle;
 use super::objects::{GroupTypes, SnapshotTypes};
@@ -13,7 +13,7 @@ use super::reference::Reference;
 use super::settle::{ContentOf, say_handle};
 use lifeboat_api::well_known::LABEL_RESTORE_NAME;
 use lifeboat_api::{Restore, label_value};
-use lifeboat_cluster::{Cluster, MergePatch, Wanted};
+use lifeboat_cluster::{Cluster, MergePatch, WriteBody};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -89,7 +89,7 @@ pub async fn make_stub(
     // Without the right to list classes, only drivers that need a Secret fail, and say so.
     let _ = each(cluster, selected(&types.classes, String::new()), |class| classes.push(class)).await;
     let secret = secret_of(&group.driver, classes);
-    let wanted = Wanted::of(stub(restore, group, of, types, &secret).to_string().into());
+    let wanted = WriteBody::of(stub(restore, group, of, types, &secret).to_string().into());
     match cluster.create(&types.contents, None, &name, wanted).await {
         Ok(_) => {}
         Err(e) if e.is_already_exists() => {}
@@ -156,7 +156,7 @@ pub async fn make_ready(
         return Ok(Readiness::Ready);
     }
     let Some(body) = api.read(&types.contents, None, name).await? else { return Ok(Readiness::Waits) };
-    let content = Content::of(&body);
+    let content = SnapshotContent::of(&body);
     if content.is_ready != Some(true) {
         return Ok(Readiness::Waits);
     }

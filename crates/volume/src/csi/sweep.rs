@@ -9,7 +9,7 @@ use super::content::DeletionPolicy;
 use super::error::CsiError;
 use super::group_clean::Groups;
 use super::objects::{GroupTypes, SnapshotTypes, selector};
-use super::orphans::{self, Kind, Orphan, orphans};
+use super::orphans::{self, Orphan, OrphanKind, orphans};
 use futures::FutureExt;
 use lifeboat_cluster::{Cluster, ListRequest};
 use lifeboat_object::ApiResource;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// An object that could not be removed, by name, and the reason.
-pub type Left = (String, CsiError);
+pub type RemovalFailure = (String, CsiError);
 
 /// Removes all VolumeSnapshots and VolumeGroupSnapshots of a backup, but those that are to be kept, with their
 /// snapshots in the storage; also the contents of those that somebody else has deleted. Gives the namespaces and names
@@ -33,13 +33,13 @@ pub async fn remove_all(
     backup_uid: &str,
     is_kept: impl Fn(&str, &str) -> bool + Sync,
     step: &(dyn Fn() + Sync),
-) -> Result<Vec<Left>, CsiError> {
+) -> Result<Vec<RemovalFailure>, CsiError> {
     if backup_uid.is_empty() {
         // Its label would select the snapshots of others that have none.
         return Ok(Vec::new());
     }
     let api = SnapshotApi { cluster, types };
-    let of = Of { backup_uid, is_kept: &is_kept, step };
+    let of = SweptBackup { backup_uid, is_kept: &is_kept, step };
     // The members of a group go with it, and cannot go before it.
     let groups = match &types.groups {
         Some(groups) => remove_groups(api, groups, of).await,
@@ -53,13 +53,17 @@ pub async fn remove_all(
 
 /// The backup whose objects are removed, and the objects that are kept.
 #[derive(Clone, Copy)]
-struct Of<'a> {
+struct SweptBackup<'a> {
     backup_uid: &'a str,
     is_kept: &'a (dyn Fn(&str, &str) -> bool + Sync),
     step: &'a (dyn Fn() + Sync),
 }
 
-async fn remove_groups(api: SnapshotApi<'_>, groups: &GroupTypes, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
+async fn remove_groups(
+    api: SnapshotApi<'_>,
+    groups: &GroupTypes,
+    of: SweptBackup<'_>,
+) -> Result<Vec<RemovalFailure>, CsiError> {
     let all_groups = Groups { api, groups };
     let mut found = objects_of_backup(api, &groups.groups, of.backup_uid).await?;
     found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
@@ -71,14 +75,14 @@ async fn remove_groups(api: SnapshotApi<'_>, groups: &GroupTypes, of: Of<'_>) ->
         }
         .boxed()
     });
-    let mut left: Vec<Left> = some_at_once(removed.collect()).await.into_iter().flatten().collect();
+    let mut left: Vec<RemovalFailure> = some_at_once(removed.collect()).await.into_iter().flatten().collect();
     // Contents that the controller has made of a group while that was deleted, by a process that died then, and those that were to keep
     // what they stand for when their group was deleted.
-    left.extend(remove_orphans(api, Kind::Group, of).await?);
+    left.extend(remove_orphans(api, OrphanKind::Group, of).await?);
     Ok(left)
 }
 
-async fn remove_snapshots(api: SnapshotApi<'_>, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
+async fn remove_snapshots(api: SnapshotApi<'_>, of: SweptBackup<'_>) -> Result<Vec<RemovalFailure>, CsiError> {
     let mut found = objects_of_backup(api, &api.types.snapshots, of.backup_uid).await?;
     found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
     let removed = found.iter().map(|(namespace, name)| {
@@ -93,14 +97,18 @@ async fn remove_snapshots(api: SnapshotApi<'_>, of: Of<'_>) -> Result<Vec<Left>,
         }
         .boxed()
     });
-    let mut left: Vec<Left> = some_at_once(removed.collect()).await.into_iter().flatten().collect();
+    let mut left: Vec<RemovalFailure> = some_at_once(removed.collect()).await.into_iter().flatten().collect();
     // Contents whose VolumeSnapshots are gone, such as with their namespace.
-    left.extend(remove_orphans(api, Kind::Snapshot, of).await?);
+    left.extend(remove_orphans(api, OrphanKind::Snapshot, of).await?);
     Ok(left)
 }
 
 /// Removes contents that keep their snapshots though their VolumeSnapshot or group is gone.
-async fn remove_orphans(api: SnapshotApi<'_>, kind: Kind, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
+async fn remove_orphans(
+    api: SnapshotApi<'_>,
+    kind: OrphanKind,
+    of: SweptBackup<'_>,
+) -> Result<Vec<RemovalFailure>, CsiError> {
     let mut orphans = orphans(api, kind, of.backup_uid, of.step).await?;
     let is_kept = |orphan: &Orphan| (of.is_kept)(orphan.reference().namespace, orphan.reference().name);
     // What has taken the place of the object that is gone, has another content.

@@ -49,20 +49,20 @@ fn flags() -> Flags {
     Flags { snapshots: true, csi: true, serves_snapshots: true, saves_claims: true, ..Flags::default() }
 }
 
-fn from_p() -> Way {
-    Way::FsBackup { pod: "p".into(), volume: "v".into() }
+fn from_p() -> Method {
+    Method::FsBackup { pod: "p".into(), volume: "v".into() }
 }
 
-fn snapshot() -> Way {
-    Way::CsiSnapshot { class: String::new(), group: None }
+fn snapshot() -> Method {
+    Method::CsiSnapshot { class: String::new(), group: None }
 }
 
-fn rule(number: usize, action: &'static str, hindrance: Option<Hindrance>) -> Why {
-    Why::Policy { number, source: "ConfigMap v/p".into(), action, hindrance }
+fn rule(number: usize, action: &'static str, blocker: Option<Blocker>) -> MethodReason {
+    MethodReason::Policy { number, source: "ConfigMap v/p".into(), action, blocker }
 }
 
-fn skip(why: Why) -> Verdict {
-    Verdict { way: Way::Skip, why }
+fn skip(why: MethodReason) -> Verdict {
+    Verdict { method: Method::Skip, why }
 }
 
 /// The verdict on the claim `c`, which the pods mount.
@@ -76,27 +76,29 @@ fn of_claim(volume: &PersistentVolume, pods: &[(Pod, PodVolume)], rules: &str, f
 /// backup.md 2.9, the table of combined outcomes, each with the data of snapshots moved and not.
 #[test]
 fn a_csi_claim_of_a_running_pod_has_the_outcome_of_veleros_table() {
-    let annotation = || Why::Annotation { pod: "p".into(), hindrance: None };
-    let by_default = || Why::FsBackupByDefault { pod: "p".into(), hindrance: None };
+    let annotation = || MethodReason::Annotation { pod: "p".into(), blocker: None };
+    let by_default = || MethodReason::FsBackupByDefault { pod: "p".into(), blocker: None };
     for (opted_in, fs_default) in [(false, false), (true, false), (false, true), (true, true)] {
         for (snapshots, moves) in [(true, false), (true, true), (false, false), (false, true)] {
             let flags = Flags { fs_backup_by_default: fs_default, snapshots, moves_data: moves, ..flags() };
             let taken = match moves {
-                true => Way::MovedCsiSnapshot { class: String::new(), data_mover: String::new(), group: None },
+                true => Method::MovedCsiSnapshot { class: String::new(), data_mover: String::new(), group: None },
                 false => snapshot(),
             };
             for (action, expected) in [
                 ("skip", skip(rule(1, "skip", None))),
-                ("fs-backup", Verdict { way: from_p(), why: rule(1, "fs-backup", None) }),
-                ("snapshot", Verdict { way: taken.clone(), why: rule(1, "snapshot", None) }),
-                ("custom", skip(rule(1, "custom", Some(Hindrance::Custom)))),
+                ("fs-backup", Verdict { method: from_p(), why: rule(1, "fs-backup", None) }),
+                ("snapshot", Verdict { method: taken.clone(), why: rule(1, "snapshot", None) }),
+                ("custom", skip(rule(1, "custom", Some(Blocker::Custom)))),
                 (
                     "",
                     match (opted_in, fs_default, snapshots) {
-                        (_, true, _) => Verdict { way: from_p(), why: by_default() },
-                        (true, false, _) => Verdict { way: from_p(), why: annotation() },
-                        (false, false, true) => Verdict { way: taken, why: Why::SnapshotByDefault { hindrance: None } },
-                        (false, false, false) => skip(Why::NoSnapshots),
+                        (_, true, _) => Verdict { method: from_p(), why: by_default() },
+                        (true, false, _) => Verdict { method: from_p(), why: annotation() },
+                        (false, false, true) => {
+                            Verdict { method: taken, why: MethodReason::SnapshotByDefault { blocker: None } }
+                        }
+                        (false, false, false) => skip(MethodReason::NoSnapshots),
                     },
                 ),
             ] {
@@ -117,20 +119,20 @@ fn the_first_rule_that_matches_decides_and_is_named() {
     let verdict = of_claim(&csi(), &[], rules, &flags());
     assert_eq!(
         verdict,
-        Verdict { way: Way::CsiSnapshot { class: "s".into(), group: None }, why: rule(2, "snapshot", None) }
+        Verdict { method: Method::CsiSnapshot { class: "s".into(), group: None }, why: rule(2, "snapshot", None) }
     );
     assert_eq!(of_claim(&of_type("nfs"), &[], rules, &flags()), skip(rule(3, "skip", None)));
 }
 
 #[test]
 fn the_finer_snapshots_are_taken_in_their_way_or_not_at_all() {
-    let moved = |mover: &str| Way::MovedCsiSnapshot { class: String::new(), data_mover: mover.into(), group: None };
+    let moved = |mover: &str| Method::MovedCsiSnapshot { class: String::new(), data_mover: mover.into(), group: None };
     let moving = Flags { moves_data: true, data_mover: "other".into(), ..flags() };
     let native = Flags { native: true, ..flags() };
     let off = Flags { csi: false, ..flags() };
     let nfs = of_type("nfs");
-    let hindered = |action, hindrance| skip(rule(1, action, Some(hindrance)));
-    let done = |way, action| Verdict { way, why: rule(1, action, None) };
+    let hindered = |action, blocker| skip(rule(1, action, Some(blocker)));
+    let done = |method, action| Verdict { method, why: rule(1, action, None) };
     for (volume, action, flags, expected) in [
         (csi(), "snapshot-csi", flags(), done(snapshot(), "snapshot-csi")),
         (csi(), "snapshot-csi", moving.clone(), done(snapshot(), "snapshot-csi")),
@@ -139,24 +141,24 @@ fn the_finer_snapshots_are_taken_in_their_way_or_not_at_all() {
             csi(),
             "snapshot-csi",
             Flags { csi: false, native: true, ..flags() },
-            hindered("snapshot-csi", Hindrance::CsiIsOff),
+            hindered("snapshot-csi", Blocker::CsiIsOff),
         ),
         (
             csi(),
             "snapshot-csi",
             Flags { serves_snapshots: false, ..flags() },
-            hindered("snapshot-csi", Hindrance::NoSnapshotApi),
+            hindered("snapshot-csi", Blocker::NoSnapshotApi),
         ),
-        (nfs.clone(), "snapshot-csi", native.clone(), hindered("snapshot-csi", Hindrance::NotCsi)),
+        (nfs.clone(), "snapshot-csi", native.clone(), hindered("snapshot-csi", Blocker::NotCsi)),
         (csi(), "snapshot-datamover", flags(), done(moved(""), "snapshot-datamover")),
         (csi(), "snapshot-datamover", moving.clone(), done(moved("other"), "snapshot-datamover")),
-        (nfs.clone(), "snapshot-datamover", native.clone(), hindered("snapshot-datamover", Hindrance::NotCsi)),
-        (csi(), "snapshot-native", native.clone(), done(Way::NativeSnapshot, "snapshot-native")),
-        (csi(), "snapshot-native", flags(), hindered("snapshot-native", Hindrance::NoSnapshotter)),
-        (nfs.clone(), "snapshot", native.clone(), done(Way::NativeSnapshot, "snapshot")),
-        (nfs, "snapshot", flags(), hindered("snapshot", Hindrance::NoSnapshotter)),
-        (csi(), "snapshot", Flags { native: true, ..off.clone() }, done(Way::NativeSnapshot, "snapshot")),
-        (csi(), "snapshot", off, hindered("snapshot", Hindrance::NeitherCsiNorSnapshotter)),
+        (nfs.clone(), "snapshot-datamover", native.clone(), hindered("snapshot-datamover", Blocker::NotCsi)),
+        (csi(), "snapshot-native", native.clone(), done(Method::NativeSnapshot, "snapshot-native")),
+        (csi(), "snapshot-native", flags(), hindered("snapshot-native", Blocker::NoSnapshotter)),
+        (nfs.clone(), "snapshot", native.clone(), done(Method::NativeSnapshot, "snapshot")),
+        (nfs, "snapshot", flags(), hindered("snapshot", Blocker::NoSnapshotter)),
+        (csi(), "snapshot", Flags { native: true, ..off.clone() }, done(Method::NativeSnapshot, "snapshot")),
+        (csi(), "snapshot", off, hindered("snapshot", Blocker::NeitherCsiNorSnapshotter)),
         (csi(), "snapshot", moving, done(moved("other"), "snapshot")),
     ] {
         let verdict = of_claim(&volume, &[], &format!("- action: {{type: {action}}}"), &flags);
@@ -164,7 +166,7 @@ fn the_finer_snapshots_are_taken_in_their_way_or_not_at_all() {
     }
     let rules = "- action: {type: snapshot, parameters: {dataMover: velero-block}}";
     let verdict = of_claim(&csi(), &[], rules, &Flags { moves_data: true, data_mover: "other".into(), ..flags() });
-    assert_eq!(verdict.way, moved("velero-block"), "the mover of a rule comes before that of the backup");
+    assert_eq!(verdict.method, moved("velero-block"), "the mover of a rule comes before that of the backup");
 }
 
 #[test]
@@ -172,9 +174,9 @@ fn files_are_saved_from_a_running_pod_that_mounts_them() {
     let rules = "- action: {type: fs-backup}";
     let runs = || pod(|_, _| ());
     let other = || pod(|pod, volume| (pod.name, volume.name) = ("q".into(), "w".into()));
-    let done = Verdict { way: from_p(), why: rule(1, "fs-backup", None) };
-    let hindered = |hindrance| skip(rule(1, "fs-backup", Some(hindrance)));
-    let from_q = Verdict { way: Way::FsBackup { pod: "q".into(), volume: "w".into() }, ..done.clone() };
+    let done = Verdict { method: from_p(), why: rule(1, "fs-backup", None) };
+    let hindered = |blocker| skip(rule(1, "fs-backup", Some(blocker)));
+    let from_q = Verdict { method: Method::FsBackup { pod: "q".into(), volume: "w".into() }, ..done.clone() };
     let stopped = || pod(|pod, _| pod.is_running = false);
     let device = || pod(|_, volume| (volume.is_mounted, volume.is_device) = (false, true));
     let unused = || pod(|_, volume| volume.is_mounted = false);
@@ -182,14 +184,14 @@ fn files_are_saved_from_a_running_pod_that_mounts_them() {
         (vec![runs(), other()], done.clone()),
         (vec![stopped(), other()], from_q.clone()),
         (vec![device(), other()], from_q),
-        (vec![], hindered(Hindrance::NotMounted)),
-        (vec![unused()], hindered(Hindrance::NotMounted)),
-        (vec![stopped()], hindered(Hindrance::NoPodRuns)),
-        (vec![device()], hindered(Hindrance::Device)),
+        (vec![], hindered(Blocker::NotMounted)),
+        (vec![unused()], hindered(Blocker::NotMounted)),
+        (vec![stopped()], hindered(Blocker::NoPodRuns)),
+        (vec![device()], hindered(Blocker::Device)),
     ] {
         assert_eq!(of_claim(&csi(), &pods, rules, &flags()), expected, "{pods:?}");
     }
-    assert_eq!(of_claim(&of_type("hostPath"), &[runs()], rules, &flags()), hindered(Hindrance::HostPath));
+    assert_eq!(of_claim(&of_type("hostPath"), &[runs()], rules, &flags()), hindered(Blocker::HostPath));
 }
 
 #[test]
@@ -197,33 +199,33 @@ fn pods_ask_for_files_by_annotation_or_by_default() {
     let listed = || pod(|_, volume| volume.is_opted_in = true);
     let excluded = || pod(|_, volume| volume.is_opted_out = true);
     let stopped = || pod(|pod, volume| (pod.is_running, volume.is_opted_in) = (false, true));
-    let taken = Verdict { way: snapshot(), why: Why::SnapshotByDefault { hindrance: None } };
-    let asked = |hindrance: Option<Hindrance>| Verdict {
-        way: if hindrance.is_none() { from_p() } else { Way::Skip },
-        why: Why::Annotation { pod: "p".into(), hindrance },
+    let taken = Verdict { method: snapshot(), why: MethodReason::SnapshotByDefault { blocker: None } };
+    let asked = |blocker: Option<Blocker>| Verdict {
+        method: if blocker.is_none() { from_p() } else { Method::Skip },
+        why: MethodReason::Annotation { pod: "p".into(), blocker },
     };
-    let by_default = |hindrance: Option<Hindrance>| Verdict {
-        way: if hindrance.is_none() { from_p() } else { Way::Skip },
-        why: Why::FsBackupByDefault { pod: "p".into(), hindrance },
+    let by_default = |blocker: Option<Blocker>| Verdict {
+        method: if blocker.is_none() { from_p() } else { Method::Skip },
+        why: MethodReason::FsBackupByDefault { pod: "p".into(), blocker },
     };
     let all = Flags { fs_backup_by_default: true, ..flags() };
     for (pods, flags, expected) in [
         (vec![listed()], flags(), asked(None)),
         (vec![listed()], Flags { saves_claims: false, ..flags() }, taken.clone()),
         // Velero takes no snapshot of what a pod asks for, also where its files cannot be saved.
-        (vec![stopped()], flags(), asked(Some(Hindrance::NoPodRuns))),
+        (vec![stopped()], flags(), asked(Some(Blocker::NoPodRuns))),
         (vec![excluded()], flags(), taken.clone()),
         (vec![excluded()], all.clone(), taken.clone()),
         (
             vec![excluded(), pod(|pod, _| pod.name = "q".into())],
             all.clone(),
             Verdict {
-                way: Way::FsBackup { pod: "q".into(), volume: "v".into() },
-                why: Why::FsBackupByDefault { pod: "q".into(), hindrance: None },
+                method: Method::FsBackup { pod: "q".into(), volume: "v".into() },
+                why: MethodReason::FsBackupByDefault { pod: "q".into(), blocker: None },
             },
         ),
         (vec![pod(|_, _| ())], all.clone(), by_default(None)),
-        (vec![stopped()], all.clone(), by_default(Some(Hindrance::NoPodRuns))),
+        (vec![stopped()], all.clone(), by_default(Some(Blocker::NoPodRuns))),
         (vec![], all, taken),
     ] {
         assert_eq!(of_claim(&csi(), &pods, "", &flags), expected, "{pods:?} {flags:?}");
@@ -233,12 +235,12 @@ fn pods_ask_for_files_by_annotation_or_by_default() {
 #[test]
 fn a_claim_without_a_volume_has_no_data_whatever_is_said_of_it() {
     let fs = "- action: {type: fs-backup}";
-    let not_bound = |phase: &str| skip(Why::NotBound { phase: phase.into() });
+    let not_bound = |phase: &str| skip(MethodReason::NotBound { phase: phase.into() });
     for (volume, phase, rules, expected) in [
         (None, "", "", not_bound("Pending")),
         (None, "Lost", fs, not_bound("Lost")),
         (None, "Pending", "- {conditions: {pvcPhase: [Pending]}, action: {type: skip}}", skip(rule(1, "skip", None))),
-        (Some("gone"), "Bound", fs, skip(Why::VolumeUnread { volume: "gone".into() })),
+        (Some("gone"), "Bound", fs, skip(MethodReason::VolumeUnread { volume: "gone".into() })),
     ] {
         let (policies, claim) = ((!rules.is_empty()).then(|| policies(rules)), claim(volume, phase));
         let subject = Volume::Claimed { claim: &claim, volume: None, mounts: &[] };
@@ -250,15 +252,15 @@ fn a_claim_without_a_volume_has_no_data_whatever_is_said_of_it() {
 #[test]
 fn a_volume_without_its_claim_has_native_snapshots_only() {
     let native = Flags { native: true, ..flags() };
-    let by_default = |hindrance| skip(Why::SnapshotByDefault { hindrance: Some(hindrance) });
-    let taken = Verdict { way: Way::NativeSnapshot, why: Why::SnapshotByDefault { hindrance: None } };
+    let by_default = |blocker| skip(MethodReason::SnapshotByDefault { blocker: Some(blocker) });
+    let taken = Verdict { method: Method::NativeSnapshot, why: MethodReason::SnapshotByDefault { blocker: None } };
     for (volume, flags, expected) in [
-        (csi(), flags(), by_default(Hindrance::NoClaim)),
-        (csi(), native.clone(), by_default(Hindrance::NoClaim)),
+        (csi(), flags(), by_default(Blocker::NoClaim)),
+        (csi(), native.clone(), by_default(Blocker::NoClaim)),
         (csi(), Flags { csi: false, ..native.clone() }, taken.clone()),
         (of_type("nfs"), native, taken),
-        (of_type("nfs"), flags(), by_default(Hindrance::NoSnapshotter)),
-        (of_type("nfs"), Flags { snapshots: false, ..flags() }, skip(Why::NoSnapshots)),
+        (of_type("nfs"), flags(), by_default(Blocker::NoSnapshotter)),
+        (of_type("nfs"), Flags { snapshots: false, ..flags() }, skip(MethodReason::NoSnapshots)),
     ] {
         let subject = Volume::Unclaimed { volume: &volume, mounts: &[] };
         assert_eq!(decide(subject, Rules { policies: None, flags: &flags }), expected, "{volume:?} {flags:?}");
@@ -273,14 +275,25 @@ fn a_volume_of_a_pod_is_saved_when_somebody_asks_for_it() {
     let policy = "- {conditions: {volumeTypes: [emptyDir]}, action: {type: fs-backup}}";
     let snapshots = "- {action: {type: snapshot}}";
     let default = Flags { fs_backup_by_default: true, ..flags() };
-    let by_default = Verdict { way: from_p(), why: Why::FsBackupByDefault { pod: "p".into(), hindrance: None } };
+    let by_default =
+        Verdict { method: from_p(), why: MethodReason::FsBackupByDefault { pod: "p".into(), blocker: None } };
     for (opted_in, rules, flags, expected) in [
-        (false, "", flags(), skip(Why::NotAskedFor)),
-        (true, "", flags(), Verdict { way: from_p(), why: Why::Annotation { pod: "p".into(), hindrance: None } }),
+        (false, "", flags(), skip(MethodReason::NotAskedFor)),
+        (
+            true,
+            "",
+            flags(),
+            Verdict { method: from_p(), why: MethodReason::Annotation { pod: "p".into(), blocker: None } },
+        ),
         (false, "", default, by_default),
-        (false, policy, flags(), Verdict { way: from_p(), why: rule(1, "fs-backup", None) }),
-        (false, snapshots, flags(), skip(Why::NotAskedFor)),
-        (false, "- {conditions: {capacity: '0,10Gi'}, action: {type: snapshot}}", flags(), skip(Why::NotAskedFor)),
+        (false, policy, flags(), Verdict { method: from_p(), why: rule(1, "fs-backup", None) }),
+        (false, snapshots, flags(), skip(MethodReason::NotAskedFor)),
+        (
+            false,
+            "- {conditions: {capacity: '0,10Gi'}, action: {type: snapshot}}",
+            flags(),
+            skip(MethodReason::NotAskedFor),
+        ),
     ] {
         let (pod, volume) = pod(|_, volume| {
             empty(volume);
@@ -296,5 +309,5 @@ fn a_volume_of_a_pod_is_saved_when_somebody_asks_for_it() {
 fn files_that_a_rule_asks_for_are_not_saved_where_claims_are_left_out() {
     let flags = Flags { saves_claims: false, ..flags() };
     let verdict = of_claim(&csi(), &[pod(|_, _| ())], "- {action: {type: fs-backup}}", &flags);
-    assert_eq!(verdict, skip(rule(1, "fs-backup", Some(Hindrance::ClaimsLeftOut))));
+    assert_eq!(verdict, skip(rule(1, "fs-backup", Some(Blocker::ClaimsLeftOut))));
 }

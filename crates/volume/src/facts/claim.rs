@@ -55,15 +55,15 @@ pub struct Claim {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct View {
-    metadata: Option<MetadataView>,
-    spec: Option<SpecView>,
-    status: Option<StatusView>,
+struct ClaimView {
+    metadata: Option<ClaimMetadataView>,
+    spec: Option<ClaimSpecView>,
+    status: Option<ClaimStatusView>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct MetadataView {
+struct ClaimMetadataView {
     uid: Text,
     annotations: Option<AnnotationsView>,
 }
@@ -79,7 +79,7 @@ struct AnnotationsView {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SpecView {
+struct ClaimSpecView {
     volume_name: Text,
     volume_mode: Text,
     storage_class_name: Text,
@@ -88,7 +88,7 @@ struct SpecView {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct StatusView {
+struct ClaimStatusView {
     phase: Text,
 }
 
@@ -96,7 +96,7 @@ impl Claim {
     /// Reads a claim; of a claim of another shape only the facts of its head are known.
     #[must_use]
     pub fn of(item: &Item) -> Self {
-        let View { metadata, spec, status } = view(&item.body).unwrap_or_default();
+        let ClaimView { metadata, spec, status } = view(&item.body).unwrap_or_default();
         let (metadata, spec) = (metadata.unwrap_or_default(), spec.unwrap_or_default());
         let annotations = metadata.annotations.unwrap_or_default();
         let phase = status.unwrap_or_default().phase.0;

@@ -40,15 +40,15 @@ pub struct PodVolume {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct View {
-    metadata: Option<MetadataView>,
-    spec: Option<SpecView>,
-    status: Option<StatusView>,
+struct PodView {
+    metadata: Option<PodMetadataView>,
+    spec: Option<PodSpecView>,
+    status: Option<PodStatusView>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct MetadataView {
+struct PodMetadataView {
     annotations: Option<AnnotationsView>,
 }
 
@@ -63,7 +63,7 @@ struct AnnotationsView {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SpecView {
+struct PodSpecView {
     node_name: Text,
     volumes: Option<Vec<SourceView>>,
     containers: Option<Vec<ContainerView>>,
@@ -84,7 +84,7 @@ struct NameView {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct StatusView {
+struct PodStatusView {
     phase: Text,
 }
 
@@ -95,9 +95,9 @@ impl Pod {
     /// Reads a pod; a pod of another shape has no volumes.
     #[must_use]
     pub fn of(item: &Item) -> Self {
-        let View { metadata, spec, status } = view(&item.body).unwrap_or_default();
+        let PodView { metadata, spec, status } = view(&item.body).unwrap_or_default();
         let annotations = metadata.and_then(|metadata| metadata.annotations).unwrap_or_default();
-        let SpecView { node_name, volumes, containers } = spec.unwrap_or_default();
+        let PodSpecView { node_name, volumes, containers } = spec.unwrap_or_default();
         let containers = containers.unwrap_or_default();
         let uses = |of: fn(&ContainerView) -> &Option<Vec<NameView>>, name: &str| {
             containers.iter().flat_map(|container| of(container).iter().flatten()).any(|used| used.name.0 == name)

@@ -78,13 +78,13 @@ impl SourceView {
 
 impl<'de> Deserialize<'de> for SourceView {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(SourceVisitor)
     }
 }
 
-struct Fields;
+struct SourceVisitor;
 
-impl<'de> Visitor<'de> for Fields {
+impl<'de> Visitor<'de> for SourceVisitor {
     type Value = SourceView;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -28,21 +28,21 @@ pub struct PersistentVolume {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct View {
-    metadata: Option<MetadataView>,
+struct PersistentVolumeView {
+    metadata: Option<PersistentVolumeMetadataView>,
     spec: Option<SourceView>,
-    status: Option<StatusView>,
+    status: Option<PersistentVolumeStatusView>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct StatusView {
+struct PersistentVolumeStatusView {
     phase: Text,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct MetadataView {
+struct PersistentVolumeMetadataView {
     labels: Option<BTreeMap<String, Text>>,
 }
 
@@ -50,7 +50,7 @@ impl PersistentVolume {
     /// Reads a volume; of a volume of another shape only the name is known.
     #[must_use]
     pub fn of(item: &Item) -> Self {
-        let View { metadata, spec, status } = view(&item.body).unwrap_or_default();
+        let PersistentVolumeView { metadata, spec, status } = view(&item.body).unwrap_or_default();
         let spec = spec.unwrap_or_default();
         let mut facts = spec.facts();
         facts.capacity = Quantity::parse(&spec.capacity);

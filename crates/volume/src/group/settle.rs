@@ -1,6 +1,6 @@
 //! Applies the decision about a group to its claims, and tells people of it. Pure.
 
-use crate::verdict::{Group, GroupTrouble, Verdict, Way, Why};
+use crate::verdict::{Group, GroupTrouble, Method, MethodReason, Verdict};
 use lifeboat_object::first_names;
 
 /// Applies the decision about its group to a claim: the class with which the group is snapshotted, or that it cannot
@@ -11,18 +11,18 @@ pub(crate) fn settle_claim(
     settled: &Result<String, GroupTrouble>,
     falls_back: bool,
 ) {
-    let Verdict { way, why } = verdict;
-    let Way::CsiSnapshot { group, .. } = way else { return };
+    let Verdict { method, why } = verdict;
+    let Method::CsiSnapshot { group, .. } = method else { return };
     match settled {
         Ok(class) => *group = Some(Group { value: value.to_owned(), class: class.clone() }),
         Err(trouble) => {
             if falls_back {
                 *group = None;
             } else {
-                *way = Way::Skip;
+                *method = Method::Skip;
             }
-            let because = Box::new(std::mem::replace(why, Why::NotAskedFor));
-            *why = Why::Group { because, value: value.to_owned(), trouble: trouble.clone() };
+            let because = Box::new(std::mem::replace(why, MethodReason::NotAskedFor));
+            *why = MethodReason::Group { because, value: value.to_owned(), trouble: trouble.clone() };
         }
     }
 }

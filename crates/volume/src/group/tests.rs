@@ -1,8 +1,8 @@
 use super::*;
 use crate::decide::Rules;
 use crate::facts::ClaimKey;
-use crate::survey::{GroupNote, Survey, Verdicts};
-use crate::verdict::{Flags, Group, Verdict, Way, Why};
+use crate::inventory::{GroupNote, Verdicts, VolumeInventory};
+use crate::verdict::{Flags, Group, Method, MethodReason, Verdict};
 use lifeboat_object::{ApiResource, Item};
 use lifeboat_select::{PolicyUse, ResourcePolicies, VolumeFacts};
 use serde_json::json;
@@ -159,7 +159,7 @@ fn settled(flags: &Flags) -> (Verdicts, Vec<GroupNote>) {
     let text = "version: v1\nvolumePolicies: [{conditions: {pvcLabels: {tier: junk}}, action: {type: skip}}]";
     let policies = ResourcePolicies::parse(text, PolicyUse::Backup).unwrap().from_source("ConfigMap v/p");
     let decide = Rules { policies: Some(&policies), flags };
-    let mut survey = Survey::new(decide);
+    let mut inventory = VolumeInventory::new(decide);
     for (name, labels, driver) in [
         ("a", json!({"g": "db"}), "d"),
         ("b", json!({"g": "db"}), "d"),
@@ -168,9 +168,9 @@ fn settled(flags: &Flags) -> (Verdicts, Vec<GroupNote>) {
         ("open", json!({"g": "odd"}), ""),
         ("alone", json!({"g": ""}), "d"),
     ] {
-        objects(name, &labels, driver).iter().for_each(|item| survey.take(item));
+        objects(name, &labels, driver).iter().for_each(|item| inventory.take(item));
     }
-    let mut verdicts = survey.decide(decide);
+    let mut verdicts = inventory.decide(decide);
     assert_eq!(verdicts.namespaces_of_groups(), ["n".to_owned()].into());
     let outside = |name: &str, group: &str, namespace: &str| Claim {
         key: ClaimKey { namespace: namespace.into(), name: name.into() },
@@ -203,19 +203,23 @@ fn of(verdicts: &Verdicts, name: &str) -> Verdict {
 #[test]
 fn claims_of_a_group_are_snapshotted_together_or_not_at_all() {
     let (verdicts, notes) = settled(&flags());
-    let by_default = || Why::SnapshotByDefault { hindrance: None };
+    let by_default = || MethodReason::SnapshotByDefault { blocker: None };
     let together = Group { value: "db".into(), class: "c".into() };
-    let snapshot = |group: Option<Group>| Way::CsiSnapshot { class: String::new(), group };
+    let snapshot = |group: Option<Group>| Method::CsiSnapshot { class: String::new(), group };
     for name in ["a", "b"] {
-        assert_eq!(of(&verdicts, name), Verdict { way: snapshot(Some(together.clone())), why: by_default() }, "{name}");
+        assert_eq!(
+            of(&verdicts, name),
+            Verdict { method: snapshot(Some(together.clone())), why: by_default() },
+            "{name}"
+        );
     }
     assert_eq!(of(&verdicts, "a").done(), "CSI snapshot with the group db, of the class c");
-    assert_eq!(of(&verdicts, "alone"), Verdict { way: snapshot(None), why: by_default() });
-    assert_eq!(of(&verdicts, "junk").way, Way::Skip);
+    assert_eq!(of(&verdicts, "alone"), Verdict { method: snapshot(None), why: by_default() });
+    assert_eq!(of(&verdicts, "junk").method, Method::Skip);
     assert_eq!(verdicts.groups().into_keys().collect::<Vec<_>>(), [("n".to_owned(), "db".to_owned())]);
     assert_eq!(verdicts.beside_group("n", "db"), ["junk", "out"]);
     let odd = of(&verdicts, "o");
-    assert_eq!(odd.way, Way::Skip);
+    assert_eq!(odd.method, Method::Skip);
     let reason = "snapshots are taken by default, but the group odd cannot be snapshotted: not bound, of the claims with its label: open";
     assert_eq!(odd.reason(), reason);
     assert_eq!(odd.skipped_reason(), format!("csiSnapshot: {reason};"));
@@ -231,7 +235,7 @@ fn claims_of_a_group_are_snapshotted_together_or_not_at_all() {
 fn claims_of_an_impossible_group_are_snapshotted_singly_where_allowed() {
     let (verdicts, notes) = settled(&Flags { falls_back: true, ..flags() });
     let odd = of(&verdicts, "o");
-    assert_eq!(odd.way, Way::CsiSnapshot { class: String::new(), group: None });
+    assert_eq!(odd.method, Method::CsiSnapshot { class: String::new(), group: None });
     let reason = "snapshots are taken by default; by itself, because the group odd cannot be snapshotted: not bound, of the claims with \
          its label: open (volumeGroupFallback is single)";
     assert_eq!((odd.reason(), odd.advice()), (reason.to_owned(), None));

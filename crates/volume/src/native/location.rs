@@ -1,6 +1,6 @@
 //! The snapshotter of a location, and how it is called.
 
-use crate::line::{Line, Places};
+use crate::priority::{Priority, PrioritySlots};
 use lifeboat_action::{ActionError, ActionErrorKind, LocatedSnapshotter, VolumeSnapshotter, call, caught};
 use lifeboat_operation::Fence;
 use std::fmt::{self, Debug, Formatter};
@@ -11,17 +11,17 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Calls of one snapshotter at once, in each line.
+/// Calls of one snapshotter at once, of each priority.
 pub(crate) const AT_ONCE: usize = 16;
 /// The longest time for a question, and for a deletion. An implementation that calls programs has a shorter limit of
 /// its own, and ends programs that hang.
 const ANSWER: Duration = Duration::from_secs(3600);
 
 /// A location with its snapshotter.
-pub(crate) struct Location {
+pub(crate) struct SnapshotterLocation {
     pub(crate) name: String,
     pub(crate) snapshotter: Arc<dyn VolumeSnapshotter>,
-    places: Places,
+    places: PrioritySlots,
 }
 
 /// A snapshot or volume that was not made, as far as it is known.
@@ -32,12 +32,12 @@ pub(crate) struct NotMade {
     pub(crate) may_exist: bool,
 }
 
-impl Location {
+impl SnapshotterLocation {
     pub(crate) fn of(located: &LocatedSnapshotter) -> Self {
         Self {
             name: located.location.clone(),
             snapshotter: Arc::clone(&located.snapshotter),
-            places: Places::new(AT_ONCE),
+            places: PrioritySlots::new(AT_ONCE),
         }
     }
 
@@ -47,11 +47,11 @@ impl Location {
     }
 
     /// Waits for a place among the calls; `None` when the operation ends before.
-    pub(crate) async fn place(&self, line: Line, stop: &CancellationToken) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn place(&self, priority: Priority, stop: &CancellationToken) -> Option<SemaphorePermit<'_>> {
         tokio::select! {
             biased;
             () = stop.cancelled() => None,
-            place = self.places.take(line) => place.ok(),
+            place = self.places.take(priority) => place.ok(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Location {
     /// twice.
     pub(crate) async fn ask<T, F>(
         &self,
-        line: Line,
+        priority: Priority,
         stop: &CancellationToken,
         question: impl Fn(Arc<dyn VolumeSnapshotter>) -> F,
     ) -> Result<T, ActionError>
@@ -67,7 +67,7 @@ impl Location {
         F: Future<Output = Result<T, ActionError>>,
     {
         let asking = call(stop, || async {
-            let Some(_place) = self.place(line, stop).await else { return Err(ended()) };
+            let Some(_place) = self.place(priority, stop).await else { return Err(ended()) };
             let answer = caught(question(Arc::clone(&self.snapshotter)));
             timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(silent(ANSWER)))
         });
@@ -117,7 +117,7 @@ impl Location {
     }
 }
 
-impl Debug for Location {
+impl Debug for SnapshotterLocation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_struct("Location").field("name", &self.name).finish_non_exhaustive()
     }
@@ -194,10 +194,10 @@ mod tests {
         }
     }
 
-    fn location(answers: &[Answer]) -> (Location, Arc<Scripted>) {
+    fn location(answers: &[Answer]) -> (SnapshotterLocation, Arc<Scripted>) {
         let scripted = Arc::new(Scripted { answers: answers.to_vec(), calls: Mutex::default() });
         let snapshotter = Arc::clone(&scripted) as Arc<dyn VolumeSnapshotter>;
-        (Location::of(&LocatedSnapshotter { location: "east".to_owned(), snapshotter }), scripted)
+        (SnapshotterLocation::of(&LocatedSnapshotter { location: "east".to_owned(), snapshotter }), scripted)
     }
 
     #[tokio::test(start_paused = true)]
@@ -227,9 +227,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_question_ends_with_the_operation_and_has_a_deadline() {
-        let ask = |location: Location, stop: CancellationToken| async move {
+        let ask = |location: SnapshotterLocation, stop: CancellationToken| async move {
             location
-                .ask(Line::Common, &stop, |snapshotter| async move { snapshotter.volume_id(&Value::Null).await })
+                .ask(Priority::Normal, &stop, |snapshotter| async move { snapshotter.volume_id(&Value::Null).await })
                 .await
         };
         let (hanging, _) = location(&[None]);

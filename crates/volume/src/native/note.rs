@@ -94,12 +94,12 @@ fn digest(volume: &str) -> String {
 
 /// The notes of one kind among the records of an operation.
 #[derive(Clone, Debug)]
-pub(crate) struct Notes<N> {
+pub(crate) struct NoteStore<N> {
     records: Arc<dyn Records>,
     kind: PhantomData<fn() -> N>,
 }
 
-impl<N: Note> Notes<N> {
+impl<N: Note> NoteStore<N> {
     pub(crate) fn new(records: &Arc<dyn Records>) -> Self {
         Self { records: Arc::clone(records), kind: PhantomData }
     }
@@ -140,7 +140,7 @@ mod tests {
     #[tokio::test]
     async fn a_run_again_finds_what_was_noted() {
         let records: Arc<dyn Records> = Arc::new(InMemory::default());
-        let notes = Notes::<SnapshotNote>::new(&records);
+        let notes = NoteStore::<SnapshotNote>::new(&records);
         let note = |volume: &str, attempt| SnapshotNote {
             attempt,
             persistent_volume: volume.to_owned(),
@@ -156,7 +156,7 @@ mod tests {
         let others = [("snapshot-x", "?"), ("checkpoint", "{}"), ("volume-x", "{}")];
         let others = others.map(|(key, note)| (key.to_owned(), Some(note.into())));
         records.write(others.into()).await.unwrap();
-        let (mut all, unreadable) = Notes::<SnapshotNote>::new(&records).all().await.unwrap();
+        let (mut all, unreadable) = NoteStore::<SnapshotNote>::new(&records).all().await.unwrap();
         all.sort_by(|a, b| a.persistent_volume.cmp(&b.persistent_volume));
         assert_eq!((all, unreadable), (vec![note("a", 2), taken], vec!["snapshot-x".to_owned()]));
         assert!(is_key(&key(&note(&"long.".repeat(60), u32::MAX))));

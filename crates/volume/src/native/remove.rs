@@ -1,9 +1,9 @@
 //! Deletes native snapshots: those that nobody can restore from, and those of a backup that is deleted.
 
-use super::location::Location;
-use super::note::{Notes, SnapshotNote};
+use super::location::SnapshotterLocation;
+use super::note::{NoteStore, SnapshotNote};
 use super::zone::{TAG_BACKUP, TAG_VOLUME};
-use crate::line::Line;
+use crate::priority::Priority;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use lifeboat_action::{ActionError, LocatedSnapshotter};
@@ -18,21 +18,21 @@ const AT_ONCE: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     /// Snapshots that are not deleted; their notes stay.
-    pub left: Vec<Left>,
+    pub left: Vec<RemainingSnapshot>,
     /// The keys of notes that cannot be read.
     pub unreadable: Vec<String>,
 }
 
 /// A snapshot that is not deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct RemainingSnapshot {
     /// The note about it.
     pub note: SnapshotNote,
     /// The reason; empty when it is not known whether it exists.
     pub why: String,
 }
 
-impl Left {
+impl RemainingSnapshot {
     /// The message for people about it.
     #[must_use]
     pub fn tell(&self, backup: &str) -> String {
@@ -76,12 +76,12 @@ pub async fn remove_noted(
     snapshotters: &[LocatedSnapshotter],
     which: impl Fn(&SnapshotNote) -> bool,
 ) -> Result<Removal, RecordsError> {
-    let notes = Notes::<SnapshotNote>::new(&operation.records);
+    let notes = NoteStore::<SnapshotNote>::new(&operation.records);
     let (all, unreadable) = notes.all().await?;
     let deleting = Deleting::new(operation, snapshotters);
-    let works: Vec<BoxFuture<'_, Option<Left>>> =
+    let works: Vec<BoxFuture<'_, Option<RemainingSnapshot>>> =
         all.into_iter().filter(which).map(|note| deleting.remove(note, &notes).boxed()).collect();
-    let mut left: Vec<Left> = some_at_once(works).await;
+    let mut left: Vec<RemainingSnapshot> = some_at_once(works).await;
     left.sort_by(|a, b| a.note.persistent_volume.cmp(&b.note.persistent_volume));
     Ok(Removal { left, unreadable })
 }
@@ -95,8 +95,8 @@ pub async fn noted(
     which: impl Fn(&SnapshotNote) -> bool,
     why: &str,
 ) -> Result<Removal, RecordsError> {
-    let (all, unreadable) = Notes::<SnapshotNote>::new(&operation.records).all().await?;
-    let left = all.into_iter().filter(which).map(|note| Left { note, why: why.to_owned() });
+    let (all, unreadable) = NoteStore::<SnapshotNote>::new(&operation.records).all().await?;
+    let left = all.into_iter().filter(which).map(|note| RemainingSnapshot { note, why: why.to_owned() });
     Ok(Removal { left: left.collect(), unreadable })
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn tell_note_stays(operation: &Operation, snapshot: &str, error: &Rec
 
 struct Deleting<'a> {
     operation: &'a Operation,
-    locations: Vec<Location>,
+    locations: Vec<SnapshotterLocation>,
     /// A token that is never cancelled: snapshots are deleted also when the operation was cancelled, for that is the
     /// reason to delete them.
     goes_on: CancellationToken,
@@ -138,17 +138,17 @@ struct Deleting<'a> {
 
 impl<'a> Deleting<'a> {
     fn new(operation: &'a Operation, snapshotters: &[LocatedSnapshotter]) -> Self {
-        let locations = snapshotters.iter().map(Location::of).collect();
+        let locations = snapshotters.iter().map(SnapshotterLocation::of).collect();
         Self { operation, locations, goes_on: CancellationToken::new() }
     }
 
     /// Deletes a snapshot that is noted, and then its note.
-    async fn remove(&self, note: SnapshotNote, notes: &Notes<SnapshotNote>) -> Option<Left> {
+    async fn remove(&self, note: SnapshotNote, notes: &NoteStore<SnapshotNote>) -> Option<RemainingSnapshot> {
         if note.snapshot_id.is_empty() {
-            return Some(Left { note, why: String::new() });
+            return Some(RemainingSnapshot { note, why: String::new() });
         }
         if let Err(why) = self.delete(&note.location, &note.snapshot_id).await {
-            return Some(Left { note, why });
+            return Some(RemainingSnapshot { note, why });
         }
         if let Err(e) = notes.remove(&note).await {
             // It is deleted once more, which does no harm.
@@ -177,12 +177,12 @@ impl<'a> Deleting<'a> {
 
 /// Deletes one snapshot.
 pub(crate) async fn delete(
-    location: &Location,
+    location: &SnapshotterLocation,
     snapshot: &str,
     stop: &CancellationToken,
     operation: &Operation,
 ) -> Result<(), String> {
-    let deleted = location.ask(Line::Common, stop, |snapshotter| async move {
+    let deleted = location.ask(Priority::Normal, stop, |snapshotter| async move {
         (operation.fence)().map_err(ActionError::item)?;
         snapshotter.delete_snapshot(snapshot).await
     });

@@ -1,17 +1,17 @@
 //! Takes the native snapshots of one backup.
 
-use super::location::{AT_ONCE, Location};
-use super::note::{Notes, SnapshotNote};
+use super::location::{AT_ONCE, SnapshotterLocation};
+use super::note::{NoteStore, SnapshotNote};
 use super::remove::{delete, missing, tell_note_stays};
 use super::zone::{TAG_BACKUP, TAG_VOLUME, tags, zone_of};
-use crate::line::{Line, Places};
+use crate::priority::{Priority, PrioritySlots};
 use crate::record::Report;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use lifeboat_action::{ActionError, LocatedSnapshotter, VolumeFacts};
 use lifeboat_api::{Backup, Time};
 use lifeboat_archive::native_snapshot::{COMPLETED, FAILED, NativeSnapshot, NativeSnapshotSpec, NativeSnapshotStatus};
-use lifeboat_object::{GroupResource, ObjectKey, Place, Severity};
+use lifeboat_object::{GroupResource, ObjectKey, ResultScope, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Volumes of each line whose PersistentVolumes are in memory at once, over all locations.
+/// Volumes of each priority whose PersistentVolumes are in memory at once, over all locations.
 const IN_MEMORY: usize = 256;
 /// The longest wait for calls that may have an effect when the backup is broken off.
 const GRACE: Duration = Duration::from_secs(5);
@@ -52,28 +52,28 @@ pub struct NativeRefusal {
 /// Takes the snapshots of a backup as tasks, until [`NativeSnapshots::end`] or the last clone is dropped. Clones are the same.
 #[derive(Clone)]
 pub struct NativeSnapshots {
-    inner: Arc<Inner>,
+    inner: Arc<SnapshotRun>,
     /// The tasks, which do not hold this value themselves: they end with its last clone.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
-struct Inner {
+struct SnapshotRun {
     operation: Operation,
     of: NativeBackup,
     /// The locations, in the order in which they are asked.
-    locations: Vec<Location>,
+    locations: Vec<SnapshotterLocation>,
     /// Locations that the backup names and that have no snapshotter.
     missing: Vec<String>,
-    notes: Notes<SnapshotNote>,
-    begun: Mutex<BTreeMap<String, watch::Receiver<Option<Outcome>>>>,
-    places: Places,
+    notes: NoteStore<SnapshotNote>,
+    begun: Mutex<BTreeMap<String, watch::Receiver<Option<NativeOutcome>>>>,
+    places: PrioritySlots,
     /// Set when nothing more is to be begun.
     stop: CancellationToken,
 }
 
 /// The outcome for one volume.
 #[derive(Clone)]
-struct Outcome {
+struct NativeOutcome {
     report: Report,
     refusal: Option<NativeRefusal>,
 }
@@ -87,34 +87,34 @@ impl NativeSnapshots {
         let named = &of.backup.spec.volume_snapshot_locations;
         for name in named {
             match snapshotters.iter().find(|located| located.location == *name) {
-                Some(located) => locations.push(Location::of(located)),
+                Some(located) => locations.push(SnapshotterLocation::of(located)),
                 None => absent.push(name.clone()),
             }
         }
         if named.is_empty() {
-            locations = snapshotters.iter().map(Location::of).collect();
+            locations = snapshotters.iter().map(SnapshotterLocation::of).collect();
         }
         for name in &absent {
             operation
                 .journal
-                .error(&Place::Velero, format!("no snapshot is taken in the location {name}: {}", missing(name)));
+                .error(&ResultScope::Velero, format!("no snapshot is taken in the location {name}: {}", missing(name)));
         }
-        let inner = Inner {
-            notes: Notes::new(&operation.records),
+        let inner = SnapshotRun {
+            notes: NoteStore::new(&operation.records),
             stop: operation.cancel.child_token(),
             operation: operation.clone(),
             of,
             locations,
             missing: absent,
             begun: Mutex::default(),
-            places: Places::new(IN_MEMORY),
+            places: PrioritySlots::new(IN_MEMORY),
         };
         Self { inner: Arc::new(inner), tasks: Arc::default() }
     }
 
     /// Begins to take the snapshot of the volume behind a PersistentVolume, unless that was done before. `object` gives that, or
     /// why it cannot be read.
-    pub fn begin<F>(&self, volume: &str, line: Line, object: F)
+    pub fn begin<F>(&self, volume: &str, priority: Priority, object: F)
     where
         F: Future<Output = Result<Value, String>> + Send + 'static,
     {
@@ -127,8 +127,8 @@ impl NativeSnapshots {
         drop(begun);
         let (inner, volume) = (Arc::clone(&self.inner), volume.to_owned());
         let task = async move {
-            let outcome = match inner.take(&volume, line, object).await {
-                Ok(report) => Outcome { report, refusal: None },
+            let outcome = match inner.take(&volume, priority, object).await {
+                Ok(report) => NativeOutcome { report, refusal: None },
                 Err(failure) => failure.outcome(),
             };
             // Whoever waits for it may be gone.
@@ -163,7 +163,7 @@ impl NativeSnapshots {
         Ok(())
     }
 
-    async fn ended_one(&self, begun: Option<watch::Receiver<Option<Outcome>>>) -> Result<(), NativeRefusal> {
+    async fn ended_one(&self, begun: Option<watch::Receiver<Option<NativeOutcome>>>) -> Result<(), NativeRefusal> {
         let Some(mut begun) = begun else { return Ok(()) };
         // Its task may have died; then it has no outcome.
         let outcome = begun.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
@@ -173,7 +173,7 @@ impl NativeSnapshots {
     /// The outcome for each PersistentVolume of whose volume a snapshot was begun.
     #[must_use]
     pub fn reports(&self) -> BTreeMap<String, Report> {
-        let report = |outcome: Option<&Outcome>| match outcome {
+        let report = |outcome: Option<&NativeOutcome>| match outcome {
             Some(outcome) => outcome.report.clone(),
             None => Report::Failed { why: ENDED.to_owned() },
         };
@@ -230,7 +230,7 @@ impl NativeSnapshots {
 }
 
 /// The reason for which a volume has no snapshot.
-enum Failure {
+enum SnapshotFailure {
     /// This reason, for people.
     Because(String),
     /// It is of no location.
@@ -241,20 +241,20 @@ enum Failure {
     Fatal(NativeRefusal),
 }
 
-impl Failure {
-    fn outcome(self) -> Outcome {
+impl SnapshotFailure {
+    fn outcome(self) -> NativeOutcome {
         let (report, refusal) = match self {
             Self::Because(why) => (Report::Failed { why }, None),
             Self::NotOwned(why) => (Report::NotOwned { why }, None),
             Self::NotTaken(snapshot, why) => (Report::NativeFailed { snapshot, why }, None),
             Self::Fatal(refusal) => (Report::Failed { why: refusal.message.clone() }, Some(refusal)),
         };
-        Outcome { report, refusal }
+        NativeOutcome { report, refusal }
     }
 }
 
 /// The facts about a volume that is to be snapshotted.
-struct Known<'a> {
+struct VolumeToSnapshot<'a> {
     /// The name of its PersistentVolume.
     volume: &'a str,
     /// The provider's name of it.
@@ -263,43 +263,48 @@ struct Known<'a> {
     facts: VolumeFacts,
 }
 
-impl Inner {
-    async fn take<F>(&self, volume: &str, line: Line, object: F) -> Result<Report, Failure>
+impl SnapshotRun {
+    async fn take<F>(&self, volume: &str, priority: Priority, object: F) -> Result<Report, SnapshotFailure>
     where
         F: Future<Output = Result<Value, String>>,
     {
-        let read = async { (self.places.take(line).await, object.await) };
+        let read = async { (self.places.take(priority).await, object.await) };
         let (_in_memory, object) = tokio::select! {
-            (place, object) = read => (place, object.map_err(Failure::Because)?),
-            () = self.stop.cancelled() => return Err(Failure::Because(ENDED.to_owned())),
+            (place, object) = read => (place, object.map_err(SnapshotFailure::Because)?),
+            () = self.stop.cancelled() => return Err(SnapshotFailure::Because(ENDED.to_owned())),
         };
-        let (location, volume_id) = self.owner(volume, line, &object).await?;
+        let (location, volume_id) = self.owner(volume, priority, &object).await?;
         let zone = zone_of(&object);
-        let facts = location.ask(line, &self.stop, |snapshotter| {
+        let facts = location.ask(priority, &self.stop, |snapshotter| {
             let (volume_id, zone) = (&volume_id, &zone);
             async move { snapshotter.volume_facts(volume_id, zone).await }
         });
         let facts = facts.await.map_err(|e| {
             let refused = self.refusal(location, volume, &e);
-            refused.unwrap_or_else(|| Failure::Because(format!("{} cannot tell of it: {e}", location.called())))
+            refused.unwrap_or_else(|| SnapshotFailure::Because(format!("{} cannot tell of it: {e}", location.called())))
         })?;
-        let Some(_place) = location.place(line, &self.stop).await else {
-            return Err(Failure::Because(ENDED.to_owned()));
+        let Some(_place) = location.place(priority, &self.stop).await else {
+            return Err(SnapshotFailure::Because(ENDED.to_owned()));
         };
-        let snapshot = self.record(location, Known { volume, volume_id, zone, facts });
+        let snapshot = self.record(location, VolumeToSnapshot { volume, volume_id, zone, facts });
         self.create(location, snapshot).await
     }
 
     /// The first location that knows the volume, and the provider's name of that.
-    async fn owner(&self, volume: &str, line: Line, object: &Value) -> Result<(&Location, String), Failure> {
+    async fn owner(
+        &self,
+        volume: &str,
+        priority: Priority,
+        object: &Value,
+    ) -> Result<(&SnapshotterLocation, String), SnapshotFailure> {
         let (mut strangers, mut silent) = (Vec::new(), self.missing.clone());
         for location in &self.locations {
             let asked =
-                location.ask(line, &self.stop, |snapshotter| async move { snapshotter.volume_id(object).await });
+                location.ask(priority, &self.stop, |snapshotter| async move { snapshotter.volume_id(object).await });
             match asked.await {
                 Ok(Some(id)) if !id.is_empty() => return Ok((location, id)),
                 Ok(_) => strangers.push(location.name.clone()),
-                Err(_) if self.stop.is_cancelled() => return Err(Failure::Because(ENDED.to_owned())),
+                Err(_) if self.stop.is_cancelled() => return Err(SnapshotFailure::Because(ENDED.to_owned())),
                 Err(e) => {
                     if let Some(refusal) = self.refusal(location, volume, &e) {
                         return Err(refusal);
@@ -321,17 +326,17 @@ impl Inner {
             list(&silent, "the location", "the locations").map(|all| format!("{all} could not be asked")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        Err(Failure::NotOwned(format!("no applicable volumesnapshotter found: {}", parts.join(", and "))))
+        Err(SnapshotFailure::NotOwned(format!("no applicable volumesnapshotter found: {}", parts.join(", and "))))
     }
 
-    fn refusal(&self, location: &Location, volume: &str, error: &ActionError) -> Option<Failure> {
+    fn refusal(&self, location: &SnapshotterLocation, volume: &str, error: &ActionError) -> Option<SnapshotFailure> {
         let refusal =
             || NativeRefusal { snapshotter: location.called(), volume: key(volume), message: error.message.clone() };
-        error.is_fatal().then(|| Failure::Fatal(refusal()))
+        error.is_fatal().then(|| SnapshotFailure::Fatal(refusal()))
     }
 
-    fn record(&self, location: &Location, known: Known<'_>) -> NativeSnapshot {
-        let Known { volume, volume_id, zone, facts } = known;
+    fn record(&self, location: &SnapshotterLocation, known: VolumeToSnapshot<'_>) -> NativeSnapshot {
+        let VolumeToSnapshot { volume, volume_id, zone, facts } = known;
         let metadata = &self.of.backup.metadata;
         NativeSnapshot {
             spec: NativeSnapshotSpec {
@@ -348,7 +353,7 @@ impl Inner {
         }
     }
 
-    fn note(&self, volume: &str, location: &Location, volume_id: &str) -> SnapshotNote {
+    fn note(&self, volume: &str, location: &SnapshotterLocation, volume_id: &str) -> SnapshotNote {
         SnapshotNote {
             attempt: self.of.attempt,
             persistent_volume: volume.to_owned(),
@@ -360,13 +365,17 @@ impl Inner {
 
     /// Takes a snapshot, which is noted before and after. Nothing of it is given up when the backup is broken off: a snapshot whose
     /// name nobody hears stays in the storage.
-    async fn create(&self, location: &Location, mut snapshot: NativeSnapshot) -> Result<Report, Failure> {
+    async fn create(
+        &self,
+        location: &SnapshotterLocation,
+        mut snapshot: NativeSnapshot,
+    ) -> Result<Report, SnapshotFailure> {
         let spec = snapshot.spec.clone();
         let volume = spec.persistent_volume_name.as_str();
         let mut note = self.note(volume, location, &spec.provider_volume_id);
         if let Err(e) = self.notes.write(&note).await {
             let why = format!("that a snapshot may exist cannot be noted, so none is taken: {e}");
-            return Err(Failure::Because(why));
+            return Err(SnapshotFailure::Because(why));
         }
         let fields =
             [("persistentVolume", volume), ("volumeID", &spec.provider_volume_id), ("location", &location.name)];
@@ -385,7 +394,7 @@ impl Inner {
                         "the snapshot {id} of the PersistentVolume {volume} is taken, and that cannot be noted: were the backup \
                          cut off, it would have to be found by its tags: {e}"
                     );
-                    self.operation.journal.warn(&Place::Velero, text);
+                    self.operation.journal.warn(&ResultScope::Velero, text);
                 }
                 self.operation.journal.info("Snapshot taken", &[("persistentVolume", volume), ("snapshotID", &id)]);
                 snapshot.status = NativeSnapshotStatus { provider_snapshot_id: id, phase: COMPLETED.to_owned() };
@@ -407,7 +416,7 @@ impl Inner {
                     return Err(refusal);
                 }
                 FAILED.clone_into(&mut snapshot.status.phase);
-                Err(Failure::NotTaken(Box::new(snapshot), why))
+                Err(SnapshotFailure::NotTaken(Box::new(snapshot), why))
             }
         }
     }

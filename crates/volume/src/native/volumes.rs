@@ -1,12 +1,12 @@
 //! Makes volumes from the native snapshots of a backup, for one restore.
 
-use super::location::{Location, NotMade};
-use super::note::{Notes, VolumeNote};
+use super::location::{NotMade, SnapshotterLocation};
+use super::note::{NoteStore, VolumeNote};
 use super::remove::missing;
-use crate::line::Line;
+use crate::priority::Priority;
 use lifeboat_action::{ActionError, LocatedSnapshotter, VolumeFacts, VolumeRequest};
 use lifeboat_archive::native_snapshot::{NativeSnapshot, NativeSnapshotSpec};
-use lifeboat_object::Place;
+use lifeboat_object::ResultScope;
 use lifeboat_operation::{Operation, RecordsError};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -54,32 +54,32 @@ pub enum NotMadeVolume {
 /// [`NativeVolumes::end`] or the last clone is dropped. Clones share them.
 #[derive(Clone, Debug)]
 pub struct NativeVolumes {
-    inner: Arc<Inner>,
+    inner: Arc<VolumeRun>,
     /// The tasks, which do not hold this value themselves: they end with its last clone.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct VolumeRun {
     operation: Operation,
     restore_uid: String,
-    locations: Vec<Location>,
-    notes: Notes<VolumeNote>,
+    locations: Vec<SnapshotterLocation>,
+    notes: NoteStore<VolumeNote>,
     /// The known volumes, by the name of the PersistentVolume in the backup.
-    known: Mutex<BTreeMap<String, Known>>,
+    known: Mutex<BTreeMap<String, KnownVolume>>,
     stop: CancellationToken,
 }
 
 /// A volume that was or may have been made.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownVolume {
     note: VolumeNote,
-    uses: Use,
+    uses: VolumeUse,
 }
 
 /// Tells whether a PersistentVolume uses a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Use {
+enum VolumeUse {
     /// No PersistentVolume does.
     #[default]
     No,
@@ -93,11 +93,11 @@ impl NativeVolumes {
     /// Begins for a restore that has made no volumes.
     #[must_use]
     pub fn new(operation: &Operation, restore_uid: &str, snapshotters: &[LocatedSnapshotter]) -> Self {
-        let inner = Inner {
+        let inner = VolumeRun {
             operation: operation.clone(),
             restore_uid: restore_uid.to_owned(),
-            locations: snapshotters.iter().map(Location::of).collect(),
-            notes: Notes::new(&operation.records),
+            locations: snapshotters.iter().map(SnapshotterLocation::of).collect(),
+            notes: NoteStore::new(&operation.records),
             known: Mutex::default(),
             stop: operation.cancel.child_token(),
         };
@@ -115,11 +115,12 @@ impl NativeVolumes {
                 "the note {key} of a volume cannot be read: a volume that an earlier run of a restore has made may lie in the storage \
                  unused"
             );
-            self.inner.operation.journal.warn(&Place::Velero, text);
+            self.inner.operation.journal.warn(&ResultScope::Velero, text);
         }
         for note in all {
             if note.restore_uid == self.inner.restore_uid {
-                lock(&self.inner.known).insert(note.persistent_volume.clone(), Known { note, uses: Use::No });
+                lock(&self.inner.known)
+                    .insert(note.persistent_volume.clone(), KnownVolume { note, uses: VolumeUse::No });
             } else {
                 // Of another restore that had its name.
                 self.inner.notes.remove(&note).await?;
@@ -186,7 +187,7 @@ impl NativeVolumes {
     /// [`NotMadeVolume`].
     pub async fn set_volume_id(&self, location: &str, object: &Value, volume_id: &str) -> Result<Value, NotMadeVolume> {
         let location = self.inner.find(location).ok_or_else(|| NotMadeVolume::Because(missing(location)))?;
-        let set = location.ask(Line::Common, &self.inner.stop, |snapshotter| async move {
+        let set = location.ask(Priority::Normal, &self.inner.stop, |snapshotter| async move {
             snapshotter.set_volume_id(object.clone(), volume_id).await
         });
         match set.await {
@@ -199,14 +200,14 @@ impl NativeVolumes {
     /// Notes that a PersistentVolume uses the volume that was made for it.
     pub fn uses(&self, volume: &str) {
         if let Some(known) = lock(&self.inner.known).get_mut(volume) {
-            known.uses = Use::Yes;
+            known.uses = VolumeUse::Yes;
         }
     }
 
     /// Notes that it cannot be seen whether a PersistentVolume uses the volume that was made for it.
     pub fn may_use(&self, volume: &str) {
         if let Some(known) = lock(&self.inner.known).get_mut(volume) {
-            known.uses = Use::Unknown;
+            known.uses = VolumeUse::Unknown;
         }
     }
 
@@ -231,12 +232,12 @@ impl NativeVolumes {
             let VolumeNote { persistent_volume, location, snapshot_id, volume_id, .. } = &known.note;
             let made = format!("the volume {volume_id} was made from the snapshot {snapshot_id} in the location {location}");
             match known.uses {
-                Use::Yes => None,
-                Use::No => Some(format!(
+                VolumeUse::Yes => None,
+                VolumeUse::No => Some(format!(
                     "{made}, and no PersistentVolume {persistent_volume} is known to use it: delete it in the storage, unless the same \
                      restore is run again and uses it"
                 )),
-                Use::Unknown => Some(format!(
+                VolumeUse::Unknown => Some(format!(
                     "{made}, and it cannot be seen whether the PersistentVolume {persistent_volume} uses it: look for that, and delete it \
                      in the storage if none does"
                 )),
@@ -256,12 +257,12 @@ fn unheard_volume(note: &VolumeNote) -> String {
     )
 }
 
-impl Inner {
-    fn find(&self, location: &str) -> Option<&Location> {
+impl VolumeRun {
+    fn find(&self, location: &str) -> Option<&SnapshotterLocation> {
         self.locations.iter().find(|one| one.name == location)
     }
 
-    fn failed(&self, location: &Location, error: &ActionError) -> NotMadeVolume {
+    fn failed(&self, location: &SnapshotterLocation, error: &ActionError) -> NotMadeVolume {
         match error.is_fatal() {
             true => NotMadeVolume::Fatal { snapshotter: location.called(), message: error.message.clone() },
             false if self.stop.is_cancelled() => NotMadeVolume::Ended,
@@ -272,7 +273,7 @@ impl Inner {
     async fn make(&self, mut note: VolumeNote, spec: NativeSnapshotSpec) -> Result<MadeVolume, NotMadeVolume> {
         let because = NotMadeVolume::Because;
         let location = self.find(&note.location).ok_or_else(|| because(missing(&note.location)))?;
-        let Some(_place) = location.place(Line::Common, &self.stop).await else { return Err(NotMadeVolume::Ended) };
+        let Some(_place) = location.place(Priority::Normal, &self.stop).await else { return Err(NotMadeVolume::Ended) };
         let volume = note.persistent_volume.clone();
         // The data counts more than a volume too many, and the protocol has no way to look for one whose name nobody heard.
         let before = lock(&self.known).get(&volume).map(|known| known.note.unheard + 1);
@@ -302,7 +303,7 @@ impl Inner {
                          be made once more: {e}",
                         note.snapshot_id
                     );
-                    self.operation.journal.warn(&Place::Velero, text);
+                    self.operation.journal.warn(&ResultScope::Velero, text);
                 }
                 self.operation.journal.info("Volume made", &[("persistentVolume", &volume), ("volumeID", &id)]);
                 Ok(MadeVolume { name: note.name, volume_id: id })
@@ -330,7 +331,7 @@ impl Inner {
     }
 
     fn know(&self, note: &VolumeNote) {
-        let known = Known { note: note.clone(), uses: Use::No };
+        let known = KnownVolume { note: note.clone(), uses: VolumeUse::No };
         lock(&self.known).insert(note.persistent_volume.clone(), known);
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::decide::Rules;
-use crate::survey::Survey;
+use crate::inventory::VolumeInventory;
 use crate::verdict::Flags;
 use lifeboat_object::{ApiResource, Item};
 use lifeboat_select::{PolicyUse, ResourcePolicies};
@@ -44,25 +44,25 @@ fn key(name: &str) -> ClaimKey {
     ClaimKey { namespace: "n".into(), name: name.into() }
 }
 
-/// A cluster with a claim of each fate.
+/// A cluster with a claim for each outcome.
 fn verdicts() -> Verdicts {
-    let mut survey = Survey::default();
+    let mut inventory = VolumeInventory::default();
     let names = ["files", "junk", "lost", "snap"];
-    names.iter().for_each(|name| survey.take(&claim(name, &format!("pv-{name}"))));
-    names.iter().for_each(|name| survey.take(&volume(&format!("pv-{name}"), name)));
+    names.iter().for_each(|name| inventory.take(&claim(name, &format!("pv-{name}"))));
+    names.iter().for_each(|name| inventory.take(&volume(&format!("pv-{name}"), name)));
     for object in [pod(), pod(), claim("pending", ""), volume("pv-alone", "elsewhere"), claim("outside", "pv-outside")]
     {
-        survey.take(&object);
+        inventory.take(&object);
     }
-    assert_eq!(survey.namespaces(), ["n"]);
+    assert_eq!(inventory.namespaces(), ["n"]);
     let text = "version: v1\nvolumePolicies: [{conditions: {pvcLabels: {tier: junk}}, action: {type: skip}}]";
     let policies = ResourcePolicies::parse(text, PolicyUse::Backup).unwrap().from_source("ConfigMap v/p");
     let flags = Flags { snapshots: true, csi: true, serves_snapshots: true, saves_claims: true, ..Flags::default() };
-    survey.decide(Rules { policies: Some(&policies), flags: &flags })
+    inventory.decide(Rules { policies: Some(&policies), flags: &flags })
 }
 
-fn saved() -> Saved {
-    Saved {
+fn saved() -> SavedObjects {
+    SavedObjects {
         claims: ["files", "junk", "lost", "pending", "snap"].map(key).into(),
         volumes: ["pv-alone", "pv-files", "pv-junk", "pv-lost"].map(str::to_owned).into(),
         pods: [("n".to_owned(), "p".to_owned())].into(),
@@ -135,7 +135,7 @@ fn one_line_names_the_volumes_that_nothing_protects() {
                     describe --details and the volume information file list all with the reasons, and volume explain says \
                     what would have to change";
     assert_eq!(line.as_deref(), Some(expected));
-    let saved = Saved { claims: ["junk", "pending", "snap"].map(key).into(), ..Saved::default() };
+    let saved = SavedObjects { claims: ["junk", "pending", "snap"].map(key).into(), ..SavedObjects::default() };
     assert_eq!(unprotected(&verdicts(), &saved, &reports), Vec::<String>::new());
 }
 
@@ -156,16 +156,16 @@ fn a_volume_is_found_by_its_claim_and_by_its_name() {
 #[test]
 fn what_comes_late_is_told_as_not_saved() {
     let mut verdicts = verdicts();
-    let (mut late, mut more) = (Survey::default(), Survey::default());
+    let (mut late, mut more) = (VolumeInventory::default(), VolumeInventory::default());
     [claim("snap", "pv-snap"), claim("late", "pv-late"), claim("open", "")].iter().for_each(|item| late.take(item));
     [volume("pv-late", "late"), volume("pv-free", "")].iter().for_each(|item| more.take(item));
     late.add(more);
     verdicts.came_late(late);
-    let skip = |why| Verdict { way: Way::Skip, why };
+    let skip = |why| Verdict { method: Method::Skip, why };
     let of = |name: &str| verdicts.of_claim(&key(name)).unwrap().verdict.clone();
-    assert_eq!(of("late"), skip(Why::CameLate));
-    assert_eq!(of("open"), skip(Why::NotBound { phase: "Pending".into() }));
-    assert_eq!(of("snap").way, Way::CsiSnapshot { class: String::new(), group: None });
+    assert_eq!(of("late"), skip(MethodReason::CameLate));
+    assert_eq!(of("open"), skip(MethodReason::NotBound { phase: "Pending".into() }));
+    assert_eq!(of("snap").method, Method::CsiSnapshot { class: String::new(), group: None });
     let by_volume = |name: &str| verdicts.of_volume(name).unwrap().name();
     assert_eq!((by_volume("pv-late"), by_volume("pv-free")), ("n/late".to_owned(), "pv-free".to_owned()));
 }
@@ -173,7 +173,7 @@ fn what_comes_late_is_told_as_not_saved() {
 /// Three disks that snapshotters are asked about, one of them without a claim.
 #[test]
 fn a_native_snapshot_is_recorded_by_what_came_of_it() {
-    let mut survey = Survey::default();
+    let mut inventory = VolumeInventory::default();
     let disk = |name: &str, claim: &str| {
         let claim = (!claim.is_empty()).then(|| json!({"namespace": "n", "name": claim}));
         item(
@@ -183,13 +183,16 @@ fn a_native_snapshot_is_recorded_by_what_came_of_it() {
         )
     };
     for (volume, claim) in [("pv-a", "a"), ("pv-b", "b"), ("pv-c", "c"), ("pv-alone", "")] {
-        survey.take(&disk(volume, claim));
+        inventory.take(&disk(volume, claim));
     }
-    ["a", "b", "c"].iter().for_each(|name| survey.take(&claim(name, &format!("pv-{name}"))));
+    ["a", "b", "c"].iter().for_each(|name| inventory.take(&claim(name, &format!("pv-{name}"))));
     let flags = Flags { snapshots: true, native: true, saves_claims: true, ..Flags::default() };
-    let verdicts = survey.decide(Rules { policies: None, flags: &flags });
-    let saved =
-        Saved { claims: ["a", "b", "c"].map(key).into(), volumes: ["pv-alone".to_owned()].into(), ..Saved::default() };
+    let verdicts = inventory.decide(Rules { policies: None, flags: &flags });
+    let saved = SavedObjects {
+        claims: ["a", "b", "c"].map(key).into(),
+        volumes: ["pv-alone".to_owned()].into(),
+        ..SavedObjects::default()
+    };
     let snapshot = |volume: &str, id: &str, phase: &str| {
         let mut snapshot = NativeSnapshot::default();
         snapshot.spec.persistent_volume_name = volume.into();
@@ -263,14 +266,15 @@ fn a_native_snapshot_is_recorded_by_what_came_of_it() {
 
 #[test]
 fn a_volume_whose_claim_is_gone_makes_no_alarm() {
-    let mut survey = Survey::default();
+    let mut inventory = VolumeInventory::default();
     for phase in ["Released", "Bound"] {
         let volume = json!({"metadata": {"name": format!("pv-{phase}")}, "status": {"phase": phase},
             "spec": {"nfs": {}, "claimRef": {"namespace": "n", "name": phase}}});
-        survey.take(&item("persistentvolumes", "PersistentVolume", &volume));
+        inventory.take(&item("persistentvolumes", "PersistentVolume", &volume));
     }
     let flags = Flags { snapshots: true, saves_claims: true, ..Flags::default() };
-    let verdicts = survey.decide(Rules { policies: None, flags: &flags });
-    let saved = Saved { volumes: ["pv-Released".to_owned(), "pv-Bound".to_owned()].into(), ..Saved::default() };
+    let verdicts = inventory.decide(Rules { policies: None, flags: &flags });
+    let saved =
+        SavedObjects { volumes: ["pv-Released".to_owned(), "pv-Bound".to_owned()].into(), ..SavedObjects::default() };
     assert_eq!(unprotected(&verdicts, &saved, &Reports::default()), ["pv-Bound"]);
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-const KEPT: Allowed = Allowed { rebinds_released: false, reuses_volumes: false };
+const KEPT: VolumePermissions = VolumePermissions { rebinds_released: false, reuses_volumes: false };
 
 fn claim(namespace: &str, name: &str, uid: &str) -> ClaimOfVolume {
     ClaimOfVolume { key: ClaimKey { namespace: namespace.into(), name: name.into() }, uid: uid.into() }
@@ -11,20 +11,20 @@ fn released(by: ClaimOfVolume) -> VolumeHere {
 }
 
 /// The way in which the volume of the claim shop/data (UID u) comes back, in a word.
-fn word(target: &str, here: &VolumeHere, origin: &BackupOrigin, allowed: Allowed) -> String {
+fn word(target: &str, here: &VolumeHere, origin: &BackupOrigin, allowed: VolumePermissions) -> String {
     let volume = RetainedVolume { name: "pv".into(), claim: Some(claim("shop", "data", "u")) };
     match plan_retained(RetainedFacts { volume: &volume, target, here, origin, allowed }) {
         RetainedPlan::Make => "make".into(),
         RetainedPlan::Stays => "stays".into(),
         RetainedPlan::Rebind(patch) => format!("rebind {patch}"),
         RetainedPlan::Wait(why) => format!("wait: {why}"),
-        RetainedPlan::Refused(Refusal { why, next }) => format!("refused: {why}; {next}"),
+        RetainedPlan::Refused(VolumeRefusal { why, next }) => format!("refused: {why}; {next}"),
     }
 }
 
 #[test]
 fn a_kept_volume_comes_back_only_where_nobody_else_can_have_it() {
-    let all = Allowed { rebinds_released: true, reuses_volumes: true };
+    let all = VolumePermissions { rebinds_released: true, reuses_volumes: true };
     let other = BackupOrigin::OtherCluster("c-2".into());
     let here = BackupOrigin::ThisCluster;
     for (target, seen, origin, allowed, expected) in [

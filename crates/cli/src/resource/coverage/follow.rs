@@ -1,14 +1,14 @@
 //! Follows the objects that the status shows: by watches, by lists where watches are forbidden, and by requests to the
 //! server.
 
-use super::known::{Change, Known, News, Read, TakeIn};
-use super::looked::{Asking, WITHOUT_CLAIMS, WITHOUT_NAMESPACES};
+use super::looked::{ServerQuery, WITHOUT_CLAIMS, WITHOUT_NAMESPACES};
 use super::rhythm::pause;
+use super::state::{ObjectParser, ObjectsChange, StateUpdate, TakeIn, WatchedState};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Restore, Schedule};
 use lifeboat_client::{Client, Object, api_resource};
 use lifeboat_cluster::metadata_of;
 use lifeboat_object::{ApiResource, chain};
-use lifeboat_reconcile::{Lost, Mirrored, Seen};
+use lifeboat_reconcile::{MirrorEvent, MirrorFailure, MirroredType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const REFUSED: Duration = Duration::from_secs(30);
 const ASK: Duration = Duration::from_secs(30);
 
 /// Begins to follow all that is shown of the cluster; nothing of it is known yet.
-pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sender<News>) -> Known {
+pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sender<StateUpdate>) -> WatchedState {
     let mut following = Following { client, tasks, news, unknown: BTreeMap::new() };
     following.own::<Backup>(|known, change| change.apply(&mut known.inventory.lists.backups, |one| &one.metadata.name));
     following
@@ -40,59 +40,64 @@ pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sende
     following
         .own::<Restore>(|known, change| change.apply(&mut known.inventory.lists.restores, |one| &one.metadata.name));
     let namespaces = ApiResource::namespaces();
-    following.metadata(namespaces, WITHOUT_NAMESPACES, Known::see_namespaces);
-    following.metadata(ApiResource::persistent_volume_claims(), WITHOUT_CLAIMS, Known::see_claims);
+    following.metadata(namespaces, WITHOUT_NAMESPACES, WatchedState::see_namespaces);
+    following.metadata(ApiResource::persistent_volume_claims(), WITHOUT_CLAIMS, WatchedState::see_claims);
     let unknown = following.unknown;
-    Known::new(client.namespace.clone(), unknown)
+    WatchedState::new(client.namespace.clone(), unknown)
 }
 
 /// Begins to follow types.
 struct Following<'a> {
     client: &'a Client,
     tasks: &'a mut JoinSet<()>,
-    news: &'a mpsc::Sender<News>,
+    news: &'a mpsc::Sender<StateUpdate>,
     unknown: BTreeMap<String, Option<String>>,
 }
 
 impl Following<'_> {
     /// Follows a type of ours in the namespace of the server.
-    fn own<T: Object>(&mut self, take: fn(&mut Known, Change<T>)) {
+    fn own<T: Object>(&mut self, take: fn(&mut WatchedState, ObjectsChange<T>)) {
         let (resource, namespace) = (api_resource::<T>(), Some(self.client.namespace.clone()));
         let cluster = self.client.cluster.clone();
-        let mirrored = Mirrored { cluster, resource, namespace, metadata_only: false };
-        self.follow(Followed { mirrored, without: None, read: |body| serde_json::from_slice(body), take });
+        let mirrored = MirroredType { cluster, resource, namespace, metadata_only: false };
+        self.follow(FollowedType { mirrored, without: None, read: |body| serde_json::from_slice(body), take });
     }
 
     /// Follows the metadata of all objects of a type; `without` names the part of the status that is missing without
     /// them.
-    fn metadata(&mut self, resource: ApiResource, without: &'static str, take: fn(&mut Known, Change<ObjectMeta>)) {
+    fn metadata(
+        &mut self,
+        resource: ApiResource,
+        without: &'static str,
+        take: fn(&mut WatchedState, ObjectsChange<ObjectMeta>),
+    ) {
         let (cluster, resource) = (self.client.cluster.clone(), Arc::new(resource));
-        let mirrored = Mirrored { cluster, resource, namespace: None, metadata_only: true };
-        self.follow(Followed { mirrored, without: Some(without), read: metadata_of, take });
+        let mirrored = MirroredType { cluster, resource, namespace: None, metadata_only: true };
+        self.follow(FollowedType { mirrored, without: Some(without), read: metadata_of, take });
     }
 
-    fn follow<T: Send + 'static>(&mut self, followed: Followed<T>) {
+    fn follow<T: Send + 'static>(&mut self, followed: FollowedType<T>) {
         self.unknown.insert(followed.kind(), None);
         self.tasks.spawn(followed.follow(self.news.clone()));
     }
 }
 
 /// A type that is followed.
-struct Followed<T> {
-    mirrored: Mirrored,
+struct FollowedType<T> {
+    mirrored: MirroredType,
     /// Explains the part of the status that is missing without its objects; `None` when they are needed for everything.
     without: Option<&'static str>,
-    read: Read<T>,
-    take: fn(&mut Known, Change<T>),
+    read: ObjectParser<T>,
+    take: fn(&mut WatchedState, ObjectsChange<T>),
 }
 
-impl<T: Send + 'static> Followed<T> {
+impl<T: Send + 'static> FollowedType<T> {
     fn kind(&self) -> String {
         self.mirrored.resource.resource.clone()
     }
 
     /// Sends the changes of the objects, until nobody receives them.
-    async fn follow(self, news: mpsc::Sender<News>) {
+    async fn follow(self, news: mpsc::Sender<StateUpdate>) {
         let mut mirror = self.mirrored.clone().start();
         // The time of the last list; one that comes after a failure begins with a pause of the mirror.
         let (mut listing, mut has_failed) = (Duration::ZERO, false);
@@ -102,7 +107,7 @@ impl<T: Send + 'static> Followed<T> {
             let told = match mirror.next().await {
                 // The next list says whether something is wrong, and if not, all that was missed. It comes after the pause of the mirror, which
                 // grows as long as watches fail; and where none holds, lists are as rare as where nothing may be watched.
-                Err(Lost::Watch(e)) if !e.is_denied() => {
+                Err(MirrorFailure::Watch(e)) if !e.is_denied() => {
                     watches_lost += 1;
                     if watches_lost > 1 {
                         sleep(pause(LOOK, listing)).await;
@@ -112,28 +117,30 @@ impl<T: Send + 'static> Followed<T> {
                     continue;
                 }
                 // It may be listed, and not be watched: the lists have a pause of their own, which does not grow.
-                Err(Lost::Watch(_)) => {
+                Err(MirrorFailure::Watch(_)) => {
                     sleep(pause(LOOK, listing)).await;
                     mirror = self.mirrored.clone().start();
                     continue;
                 }
-                Err(Lost::List(e)) if e.is_forbidden() && self.without.is_some() => Ok(Change::Forbidden),
-                Err(Lost::List(e)) => {
+                Err(MirrorFailure::List(e)) if e.is_forbidden() && self.without.is_some() => {
+                    Ok(ObjectsChange::Forbidden)
+                }
+                Err(MirrorFailure::List(e)) => {
                     has_failed = true;
                     Err(chain(&e))
                 }
                 Ok(seen) => {
                     match seen {
-                        Seen::All(_) if !has_failed => listing = begun.elapsed(),
-                        Seen::All(_) => has_failed = false,
-                        Seen::Applied(_) | Seen::Deleted(_) => watches_lost = 0,
+                        MirrorEvent::All(_) if !has_failed => listing = begun.elapsed(),
+                        MirrorEvent::All(_) => has_failed = false,
+                        MirrorEvent::Applied(_) | MirrorEvent::Deleted(_) => watches_lost = 0,
                     }
-                    let change = Change::of(&seen, self.read);
+                    let change = ObjectsChange::of(&seen, self.read);
                     change.map_err(|e| format!("one of the {} cannot be read: {e}", self.kind()))
                 }
             };
             let again = match &told {
-                Ok(Change::Forbidden) => Some(REFUSED),
+                Ok(ObjectsChange::Forbidden) => Some(REFUSED),
                 Err(_) => Some(pause(BROKEN, listing)),
                 Ok(_) => None,
             };
@@ -147,20 +154,20 @@ impl<T: Send + 'static> Followed<T> {
         }
     }
 
-    fn news(&self, told: Result<Change<T>, String>) -> News {
+    fn news(&self, told: Result<ObjectsChange<T>, String>) -> StateUpdate {
         let take = self.take;
         let told = match told {
-            Ok(change) => Ok(Box::new(move |known: &mut Known| take(known, change)) as TakeIn),
+            Ok(change) => Ok(Box::new(move |known: &mut WatchedState| take(known, change)) as TakeIn),
             Err(why) => Err(self.without.map_or_else(|| why.clone(), |without| format!("{without}: {why}"))),
         };
-        News::Objects(self.kind(), told)
+        StateUpdate::Objects(self.kind(), told)
     }
 }
 
 /// Asks the server again and again, until nobody listens.
-pub(super) async fn ask(asking: Asking, news: mpsc::Sender<News>) {
+pub(super) async fn ask(asking: ServerQuery, news: mpsc::Sender<StateUpdate>) {
     loop {
-        if news.send(News::Server(asking.ask().await)).await.is_err() {
+        if news.send(StateUpdate::Server(asking.ask().await)).await.is_err() {
             return;
         }
         sleep(ASK).await;

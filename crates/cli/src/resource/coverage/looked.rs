@@ -6,7 +6,9 @@ use anyhow::{Context, Result};
 use lifeboat_api::ObjectMeta;
 use lifeboat_client::Client;
 use lifeboat_cluster::ClusterError;
-use lifeboat_control::{Inventory, NextBackups, namespaces_to_protect};
+use lifeboat_control::namespaces_to_protect;
+use lifeboat_lifecycle::coverage::Inventory;
+use lifeboat_lifecycle::next_backups::NextBackups;
 use lifeboat_object::ApiResource;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,12 +20,12 @@ pub(super) const WITHOUT_CLAIMS: &str =
     "without the claims of the cluster nobody knows which volumes are not protected";
 
 /// Asks the server what it is.
-pub(super) struct Asking {
+pub(super) struct ServerQuery {
     pub(super) client: Client,
     pub(super) patience: Duration,
 }
 
-impl Asking {
+impl ServerQuery {
     /// Its version, or why that is not known.
     pub(super) async fn ask(&self) -> Result<String, String> {
         let answer = server_status(&self.client, self.patience).await;
@@ -74,7 +76,7 @@ fn unless_forbidden<T>(listed: Result<T, ClusterError>, without: &'static str) -
 }
 
 /// The data of the status.
-pub(super) struct View<'a> {
+pub(super) struct StatusInput<'a> {
     pub(super) inventory: &'a Inventory,
     /// The version of the server, or why it is not known.
     pub(super) server: &'a Result<String, String>,

@@ -13,14 +13,14 @@ const FIRST: Duration = Duration::from_secs(30);
 const SHARE: u32 = 9;
 
 /// When the next screen comes.
-pub(super) struct Rhythm {
+pub(super) struct RefreshTimer {
     /// Then at the earliest, with all that was heard until then.
     earliest: Instant,
     /// When the last one was begun; none before the first, which comes as soon as there is something to show.
     last: Option<Instant>,
 }
 
-impl Rhythm {
+impl RefreshTimer {
     pub(super) fn begin(now: Instant) -> Self {
         Self { earliest: now, last: None }
     }
@@ -61,8 +61,8 @@ mod tests {
     #[test]
     fn screens_come_one_to_five_seconds_apart_unless_one_takes_long() {
         let (start, after) = (Instant::now(), Duration::from_millis);
-        let mut rhythm = Rhythm::begin(start);
-        let moments = |rhythm: &Rhythm, now: u64| {
+        let mut rhythm = RefreshTimer::begin(start);
+        let moments = |rhythm: &RefreshTimer, now: u64| {
             [rhythm.earliest(), rhythm.latest(start + after(now))].map(|at| at.duration_since(start).as_millis())
         };
         // The first one comes when there is something to show, however long that takes.

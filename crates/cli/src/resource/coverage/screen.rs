@@ -1,12 +1,12 @@
 //! Prints the status.
 
-use super::looked::View;
+use super::looked::StatusInput;
 use crate::resource::table::{Labels, print, time, until};
 use anyhow::Result;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocationPhase, Time};
-use lifeboat_control::{Coverage, FailedEarlier, NamespaceState, Progress, coverage};
+use lifeboat_lifecycle::coverage::{Coverage, FailedEarlier, NamespaceState, ObjectProgress, coverage};
 use lifeboat_object::counted;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::io::Write;
 const SHOWN: usize = 10;
 
 /// All that is shown.
-pub(super) struct Status {
+pub(super) struct StatusScreen {
     /// The version of the server, or why it is not known.
     pub(super) server: Result<String, String>,
     pub(super) coverage: Coverage,
@@ -24,8 +24,8 @@ pub(super) struct Status {
     namespace: String,
 }
 
-impl Status {
-    pub(super) fn of(view: View<'_>, namespace: &str, program: &str) -> Self {
+impl StatusScreen {
+    pub(super) fn of(view: StatusInput<'_>, namespace: &str, program: &str) -> Self {
         let now = Timestamp::now();
         let coverage = coverage(view.inventory, &TimeZone::UTC, now, program);
         Self { server: view.server.clone(), coverage, now, namespace: namespace.to_owned() }
@@ -65,8 +65,9 @@ impl Status {
         let columns = ["SCHEDULE", "STATUS", "LAST BACKUP", "PHASE", "STARTED", "NEXT RUN"];
         table(out, &columns, schedules.collect())?;
         let running = coverage.running.iter().map(|one| {
-            let progress =
-                one.progress.map_or_else(String::new, |Progress { done, total }| format!("{done} of {total} objects"));
+            let progress = one
+                .progress
+                .map_or_else(String::new, |ObjectProgress { done, total }| format!("{done} of {total} objects"));
             vec![format!("{} {}", one.kind.to_lowercase(), one.name), one.phase.to_owned(), ago(one.start), progress]
         });
         table(out, &["RUNNING", "PHASE", "STARTED", "PROGRESS"], running.collect())?;

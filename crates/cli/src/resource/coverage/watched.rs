@@ -1,8 +1,8 @@
 //! State behind `lifeboat status --watch`, kept up to date by watches.
 
 use super::follow::{ask, begin};
-use super::looked::{Asking, View};
-use super::rhythm::Rhythm;
+use super::looked::{ServerQuery, StatusInput};
+use super::rhythm::RefreshTimer;
 use anyhow::{Context, Result, bail};
 use lifeboat_client::Client;
 use tokio::sync::mpsc;
@@ -21,8 +21,8 @@ const WAITING: usize = 64;
 /// Returns the errors of `show`.
 pub(super) async fn watch(
     client: &Client,
-    asking: Asking,
-    mut show: impl FnMut(Result<View<'_>, String>) -> Result<()>,
+    asking: ServerQuery,
+    mut show: impl FnMut(Result<StatusInput<'_>, String>) -> Result<()>,
 ) -> Result<()> {
     let (sender, mut news) = mpsc::channel(WAITING);
     let mut tasks = JoinSet::new();
@@ -30,7 +30,7 @@ pub(super) async fn watch(
     // Where it cannot be read, the marks of backups say whose they are.
     known.inventory.lists.cluster = client.cluster.uid().await.unwrap_or_default();
     tasks.spawn(ask(asking, sender));
-    let mut rhythm = Rhythm::begin(Instant::now());
+    let mut rhythm = RefreshTimer::begin(Instant::now());
     loop {
         let heard = tokio::select! {
             heard = timeout_at(rhythm.latest(Instant::now()), news.recv()) => heard,

@@ -1,20 +1,20 @@
 //! `lifeboat backup describe` as text (cli-and-install.md 2.2).
 
-use super::facts::{Files, Piece};
+use super::facts::{FetchedFile, OperationFiles};
 use super::page::{Page, Style, Tone};
-use super::results::{self, Counts};
+use super::results::{self, OutcomeCounts};
 use super::spec;
 use super::volumes::{self, BackupVolumes};
 use lifeboat_api::{
     Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestPhase, TypedLocalObjectReference, well_known,
 };
-use lifeboat_control::Hold;
+use lifeboat_lifecycle::phase::hold::Hold;
 
 /// Everything that is known of a backup. Its `files.volumes` are in `volumes`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BackupFacts {
     pub(super) backup: Backup,
-    pub(super) files: Files,
+    pub(super) files: OperationFiles,
     pub(super) volumes: BackupVolumes,
     /// Requests to delete it.
     pub(super) deletions: Vec<DeleteBackupRequest>,
@@ -89,13 +89,13 @@ fn messages(page: &mut Page<'_>, facts: &BackupFacts) {
         return;
     }
     match &facts.files.results {
-        Piece::There(found) => results::results(page, found, warnings, errors),
-        Piece::Missing => {
+        FetchedFile::There(found) => results::results(page, found, warnings, errors),
+        FetchedFile::Missing => {
             page.field("Errors", errors);
             page.field("Warnings", warnings);
         }
-        Piece::Ungotten(why) => results::failed_results(page, "getting", why),
-        Piece::Unreadable(why) => results::failed_results(page, "decoding", why),
+        FetchedFile::Ungotten(why) => results::failed_results(page, "getting", why),
+        FetchedFile::Unreadable(why) => results::failed_results(page, "decoding", why),
     }
 }
 
@@ -121,7 +121,7 @@ fn status(page: &mut Page<'_>, facts: &BackupFacts) {
         page.blank();
     }
     if status.backup_item_operations_attempted > 0 {
-        let counts = Counts {
+        let counts = OutcomeCounts {
             attempted: status.backup_item_operations_attempted,
             completed: status.backup_item_operations_completed,
             failed: status.backup_item_operations_failed,

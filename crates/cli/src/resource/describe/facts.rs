@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// A file that was looked for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Piece<T> {
+pub(crate) enum FetchedFile<T> {
     /// There is none, or the user did not ask for it.
     #[default]
     Missing,
@@ -127,11 +127,11 @@ pub(crate) struct ItemOperationStatus {
 
 /// Files that backups and restores have in common.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Files {
-    pub(super) results: Piece<Results>,
-    pub(super) operations: Piece<Vec<ItemOperation>>,
-    pub(super) resources: Piece<ResourceList>,
-    pub(super) volumes: Piece<Vec<VolumeInfo>>,
+pub(crate) struct OperationFiles {
+    pub(super) results: FetchedFile<Results>,
+    pub(super) operations: FetchedFile<Vec<ItemOperation>>,
+    pub(super) resources: FetchedFile<ResourceList>,
+    pub(super) volumes: FetchedFile<Vec<VolumeInfo>>,
 }
 
 impl std::fmt::Display for ResourceIdentifier {
@@ -142,7 +142,7 @@ impl std::fmt::Display for ResourceIdentifier {
     }
 }
 
-impl<T> Piece<T> {
+impl<T> FetchedFile<T> {
     /// The content, when it was had.
     pub(super) fn there(&self) -> Option<&T> {
         match self {
@@ -152,12 +152,12 @@ impl<T> Piece<T> {
     }
 
     /// This piece with another content.
-    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Piece<U> {
+    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> FetchedFile<U> {
         match self {
-            Self::Missing => Piece::Missing,
-            Self::There(content) => Piece::There(change(content)),
-            Self::Ungotten(why) => Piece::Ungotten(why),
-            Self::Unreadable(why) => Piece::Unreadable(why),
+            Self::Missing => FetchedFile::Missing,
+            Self::There(content) => FetchedFile::There(change(content)),
+            Self::Ungotten(why) => FetchedFile::Ungotten(why),
+            Self::Unreadable(why) => FetchedFile::Unreadable(why),
         }
     }
 }
@@ -219,15 +219,15 @@ fn text(value: &Value) -> String {
 
 /// The content of a file, from what a download gave.
 pub(super) fn piece<T: DeserializeOwned>(
-    got: Result<Option<super::super::artifact::Packed>, super::super::artifact::ArtifactError>,
-) -> Piece<T> {
+    got: Result<Option<super::super::artifact::PackedFile>, super::super::artifact::ArtifactError>,
+) -> FetchedFile<T> {
     match got {
-        Ok(None) => Piece::Missing,
+        Ok(None) => FetchedFile::Missing,
         Ok(Some(packed)) => match packed.json() {
-            Ok(content) => Piece::There(content),
-            Err(e) => Piece::Unreadable(lifeboat_object::chain(&e)),
+            Ok(content) => FetchedFile::There(content),
+            Err(e) => FetchedFile::Unreadable(lifeboat_object::chain(&e)),
         },
-        Err(e) => Piece::Ungotten(lifeboat_object::chain(&e)),
+        Err(e) => FetchedFile::Ungotten(lifeboat_object::chain(&e)),
     }
 }
 
@@ -284,8 +284,8 @@ mod tests {
             "status": {"phase": "Completed", "created": "2026-11-21T08:36:30.5Z"}}))
         .unwrap();
         assert_eq!(operation.spec.resource_identifier.to_string(), "r.g n/x");
-        let packed = super::super::super::artifact::Packed::new(b"no gzip".to_vec());
-        assert!(matches!(piece::<Vec<VolumeInfo>>(Ok(Some(packed))), Piece::Unreadable(_)));
-        assert_eq!(piece::<Results>(Ok(None)), Piece::Missing);
+        let packed = super::super::super::artifact::PackedFile::new(b"no gzip".to_vec());
+        assert!(matches!(piece::<Vec<VolumeInfo>>(Ok(Some(packed))), FetchedFile::Unreadable(_)));
+        assert_eq!(piece::<Results>(Ok(None)), FetchedFile::Missing);
     }
 }

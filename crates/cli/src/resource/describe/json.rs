@@ -1,7 +1,7 @@
 //! `lifeboat backup describe -o json` (cli-and-install.md 2.6).
 
 use super::backup::{BackupFacts, failed, global_policy};
-use super::facts::{Piece, VolumeInfo};
+use super::facts::{FetchedFile, VolumeInfo};
 use super::page::{NONE, Style, selector, three};
 use super::volumes::{self, BACKUP_PHASES, BackupVolumes, by_pod, csi, native};
 use lifeboat_api::{
@@ -62,15 +62,15 @@ fn messages(top: &mut Map<String, Value>, facts: &BackupFacts) {
         return;
     }
     match &facts.files.results {
-        Piece::There(found) => {
+        FetchedFile::There(found) => {
             top.insert("errors".into(), if errors > 0 { set(&found.errors) } else { json!({}) });
             top.insert("warnings".into(), if warnings > 0 { set(&found.warnings) } else { json!({}) });
         }
-        Piece::Missing => {
+        FetchedFile::Missing => {
             top.insert("errors".into(), json!({"count": errors}));
             top.insert("warnings".into(), json!({"count": warnings}));
         }
-        Piece::Ungotten(why) | Piece::Unreadable(why) => {
+        FetchedFile::Ungotten(why) | FetchedFile::Unreadable(why) => {
             top.insert("errors".into(), json!({"errorGettingErrors": why}));
             top.insert("warnings".into(), json!({"errorGettingWarnings": why}));
         }
@@ -155,9 +155,9 @@ fn status(facts: &BackupFacts, style: &Style) -> Value {
     }
     if style.details {
         match &facts.files.resources {
-            Piece::There(list) => out["resourceList"] = json!(list),
-            Piece::Missing => out["resourceList"] = json!("<backup resource list not found>"),
-            Piece::Ungotten(why) | Piece::Unreadable(why) => out["errorGettingResourceList"] = json!(why),
+            FetchedFile::There(list) => out["resourceList"] = json!(list),
+            FetchedFile::Missing => out["resourceList"] = json!("<backup resource list not found>"),
+            FetchedFile::Ungotten(why) | FetchedFile::Unreadable(why) => out["errorGettingResourceList"] = json!(why),
         }
     }
     if let Some(warning) = &facts.warning {
@@ -180,10 +180,10 @@ fn backup_volumes(volumes: &BackupVolumes, details: bool) -> Value {
     let snapshots =
         |infos: &[VolumeInfo]| (native_snapshots(infos, details), csi_snapshots(infos, volumes.is_legacy, details));
     let (native, csi) = match &volumes.snapshots {
-        Piece::There(infos) => snapshots(infos),
-        Piece::Missing => snapshots(&[]),
-        Piece::Ungotten(why) => wrong("getting", why),
-        Piece::Unreadable(why) => wrong("reading", why),
+        FetchedFile::There(infos) => snapshots(infos),
+        FetchedFile::Missing => snapshots(&[]),
+        FetchedFile::Ungotten(why) => wrong("getting", why),
+        FetchedFile::Unreadable(why) => wrong("reading", why),
     };
     json!({
         "nativeSnapshots": native,

@@ -1,8 +1,8 @@
 //! `lifeboat restore describe` (cli-and-install.md 2.5).
 
-use super::facts::{Files, Piece};
+use super::facts::{FetchedFile, OperationFiles};
 use super::page::{NONE, Page, Style, Tone, selector, three};
-use super::results::{self, Counts};
+use super::results::{self, OutcomeCounts};
 use super::{spec, volumes};
 use lifeboat_api::{ExistingResourcePolicyOverride, PodVolumeRestore, Restore, RestorePhase, RestoreSpec};
 
@@ -10,7 +10,7 @@ use lifeboat_api::{ExistingResourcePolicyOverride, PodVolumeRestore, Restore, Re
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RestoreFacts {
     pub(super) restore: Restore,
-    pub(super) files: Files,
+    pub(super) files: OperationFiles,
     /// Volumes restored through the file system.
     pub(super) by_files: Vec<PodVolumeRestore>,
     /// Warning about the certificate of its location.
@@ -41,7 +41,7 @@ pub(crate) fn describe(facts: &RestoreFacts, style: &Style) -> String {
     volumes::of_restore(&mut page, &facts.files.volumes);
     volumes::messages(&mut page, &facts.files.volumes);
     manner(&mut page, spec);
-    let counts = Counts {
+    let counts = OutcomeCounts {
         attempted: status.restore_item_operations_attempted,
         completed: status.restore_item_operations_completed,
         failed: status.restore_item_operations_failed,
@@ -89,10 +89,10 @@ fn messages(page: &mut Page<'_>, facts: &RestoreFacts) {
         return;
     }
     let (verb, why) = match &facts.files.results {
-        Piece::There(found) => return results::results(page, found, warnings, errors),
-        Piece::Missing => ("getting", "file not found"),
-        Piece::Ungotten(why) => ("getting", why.as_str()),
-        Piece::Unreadable(why) => ("decoding", why.as_str()),
+        FetchedFile::There(found) => return results::results(page, found, warnings, errors),
+        FetchedFile::Missing => ("getting", "file not found"),
+        FetchedFile::Ungotten(why) => ("getting", why.as_str()),
+        FetchedFile::Unreadable(why) => ("decoding", why.as_str()),
     };
     page.blank();
     results::failed_results(page, verb, why);

@@ -1,6 +1,6 @@
 //! Results of a backup or restore: warnings and errors, operations of plugins, objects.
 
-use super::facts::{ItemOperation, Piece};
+use super::facts::{FetchedFile, ItemOperation};
 use super::page::{NONE, Page};
 use lifeboat_api::{HookStatus, Time};
 use lifeboat_archive::sidecar::ResourceList;
@@ -40,17 +40,22 @@ fn messages(page: &mut Page<'_>, set: &ResultSet) {
 }
 
 /// Operations attempted, completed and failed.
-pub(super) struct Counts {
+pub(super) struct OutcomeCounts {
     pub(super) attempted: i64,
     pub(super) completed: i64,
     pub(super) failed: i64,
 }
 
 /// Operations of plugins: `title` is `Backup` or `Restore`.
-pub(super) fn operations(page: &mut Page<'_>, title: &str, counts: &Counts, operations: &Piece<Vec<ItemOperation>>) {
+pub(super) fn operations(
+    page: &mut Page<'_>,
+    title: &str,
+    counts: &OutcomeCounts,
+    operations: &FetchedFile<Vec<ItemOperation>>,
+) {
     let heading = format!("{title} Item Operations");
     if !page.style.details {
-        let Counts { attempted, completed, failed } = counts;
+        let OutcomeCounts { attempted, completed, failed } = counts;
         page.field(
             &heading,
             format_args!(
@@ -60,11 +65,11 @@ pub(super) fn operations(page: &mut Page<'_>, title: &str, counts: &Counts, oper
         return;
     }
     match operations {
-        Piece::Ungotten(why) | Piece::Unreadable(why) => {
+        FetchedFile::Ungotten(why) | FetchedFile::Unreadable(why) => {
             page.field(&heading, format_args!("<error getting operation info: {why}>"));
         }
-        Piece::Missing => page.field(&heading, "<error getting operation info: file not found>"),
-        Piece::There(operations) => {
+        FetchedFile::Missing => page.field(&heading, "<error getting operation info: file not found>"),
+        FetchedFile::There(operations) => {
             page.line(format!("{heading}:"));
             for one in operations {
                 operation(page, title, one);
@@ -105,16 +110,16 @@ fn operation(page: &mut Page<'_>, title: &str, operation: &ItemOperation) {
 }
 
 /// Objects by type; `word` is `backup` or `restore`.
-pub(super) fn resource_list(page: &mut Page<'_>, word: &str, list: &Piece<ResourceList>) {
+pub(super) fn resource_list(page: &mut Page<'_>, word: &str, list: &FetchedFile<ResourceList>) {
     match list {
-        Piece::Missing => page.field("Resource List", format_args!("<{word} resource list not found>")),
-        Piece::Ungotten(why) => {
+        FetchedFile::Missing => page.field("Resource List", format_args!("<{word} resource list not found>")),
+        FetchedFile::Ungotten(why) => {
             page.field("Resource List", format_args!("<error getting {word} resource list: {why}>"));
         }
-        Piece::Unreadable(why) => {
+        FetchedFile::Unreadable(why) => {
             page.field("Resource List", format_args!("<error reading {word} resource list: {why}>"));
         }
-        Piece::There(list) => {
+        FetchedFile::There(list) => {
             page.line("Resource List:");
             for (kind, names) in &list.0 {
                 page.line(format!("\t{kind}:"));

@@ -1,7 +1,7 @@
 //! Descriptions are those that Velero 1.18.2 printed of the same objects and files. Those of its golden commands are compared
 //! in the tests of the binary (`golden_cli`).
 
-use super::super::artifact::Packed;
+use super::super::artifact::PackedFile;
 use super::*;
 use lifeboat_api::{
     BackupResourceHook, BackupResourceHookSpec, DataPathPhase, DeleteBackupRequest, DeleteBackupRequestPhase, Duration,
@@ -19,8 +19,8 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(fixture(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-fn packed<T: DeserializeOwned>(name: &str) -> Piece<T> {
-    piece(Ok(Some(Packed::new(std::fs::read(fixture(name)).unwrap_or_else(|e| panic!("{name}: {e}"))))))
+fn packed<T: DeserializeOwned>(name: &str) -> FetchedFile<T> {
+    piece(Ok(Some(PackedFile::new(std::fs::read(fixture(name)).unwrap_or_else(|e| panic!("{name}: {e}"))))))
 }
 
 fn style(details: bool) -> Style {
@@ -31,11 +31,11 @@ fn style(details: bool) -> Style {
 fn golden_backup(name: &str, files: &str) -> BackupFacts {
     let backup = serde_json::from_str(&text(&format!("backup-runs/{name}/backup-object.json"))).unwrap();
     let file = |suffix: &str| format!("{files}/{name}/{name}-{suffix}");
-    let found = Files {
+    let found = OperationFiles {
         results: packed(&file("results.gz")),
-        operations: Piece::Missing,
+        operations: FetchedFile::Missing,
         resources: packed(&file("resource-list.json.gz")),
-        volumes: Piece::Missing,
+        volumes: FetchedFile::Missing,
     };
     let volumes =
         BackupVolumes { snapshots: packed(&file("volumeinfo.json.gz")), is_legacy: false, by_files: Vec::new() };
@@ -80,9 +80,9 @@ fn a_schedule_says_what_it_waits_for_and_when_it_ran() {
 
 fn golden_restore(name: &str) -> RestoreFacts {
     let file = |suffix: &str| format!("restore-runs/{name}/{suffix}");
-    let files = Files {
+    let files = OperationFiles {
         results: packed(&file(&format!("restore-{name}-results.gz"))),
-        operations: Piece::Missing,
+        operations: FetchedFile::Missing,
         resources: packed(&file(&format!("restore-{name}-resource-list.json.gz"))),
         volumes: packed(&file(&format!("{name}-volumeinfo.json.gz"))),
     };
@@ -107,7 +107,7 @@ fn a_restore_says_which_claims_came_back_empty() {
     let infos = json!([{"pvcName": "data", "pvcNamespace": "shop", "pvName": "pv-1", "message": "it is empty"},
         {"pvcName": "logs", "pvcNamespace": "shop", "message": "the claim was not bound"},
         {"pvName": "pv-2", "message": "it is not made again"}, {"pvName": "of-velero"}]);
-    facts.files.volumes = Piece::There(serde_json::from_value(infos).unwrap());
+    facts.files.volumes = FetchedFile::There(serde_json::from_value(infos).unwrap());
     let shown = |details: bool| block(&restore::describe(&facts, &style(details)), "Volumes:");
     assert_eq!(shown(false), "Volumes: 3 (specify --details for more information)");
     let all =
@@ -207,9 +207,9 @@ fn full_backup() -> BackupFacts {
     status.backup_item_operations_attempted = 2;
     status.backup_item_operations_completed = 1;
     status.backup_item_operations_failed = 1;
-    facts.files.operations = Piece::There(vec![serde_json::from_value(operation("backupItemAction")).unwrap()]);
+    facts.files.operations = FetchedFile::There(vec![serde_json::from_value(operation("backupItemAction")).unwrap()]);
     let (snapshots, by_files) = volumes();
-    facts.volumes = BackupVolumes { snapshots: Piece::There(snapshots), is_legacy: false, by_files };
+    facts.volumes = BackupVolumes { snapshots: FetchedFile::There(snapshots), is_legacy: false, by_files };
     let mut request = DeleteBackupRequest::default();
     request.metadata.creation_timestamp = Some(Time::new("2026-11-21T08:36:30Z".parse().unwrap()));
     facts.deletions.push(request.clone());
@@ -348,9 +348,9 @@ fn what_cannot_be_had_is_said() {
     facts.backup.status.errors = 1;
     let shown = |facts: &BackupFacts| backup::describe(facts, &style(true));
     assert_eq!(block(&shown(&facts), "Errors"), "Errors:    1\nWarnings:  2");
-    facts.files.results = Piece::Ungotten("it is away".into());
-    facts.files.resources = Piece::Unreadable("it is no JSON".into());
-    facts.volumes.snapshots = Piece::Ungotten("it is away".into());
+    facts.files.results = FetchedFile::Ungotten("it is away".into());
+    facts.files.resources = FetchedFile::Unreadable("it is no JSON".into());
+    facts.volumes.snapshots = FetchedFile::Ungotten("it is away".into());
     let text = shown(&facts);
     for (start, expected) in [
         ("Warnings", "Warnings:  <error getting warnings: it is away>"),
@@ -362,7 +362,7 @@ fn what_cannot_be_had_is_said() {
     }
     let mut facts = RestoreFacts::default();
     facts.restore.status.errors = 1;
-    facts.files.volumes = Piece::Ungotten("it is away".into());
+    facts.files.volumes = FetchedFile::Ungotten("it is away".into());
     let text = restore::describe(&facts, &style(true));
     assert_eq!(block(&text, "Errors"), "Errors:  <error getting errors: file not found>");
     assert_eq!(block(&text, "CSI Snapshot"), "CSI Snapshot Restores:  <error getting restore volume info: it is away>");
@@ -391,14 +391,14 @@ fn rare_parts_of_restores_have_veleros_form() {
         parallel_files_download: 2,
         ..lifeboat_api::UploaderConfigForRestore::default()
     });
-    facts.files.operations = Piece::There(vec![serde_json::from_value(operation("restoreItemAction")).unwrap()]);
+    facts.files.operations = FetchedFile::There(vec![serde_json::from_value(operation("restoreItemAction")).unwrap()]);
     let infos = json!([
         {"pvcNamespace": "n", "pvcName": "moved", "restoreMethod": "CSISnapshot", "snapshotDataMoved": true,
             "snapshotDataMovementInfo": {"dataMover": "velero", "uploaderType": "kopia", "operationID": "dd-1"}},
         {"pvcNamespace": "n", "pvcName": "local", "restoreMethod": "CSISnapshot",
             "csiSnapshotInfo": {"snapshotHandle": "h", "driver": "d", "vscName": "v"}},
     ]);
-    facts.files.volumes = Piece::There(serde_json::from_value(infos).unwrap());
+    facts.files.volumes = FetchedFile::There(serde_json::from_value(infos).unwrap());
     let mut volume = PodVolumeRestore::default();
     volume.spec.uploader_type = UploaderType::Kopia;
     volume.spec.pod.namespace = "n".into();
@@ -458,7 +458,7 @@ fn json_has_the_rare_parts_too() {
     facts.backup.status.warnings = 1;
     let mut warnings = ResultSet::default();
     warnings.namespaces.insert("n".into(), vec!["<careful>".into()]);
-    facts.files.results = Piece::There(Results { warnings, ..Results::default() });
+    facts.files.results = FetchedFile::There(Results { warnings, ..Results::default() });
     facts.warning = Some("w".into());
     let shown = json::describe(&facts, &style(true)).unwrap();
     let found: Value = serde_json::from_str(&shown).unwrap();
@@ -510,7 +510,7 @@ fn json_has_the_rare_parts_too() {
         short["status"]["backupVolumes"]["podVolumeBackups"]["podVolumeBackupsDetails"],
         json!({"Completed": 3, "In Progress": 1, "New": 1})
     );
-    facts.volumes.snapshots = Piece::Ungotten("x".into());
+    facts.volumes.snapshots = FetchedFile::Ungotten("x".into());
     let without: Value = serde_json::from_str(&json::describe(&facts, &style(false)).unwrap()).unwrap();
     let (wrong, found) = ("<error getting backup volume info: x>", &without["status"]["backupVolumes"]);
     assert_eq!((found["nativeSnapshots"].as_str(), found["csiSnapshots"].as_str()), (Some(wrong), Some(wrong)));

@@ -1,6 +1,6 @@
 //! Volumes of backups and restores (cli-and-install.md 2.4 and 2.5).
 
-use super::facts::{DataMovement, Piece, VolumeInfo};
+use super::facts::{DataMovement, FetchedFile, VolumeInfo};
 use super::page::Page;
 use lifeboat_api::{DataMoveProgress, DataPathPhase, PodVolumeBackup, PodVolumeRestore, UploaderType};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BackupVolumes {
     /// Native and CSI snapshots.
-    pub(super) snapshots: Piece<Vec<VolumeInfo>>,
+    pub(super) snapshots: FetchedFile<Vec<VolumeInfo>>,
     /// True when they come from files of backups before Velero 1.13.
     pub(super) is_legacy: bool,
     /// Saved through the file system.
@@ -44,11 +44,11 @@ fn claim(info: &VolumeInfo) -> String {
 pub(super) fn of_backup(page: &mut Page<'_>, volumes: &BackupVolumes) {
     page.line("Backup Volumes:");
     match &volumes.snapshots {
-        Piece::Ungotten(why) => {
+        FetchedFile::Ungotten(why) => {
             page.line(format!("\t<error getting backup volume info: {why}>"));
             page.blank();
         }
-        Piece::Unreadable(why) => {
+        FetchedFile::Unreadable(why) => {
             page.line(format!("\t<error reading backup volume info: {why}>"));
             page.blank();
         }
@@ -192,17 +192,17 @@ pub(super) fn mover(moved: &DataMovement) -> &str {
 }
 
 /// The CSI snapshots that a restore used.
-pub(super) fn of_restore(page: &mut Page<'_>, volumes: &Piece<Vec<VolumeInfo>>) {
+pub(super) fn of_restore(page: &mut Page<'_>, volumes: &FetchedFile<Vec<VolumeInfo>>) {
     const TITLE: &str = "CSI Snapshot Restores";
     let infos = match volumes {
-        Piece::Missing => return,
-        Piece::There(infos) => infos,
-        Piece::Ungotten(why) => {
+        FetchedFile::Missing => return,
+        FetchedFile::There(infos) => infos,
+        FetchedFile::Ungotten(why) => {
             page.blank();
             page.field(TITLE, format_args!("<error getting restore volume info: {why}>"));
             return;
         }
-        Piece::Unreadable(why) => {
+        FetchedFile::Unreadable(why) => {
             page.blank();
             page.field(TITLE, format_args!("<error reading restore volume info: {why}>"));
             return;
@@ -242,7 +242,7 @@ pub(super) fn of_restore(page: &mut Page<'_>, volumes: &Piece<Vec<VolumeInfo>>) 
 }
 
 /// Writes the outcomes for the claims and volumes of a restore. Velero does not show them.
-pub(super) fn messages(page: &mut Page<'_>, volumes: &Piece<Vec<VolumeInfo>>) {
+pub(super) fn messages(page: &mut Page<'_>, volumes: &FetchedFile<Vec<VolumeInfo>>) {
     let infos = volumes.there().map(Vec::as_slice).unwrap_or_default();
     let told = || infos.iter().filter(|info| !info.message.is_empty());
     let count = told().count();

@@ -1,52 +1,56 @@
 //! Tables of explanations for whole worlds of objects.
 
 use super::*;
-use crate::phase::expiry::Obstacle;
-use crate::phase::queue::Blocked;
-use crate::phase::restore::FINALIZER;
-use crate::phase::writable::note_writable;
 use crate::stub::{named, options};
 use lifeboat_api::BackupStorageLocation;
+use lifeboat_lifecycle::phase::expiry::Obstacle;
+use lifeboat_lifecycle::phase::queue::Blocked;
+use lifeboat_lifecycle::phase::restore::FINALIZER;
+use lifeboat_lifecycle::phase::writable::note_writable;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const NOW: &str = "2026-11-22T12:00:00Z";
 
 /// The world of these objects: of a kind, with a name, and what else there is to say.
-fn world(objects: &[(Kind, &str, Value)]) -> World {
+fn world(objects: &[(MirroredKind, &str, Value)]) -> World {
     let mut world = World::default();
     for (kind, name, rest) in objects {
         let mut object = json!({"apiVersion": "velero.io/v1", "kind": kind.word(),
             "metadata": {"namespace": "velero", "name": name, "uid": name, "creationTimestamp": "2026-11-22T10:00:00Z"}});
         lifeboat_patch::merge(&mut object, rest);
-        world.see(Change { kind: *kind, what: Seen::Applied(object.to_string().into()) });
+        world.see(MirrorChange { kind: *kind, what: MirrorEvent::Applied(object.to_string().into()) });
     }
     world
 }
 
 /// The explanation for these objects when a server leads.
-fn told(objects: &[(Kind, &str, Value)]) -> Explanation {
+fn told(objects: &[(MirroredKind, &str, Value)]) -> Explanation {
     explained(&world(objects), &options(1), Some("leader".into()), NOW.parse().unwrap())
 }
 
 /// A location that is the default and was validated and synced a moment ago.
-fn main() -> (Kind, &'static str, Value) {
+fn main() -> (MirroredKind, &'static str, Value) {
     let status = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
-    (Kind::BackupStorageLocation, "main", json!({"spec": {"default": true}, "status": status}))
+    (MirroredKind::BackupStorageLocation, "main", json!({"spec": {"default": true}, "status": status}))
 }
 
 /// A location that was validated, and is Available.
-fn location(name: &'static str, spec: Value, mut status: Value) -> (Kind, &'static str, Value) {
+fn location(name: &'static str, spec: Value, mut status: Value) -> (MirroredKind, &'static str, Value) {
     lifeboat_patch::merge(&mut status, &json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"}));
     let mut noted = BackupStorageLocation::default();
     (noted.metadata.name, noted.metadata.uid) = (name.into(), name.into());
     note_writable(&mut noted, "2026-11-22T10:00:00Z".parse().unwrap());
     let metadata = json!({"annotations": noted.metadata.annotations});
-    (Kind::BackupStorageLocation, name, json!({"metadata": metadata, "spec": spec, "status": status}))
+    (MirroredKind::BackupStorageLocation, name, json!({"metadata": metadata, "spec": spec, "status": status}))
 }
 
-fn backup(name: &'static str, phase: &str) -> (Kind, &'static str, Value) {
-    (Kind::Backup, name, json!({"spec": {"storageLocation": "main"}, "status": {"phase": phase, "queuePosition": 1}}))
+fn backup(name: &'static str, phase: &str) -> (MirroredKind, &'static str, Value) {
+    (
+        MirroredKind::Backup,
+        name,
+        json!({"spec": {"storageLocation": "main"}, "status": {"phase": phase, "queuePosition": 1}}),
+    )
 }
 
 #[test]
@@ -57,8 +61,12 @@ fn programs_are_told_namespaces_and_a_word_that_stays() {
         backup("new", "New"),
         backup("waits", "Queued"),
         backup("runs", "InProgress"),
-        (Kind::Restore, "again", json!({"spec": {"backupName": "done"}, "metadata": {"finalizers": [FINALIZER]}})),
-        (Kind::DeleteBackupRequest, "gone", json!({"spec": {"backupName": "gone"}})),
+        (
+            MirroredKind::Restore,
+            "again",
+            json!({"spec": {"backupName": "done"}, "metadata": {"finalizers": [FINALIZER]}}),
+        ),
+        (MirroredKind::DeleteBackupRequest, "gone", json!({"spec": {"backupName": "gone"}})),
     ]);
     let due = "2026-11-22T12:00:30Z";
     let row = |kind: &str, name: &str, state: &str, reason: &str| json!({"kind": kind, "namespace": "velero", "name": name, "state": state, "reason": reason});
@@ -127,7 +135,7 @@ fn every_reason_to_wait_has_its_word() {
 fn a_location_that_is_never_validated_again_waits_for_its_sync() {
     let found = told(&[
         (
-            Kind::BackupStorageLocation,
+            MirroredKind::BackupStorageLocation,
             "main",
             json!({"spec": {"default": true}, "status": {"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"}}),
         ),
@@ -175,18 +183,26 @@ fn what_is_left_alone_though_it_is_not_over_is_not_at_rest() {
     };
     let found = told(&[
         main(),
-        (Kind::Backup, "kept", deleted(&["a.example/1", "b.example/2", "c.example/3", "d.example/4"], "Completed")),
-        (Kind::Backup, "going", deleted(&[], "Queued")),
-        (Kind::Backup, "unreadable", json!({"metadata": {"deletionTimestamp": "2026-11-22T11:00:00Z"}, "spec": 1})),
-        (Kind::Backup, "done", json!({"spec": 1, "status": {"phase": "Completed"}})),
-        (Kind::Restore, "held", deleted(&["a.example/1"], "Completed")),
-        (Kind::Restore, "ours", deleted(&["a.example/1", FINALIZER], "Completed")),
-        (Kind::DeleteBackupRequest, "wrong", json!({"spec": 1})),
-        (Kind::DownloadRequest, "wrong", json!({"spec": 1, "status": {"phase": "Processed"}})),
-        (Kind::Schedule, "nightly", schedule(false, "Enabled")),
-        (Kind::Schedule, "new", schedule(false, "New")),
-        (Kind::Schedule, "paused", schedule(true, "Enabled")),
-        (Kind::Schedule, "refused", schedule(false, "FailedValidation")),
+        (
+            MirroredKind::Backup,
+            "kept",
+            deleted(&["a.example/1", "b.example/2", "c.example/3", "d.example/4"], "Completed"),
+        ),
+        (MirroredKind::Backup, "going", deleted(&[], "Queued")),
+        (
+            MirroredKind::Backup,
+            "unreadable",
+            json!({"metadata": {"deletionTimestamp": "2026-11-22T11:00:00Z"}, "spec": 1}),
+        ),
+        (MirroredKind::Backup, "done", json!({"spec": 1, "status": {"phase": "Completed"}})),
+        (MirroredKind::Restore, "held", deleted(&["a.example/1"], "Completed")),
+        (MirroredKind::Restore, "ours", deleted(&["a.example/1", FINALIZER], "Completed")),
+        (MirroredKind::DeleteBackupRequest, "wrong", json!({"spec": 1})),
+        (MirroredKind::DownloadRequest, "wrong", json!({"spec": 1, "status": {"phase": "Processed"}})),
+        (MirroredKind::Schedule, "nightly", schedule(false, "Enabled")),
+        (MirroredKind::Schedule, "new", schedule(false, "New")),
+        (MirroredKind::Schedule, "paused", schedule(true, "Enabled")),
+        (MirroredKind::Schedule, "refused", schedule(false, "FailedValidation")),
     ]);
     let steps: Vec<String> = found.steps.iter().map(|step| format!("{} {}", step.kind, step.name)).collect();
     assert_eq!(steps, ["Schedule new", "Restore ours"]);

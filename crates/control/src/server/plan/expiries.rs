@@ -3,16 +3,16 @@
 mod concerns;
 mod keepers;
 
-use super::{Key, Planner, Reason, Step};
+use super::{Key, Planner, Reason, ServerStep};
 use crate::options::Controller;
-use crate::phase::expiry::{self, Around, Becomes, Obstacle, is_to_be_recorded};
-use crate::phase::writable::spares_until;
-use crate::phase::{Decision, facts};
 use crate::world::Meta;
 use concerns::Concerns;
 use jiff::SignedDuration;
 use keepers::Keepers;
 use lifeboat_api::{Backup, Time};
+use lifeboat_lifecycle::phase::expiry::{self, ExpiryFacts, ExpiryOutcome, Obstacle, is_to_be_recorded};
+use lifeboat_lifecycle::phase::writable::spares_until;
+use lifeboat_lifecycle::phase::{Decision, facts};
 
 impl Planner<'_> {
     pub(super) fn expiries(&mut self) {
@@ -47,7 +47,7 @@ impl Planner<'_> {
             return self.note(|_| (key.object(), Reason::Unvalidated(unvalidated)));
         }
         let elsewhere = concerns.elsewhere(backup, known.as_ref(), now);
-        let around = Around {
+        let around = ExpiryFacts {
             obstacle: Obstacle::of(location),
             requests: concerns.requests_for(backup),
             keepers: keepers.of(backup, elsewhere.is_some(), now),
@@ -59,10 +59,12 @@ impl Planner<'_> {
         let (is_kept, is_over) = (!around.keepers.is_empty(), facts::expiration(backup).is_some_and(|end| end <= now));
         let (becomes, decision) = expiry::decide(backup, &around, options.expiry_frequency, now);
         match becomes {
-            Becomes::Blocked(obstacle) => self.note(|_| (key.object(), Reason::Blocked(obstacle))),
-            Becomes::Elsewhere { cluster } if is_over => self.note(|_| (key.object(), Reason::GoesElsewhere(cluster))),
+            ExpiryOutcome::Blocked(obstacle) => self.note(|_| (key.object(), Reason::Blocked(obstacle))),
+            ExpiryOutcome::Elsewhere { cluster } if is_over => {
+                self.note(|_| (key.object(), Reason::GoesElsewhere(cluster)));
+            }
             // Half a restore is worse than a backup that stays a little longer.
-            Becomes::Read { restore } if decision == Decision::Rest => {
+            ExpiryOutcome::Read { restore } if decision == Decision::Rest => {
                 self.note(|_| (key.object(), Reason::ReadBy(backup.beside(&restore))));
             }
             _ => {
@@ -83,7 +85,7 @@ impl Planner<'_> {
         }
         let Some(step) = self.due(decision, || key.object()) else { return };
         if self.may_begin(&key) {
-            self.add(key, Step::Expire(Box::new(backup.clone()), known.map(Box::new), step));
+            self.add(key, ServerStep::Expire(Box::new(backup.clone()), known.map(Box::new), step));
         }
     }
 

@@ -2,10 +2,10 @@
 
 use super::Planner;
 use super::waits::NotYet;
-use crate::phase;
 use crate::server::key::{Key, Subject};
 use crate::server::wait::Reason;
-use lifeboat_client::NamespacedName;
+use crate::world::unreadable_step;
+use lifeboat_api::NamespacedName;
 use lifeboat_reconcile::TaskKey;
 
 impl Planner<'_> {
@@ -29,7 +29,7 @@ impl Planner<'_> {
             let finalizers = meta.finalizers.clone();
             self.note(|_| (Subject::of(kind, NamespacedName::of(meta)), Reason::Deleted { finalizers }));
         }
-        for (kind, object) in world.unreadable().filter(|(kind, _)| !phase::unreadable::is_refused(*kind)) {
+        for (kind, object) in world.unreadable().filter(|(kind, _)| !unreadable_step::is_refused(*kind)) {
             let why = object.why.clone();
             self.note(|_| (Subject::of(kind, NamespacedName::of(&object.meta)), Reason::Unreadable(why)));
         }

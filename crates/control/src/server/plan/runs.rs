@@ -1,17 +1,17 @@
 //! Backups and restores: whose turn it is, and what each needs.
 
-use super::{Key, Planner, Reason, SETTLED, Step, Subject};
+use super::{Key, Planner, Reason, SETTLED, ServerStep, Subject};
 use crate::member::location_in;
 use crate::options::Controller;
-use crate::phase::location::NoLocation;
-use crate::phase::queue::{Blocked, Move, NoTurn, Standing, Turns, turns};
-use crate::phase::{self, Decision};
-use crate::work::backup::Target;
-use crate::work::restore::{Origin, Source};
+use crate::work::backup::BackupTarget;
+use crate::work::restore::{Origin, RestoreSource};
 use crate::world::Meta;
 use jiff::Timestamp;
+use lifeboat_api::NamespacedName;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, RestorePhase};
-use lifeboat_client::NamespacedName;
+use lifeboat_lifecycle::phase::location::NoLocation;
+use lifeboat_lifecycle::phase::queue::{Admissions, Blocked, NotAdmitted, QueueMove, QueueState, admit};
+use lifeboat_lifecycle::phase::{self, Decision};
 use std::sync::Arc;
 
 /// Returns true if a step runs the engine, for which there is a limited number of places.
@@ -33,18 +33,18 @@ fn restore_key(restore: &Restore, step: &phase::restore::Step) -> Key {
 impl Planner<'_> {
     pub(super) fn backups(&mut self) {
         let world = self.view.world;
-        let turns = self.turns();
-        for (name, to) in turns.moves {
-            let key = if to == Move::Start { Key::Start(name.clone()) } else { Key::Queue(name.clone()) };
+        let admissions = self.admissions();
+        for (name, to) in admissions.moves {
+            let key = if to == QueueMove::Start { Key::Start(name.clone()) } else { Key::Queue(name.clone()) };
             let settles = |started| self.view.now.1.saturating_duration_since(started) < SETTLED;
-            if matches!(to, Move::Renumber(_)) && self.view.memory.started.is_some_and(settles) {
+            if matches!(to, QueueMove::Renumber(_)) && self.view.memory.started.is_some_and(settles) {
                 self.wake_at(self.view.now.0.saturating_add(SETTLED).unwrap_or(Timestamp::MAX));
                 continue;
             }
             if self.may_begin(&key)
                 && let Some(backup) = world.backups.get(&name).cloned()
             {
-                self.add(key, Step::Queue(Box::new(backup), to));
+                self.add(key, ServerStep::Queue(Box::new(backup), to));
             }
         }
         for backup in world.backups.iter().filter(|b| b.metadata.deletion_timestamp.is_none()) {
@@ -60,8 +60,8 @@ impl Planner<'_> {
             let name = backup.key();
             let waits_for_place = self.has(Controller::BackupQueue)
                 && backup_runs(&step)
-                && self.backup_stands(backup) != Standing::Good
-                && !turns.again.contains(&name);
+                && self.backup_stands(backup) != QueueState::Good
+                && !admissions.again.contains(&name);
             let key = match step {
                 S::Cancel | S::CancelOperations => Key::CancelBackup(name),
                 _ => Key::Backup(name),
@@ -85,12 +85,12 @@ impl Planner<'_> {
                 continue;
             }
             let target = self.target(backup);
-            self.add(key, Step::Backup(Box::new(backup.clone()), Box::new(target), step));
+            self.add(key, ServerStep::Backup(Box::new(backup.clone()), Box::new(target), step));
         }
     }
 
     /// The backups whose turn it is, when there is a queue. In a plan that explains, notes what the others wait for.
-    fn turns(&mut self) -> Turns {
+    fn admissions(&mut self) -> Admissions {
         let world = self.view.world;
         let is_queued = |backup: &&Backup| {
             let is_left = backup.spec.cancel || backup.metadata.deletion_timestamp.is_some();
@@ -105,11 +105,12 @@ impl Planner<'_> {
                     self.note(|_| (subject, Reason::Disabled(Controller::BackupQueue)));
                 }
             }
-            return Turns::default();
+            return Admissions::default();
         }
         let most = self.view.options.concurrent_backups;
-        let mut turns = turns(world.backups.iter(), most, self.waits.is_some(), |backup| self.backup_stands(backup));
-        for NoTurn { backup, position, why } in std::mem::take(&mut turns.waits) {
+        let mut admissions =
+            admit(world.backups.iter(), most, self.waits.is_some(), |backup| self.backup_stands(backup));
+        for NotAdmitted { backup, position, why } in std::mem::take(&mut admissions.waits) {
             let why = match position {
                 Some(position) => Reason::Queued { position, why },
                 None => Reason::NoSlot(why),
@@ -118,12 +119,12 @@ impl Planner<'_> {
         }
         if self.waits.is_some() {
             for backup in world.backups.iter().filter(is_queued) {
-                if self.backup_stands(backup) == Standing::Out {
+                if self.backup_stands(backup) == QueueState::Out {
                     self.note_missing_turn(backup);
                 }
             }
         }
-        turns
+        admissions
     }
 
     /// Notes what a backup waits for that has no turn, for itself and not because of others.
@@ -145,21 +146,21 @@ impl Planner<'_> {
     }
 
     /// The state in the queue of a backup that waits or is to run.
-    fn backup_stands(&self, backup: &Backup) -> Standing {
+    fn backup_stands(&self, backup: &Backup) -> QueueState {
         let name = backup.key();
         let is_queued = backup.status.phase == Some(BackupPhase::Queued);
         match self.runs(&Subject::Backup(name.clone())) {
-            Some(Key::Start(_)) => return Standing::Starts,
+            Some(Key::Start(_)) => return QueueState::Starts,
             // It is being deleted, or its place cannot be noted.
             Some(Key::Deletion { .. }) if is_queued || self.is_late(&Key::Backup(name.clone())) => {
-                return Standing::Out;
+                return QueueState::Out;
             }
-            Some(key @ Key::Queue(_)) if self.is_late(key) => return Standing::Out,
-            Some(_) => return Standing::Good,
+            Some(key @ Key::Queue(_)) if self.is_late(key) => return QueueState::Out,
+            Some(_) => return QueueState::Good,
             None => {}
         }
         if is_queued && self.location_of(backup).is_ok_and(|location| self.is_unvalidated(location)) {
-            return Standing::Out;
+            return QueueState::Out;
         }
         self.stands(&match is_queued {
             true => Key::Start(name),
@@ -168,11 +169,11 @@ impl Planner<'_> {
         })
     }
 
-    fn stands(&self, key: &Key) -> Standing {
+    fn stands(&self, key: &Key) -> QueueState {
         match self.failure(key) {
-            Some(failure) if failure.is_late() && failure.until > self.view.now.1 => Standing::Out,
-            Some(failure) if failure.is_late() => Standing::Late(failure.count),
-            _ => Standing::Good,
+            Some(failure) if failure.is_late() && failure.until > self.view.now.1 => QueueState::Out,
+            Some(failure) if failure.is_late() => QueueState::Late(failure.count),
+            _ => QueueState::Good,
         }
     }
 
@@ -187,7 +188,7 @@ impl Planner<'_> {
     }
 
     /// Where a backup goes (api-and-controllers.md 5.2).
-    fn target(&self, backup: &Backup) -> Target {
+    fn target(&self, backup: &Backup) -> BackupTarget {
         let is_named = !backup.spec.storage_location.is_empty();
         let (what, missing) =
             if is_named { ("the default", "was not found") } else { ("the server default", "does not exist") };
@@ -217,11 +218,11 @@ impl Planner<'_> {
         }
         // A late restore comes after the others, and of late ones that which has failed less often first, so that each has
         // its turn.
-        due.sort_by_key(|(standing, restore, _)| {
-            let failures = if let Standing::Late(failures) = standing { *failures } else { 0 };
+        due.sort_by_key(|(state, restore, _)| {
+            let failures = if let QueueState::Late(failures) = state { *failures } else { 0 };
             (failures, restore.metadata.creation_timestamp, &restore.metadata.namespace, &restore.metadata.name)
         });
-        for (standing, restore, step) in due {
+        for (state, restore, step) in due {
             let part = match step {
                 S::LookAfter | S::CancelOperations => Controller::RestoreOperations,
                 S::Finalize => Controller::RestoreFinalizer,
@@ -240,7 +241,7 @@ impl Planner<'_> {
                 continue;
             }
             // One that is in progress has its place already, unless it is late.
-            if step == S::Run || step.runs() && standing != Standing::Good {
+            if step == S::Run || step.runs() && state != QueueState::Good {
                 if holders.len() >= places {
                     without_place.extend(self.waits.is_some().then(|| key.object()));
                     continue;
@@ -248,7 +249,10 @@ impl Planner<'_> {
                 holders.push(restore);
             }
             let origin = if step.runs() { Origin::of(restore, world) } else { Err(Vec::new()) };
-            self.add(key, Step::Restore(Box::new(restore.clone()), Box::new(Source { origin, place }), step));
+            self.add(
+                key,
+                ServerStep::Restore(Box::new(restore.clone()), Box::new(RestoreSource { origin, place }), step),
+            );
         }
         if !without_place.is_empty() {
             let by: Arc<[NamespacedName]> = holders.iter().map(|restore| restore.key()).collect();
@@ -259,9 +263,9 @@ impl Planner<'_> {
     }
 
     /// The state of the work on a restore whose next step this is.
-    fn restore_stands(&self, restore: &Restore, step: &phase::restore::Step) -> Standing {
+    fn restore_stands(&self, restore: &Restore, step: &phase::restore::Step) -> QueueState {
         if self.runs(&Subject::Restore(restore.key())).is_some() {
-            return Standing::Good;
+            return QueueState::Good;
         }
         self.stands(&restore_key(restore, step))
     }
@@ -270,7 +274,7 @@ impl Planner<'_> {
     fn has_restore_place(&self, restore: &Restore) -> bool {
         match restore.status.phase {
             Some(RestorePhase::InProgress) => match phase::restore::step(restore, self.view.options.fail_in_progress) {
-                Decision::Do(step) => self.restore_stands(restore, &step) == Standing::Good,
+                Decision::Do(step) => self.restore_stands(restore, &step) == QueueState::Good,
                 _ => false,
             },
             None | Some(RestorePhase::New) => {

@@ -1,28 +1,28 @@
 //! Schedules: which runs are due, and whether one has to wait.
 
-use super::{Key, Planner, Reason, Step};
+use super::{Key, Planner, Reason, ServerStep};
 use crate::options::Controller;
-use crate::phase::schedule::{self, Defaults, Runs, Step as S, postponed};
-use crate::phase::taken_over::is_of_another_cluster;
-use crate::phase::{Decision, facts};
 use crate::world::{Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, Schedule, Time};
+use lifeboat_lifecycle::phase::schedule::{self, Defaults, Runs, Step as S, postponed};
+use lifeboat_lifecycle::phase::taken_over::is_of_another_cluster;
+use lifeboat_lifecycle::phase::{Decision, facts};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// The names of unfinished backups of schedules, by namespace and label.
-type Unfinished<'a> = HashMap<(&'a str, &'a str), &'a str>;
+type UnfinishedBackups<'a> = HashMap<(&'a str, &'a str), &'a str>;
 
 /// The backups of one schedule.
-struct Of<'a> {
+struct ScheduleBackups<'a> {
     world: &'a World,
     schedule: &'a Schedule,
     /// Of all schedules; made when the first one asks.
-    unfinished: &'a OnceCell<Unfinished<'a>>,
+    unfinished: &'a OnceCell<UnfinishedBackups<'a>>,
 }
 
-impl Runs for Of<'_> {
+impl Runs for ScheduleBackups<'_> {
     fn unfinished(&self) -> Option<String> {
         let all = self.unfinished.get_or_init(|| unfinished(self.world));
         let label = self.schedule.label();
@@ -42,7 +42,7 @@ impl Runs for Of<'_> {
 
 /// A backup of each schedule that keeps the next run waiting. Ours: one in the queue does too (Velero's pile up there). compat: one that
 /// waits for operations or is finalized does not.
-fn unfinished(world: &World) -> Unfinished<'_> {
+fn unfinished(world: &World) -> UnfinishedBackups<'_> {
     let is_unfinished = |backup: &&Backup| {
         let walks = backup.status.phase == Some(BackupPhase::InProgress);
         (facts::waits(backup) || walks) && backup.metadata.deletion_timestamp.is_none()
@@ -64,7 +64,7 @@ impl Planner<'_> {
         let unfinished = OnceCell::new();
         for schedule in world.schedules.iter() {
             let key = Key::Schedule(schedule.key());
-            let runs = Of { world, schedule, unfinished: &unfinished };
+            let runs = ScheduleBackups { world, schedule, unfinished: &unfinished };
             let decision = schedule::step(schedule, &runs, defaults, self.view.now.0);
             if decision == Decision::Rest || !self.may(Controller::Schedule, || key.object()) {
                 continue;
@@ -84,7 +84,7 @@ impl Planner<'_> {
                 step = S::Note(Box::new(after));
             }
             if self.may_begin(&key) {
-                self.add(key, Step::Schedule(Box::new(schedule.clone()), step));
+                self.add(key, ServerStep::Schedule(Box::new(schedule.clone()), step));
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Tables of plans for whole worlds of objects: slots, exclusion, failures and defaults together.
 
 use super::*;
-use crate::phase::writable::note_writable;
-use crate::phase::{ANNOTATION_ATTEMPT, restore::FINALIZER};
 use crate::server::words::{does, waits_for};
 use crate::stub::{named, options};
-use crate::world::{Change, Kind};
-use lifeboat_reconcile::Seen;
+use crate::world::{MirrorChange, MirroredKind};
+use lifeboat_lifecycle::phase::writable::note_writable;
+use lifeboat_lifecycle::phase::{ANNOTATION_ATTEMPT, restore::FINALIZER};
+use lifeboat_reconcile::MirrorEvent;
 use serde_json::{Value, json};
 
 /// A world of objects, a memory, and running tasks, for one look at everything.
@@ -23,7 +23,7 @@ impl Scene {
     fn new() -> Self {
         let mut scene = Self::bare();
         let times = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
-        scene.put(Kind::BackupStorageLocation, "main", &json!({"default": true}), &times);
+        scene.put(MirroredKind::BackupStorageLocation, "main", &json!({"default": true}), &times);
         scene
     }
 
@@ -33,30 +33,30 @@ impl Scene {
     }
 
     /// Adds an object; each is younger than those before.
-    fn put(&mut self, kind: Kind, name: &str, spec: &Value, status: &Value) {
+    fn put(&mut self, kind: MirroredKind, name: &str, spec: &Value, status: &Value) {
         self.put_as(kind, &named(name), spec, status);
     }
 
-    fn put_as(&mut self, kind: Kind, key: &NamespacedName, spec: &Value, status: &Value) {
+    fn put_as(&mut self, kind: MirroredKind, key: &NamespacedName, spec: &Value, status: &Value) {
         let age = self.world.all().count();
         let mut metadata = json!({"namespace": key.namespace, "name": key.name, "uid": key.to_string(),
             "creationTimestamp": format!("2026-11-22T10:00:{age:02}Z")});
         if status["phase"] == "InProgress" {
             metadata["annotations"] = json!({ANNOTATION_ATTEMPT: "1"});
         }
-        if kind == Kind::Restore {
+        if kind == MirroredKind::Restore {
             metadata["finalizers"] = json!([FINALIZER]);
         }
         let mut object = json!({"apiVersion": "velero.io/v1", "kind": kind.word(), "metadata": metadata, "spec": spec, "status": status});
-        if kind == Kind::BackupStorageLocation {
+        if kind == MirroredKind::BackupStorageLocation {
             let of: Option<BackupStorageLocation> = serde_json::from_value(object.clone()).ok();
             if let Some(mut location) = of {
                 note_writable(&mut location, "2026-11-22T10:59:00Z".parse().unwrap());
                 object["metadata"]["annotations"] = json!(location.metadata.annotations);
             }
         }
-        self.world.see(Change { kind, what: Seen::Applied(object.to_string().into()) });
-        if kind == Kind::BackupStorageLocation
+        self.world.see(MirrorChange { kind, what: MirrorEvent::Applied(object.to_string().into()) });
+        if kind == MirroredKind::BackupStorageLocation
             && let Some(location) = self.world.locations.get(key)
         {
             self.memory.validated.insert(key.clone(), (location.spec.clone(), self.base));
@@ -67,13 +67,13 @@ impl Scene {
         let waiting = self.world.backups.iter().filter(|b| b.status.queue_position > 0).count();
         let position = if phase == "Queued" { waiting + 1 } else { 0 };
         let spec = json!({"storageLocation": "main", "includedNamespaces": namespaces});
-        self.put(Kind::Backup, name, &spec, &json!({"phase": phase, "queuePosition": position}));
+        self.put(MirroredKind::Backup, name, &spec, &json!({"phase": phase, "queuePosition": position}));
     }
 
     fn restore(&mut self, name: &str, phase: &str, backup: &str) {
         let start = (phase != "New").then_some("2026-11-22T10:00:00Z");
         self.put(
-            Kind::Restore,
+            MirroredKind::Restore,
             name,
             &json!({"backupName": backup}),
             &json!({"phase": phase, "startTimestamp": start}),
@@ -83,13 +83,13 @@ impl Scene {
     /// This has failed so many times, and is tried again in so many seconds.
     fn failed(&mut self, key: Key, count: u32, seconds: u64) {
         let until = self.base + Duration::from_secs(seconds);
-        self.memory.failures.insert(key, Failure { count, until });
+        self.memory.failures.insert(key, StepBackoff { count, until });
     }
 
     /// The steps that begin, then the objects that wait: a line each.
     fn lines(&self) -> Vec<String> {
         let now = ("2026-11-22T12:00:00Z".parse().unwrap(), self.base);
-        let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
+        let view = PlanInput { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
         let plan = plan(view, self.running.iter());
         let line = |subject: &Subject, what: &str| match subject.object() {
             (kind, key) if key.namespace.is_empty() => format!("{} {}: {what}", kind.word(), key.name),
@@ -182,7 +182,7 @@ fn what_failed_waits_for_its_moment_and_what_is_late_for_the_others() {
     scene.failed(Key::Backup(named("again")), 2, 1);
     scene.failed(Key::Backup(named("late")), 5, 0);
     scene.failed(Key::Start(named("later")), 7, 30);
-    scene.put(Kind::ServerStatusRequest, "status", &json!({}), &json!({}));
+    scene.put(MirroredKind::ServerStatusRequest, "status", &json!({}), &json!({}));
     scene.failed(Key::Status(named("status")), 0, 5);
     assert_eq!(
         scene.lines(),
@@ -208,10 +208,10 @@ fn restores_wait_for_each_other_and_deletions_for_work_on_their_backup() {
     scene.restore("second", "New", "b");
     scene.backup("unread", "Completed", &["a"]);
     for (name, backup) in [("d1", "unread"), ("d2", "unread"), ("d3", "queued"), ("d4", "gone"), ("d5", "b")] {
-        scene.put(Kind::DeleteBackupRequest, name, &json!({"backupName": backup}), &json!({"phase": "New"}));
+        scene.put(MirroredKind::DeleteBackupRequest, name, &json!({"backupName": backup}), &json!({"phase": "New"}));
     }
     let processed = json!({"phase": "Processed"});
-    scene.put(Kind::DeleteBackupRequest, "old", &json!({"backupName": "older"}), &processed);
+    scene.put(MirroredKind::DeleteBackupRequest, "old", &json!({"backupName": "older"}), &processed);
     scene.running = vec![Key::Restore(named("runs")), Key::Queue(named("queued"))];
     assert_eq!(
         scene.lines(),
@@ -237,19 +237,19 @@ fn restores_wait_for_each_other_and_deletions_for_work_on_their_backup() {
 fn locations_wait_for_the_first_sync_of_the_default_one() {
     let mut scene = Scene::bare();
     let validated = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"});
-    scene.put(Kind::BackupStorageLocation, "main", &json!({"default": true}), &validated);
-    scene.put(Kind::BackupStorageLocation, "other", &json!({}), &validated);
+    scene.put(MirroredKind::BackupStorageLocation, "main", &json!({"default": true}), &validated);
+    scene.put(MirroredKind::BackupStorageLocation, "other", &json!({}), &validated);
     let never = json!({"validationFrequency": "0s", "backupSyncPeriod": "0s"});
-    scene.put(Kind::BackupStorageLocation, "quiet", &never, &validated);
-    scene.put(Kind::BackupStorageLocation, "new", &json!({}), &json!({}));
+    scene.put(MirroredKind::BackupStorageLocation, "quiet", &never, &validated);
+    scene.put(MirroredKind::BackupStorageLocation, "new", &json!({}), &json!({}));
     scene.put(
-        Kind::BackupStorageLocation,
+        MirroredKind::BackupStorageLocation,
         "wrong",
         &json!({"backupSyncPeriod": "often"}),
         &json!({"phase": "Available"}),
     );
     scene.backup("unvalidated", "ReadyToStart", &[]);
-    scene.put(Kind::Backup, "to-new", &json!({"storageLocation": "new"}), &json!({"phase": "ReadyToStart"}));
+    scene.put(MirroredKind::Backup, "to-new", &json!({"storageLocation": "new"}), &json!({"phase": "ReadyToStart"}));
     scene.options.concurrent_backups = 2;
     scene.running = vec![Key::Validation(named("new"))];
     assert_eq!(
@@ -273,10 +273,20 @@ fn what_no_part_of_the_server_does_waits_for_one_that_does() {
     scene.backup("queued", "Queued", &[]);
     scene.backup("ready", "ReadyToStart", &[]);
     scene.restore("r", "New", "b");
-    scene.put(Kind::Schedule, "nightly", &json!({"schedule": "@daily", "template": {}}), &json!({"phase": "Enabled"}));
-    scene.put(Kind::Schedule, "paused", &json!({"schedule": "@daily", "template": {}, "paused": true}), &json!({}));
+    scene.put(
+        MirroredKind::Schedule,
+        "nightly",
+        &json!({"schedule": "@daily", "template": {}}),
+        &json!({"phase": "Enabled"}),
+    );
+    scene.put(
+        MirroredKind::Schedule,
+        "paused",
+        &json!({"schedule": "@daily", "template": {}, "paused": true}),
+        &json!({}),
+    );
     let target = json!({"target": {"kind": "BackupLog", "name": "b"}});
-    scene.put(Kind::DownloadRequest, "log", &target, &json!({}));
+    scene.put(MirroredKind::DownloadRequest, "log", &target, &json!({}));
     let all = ["backup-queue", "backup", "restore", "backup-sync", "download-request", "schedule"];
     scene.options.disabled = all.iter().map(|name| name.parse().unwrap()).collect();
     assert_eq!(
@@ -298,19 +308,19 @@ fn schedules_are_looked_at_and_run_one_at_a_time() {
     let mut scene = Scene::new();
     let spec = |times: &str| json!({"schedule": times, "template": {}, "skipImmediately": false});
     let enabled = json!({"phase": "Enabled", "lastBackup": "2026-11-21T03:00:00Z"});
-    scene.put(Kind::Schedule, "new", &json!({"schedule": "@daily", "template": {}}), &json!({}));
-    scene.put(Kind::Schedule, "wrong", &spec("61 * * * *"), &json!({}));
-    scene.put(Kind::Schedule, "paused", &json!({"schedule": "@", "template": {}, "paused": true}), &json!({}));
-    scene.put(Kind::Schedule, "nightly", &spec("0 3 * * *"), &enabled);
-    scene.put(Kind::Schedule, "later", &spec("0 3 1 * *"), &enabled);
+    scene.put(MirroredKind::Schedule, "new", &json!({"schedule": "@daily", "template": {}}), &json!({}));
+    scene.put(MirroredKind::Schedule, "wrong", &spec("61 * * * *"), &json!({}));
+    scene.put(MirroredKind::Schedule, "paused", &json!({"schedule": "@", "template": {}, "paused": true}), &json!({}));
+    scene.put(MirroredKind::Schedule, "nightly", &spec("0 3 * * *"), &enabled);
+    scene.put(MirroredKind::Schedule, "later", &spec("0 3 1 * *"), &enabled);
     let skips = json!({"schedule": "0 3 * * *", "template": {}, "skipImmediately": true});
-    scene.put(Kind::Schedule, "skips", &skips, &enabled);
-    scene.put(Kind::Schedule, "untold", &spec("0 3 * * *"), &enabled);
+    scene.put(MirroredKind::Schedule, "skips", &skips, &enabled);
+    scene.put(MirroredKind::Schedule, "untold", &spec("0 3 * * *"), &enabled);
     let message = "a run is due since 2026-11-22T03:00:00Z, and begins when backup told-1 has ended";
     let mut told = enabled.clone();
     told["message"] = message.into();
-    scene.put(Kind::Schedule, "told", &spec("0 3 * * *"), &told);
-    scene.put(Kind::Schedule, "cannot-be-told", &spec("0 3 * * *"), &enabled);
+    scene.put(MirroredKind::Schedule, "told", &spec("0 3 * * *"), &told);
+    scene.put(MirroredKind::Schedule, "cannot-be-told", &spec("0 3 * * *"), &enabled);
     for (schedule, phase) in
         [("untold", "InProgress"), ("told", "Queued"), ("cannot-be-told", "New"), ("nightly", "Finalizing")]
     {
@@ -343,12 +353,12 @@ fn schedules_are_looked_at_and_run_one_at_a_time() {
 fn backups_whose_time_is_over_go_or_say_why_not() {
     let mut scene = Scene::new();
     let validated = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
-    scene.put(Kind::BackupStorageLocation, "sealed", &json!({"accessMode": "ReadOnly"}), &validated);
-    scene.put(Kind::BackupStorageLocation, "new", &json!({"validationFrequency": "0s"}), &json!({}));
+    scene.put(MirroredKind::BackupStorageLocation, "sealed", &json!({"accessMode": "ReadOnly"}), &validated);
+    scene.put(MirroredKind::BackupStorageLocation, "new", &json!({"validationFrequency": "0s"}), &json!({}));
     let over = "2026-11-22T11:00:00Z";
     let mut backup = |name: &str, location: &str, phase: &str, end: &str| {
         scene.put(
-            Kind::Backup,
+            MirroredKind::Backup,
             name,
             &json!({"storageLocation": location}),
             &json!({"phase": phase, "expiration": end}),
@@ -368,10 +378,10 @@ fn backups_whose_time_is_over_go_or_say_why_not() {
     for (name, backup, phase) in
         [("asks", "asked", "New"), ("asked", "failed", "Processed"), ("asked-now", "fails", "Processed")]
     {
-        scene.put(Kind::DeleteBackupRequest, name, &json!({"backupName": backup}), &json!({"phase": phase}));
+        scene.put(MirroredKind::DeleteBackupRequest, name, &json!({"backupName": backup}), &json!({"phase": phase}));
     }
-    scene.put(Kind::Restore, "reads", &json!({"backupName": "read"}), &json!({"phase": "Finalizing"}));
-    scene.put(Kind::Restore, "has-read", &json!({"backupName": "was-read"}), &json!({"phase": "Failed"}));
+    scene.put(MirroredKind::Restore, "reads", &json!({"backupName": "read"}), &json!({"phase": "Finalizing"}));
+    scene.put(MirroredKind::Restore, "has-read", &json!({"backupName": "was-read"}), &json!({"phase": "Failed"}));
     // An hour ago, and a moment ago.
     scene.options.expiry_frequency = lifeboat_api::Duration::from_secs(3600);
     let mut now = scene.world.delete_requests.get(&named("asked-now")).unwrap().clone();
@@ -410,7 +420,7 @@ fn backups_that_are_held_or_kept_by_their_schedule_stay() {
     let mut scene = Scene::new();
     let over = "2026-11-22T11:00:00Z";
     let put = |scene: &mut Scene, name: &str, annotations: Value, status: Value| {
-        scene.put(Kind::Backup, name, &json!({"storageLocation": "main", "ttl": "1h"}), &status);
+        scene.put(MirroredKind::Backup, name, &json!({"storageLocation": "main", "ttl": "1h"}), &status);
         let mut backup = scene.world.backups.get(&named(name)).unwrap().clone();
         backup.metadata.annotations = serde_json::from_value(annotations).unwrap();
         if let Some((schedule, _)) = name.split_once('-') {
@@ -419,10 +429,10 @@ fn backups_that_are_held_or_kept_by_their_schedule_stay() {
         scene.world.backups.put(backup);
     };
     let rules = |n: i64| json!({"schedule": "0 3 * * *", "template": {}, "skipImmediately": false, "paused": true, "retention": {"keepDaily": n}});
-    scene.put(Kind::Schedule, "nightly", &rules(1), &json!({"phase": "Enabled"}));
-    scene.put(Kind::Schedule, "wrong", &rules(-1), &json!({"phase": "Enabled"}));
+    scene.put(MirroredKind::Schedule, "nightly", &rules(1), &json!({"phase": "Enabled"}));
+    scene.put(MirroredKind::Schedule, "wrong", &rules(-1), &json!({"phase": "Enabled"}));
     scene.put(
-        Kind::Schedule,
+        MirroredKind::Schedule,
         "unreadable",
         &json!({"schedule": 1, "retention": {}}),
         &json!({"phase": "FailedValidation"}),
@@ -451,7 +461,7 @@ fn backups_that_are_held_or_kept_by_their_schedule_stay() {
     );
     for (name, backup) in [("d1", "held"), ("d2", "lasts")] {
         scene.put(
-            Kind::DeleteBackupRequest,
+            MirroredKind::DeleteBackupRequest,
             name,
             &json!({"backupName": backup}),
             &json!({"phase": if name == "d1" { "Processed" } else { "New" }}),
@@ -489,7 +499,7 @@ fn backups_that_are_held_or_kept_by_their_schedule_stay() {
 fn of_many_of_one_kind_some_wait_for_a_place() {
     let mut scene = Scene::new();
     for n in 0..18 {
-        scene.put(Kind::ServerStatusRequest, &format!("s{n:02}"), &json!({}), &json!({}));
+        scene.put(MirroredKind::ServerStatusRequest, &format!("s{n:02}"), &json!({}), &json!({}));
     }
     let lines = scene.lines();
     assert_eq!(lines[..16].iter().filter(|line| line.ends_with(": is answered")).count(), 16);
@@ -513,14 +523,14 @@ fn objects_of_one_name_in_two_namespaces_do_not_affect_each_other() {
     let of_backup = json!({"backupName": "b"});
     let new = json!({"phase": "New"});
     for (namespace, phase) in [("here", "InProgress"), ("there", "Completed")] {
-        scene.put_as(Kind::BackupStorageLocation, &key(namespace, "main"), &main, &times);
-        scene.put_as(Kind::Backup, &key(namespace, "b"), &of_main, &json!({"phase": phase}));
-        scene.put_as(Kind::DeleteBackupRequest, &key(namespace, "d"), &of_backup, &new);
-        scene.put_as(Kind::ServerStatusRequest, &key(namespace, "s"), &json!({}), &json!({}));
+        scene.put_as(MirroredKind::BackupStorageLocation, &key(namespace, "main"), &main, &times);
+        scene.put_as(MirroredKind::Backup, &key(namespace, "b"), &of_main, &json!({"phase": phase}));
+        scene.put_as(MirroredKind::DeleteBackupRequest, &key(namespace, "d"), &of_backup, &new);
+        scene.put_as(MirroredKind::ServerStatusRequest, &key(namespace, "s"), &json!({}), &json!({}));
     }
     // There is no backup for it in its own namespace, and no location in that of the other.
-    scene.put_as(Kind::Restore, &key("else", "r"), &of_backup, &new);
-    scene.put_as(Kind::Backup, &key("else", "x"), &of_main, &json!({"phase": "ReadyToStart"}));
+    scene.put_as(MirroredKind::Restore, &key("else", "r"), &of_backup, &new);
+    scene.put_as(MirroredKind::Backup, &key("else", "x"), &of_main, &json!({"phase": "ReadyToStart"}));
     scene.options.concurrent_backups = 2;
     scene.running = vec![Key::Backup(key("here", "b"))];
     scene.failed(Key::Status(key("there", "s")), 2, 1);
@@ -554,7 +564,7 @@ fn reasons_change_nothing_of_what_is_done() {
     scene.restore("r", "New", "a");
     let look = |explain| {
         let now = ("2026-11-22T12:00:00Z".parse().unwrap(), scene.base);
-        let view = View { world: &scene.world, options: &scene.options, memory: &scene.memory, now, explain };
+        let view = PlanInput { world: &scene.world, options: &scene.options, memory: &scene.memory, now, explain };
         let plan = plan(view, std::iter::empty());
         (format!("{:?}", plan.work), plan.wake, plan.retry, plan.waits.len())
     };

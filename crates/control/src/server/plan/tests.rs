@@ -1,22 +1,18 @@
 //! The plan, step after step, in worlds where steps fail: whatever fails for ever, the rest comes to its end.
 
 mod cast;
-mod fates;
+mod expiries;
 mod kept;
 mod reasons;
 mod year;
 mod years;
 
 use super::*;
-use crate::phase::queue::Move;
-use crate::phase::{
-    MOST_ATTEMPTS, attempt, note_attempt,
-    restore::{FINALIZER, has_files},
-};
-use crate::server::step::{Step, Work};
+use crate::server::step::{KeyedStep, ServerStep};
 use crate::stub::{named, options};
-use crate::work::Unfinished;
-use crate::world::{Change, Kind};
+use crate::work::StepError;
+use crate::world::unreadable_step;
+use crate::world::{MirrorChange, MirroredKind};
 use cast::{Cast, Luck, Thing, cast};
 use jiff::SignedDuration;
 use lifeboat_api::{
@@ -24,18 +20,23 @@ use lifeboat_api::{
     DownloadRequestPhase, KeptBy, ObjectMeta, Restore, RestorePhase, Schedule, ServerStatusRequest,
     ServerStatusRequestPhase, Time, well_known,
 };
-use lifeboat_client::Identity;
-use lifeboat_reconcile::Seen;
+use lifeboat_client::ObjectIdentity;
+use lifeboat_lifecycle::phase::queue::QueueMove;
+use lifeboat_lifecycle::phase::{
+    MOST_ATTEMPTS, attempt, note_attempt,
+    restore::{FINALIZER, has_files},
+};
+use lifeboat_reconcile::MirrorEvent;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// The object that a step is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Object(Kind, String);
+struct Object(MirroredKind, String);
 
 /// A task that has begun.
 struct Task {
-    work: Work,
+    work: KeyedStep,
     ends: u64,
     end: End,
 }
@@ -106,7 +107,7 @@ impl Play {
             if thing.takes % 3 == 0 {
                 backup.status.expiration = Some(Time::new(play.now().0 + Duration::from_secs(thing.takes * 60)));
             }
-            play.luck.insert(Object(Kind::Backup, backup.metadata.name.clone()), (thing.luck, thing.takes));
+            play.luck.insert(Object(MirroredKind::Backup, backup.metadata.name.clone()), (thing.luck, thing.takes));
             play.world.backups.put(backup);
         }
         for (n, thing) in cast.restores.iter().enumerate() {
@@ -118,7 +119,7 @@ impl Play {
                 restore.metadata.finalizers.push(FINALIZER.into());
                 note_attempt(&mut restore.metadata, &mut restore.status.attempt, 1);
             }
-            play.luck.insert(Object(Kind::Restore, restore.metadata.name.clone()), (thing.luck, thing.takes));
+            play.luck.insert(Object(MirroredKind::Restore, restore.metadata.name.clone()), (thing.luck, thing.takes));
             play.world.restores.put(restore);
         }
         for (n, thing) in cast.locations.iter().enumerate() {
@@ -129,26 +130,26 @@ impl Play {
             location.metadata.annotations = [since].into();
             location.status.phase = thing.phase;
             location.spec.default = thing.cancelled;
-            play.luck.insert(Object(Kind::BackupStorageLocation, format!("l{n}")), (thing.luck, thing.takes));
+            play.luck.insert(Object(MirroredKind::BackupStorageLocation, format!("l{n}")), (thing.luck, thing.takes));
             play.world.locations.put(location);
         }
         for (n, thing) in cast.deletions.iter().enumerate() {
             let mut request = DeleteBackupRequest { metadata: meta(format!("d{n}"), n, false), ..Default::default() };
             request.status.phase = thing.phase;
             request.spec.backup_name = format!("b{}", thing.names);
-            play.luck.insert(Object(Kind::DeleteBackupRequest, format!("d{n}")), (thing.luck, thing.takes));
+            play.luck.insert(Object(MirroredKind::DeleteBackupRequest, format!("d{n}")), (thing.luck, thing.takes));
             play.world.delete_requests.put(request);
         }
         for (n, thing) in cast.downloads.iter().enumerate() {
             let mut request = DownloadRequest { metadata: meta(format!("o{n}"), n, false), ..Default::default() };
             request.status.phase = thing.phase;
-            play.luck.insert(Object(Kind::DownloadRequest, format!("o{n}")), (thing.luck, thing.takes));
+            play.luck.insert(Object(MirroredKind::DownloadRequest, format!("o{n}")), (thing.luck, thing.takes));
             play.world.download_requests.put(request);
         }
         for (n, thing) in cast.statuses.iter().enumerate() {
             let mut request = ServerStatusRequest { metadata: meta(format!("s{n}"), n, false), ..Default::default() };
             request.status.phase = thing.phase;
-            play.luck.insert(Object(Kind::ServerStatusRequest, format!("s{n}")), (thing.luck, thing.takes));
+            play.luck.insert(Object(MirroredKind::ServerStatusRequest, format!("s{n}")), (thing.luck, thing.takes));
             play.world.status_requests.put(request);
         }
         for (n, thing) in cast.schedules.iter().enumerate() {
@@ -162,13 +163,13 @@ impl Play {
             schedule.spec.retention =
                 number.map(|n| lifeboat_api::Retention { keep_daily: Some(n), ..Default::default() });
             schedule.status.phase = thing.phase;
-            play.luck.insert(Object(Kind::Schedule, format!("c{n}")), (thing.luck, thing.takes));
+            play.luck.insert(Object(MirroredKind::Schedule, format!("c{n}")), (thing.luck, thing.takes));
             play.world.schedules.put(schedule);
         }
         for (n, (kind, phase, luck, deleted)) in cast.unreadable.iter().enumerate() {
             play.luck.insert(Object(*kind, format!("u{n}")), (*luck, 1));
             let mut metadata = serde_json::json!({"name": format!("u{n}"), "uid": format!("u{n}")});
-            if *deleted && *kind == Kind::Restore {
+            if *deleted && *kind == MirroredKind::Restore {
                 metadata["finalizers"] = serde_json::json!([FINALIZER]);
                 metadata["deletionTimestamp"] = "2026-11-22T00:00:00Z".into();
             }
@@ -187,10 +188,10 @@ impl Play {
         self.most.1 = self.most.1.max(self.world.restores.iter().filter(|r| began(r.status.phase)).count());
     }
 
-    fn unreadable(&mut self, kind: Kind, metadata: &serde_json::Value, phase: &str, message: &str) {
+    fn unreadable(&mut self, kind: MirroredKind, metadata: &serde_json::Value, phase: &str, message: &str) {
         let status = serde_json::json!({"phase": phase, "message": message});
         let object = serde_json::json!({"metadata": metadata, "spec": 1, "status": status});
-        self.world.see(Change { kind, what: Seen::Applied(object.to_string().into()) });
+        self.world.see(MirrorChange { kind, what: MirrorEvent::Applied(object.to_string().into()) });
     }
 
     fn now(&self) -> (Timestamp, Instant) {
@@ -201,7 +202,7 @@ impl Play {
     /// Makes a plan, begins its steps, and moves on to the next moment at which something happens.
     fn turn(&mut self) {
         let now = self.now();
-        let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
+        let view = PlanInput { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
         let plan = plan(view, self.tasks.iter().map(|task| &task.work.key));
         self.check_reasons(&plan);
         self.check_fates(&plan);
@@ -226,7 +227,7 @@ impl Play {
             match task.end {
                 End::Failed => {
                     let now = self.now().1;
-                    self.memory.failed(task.work.key, &Unfinished::Because("it is so".into()), now);
+                    self.memory.failed(task.work.key, &StepError::Because("it is so".into()), now);
                 }
                 End::Well => {
                     self.memory.succeeded(&task.work.key, &[], self.now().1);
@@ -248,14 +249,15 @@ impl Play {
         assert_eq!(subjects.len(), self.tasks.len(), "two tasks work on one thing");
         let backups = self.tasks.iter().filter(|t| {
             use phase::backup::Step as S;
-            matches!(&t.work.step, Step::Backup(_, _, S::Run | S::RunAgain { .. }))
+            matches!(&t.work.step, ServerStep::Backup(_, _, S::Run | S::RunAgain { .. }))
         });
         assert!(backups.count() <= self.most.0, "too many backups run");
-        let restores = self.tasks.iter().filter(|t| matches!(&t.work.step, Step::Restore(_, _, step) if step.runs()));
+        let restores =
+            self.tasks.iter().filter(|t| matches!(&t.work.step, ServerStep::Restore(_, _, step) if step.runs()));
         assert!(restores.count() <= self.most.1, "too many restores run");
     }
 
-    fn begin(&mut self, work: Work) {
+    fn begin(&mut self, work: KeyedStep) {
         let object = object_of(&work);
         let (luck, takes) = self.luck.get_mut(&object).map(|(luck, takes)| (luck, *takes)).unwrap();
         let (end, takes) = match luck {
@@ -276,13 +278,13 @@ impl Play {
         };
         if end != End::Failed || *luck == Luck::NoneInTheMiddle {
             match &work.step {
-                Step::Backup(backup, target, phase::backup::Step::Run) if target.is_ok() => {
+                ServerStep::Backup(backup, target, phase::backup::Step::Run) if target.is_ok() => {
                     self.in_progress(&backup.metadata.name, 1);
                 }
-                Step::Backup(backup, target, phase::backup::Step::RunAgain { attempt }) if target.is_ok() => {
+                ServerStep::Backup(backup, target, phase::backup::Step::RunAgain { attempt }) if target.is_ok() => {
                     self.in_progress(&backup.metadata.name, *attempt);
                 }
-                Step::Restore(restore, source, step) if step.runs() && source.origin.is_ok() => {
+                ServerStep::Restore(restore, source, step) if step.runs() && source.origin.is_ok() => {
                     let mut restore = Restore::clone(restore);
                     let begun = attempt(&restore.metadata).unwrap_or(0) + 1;
                     assert!(begun <= MOST_ATTEMPTS);
@@ -313,25 +315,25 @@ impl Play {
     }
 
     /// Changes the world as a step that succeeds does.
-    fn apply(&mut self, step: Step) {
+    fn apply(&mut self, step: ServerStep) {
         let now = Some(Time::new(self.now().0));
         match step {
-            Step::Unreadable(kind, object, step, _) => {
-                use phase::unreadable::Step as S;
+            ServerStep::Unreadable(kind, object, step, _) => {
+                use unreadable_step::Step as S;
                 let (phase, message) = match step {
                     S::CleanUp => return self.world.restores.remove(&object.identity()),
-                    S::Refuse if kind == Kind::BackupStorageLocation => ("Unavailable", object.why.as_str()),
+                    S::Refuse if kind == MirroredKind::BackupStorageLocation => ("Unavailable", object.why.as_str()),
                     S::Refuse => ("FailedValidation", ""),
                     S::Fail => ("Failed", ""),
                 };
                 let metadata = serde_json::json!({"name": object.meta.name, "uid": object.meta.uid});
                 self.unreadable(kind, &metadata, phase, message);
             }
-            Step::Mark { mut location, default } => {
+            ServerStep::Mark { mut location, default } => {
                 location.spec.default = default;
                 self.world.locations.put(location);
             }
-            Step::Validate(mut location, known) => {
+            ServerStep::Validate(mut location, known) => {
                 if known.is_some() {
                     location.status.last_synced_time = now;
                 }
@@ -339,18 +341,18 @@ impl Play {
                 location.status.last_validation_time = now;
                 self.world.locations.put(location);
             }
-            Step::Sync(mut location, _) => {
+            ServerStep::Sync(mut location, _) => {
                 location.status.last_synced_time = now;
                 self.world.locations.put(location);
             }
-            Step::Sweep(_) => {}
-            Step::Queue(backup, to) => self.change(&backup.metadata.name, |backup| {
+            ServerStep::Sweep(_) => {}
+            ServerStep::Queue(backup, to) => self.change(&backup.metadata.name, |backup| {
                 (backup.status.phase, backup.status.queue_position) = match to {
-                    Move::Queue(position) | Move::Renumber(position) => (Some(BackupPhase::Queued), position),
-                    Move::Start => (Some(BackupPhase::ReadyToStart), 0),
+                    QueueMove::Queue(position) | QueueMove::Renumber(position) => (Some(BackupPhase::Queued), position),
+                    QueueMove::Start => (Some(BackupPhase::ReadyToStart), 0),
                 };
             }),
-            Step::Backup(backup, target, step) => self.change(&backup.metadata.name, |backup| {
+            ServerStep::Backup(backup, target, step) => self.change(&backup.metadata.name, |backup| {
                 use phase::backup::Step as S;
                 backup.status.phase = Some(match step {
                     S::Run if target.is_err() => BackupPhase::FailedValidation,
@@ -359,52 +361,52 @@ impl Play {
                     S::Cancel | S::Fail(_) | S::FailVeleros(_) => BackupPhase::Failed,
                 });
             }),
-            Step::Restore(restore, source, step) => self.apply_restore(&restore.metadata.name, &source, step),
-            Step::Delete(request, _, request::Step::Forget) => {
-                self.world.delete_requests.remove(&Identity::of(&request.metadata));
+            ServerStep::Restore(restore, source, step) => self.apply_restore(&restore.metadata.name, &source, step),
+            ServerStep::Delete(request, _, request::Step::Forget) => {
+                self.world.delete_requests.remove(&ObjectIdentity::of(&request.metadata));
             }
-            Step::Delete(mut request, _, request::Step::Answer) => {
+            ServerStep::Delete(mut request, _, request::Step::Answer) => {
                 let backup = self.world.backups.get(&named(&request.spec.backup_name)).cloned();
                 if let Some(backup) = backup.filter(|backup| !phase::facts::is_running(backup)) {
-                    self.world.backups.remove(&Identity::of(&backup.metadata));
+                    self.world.backups.remove(&ObjectIdentity::of(&backup.metadata));
                 }
                 request.status.phase = Some(DeleteBackupRequestPhase::Processed);
                 self.world.delete_requests.put(request);
             }
-            Step::Download(mut request, ..) => {
+            ServerStep::Download(mut request, ..) => {
                 request.status.phase = Some(DownloadRequestPhase::Processed);
                 request.status.expiration =
                     now.and_then(|now| now.timestamp().checked_add(SignedDuration::from_hours(9)).ok()).map(Time::new);
                 self.world.download_requests.put(request);
             }
-            Step::Status(mut request, _) => {
+            ServerStep::Status(mut request, _) => {
                 request.status.phase = Some(ServerStatusRequestPhase::Processed);
                 request.status.processed_timestamp = now;
                 self.world.status_requests.put(request);
             }
-            Step::Schedule(schedule, step) => self.apply_schedule(*schedule, step),
-            Step::Expire(backup, _, phase::expiry::Step::Prolong { until, by, note }) => {
+            ServerStep::Schedule(schedule, step) => self.apply_schedule(*schedule, step),
+            ServerStep::Expire(backup, _, phase::expiry::Step::Prolong { until, by, note }) => {
                 assert!(!by.is_empty());
                 self.change(&backup.metadata.name, |backup| {
                     backup.status.expiration = Some(Time::new(until));
                     noted(backup, note.as_deref());
                 });
             }
-            Step::Expire(backup, _, phase::expiry::Step::Record { note }) => {
+            ServerStep::Expire(backup, _, phase::expiry::Step::Record { note }) => {
                 self.change(&backup.metadata.name, |backup| noted(backup, note.as_deref()));
             }
-            Step::Expire(backup, _, phase::expiry::Step::LabelFailure(obstacle)) => {
+            ServerStep::Expire(backup, _, phase::expiry::Step::LabelFailure(obstacle)) => {
                 self.change(&backup.metadata.name, |backup| {
                     backup.metadata.labels.insert(well_known::LABEL_GC_FAILURE.into(), obstacle.label().into());
                 });
             }
-            Step::Expire(backup, _, phase::expiry::Step::Delete) => {
+            ServerStep::Expire(backup, _, phase::expiry::Step::Delete) => {
                 let name = format!("{}-{}", backup.metadata.name, self.clock);
                 let mut request = DeleteBackupRequest { metadata: meta(name.clone(), 0, false), ..Default::default() };
                 request.metadata.creation_timestamp = now;
                 request.metadata.labels.insert(well_known::LABEL_BACKUP_UID.into(), backup.metadata.uid.clone());
                 request.spec.backup_name.clone_from(&backup.metadata.name);
-                self.luck.insert(Object(Kind::DeleteBackupRequest, name), (Luck::Good, 1));
+                self.luck.insert(Object(MirroredKind::DeleteBackupRequest, name), (Luck::Good, 1));
                 self.world.delete_requests.put(request);
             }
         }
@@ -421,7 +423,7 @@ impl Play {
                     let mut backup = schedule.backup();
                     let labels = std::mem::take(&mut backup.metadata.labels);
                     backup.metadata = ObjectMeta { labels, ..meta(name.clone(), 50, false) };
-                    self.luck.insert(Object(Kind::Backup, name), (Luck::Good, 20));
+                    self.luck.insert(Object(MirroredKind::Backup, name), (Luck::Good, 20));
                     self.world.backups.put(backup);
                 }
                 schedule.status.last_backup = Some(Time::new(run.now));
@@ -431,11 +433,11 @@ impl Play {
         self.world.schedules.put(schedule);
     }
 
-    fn apply_restore(&mut self, name: &str, source: &work::restore::Source, step: phase::restore::Step) {
+    fn apply_restore(&mut self, name: &str, source: &work::restore::RestoreSource, step: phase::restore::Step) {
         use phase::restore::Step as S;
         let Some(mut restore) = self.world.restores.get(&named(name)).cloned() else { return };
         match step {
-            S::CleanUp => return self.world.restores.remove(&Identity::of(&restore.metadata)),
+            S::CleanUp => return self.world.restores.remove(&ObjectIdentity::of(&restore.metadata)),
             S::AddFinalizer => restore.metadata.finalizers.push(FINALIZER.into()),
             S::RemoveFinalizer => restore.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER),
             S::Run if source.origin.is_err() => restore.status.phase = Some(RestorePhase::FailedValidation),
@@ -451,13 +453,15 @@ impl Play {
         let is_hopeless = |object: &Object| matches!(self.luck[object].0, Luck::None | Luck::NoneInTheMiddle);
         // What is being deleted again and again shares the luck of its deletion.
         let is_unlucky = |request: &&DeleteBackupRequest| {
-            is_hopeless(&Object(Kind::DeleteBackupRequest, request.metadata.name.clone()))
+            is_hopeless(&Object(MirroredKind::DeleteBackupRequest, request.metadata.name.clone()))
         };
         let unlucky = self.world.delete_requests.iter().filter(is_unlucky);
         let unlucky: BTreeSet<&str> = unlucky.map(|request| request.spec.backup_name.as_str()).collect();
         let is_unlucky = |object: &Object| {
             let Object(kind, name) = object;
-            *kind == Kind::Backup && self.world.backups.get(&named(name)).is_some() && unlucky.contains(name.as_str())
+            *kind == MirroredKind::Backup
+                && self.world.backups.get(&named(name)).is_some()
+                && unlucky.contains(name.as_str())
         };
         self.not_over().into_iter().filter(|object| !is_hopeless(object) && !is_unlucky(object)).collect()
     }
@@ -476,7 +480,7 @@ impl Play {
             );
             // One that the finalizer of another program holds is left alone.
             let is_left = backup.metadata.deletion_timestamp.is_some();
-            add(Kind::Backup, &backup.metadata.name, is_over || is_left);
+            add(MirroredKind::Backup, &backup.metadata.name, is_over || is_left);
         }
         for restore in self.world.restores.iter() {
             use RestorePhase as P;
@@ -484,46 +488,54 @@ impl Play {
             let is_held = restore.metadata.finalizers.iter().any(|f| f == FINALIZER);
             let is_gone = restore.metadata.deletion_timestamp.is_some();
             add(
-                Kind::Restore,
+                MirroredKind::Restore,
                 &restore.metadata.name,
                 if is_gone { !is_held } else { is_over && is_held == has_files(restore) },
             );
         }
         for location in self.world.locations.iter() {
             let is_validated = location.status.last_validation_time.is_some();
-            add(Kind::BackupStorageLocation, &location.metadata.name, is_validated);
+            add(MirroredKind::BackupStorageLocation, &location.metadata.name, is_validated);
         }
         for request in self.world.delete_requests.iter() {
             let is_over = request.status.phase == Some(DeleteBackupRequestPhase::Processed);
-            add(Kind::DeleteBackupRequest, &request.metadata.name, is_over);
+            add(MirroredKind::DeleteBackupRequest, &request.metadata.name, is_over);
         }
         for request in self.world.download_requests.iter() {
             let is_over = request.status.phase == Some(DownloadRequestPhase::Processed);
-            add(Kind::DownloadRequest, &request.metadata.name, is_over);
+            add(MirroredKind::DownloadRequest, &request.metadata.name, is_over);
         }
         for request in self.world.status_requests.iter() {
             let is_over = request.status.phase == Some(ServerStatusRequestPhase::Processed);
-            add(Kind::ServerStatusRequest, &request.metadata.name, is_over);
+            add(MirroredKind::ServerStatusRequest, &request.metadata.name, is_over);
         }
         for schedule in self.world.schedules.iter() {
             let is_left = schedule.spec.paused || schedule.metadata.deletion_timestamp.is_some();
             let is_over = schedule.status.phase.is_some() && schedule.spec.skip_immediately.is_some();
-            add(Kind::Schedule, &schedule.metadata.name, is_left || is_over);
+            add(MirroredKind::Schedule, &schedule.metadata.name, is_left || is_over);
         }
         for object in self.world.schedules.unreadable() {
-            add(Kind::Schedule, &object.meta.name, phase::unreadable::step(Kind::Schedule, object).is_none());
+            add(
+                MirroredKind::Schedule,
+                &object.meta.name,
+                unreadable_step::step(MirroredKind::Schedule, object).is_none(),
+            );
         }
         for object in self.world.backups.unreadable() {
-            add(Kind::Backup, &object.meta.name, phase::unreadable::step(Kind::Backup, object).is_none());
+            add(MirroredKind::Backup, &object.meta.name, unreadable_step::step(MirroredKind::Backup, object).is_none());
         }
         for object in self.world.restores.unreadable() {
-            add(Kind::Restore, &object.meta.name, phase::unreadable::step(Kind::Restore, object).is_none());
+            add(
+                MirroredKind::Restore,
+                &object.meta.name,
+                unreadable_step::step(MirroredKind::Restore, object).is_none(),
+            );
         }
         for object in self.world.locations.unreadable() {
             add(
-                Kind::BackupStorageLocation,
+                MirroredKind::BackupStorageLocation,
                 &object.meta.name,
-                phase::unreadable::step(Kind::BackupStorageLocation, object).is_none(),
+                unreadable_step::step(MirroredKind::BackupStorageLocation, object).is_none(),
             );
         }
         out
@@ -540,7 +552,7 @@ fn noted(backup: &mut Backup, note: Option<&KeptBy>) {
     phase::kept_by::agree_alone(annotations);
 }
 
-fn object_of(work: &Work) -> Object {
+fn object_of(work: &KeyedStep) -> Object {
     let object = work.key.object();
     let (kind, key) = object.object();
     Object(kind, key.name.clone())

@@ -2,7 +2,7 @@
 
 use crate::work::merge::take_changes;
 use crate::work::running::{recorded, shortened, store_refusal, until_written};
-use crate::work::{Context, Effect, Finished};
+use crate::work::{Context, Effect, StepResult};
 use crate::world::Meta;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupSpec, BackupStatus, Time, well_known};
@@ -18,7 +18,7 @@ pub(super) async fn record_and_note_failure(
     backup: &Backup,
     reason: String,
     env: &lifeboat_backup::Env,
-) -> (bool, Finished) {
+) -> (bool, StepResult) {
     let mut given = backup.clone();
     mark_failed(&mut given, &reason, context.env.now());
     let recording = record_failure(given.clone(), &context.options.backup, env);
@@ -65,7 +65,7 @@ pub(in crate::work) fn take_status(backup: &mut Backup, record: &Backup) {
 }
 
 /// Brings the status of a record into the object.
-async fn note_end(context: &Context, backup: &Backup, record: &Backup) -> Finished {
+async fn note_end(context: &Context, backup: &Backup, record: &Backup) -> StepResult {
     tracing::info!(backup = backup.metadata.name, phase = record.phase(), "backup ends");
     let ended = until_written(context, backup, |after| take_status(after, record)).await?;
     context.metrics.backup_ends(&ended, None);
@@ -85,7 +85,7 @@ pub(super) async fn note_outcome(
     current: &Backup,
     given: &BackupSpec,
     outcome: &Outcome,
-) -> Finished {
+) -> StepResult {
     let last = outcome.backup.status.phase;
     if last == Some(BackupPhase::Failed) {
         return note_end(context, current, &outcome.backup).await;
@@ -130,7 +130,7 @@ pub(super) async fn note_outcome(
 }
 
 /// Notes that a backup has failed.
-pub(in crate::work) async fn note_failure(context: &Context, backup: &Backup, reason: String) -> Finished {
+pub(in crate::work) async fn note_failure(context: &Context, backup: &Backup, reason: String) -> StepResult {
     tracing::error!(backup = backup.metadata.name, reason, "backup failed");
     let now = context.env.now();
     let ended = until_written(context, backup, |after| mark_failed(after, &reason, now)).await?;
@@ -138,7 +138,7 @@ pub(in crate::work) async fn note_failure(context: &Context, backup: &Backup, re
     Ok(vec![Effect::stored(ended)])
 }
 
-pub(super) async fn note_refusal(context: &Context, before: &Backup, after: Backup, errors: Vec<String>) -> Finished {
+pub(super) async fn note_refusal(context: &Context, before: &Backup, after: Backup, errors: Vec<String>) -> StepResult {
     tracing::error!(backup = before.metadata.name, errors = errors.join("; "), "backup is not valid");
     let refused = store_refusal(context, before, after, errors, |backup, errors| {
         backup.status.phase = Some(BackupPhase::FailedValidation);
@@ -150,7 +150,7 @@ pub(super) async fn note_refusal(context: &Context, before: &Backup, after: Back
     Ok(vec![Effect::stored(refused)])
 }
 
-pub(in crate::work) async fn store_change(context: &Context, before: &Backup, after: &Backup) -> Finished {
+pub(in crate::work) async fn store_change(context: &Context, before: &Backup, after: &Backup) -> StepResult {
     let stored = context.client.change(before, after).await?;
     Ok(vec![Effect::stored(stored)])
 }

@@ -1,12 +1,12 @@
 use super::*;
 use crate::stub::{OneBucket, api_server, context, sandbox};
-use crate::world::Change;
+use crate::world::MirrorChange;
 use lifeboat_api::Time;
 use lifeboat_api::{BackupStorageLocationAccessMode, BackupStorageLocationPhase};
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
+use lifeboat_archive::sidecar::{BackupClaim, CLAIM_FORMAT};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
-use lifeboat_reconcile::Seen;
+use lifeboat_reconcile::MirrorEvent;
 use lifeboat_store::ClaimRequest;
 use std::sync::Arc;
 
@@ -35,7 +35,15 @@ async fn files_of_another_backup_stay() {
         let (cluster_uid, namespace) = ("c".to_owned(), "velero".to_owned());
         let (format, claimed) = (CLAIM_FORMAT.to_owned(), Timestamp::UNIX_EPOCH);
         let backup_uid = uid.into();
-        serde_json::to_vec(&Claim { format, cluster_uid, backup_uid, namespace, attempt: 1, claimed, refreshed: None })
+        serde_json::to_vec(&BackupClaim {
+            format,
+            cluster_uid,
+            backup_uid,
+            namespace,
+            attempt: 1,
+            claimed,
+            refreshed: None,
+        })
     };
     let record = |backup: &Backup| Some(serde_json::to_vec(backup).unwrap());
     for (what, backup, record, claimed, expected) in [
@@ -57,7 +65,7 @@ async fn files_of_another_backup_stay() {
             let Some(bytes) = bytes else { continue };
             bucket.put(&file.key("b"), bytes.into(), PutOptions::default()).await.unwrap();
         }
-        let expected = expected.map_or(Owner::Another, |uid: &str| Owner::This(uid.to_owned()));
+        let expected = expected.map_or(FilesOwner::Another, |uid: &str| FilesOwner::This(uid.to_owned()));
         assert_eq!(owner_of_files(&Store::new(bucket), backup, NOW).await.unwrap(), expected, "{what}");
     }
 }
@@ -97,14 +105,18 @@ fn a_backup_that_a_restore_reads_stays_and_a_deletion_waits_when_asked() {
                     .annotations
                     .insert(well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
             }
-            let target = Target::of(&request, &world, None, NOW);
+            let target = DeletionTarget::of(&request, &world, None, NOW);
             let said = (target.refusal(&request), target.waits_for(&request).map(|restore| restore.name.clone()));
             let expected = (reads.then(|| refusal_for_reader("b", "r")), (reads && waits).then(|| "r".to_owned()));
             assert_eq!(said, expected, "{phase:?} {backup} {waits}");
             // One that has begun goes to its end.
             read.status.phase = Some(BackupPhase::Deleting);
             world.put(read.into());
-            assert_eq!(Target::of(&request, &world, None, NOW).refusal(&request), None, "{phase:?} {backup} {waits}");
+            assert_eq!(
+                DeletionTarget::of(&request, &world, None, NOW).refusal(&request),
+                None,
+                "{phase:?} {backup} {waits}"
+            );
         }
     }
 }
@@ -133,23 +145,23 @@ async fn a_deletion_takes_nothing_that_another_cluster_has_made_meanwhile() {
     let mut backup = begun("u", 5);
     claim("here", "original").await.unwrap();
     put(BackupFile::Metadata, serde_json::to_vec(&begun("original", 5)).unwrap()).await;
-    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("original".into()));
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), FilesOwner::This("original".into()));
     backup.status.phase = Some(BackupPhase::Deleting);
     backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "original".into());
     // Cut off after the record: the rest is still its own.
     bucket.delete(&[BackupFile::Metadata.key("b")]).await.unwrap();
-    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("original".into()));
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), FilesOwner::This("original".into()));
     assert!(claim("there", "v").await.is_err(), "no other backup gets the name as long as a file is left");
     store.delete_backup("b").await.unwrap();
-    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("original".into()));
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), FilesOwner::This("original".into()));
     // Another cluster begins, and ends.
     claim("there", "v").await.unwrap();
-    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Another);
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), FilesOwner::Another);
     put(BackupFile::Metadata, serde_json::to_vec(&begun("v", 9)).unwrap()).await;
-    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Another);
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), FilesOwner::Another);
     // As an earlier version noted it.
     backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "own".into());
-    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Another);
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), FilesOwner::Another);
     for file in [BackupFile::Metadata, BackupFile::Claim] {
         put(file, b"{".to_vec()).await;
         let error = owner_of_files(&store, &backup, NOW).await.unwrap_err();
@@ -168,13 +180,17 @@ async fn a_backup_held_by_another_cluster_stays_unless_its_deletion_has_begun() 
     hold(&mut record, well_known::ANNOTATION_HOLD);
     store.replace_record(&record).await.unwrap();
     let mut backup = begun("u", 5);
-    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Held(Hold::Forever));
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), FilesOwner::Held(Hold::Forever));
     backup.status.phase = Some(BackupPhase::Deleting);
-    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("u".into()));
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), FilesOwner::This("u".into()));
     let mut released = begun("u", 5);
     hold(&mut released, well_known::ANNOTATION_HOLD_RECORDED);
-    assert_eq!(owner_of_files(&store, &released, NOW).await.unwrap(), Owner::This("u".into()), "it was released here");
-    assert_eq!(owner_of_files(&store, &begun("v", 7), NOW).await.unwrap(), Owner::Another);
+    assert_eq!(
+        owner_of_files(&store, &released, NOW).await.unwrap(),
+        FilesOwner::This("u".into()),
+        "it was released here"
+    );
+    assert_eq!(owner_of_files(&store, &begun("v", 7), NOW).await.unwrap(), FilesOwner::Another);
 }
 
 #[tokio::test]
@@ -194,7 +210,7 @@ async fn a_deletion_is_counted_when_the_backup_is_gone() {
         let mut tasks = tokio::task::JoinSet::new();
         let cluster = api_server(&mut tasks, begins.into_iter().chain([ends]).collect()).await;
         let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
-        let target = Target {
+        let target = DeletionTarget {
             backup: Some((backup, Ok(location))),
             restores: vec![],
             readers: vec![],
@@ -203,7 +219,7 @@ async fn a_deletion_is_counted_when_the_backup_is_gone() {
             now: NOW,
         };
         let effects = delete(&context, request, target).await.unwrap();
-        let is_gone = effects.iter().any(|effect| matches!(effect, Effect::Gone(Kind::Backup, _)));
+        let is_gone = effects.iter().any(|effect| matches!(effect, Effect::Gone(MirroredKind::Backup, _)));
         assert_eq!(is_gone, code == 200);
         let text = String::from_utf8(context.metrics.text().unwrap()).unwrap();
         for what in ["attempt", "success", "failure"] {
@@ -225,7 +241,7 @@ async fn of_the_requests_that_have_failed_the_last_one_stays() {
         request.spec.backup_name = "b".into();
         made.push(context.client.create(name, &request).await.unwrap().unwrap());
     }
-    let failed = [Identity::of(&made[0].metadata)];
+    let failed = [ObjectIdentity::of(&made[0].metadata)];
     let effects = note_processed(&context, &made[1], &failed, vec!["no".to_owned()]).await.unwrap();
     assert_eq!(effects.len(), 2);
     let left: Vec<DeleteBackupRequest> = context.client.list("").await.unwrap();
@@ -243,7 +259,7 @@ fn a_request_is_for_one_backup_of_the_name() {
     for (label, expected) in [(None, true), (Some(""), true), (Some("u"), true), (Some("v"), false)] {
         let labels = label.map(|uid| (well_known::LABEL_BACKUP_UID.to_owned(), uid.to_owned()));
         request.metadata.labels = labels.into_iter().collect();
-        assert_eq!(Target::of(&request, &world, None, NOW).backup.is_some(), expected, "{label:?}");
+        assert_eq!(DeletionTarget::of(&request, &world, None, NOW).backup.is_some(), expected, "{label:?}");
     }
 }
 
@@ -268,7 +284,7 @@ fn a_deletion_takes_nothing_of_another_namespace() {
         let spec = serde_json::json!({"backupName": "b", "itemOperationTimeout": []});
         let metadata = serde_json::json!({"namespace": namespace, "name": "u", "uid": namespace});
         let unreadable = serde_json::json!({"metadata": metadata, "spec": spec}).to_string();
-        world.see(Change { kind: Kind::Restore, what: Seen::Applied(unreadable.into()) });
+        world.see(MirrorChange { kind: MirroredKind::Restore, what: MirrorEvent::Applied(unreadable.into()) });
         world.delete_requests.put(request(namespace, "d1"));
         world.delete_requests.put(request(namespace, "d2"));
         for (name, uid) in [("d3", namespace), ("d4", "another backup of the name")] {
@@ -279,11 +295,11 @@ fn a_deletion_takes_nothing_of_another_namespace() {
         }
     }
     let key = |name: &str| NamespacedName { namespace: "here".into(), name: name.into() };
-    let target = Target::of(&request("here", "d1"), &world, None, NOW);
+    let target = DeletionTarget::of(&request("here", "d1"), &world, None, NOW);
     assert_eq!(target.backup.map(|(backup, _)| backup.metadata.uid).as_deref(), Some("here"));
     let restores: Vec<NamespacedName> = target.restores.into_iter().map(|(restore, _)| restore.key).collect();
     assert_eq!(restores, [key("r"), key("u")]);
-    let keys = |all: Vec<Identity>| all.into_iter().map(|other| other.key).collect::<Vec<_>>();
+    let keys = |all: Vec<ObjectIdentity>| all.into_iter().map(|other| other.key).collect::<Vec<_>>();
     assert_eq!(keys(target.others), [key("d2"), key("d3"), key("d4")]);
     assert_eq!(keys(target.failed), [key("d3")]);
 }
@@ -292,8 +308,8 @@ fn a_deletion_takes_nothing_of_another_namespace() {
 fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
     let mut request = DeleteBackupRequest::default();
     let mut target =
-        Target { backup: None, restores: vec![], readers: vec![], others: vec![], failed: vec![], now: NOW };
-    let why = |request: &DeleteBackupRequest, target: &Target| target.check(request).err();
+        DeletionTarget { backup: None, restores: vec![], readers: vec![], others: vec![], failed: vec![], now: NOW };
+    let why = |request: &DeleteBackupRequest, target: &DeletionTarget| target.check(request).err();
     assert_eq!(why(&request, &target).as_deref(), Some("spec.backupName is required"));
     request.spec.backup_name = "b".into();
     assert_eq!(why(&request, &target).as_deref(), Some("backup not found"));
@@ -390,7 +406,7 @@ async fn a_deletion_waits_for_a_claim_with_a_snapshot_thirty_days_at_most() {
     let mut location = BackupStorageLocation::default();
     location.spec.provider = "aws".into();
     location.status.phase = Some(BackupStorageLocationPhase::Available);
-    let target = || Target {
+    let target = || DeletionTarget {
         backup: Some((backup.clone(), Ok(location.clone()))),
         restores: vec![],
         readers: vec![],
@@ -402,7 +418,7 @@ async fn a_deletion_waits_for_a_claim_with_a_snapshot_thirty_days_at_most() {
     let said = |request: &DeleteBackupRequest| claims_waited_for(request).map(str::to_owned);
     for _ in 0..2 {
         let waits = delete(&context, known().await, target()).await;
-        assert!(matches!(waits, Err(Unfinished::NotYet(_))), "{waits:?}");
+        assert!(matches!(waits, Err(StepError::NotYet(_))), "{waits:?}");
         assert_eq!(said(&known().await).as_deref(), Some("velero/data"));
     }
     let mut events = 0;
@@ -421,12 +437,12 @@ async fn a_deletion_waits_for_a_claim_with_a_snapshot_thirty_days_at_most() {
     };
     let old = told(known().await, Some("2020-01-01T00:00:00Z"));
     let early = delete(&context, old, target()).await;
-    assert!(matches!(early, Err(Unfinished::NotYet(_))), "the clock of the server lags: {early:?}");
+    assert!(matches!(early, Err(StepError::NotYet(_))), "the clock of the server lags: {early:?}");
     context.env.clock = crate::options::ServerClock(Arc::new(|| "2090-01-01T00:00:00Z".parse().unwrap()));
     let ahead = delete(&context, told(known().await, Some("2080-01-01T00:00:00Z")), target()).await;
-    assert!(matches!(ahead, Err(Unfinished::NotYet(_))), "the clock of the server is ahead: {ahead:?}");
+    assert!(matches!(ahead, Err(StepError::NotYet(_))), "the clock of the server is ahead: {ahead:?}");
     let untold = delete(&context, told(known().await, None), target()).await;
-    assert!(matches!(untold, Err(Unfinished::NotYet(_))), "it was made long ago, and nobody was told: {untold:?}");
+    assert!(matches!(untold, Err(StepError::NotYet(_))), "it was made long ago, and nobody was told: {untold:?}");
     delete(&context, told(known().await, Some("2020-01-01T00:00:00Z")), target()).await.unwrap();
     // It goes on, as far as a cluster without a driver lets it.
     let deleting = context.client.get::<Backup>("b").await.unwrap().unwrap();

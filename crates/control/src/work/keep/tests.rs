@@ -37,8 +37,8 @@ fn time(second: i64) -> Option<Time> {
     Some(Time::new(at(second)))
 }
 
-fn until_then(second: i64) -> Change {
-    Change { until: Some(at(second)), note: None }
+fn until_then(second: i64) -> KeepChange {
+    KeepChange { until: Some(at(second)), note: None }
 }
 
 /// A cluster with its copy of backup `b`, which began at this second.
@@ -89,7 +89,7 @@ impl Cluster {
     }
 
     async fn record(&self) {
-        record(&self.context, &self.backup().await, Some(&self.location), Change::default()).await.unwrap();
+        record(&self.context, &self.backup().await, Some(&self.location), KeepChange::default()).await.unwrap();
     }
 
     /// Its time is over; how many requests to delete it there are then.
@@ -140,7 +140,7 @@ async fn an_expiration_is_moved_in_the_bucket_and_in_the_cluster() {
     // The server died between both writes, or the next one does not know that they were made.
     let by = [Keeper::WrongRules { schedule: "s".into(), why: "x".into() }];
     let again = prolong(&here.context, &before, Some(&here.location), (&by, until_then(400))).await.unwrap_err();
-    assert!(matches!(&again, Unfinished::Cluster(e) if e.is_conflict()), "{again}");
+    assert!(matches!(&again, StepError::Cluster(e) if e.is_conflict()), "{again}");
     assert_eq!(in_bucket(&bucket).await, expected, "it is never moved back");
     // Another cluster, which sees the old end.
     let there = Cluster::on(&bucket).await;
@@ -219,7 +219,7 @@ async fn rules_that_keep_a_backup_go_into_its_record_and_then_into_the_cluster()
     let bucket = bucket().await;
     let here = Cluster::on(&bucket).await;
     let rules = KeptBy { schedule: "s".into(), ..KeptBy::default() };
-    let change = Change { until: None, note: Some(rules.clone()) };
+    let change = KeepChange { until: None, note: Some(rules.clone()) };
     record(&here.context, &here.backup().await, Some(&here.location), change).await.unwrap();
     let own = here.context.client.cluster.uid().await.unwrap();
     let since = Some(Time::new(Timestamp::UNIX_EPOCH));
@@ -237,7 +237,7 @@ async fn a_backup_that_was_released_goes_in_every_cluster() {
     let bucket = bucket().await;
     let (here, there) = (Cluster::on(&bucket).await, Cluster::on(&bucket).await);
     let note = Some(KeptBy { schedule: "s".into(), ..KeptBy::default() });
-    let change = Change { until: None, note };
+    let change = KeepChange { until: None, note };
     record(&here.context, &here.backup().await, Some(&here.location), change).await.unwrap();
     let before = here.backup().await;
     let mut after = before.clone();

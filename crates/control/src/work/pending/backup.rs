@@ -1,9 +1,9 @@
 //! Backups that wait for operations that their actions have begun (api-and-controllers.md 3.4 and 3.5).
 
 use super::{given_up, note_reached};
-use crate::work::backup::{Target, engine_env, is_record_of, note_failure, store_change, take_status};
+use crate::work::backup::{BackupTarget, engine_env, is_record_of, note_failure, store_change, take_status};
 use crate::work::running::{shortened, unfinalized, until_written, while_leading};
-use crate::work::{Context, Effect, Finished, SnapshotLocations, Unfinished};
+use crate::work::{Context, Effect, SnapshotLocations, StepError, StepResult};
 use crate::world::Meta;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Time};
 use lifeboat_backup::{Env, finalize, look_after_operations};
@@ -11,7 +11,7 @@ use lifeboat_object::chain;
 use lifeboat_store::{Store, StoreError};
 
 /// Asks the operations of a backup how far they are; when none goes on it can be finalized.
-pub(crate) async fn look_after(context: &Context, backup: Backup, target: Target) -> Finished {
+pub(crate) async fn look_after(context: &Context, backup: Backup, target: BackupTarget) -> StepResult {
     let location = match target {
         Ok(location) if !location.is_read_only() => location,
         Ok(location) => {
@@ -34,14 +34,14 @@ pub(crate) async fn look_after(context: &Context, backup: Backup, target: Target
     take_status(&mut after, &record);
     note_reached(&mut after.metadata);
     if after == backup {
-        return Err(Unfinished::NotYet(context.options.operation_frequency.to_std()));
+        return Err(StepError::NotYet(context.options.operation_frequency.to_std()));
     }
     let stored = context.client.change(&backup, &after).await?;
     Ok(vec![Effect::stored(stored)])
 }
 
 /// Finalizes a backup whose operations have ended, if that is still to be done, and takes its outcome over from its record.
-pub(crate) async fn end(context: &Context, backup: Backup, target: Target) -> Finished {
+pub(crate) async fn end(context: &Context, backup: Backup, target: BackupTarget) -> StepResult {
     let location = match target {
         Ok(location) => location,
         Err(why) => return end_unfinalized(context, &backup, &why).await,
@@ -53,7 +53,7 @@ pub(crate) async fn end(context: &Context, backup: Backup, target: Target) -> Fi
     let finalizing = finalize(record, backup.spec.cancel, &env);
     let record = match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
         Ok(record) => record,
-        Err(e) if e.can_pass() => return give_up(context, &backup, Unfinished::because(&e)).await,
+        Err(e) if e.can_pass() => return give_up(context, &backup, StepError::because(&e)).await,
         Err(e) => return end_unfinalized(context, &backup, &chain(&e)).await,
     };
     let mut after = backup.clone();
@@ -66,7 +66,7 @@ pub(crate) async fn end(context: &Context, backup: Backup, target: Target) -> Fi
 }
 
 /// Ends a backup that waits or is being finalized and cannot be, for this reason. Its files stay as they are.
-async fn end_unfinalized(context: &Context, backup: &Backup, why: &str) -> Finished {
+async fn end_unfinalized(context: &Context, backup: &Backup, why: &str) -> StepResult {
     tracing::error!(backup = backup.metadata.name, why, "a backup cannot be finalized");
     let now = context.env.now();
     let ended = until_written(context, backup, |after| {
@@ -87,10 +87,10 @@ async fn reached(
     context: &Context,
     backup: &Backup,
     location: &BackupStorageLocation,
-) -> Result<Result<(Env, Backup), Vec<Effect>>, Unfinished> {
+) -> Result<Result<(Env, Backup), Vec<Effect>>, StepError> {
     let store = match context.store(location).await {
         Ok(store) => store,
-        Err(why) => return give_up(context, backup, Unfinished::Because(why)).await.map(Err),
+        Err(why) => return give_up(context, backup, StepError::Because(why)).await.map(Err),
     };
     let record = match own_record(context, backup, &store).await? {
         Ok(record) => record,
@@ -99,12 +99,12 @@ async fn reached(
     let (locations, cancel) = (SnapshotLocations::Named(&[]), context.env.cancel.child_token());
     match engine_env(context, backup, store, locations, cancel).await {
         Ok(env) => Ok(Ok((env, record))),
-        Err(why) => give_up(context, backup, Unfinished::Because(why)).await.map(Err),
+        Err(why) => give_up(context, backup, StepError::Because(why)).await.map(Err),
     }
 }
 
 /// Ends a backup that cannot be gone on with for this reason, when that has been so for too long.
-async fn give_up(context: &Context, backup: &Backup, why: Unfinished) -> Finished {
+async fn give_up(context: &Context, backup: &Backup, why: StepError) -> StepResult {
     let times = (backup.status.start_timestamp, backup.spec.item_operation_timeout);
     end_unfinalized(context, backup, &given_up(context, backup, times, why).await?).await
 }
@@ -115,7 +115,7 @@ async fn own_record(
     context: &Context,
     backup: &Backup,
     store: &Store,
-) -> Result<Result<Backup, Vec<Effect>>, Unfinished> {
+) -> Result<Result<Backup, Vec<Effect>>, StepError> {
     let why = match store.backup(&backup.metadata.name).await {
         Ok(record) if is_record_of(&record, backup) => return Ok(Ok(record)),
         Ok(_) => "the files in the bucket are those of another backup",

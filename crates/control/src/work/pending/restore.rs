@@ -2,16 +2,16 @@
 
 use super::{given_up, note_reached};
 use crate::records::RecordMap;
-use crate::work::restore::{Place, engine_env, store_change};
+use crate::work::restore::{LocatedBackup, engine_env, store_change};
 use crate::work::running::{shortened, unfinalized, while_leading};
-use crate::work::{Context, Effect, Finished, Unfinished};
+use crate::work::{Context, Effect, StepError, StepResult};
 use lifeboat_api::{BackupStorageLocation, Restore, RestorePhase, Time};
 use lifeboat_object::chain;
 use lifeboat_restore::{Env, finalize, look_after_operations};
 use std::time::Duration;
 
 /// Asks the operations of a restore how far they are; when none goes on it can be finalized.
-pub(crate) async fn look_after(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
+pub(crate) async fn look_after(context: &Context, restore: Restore, place: Option<LocatedBackup>) -> StepResult {
     let mut after = if let Some((_, location)) = place {
         let env = match Box::pin(reached(context, &restore, &location)).await? {
             Ok(env) => env,
@@ -37,7 +37,7 @@ pub(crate) async fn look_after(context: &Context, restore: Restore, place: Optio
     };
     note_reached(&mut after.metadata);
     if after == restore {
-        return Err(Unfinished::NotYet(context.options.operation_frequency.to_std()));
+        return Err(StepError::NotYet(context.options.operation_frequency.to_std()));
     }
     let stored = context.client.change(&restore, &after).await?;
     Ok(vec![Effect::stored(stored)])
@@ -45,7 +45,7 @@ pub(crate) async fn look_after(context: &Context, restore: Restore, place: Optio
 
 /// Finalizes a restore whose operations have ended, if that is still to be done, and ends it. Without its backup or the
 /// location there is nothing that could say that it is complete.
-pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
+pub(crate) async fn end(context: &Context, restore: Restore, place: Option<LocatedBackup>) -> StepResult {
     let after = match place {
         Some((_, location)) => {
             let env = match reached(context, &restore, &location).await? {
@@ -59,7 +59,7 @@ pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place
                     let mut reached = restore.clone();
                     note_reached(&mut reached.metadata);
                     context.client.change(&restore, &reached).await?;
-                    return Err(Unfinished::NotYet(FINALIZE_AGAIN));
+                    return Err(StepError::NotYet(FINALIZE_AGAIN));
                 }
                 Ok(after) => after,
                 Err(e) if e.can_pass() => return give_up(context, &restore, e.into()).await,
@@ -71,7 +71,7 @@ pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place
     note_ended(context, &restore, after).await
 }
 
-async fn note_ended(context: &Context, restore: &Restore, mut after: Restore) -> Finished {
+async fn note_ended(context: &Context, restore: &Restore, mut after: Restore) -> StepResult {
     note_reached(&mut after.metadata);
     let finished = store_change(context, restore, &after).await?;
     context.metrics.restore_ends(&after);
@@ -85,19 +85,19 @@ async fn reached(
     context: &Context,
     restore: &Restore,
     location: &BackupStorageLocation,
-) -> Result<Result<Env, Vec<Effect>>, Unfinished> {
+) -> Result<Result<Env, Vec<Effect>>, StepError> {
     let opened = match context.store(location).await {
         Ok(store) => engine_env(context, restore, store, context.env.cancel.child_token()).await,
         Err(why) => Err(why),
     };
     match opened {
         Ok(env) => Ok(Ok(env)),
-        Err(why) => give_up(context, restore, Unfinished::Because(why)).await.map(Err),
+        Err(why) => give_up(context, restore, StepError::Because(why)).await.map(Err),
     }
 }
 
 /// Ends a restore that cannot be gone on with for this reason, when that has been so for too long.
-async fn give_up(context: &Context, restore: &Restore, why: Unfinished) -> Finished {
+async fn give_up(context: &Context, restore: &Restore, why: StepError) -> StepResult {
     let times = (restore.status.start_timestamp, restore.spec.item_operation_timeout);
     let why = given_up(context, restore, times, why).await?;
     note_ended(context, restore, mark_unfinalized(context, restore.clone(), &why)).await

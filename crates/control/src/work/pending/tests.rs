@@ -2,12 +2,11 @@
 
 use super::{backup as pending_backup, restore as pending_restore};
 use crate::options::{LocationAccess, Providers, ServerClock};
-use crate::phase::pending::ANNOTATION_UNREACHABLE;
-use crate::stub::{Given, context, sandbox};
-use crate::work::backup::Target;
+use crate::stub::{FixedActions, context, sandbox};
+use crate::work::backup::BackupTarget;
 use crate::work::restore::Origin;
-use crate::work::{Context, SnapshotLocations, Unfinished, backup, restore};
-use crate::world::{Stored, World};
+use crate::work::{Context, SnapshotLocations, StepError, backup, restore};
+use crate::world::{MirroredObject, World};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_action::{
@@ -17,6 +16,7 @@ use lifeboat_action::{
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_bucket::{BlobStore, Memory};
+use lifeboat_lifecycle::phase::pending::ANNOTATION_UNREACHABLE;
 use lifeboat_object::Results;
 use lifeboat_operation::{Operation, TRACE_TARGET};
 use lifeboat_sandbox::Sandbox;
@@ -128,7 +128,7 @@ impl Ground {
         let action = Arc::new(Slow::default());
         let actions =
             Actions { backup_item: vec![action.clone()], restore_item: vec![action.clone()], ..Actions::default() };
-        context.env.extensions = Arc::new(Given(actions));
+        context.env.extensions = Arc::new(FixedActions(actions));
         let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".to_owned();
         location.metadata.namespace = "velero".to_owned();
@@ -154,7 +154,7 @@ impl Ground {
         self.context.client.get("r").await.unwrap().unwrap()
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> BackupTarget {
         Ok(self.location.clone())
     }
 
@@ -172,8 +172,8 @@ impl Ground {
         }
         Box::pin(pending_backup::end(&self.context, self.backup().await, self.target())).await.unwrap();
         let mut world = World::default();
-        world.put(Stored::from(self.backup().await));
-        world.put(Stored::from(self.location.clone()));
+        world.put(MirroredObject::from(self.backup().await));
+        world.put(MirroredObject::from(self.location.clone()));
         let origin = Origin::of(&self.restore().await, &world);
         Box::pin(restore::run(&self.context, self.restore().await, origin, CancellationToken::new())).await.unwrap();
     }
@@ -188,7 +188,7 @@ async fn a_backup_waits_for_its_operations_and_ends_after_them() {
     assert_eq!((status.backup_item_operations_attempted, status.completion_timestamp), (1, None));
 
     let looked = pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await;
-    assert!(matches!(looked, Err(Unfinished::NotYet(_))), "{looked:?}");
+    assert!(matches!(looked, Err(StepError::NotYet(_))), "{looked:?}");
     assert_eq!(ground.backup().await, pending);
     pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await.unwrap();
     let finalizing = ground.backup().await;
@@ -322,7 +322,7 @@ async fn a_restore_waits_for_its_operations_and_ends_after_them() {
     assert_eq!((pending.status.restore_item_operations_attempted, pending.status.completion_timestamp), (1, None));
 
     let looked = pending_restore::look_after(&ground.context, ground.restore().await, place().await).await;
-    assert!(matches!(looked, Err(Unfinished::NotYet(_))), "{looked:?}");
+    assert!(matches!(looked, Err(StepError::NotYet(_))), "{looked:?}");
     pending_restore::look_after(&ground.context, ground.restore().await, place().await).await.unwrap();
     assert_eq!(ground.restore().await.status.phase, Some(RestorePhase::Finalizing));
     Box::pin(pending_restore::end(&ground.context, ground.restore().await, place().await)).await.unwrap();
@@ -368,7 +368,7 @@ impl RestoreItemAction for OfCsi {
 async fn actions_of_the_csi_plugin_are_given_to_operations_with_the_feature() {
     let mut ground = Ground::start().await;
     let restore_item: Vec<Arc<dyn RestoreItemAction>> = vec![Arc::new(OfCsi), ground.action.clone()];
-    ground.context.env.extensions = Arc::new(Given(Actions { restore_item, ..Actions::default() }));
+    ground.context.env.extensions = Arc::new(FixedActions(Actions { restore_item, ..Actions::default() }));
     for (csi, expected) in [(true, &["velero.io/csi-pvc-restorer", "test/slow"][..]), (false, &["test/slow"])] {
         ground.context.options.backup.features.csi = csi;
         let clock = Arc::clone(&ground.context.env.clock.0);

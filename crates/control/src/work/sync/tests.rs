@@ -1,9 +1,9 @@
 use super::*;
-use crate::phase::taken_over::source_cluster;
 use crate::stub::{OneBucket, context, named, sandbox};
 use lifeboat_api::OwnerReference;
-use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
+use lifeboat_archive::sidecar::{BackupClaim, CLAIM_FORMAT};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+use lifeboat_lifecycle::phase::taken_over::source_cluster;
 
 #[tokio::test]
 async fn what_is_not_taken_over_is_told_beside_the_location_and_by_one_event() {
@@ -43,10 +43,10 @@ async fn what_is_not_taken_over_is_told_beside_the_location_and_by_one_event() {
     (location.metadata.name, location.metadata.namespace) = ("main".into(), "velero".into());
     location.spec.provider = "aws".into();
     let mut location = context.client.create("main", &location).await.unwrap().unwrap();
-    let names: Names =
+    let names: BackupNames =
         Arc::new(["of-another-location", "copied-from-there", "is-written-here"].map(str::to_owned).into());
     for _ in 0..2 {
-        let known = Known::of(&World::default(), &location, names.clone());
+        let known = SyncFacts::of(&World::default(), &location, names.clone());
         sync(&context, location.clone(), known).await.unwrap();
         location = context.client.get("main").await.unwrap().unwrap();
         let of = |name: &str| PassedNames::of(vec![name.to_owned()]);
@@ -68,7 +68,7 @@ async fn what_is_taken_over_says_which_cluster_has_made_it() {
     let put = async |file: BackupFile, name: &str, bytes: Vec<u8>| {
         bucket.put(&file.key(name), bytes.into(), PutOptions::default()).await.unwrap();
     };
-    let claim = |cluster: &str| Claim {
+    let claim = |cluster: &str| BackupClaim {
         format: CLAIM_FORMAT.into(),
         cluster_uid: cluster.into(),
         backup_uid: "u".into(),
@@ -95,7 +95,7 @@ async fn what_is_taken_over_says_which_cluster_has_made_it() {
     let mut location = BackupStorageLocation::default();
     (location.metadata.name, location.metadata.namespace) = ("main".into(), "velero".into());
     location.spec.provider = "aws".into();
-    let known = Known::of(&World::default(), &location, Names::default());
+    let known = SyncFacts::of(&World::default(), &location, BackupNames::default());
     sync_backups(&context, &location, &known).await.unwrap();
     let found: Vec<Backup> = context.client.list("").await.unwrap();
     let origin = |backup: &Backup| backup.metadata.annotations[well_known::ANNOTATION_TAKEN_OVER].clone();
@@ -183,7 +183,7 @@ fn failed_backups_of_a_location_hide_no_other_backup_of_a_known_name() {
     folders.insert(add("weekly", "there", BackupPhase::Completed));
     folders.insert("unknown".to_owned());
     let names = names(&world, &location, std::iter::empty());
-    let known = Known::of(&world, &location, names);
+    let known = SyncFacts::of(&world, &location, names);
     assert_eq!(known.of_other_locations(&folders), ["weekly".to_owned()].into());
 }
 
@@ -219,7 +219,7 @@ fn files_of_backups_that_ended_here_are_expected() {
     (completed.metadata.namespace, completed.metadata.name) = ("other".into(), "other".into());
     world.backups.put(completed);
     let names = names(&world, &location, [&busy[0], &elsewhere(&busy[1])].into_iter());
-    let known = Known::of(&world, &location, Arc::clone(&names));
+    let known = SyncFacts::of(&world, &location, Arc::clone(&names));
     let expected: Vec<&str> = vec!["completed", "failed-and-found", "partially"];
     assert_eq!(known.stored.keys().collect::<Vec<_>>(), expected);
     // One whose object is gone while its task still ends it is not taken over.

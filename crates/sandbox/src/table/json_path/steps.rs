@@ -3,17 +3,17 @@
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Field(String),
     Elements(Elements),
     /// All elements or all fields.
     Everything,
     /// The value itself and everything in it.
     Descent,
-    Union(Vec<Vec<Step>>),
+    Union(Vec<Vec<PathStep>>),
     /// The elements in which `left` finds something, or in which the comparison holds.
     Filter {
-        left: Vec<Step>,
+        left: Vec<PathStep>,
         comparison: Option<(Operator, Operand)>,
     },
 }
@@ -42,11 +42,11 @@ pub(super) enum Operator {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand {
     Literal(Value),
-    Path(Vec<Step>),
+    Path(Vec<PathStep>),
 }
 
 /// The steps of a path; `None` when the text is none.
-pub(super) fn steps(text: &str) -> Option<Vec<Step>> {
+pub(super) fn steps(text: &str) -> Option<Vec<PathStep>> {
     let mut found = Vec::new();
     let mut rest = text;
     loop {
@@ -60,10 +60,10 @@ pub(super) fn steps(text: &str) -> Option<Vec<Step>> {
             found.push(step);
             rest = after;
         } else if let Some(after) = rest.strip_prefix("..") {
-            if found.last() == Some(&Step::Descent) {
+            if found.last() == Some(&PathStep::Descent) {
                 return None;
             }
-            found.push(Step::Descent);
+            found.push(PathStep::Descent);
             rest = after;
             if rest.starts_with(|c: char| c == '_' || c.is_alphanumeric()) {
                 let (step, after) = field(rest);
@@ -83,7 +83,7 @@ pub(super) fn steps(text: &str) -> Option<Vec<Step>> {
 }
 
 /// A field name, and what follows it. A backslash lets the next character belong to the name.
-fn field(text: &str) -> (Step, &str) {
+fn field(text: &str) -> (PathStep, &str) {
     const ENDS: [char; 12] = [' ', '\t', '\r', '\n', '.', ',', '[', ']', '$', '@', '{', '}'];
     let mut name = String::new();
     let mut characters = text.char_indices();
@@ -98,16 +98,16 @@ fn field(text: &str) -> (Step, &str) {
             name.push(character);
         }
     }
-    let step = if name == "*" { Step::Everything } else { Step::Field(name) };
+    let step = if name == "*" { PathStep::Everything } else { PathStep::Field(name) };
     (step, text.get(end..).unwrap_or_default())
 }
 
 /// Parses the text between brackets.
-fn bracket(text: &str) -> Option<Vec<Step>> {
+fn bracket(text: &str) -> Option<Vec<PathStep>> {
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 1 {
         let parts = parts.into_iter().map(|part| bracket(part.trim_matches(' '))).collect::<Option<_>>()?;
-        return Some(vec![Step::Union(parts)]);
+        return Some(vec![PathStep::Union(parts)]);
     }
     if let Some(name) = text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')) {
         return if name.contains('\'') { None } else { steps(&format!(".{name}")) };
@@ -125,17 +125,17 @@ fn bracket(text: &str) -> Option<Vec<Step>> {
         None => Some(from + 1),
     };
     let step = numbers.next().unwrap_or(Some(None))?;
-    numbers.next().is_none().then(|| vec![Step::Elements(Elements { from, to, is_single, step })])
+    numbers.next().is_none().then(|| vec![PathStep::Elements(Elements { from, to, is_single, step })])
 }
 
 /// A filter after its `[?(`, and what follows its `)]`.
-fn filter(text: &str) -> Option<(Step, &str)> {
+fn filter(text: &str) -> Option<(PathStep, &str)> {
     let end = end_of_filter(text)?;
     let after = text.get(end + 1..)?.strip_prefix(']')?;
     let inside = text.get(..end)?;
     let is_operator = |c: char| matches!(c, '!' | '<' | '>' | '=');
     let Some(at) = inside.find(is_operator).filter(|at| *at > 0) else {
-        return Some((Step::Filter { left: steps(inside)?, comparison: None }, after));
+        return Some((PathStep::Filter { left: steps(inside)?, comparison: None }, after));
     };
     let (left, rest) = inside.split_at(at);
     let right = rest.trim_start_matches(is_operator);
@@ -148,7 +148,7 @@ fn filter(text: &str) -> Option<(Step, &str)> {
         ">=" => Operator::GreaterOrEqual,
         _ => return None,
     };
-    Some((Step::Filter { left: steps(left)?, comparison: Some((operator, operand(right.trim())?)) }, after))
+    Some((PathStep::Filter { left: steps(left)?, comparison: Some((operator, operand(right.trim())?)) }, after))
 }
 
 /// The position of the closing parenthesis that is not in quotes.

@@ -38,14 +38,14 @@ async fn classes_and_contents_come_with_the_secret_of_both_their_annotations() {
 fn a_snapshot_is_saved_with_its_handle_its_class_and_its_content() {
     let snapshot = json!({"metadata": {"name": "s", "namespace": "shop", "annotations": {"mine": "x"}},
         "spec": {"volumeSnapshotClassName": "class"}});
-    let content = Content {
+    let content = SnapshotContent {
         name: "content".to_owned(),
         deletion_policy: "Retain".to_owned(),
         driver: "d".to_owned(),
         handle: "snap-1".to_owned(),
         restore_size: 8 << 20,
         group_handle: "group-1".to_owned(),
-        ..Content::default()
+        ..SnapshotContent::default()
     };
     let annotated = |annotations: Value| {
         let mut snapshot = snapshot.clone();
@@ -68,7 +68,11 @@ fn a_snapshot_is_saved_with_its_handle_its_class_and_its_content() {
     // One that is not taken yet, without a class.
     let mut plain = snapshot.clone();
     plain["spec"] = json!({});
-    let content = Content { name: "content".to_owned(), deletion_policy: "Delete".to_owned(), ..Content::default() };
+    let content = SnapshotContent {
+        name: "content".to_owned(),
+        deletion_policy: "Delete".to_owned(),
+        ..SnapshotContent::default()
+    };
     let mut item = annotated(json!({"velero.io/csi-vsc-deletion-policy": "Delete",
         "backup.velero.io/must-include-additional-items": "true"}));
     item["spec"] = json!({});

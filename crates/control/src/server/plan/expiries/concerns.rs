@@ -1,12 +1,12 @@
 //! The requests and restores that concern backups.
 
-use crate::phase::others::Sightings;
-use crate::phase::request::{ByBackup, Requests};
-use crate::phase::restore::has_ended;
-use crate::phase::taken_over::source_cluster;
 use crate::world::World;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupStorageLocation, Restore};
+use lifeboat_lifecycle::phase::others::Sightings;
+use lifeboat_lifecycle::phase::request::{ByBackup, Requests};
+use lifeboat_lifecycle::phase::restore::has_ended;
+use lifeboat_lifecycle::phase::taken_over::source_cluster;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 

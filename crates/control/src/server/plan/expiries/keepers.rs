@@ -4,15 +4,15 @@
 use super::concerns::Concerns;
 use crate::member::member_in;
 use crate::options::Options;
-use crate::phase::expiry::Note;
-use crate::phase::hold::Hold;
-use crate::phase::keep::Keeper;
-use crate::phase::kept::{Kept, Standing, keepers, rules_text};
-use crate::phase::kept_by::schedule_label;
-use crate::phase::member::Member;
 use crate::world::{Unreadable, World};
 use jiff::Timestamp;
 use lifeboat_api::{Backup, Schedule, label_value, well_known};
+use lifeboat_lifecycle::phase::expiry::Note;
+use lifeboat_lifecycle::phase::hold::Hold;
+use lifeboat_lifecycle::phase::keep::Keeper;
+use lifeboat_lifecycle::phase::kept_backups::{KeptBackups, ScheduleLookup, keepers, rules_text};
+use lifeboat_lifecycle::phase::kept_by::schedule_label;
+use lifeboat_lifecycle::phase::member::ScheduleMember;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
@@ -27,22 +27,22 @@ pub(super) struct Keepers<'a> {
 
 /// A schedule with rules, here or in its backups.
 struct Ruled<'a> {
-    standing: Option<Found<'a>>,
+    standing: Option<FoundSchedule<'a>>,
     /// The text in a backup that says the rules of the schedule.
     rules_text: Option<String>,
-    kept: OnceCell<Kept>,
+    kept: OnceCell<KeptBackups>,
 }
 
-enum Found<'a> {
+enum FoundSchedule<'a> {
     Readable(&'a Schedule),
     /// It has rules, and cannot be read.
     Unreadable(&'a Unreadable),
 }
 
 impl<'a> Ruled<'a> {
-    fn of(standing: Option<Found<'a>>, options: &Options) -> Self {
+    fn of(standing: Option<FoundSchedule<'a>>, options: &Options) -> Self {
         let rules_text = match &standing {
-            Some(Found::Readable(schedule)) => rules_text(schedule, &options.zone),
+            Some(FoundSchedule::Readable(schedule)) => rules_text(schedule, &options.zone),
             _ => None,
         };
         Self { standing, rules_text, kept: OnceCell::new() }
@@ -56,12 +56,12 @@ impl<'a> Keepers<'a> {
             |annotations: &BTreeMap<String, String>| annotations.contains_key(well_known::ANNOTATION_RETENTION);
         let has_rules = |s: &&Schedule| s.spec.retention.is_some() || has_annotation(&s.metadata.annotations);
         for schedule in world.schedules.iter().filter(has_rules) {
-            let found = Ruled::of(Some(Found::Readable(schedule)), options);
+            let found = Ruled::of(Some(FoundSchedule::Readable(schedule)), options);
             schedules.entry(&schedule.metadata.namespace).or_default().insert(schedule.label(), found);
         }
         let has_unreadable = |s: &&Unreadable| s.has("retention") || has_annotation(&s.meta.annotations);
         for schedule in world.schedules.unreadable().filter(has_unreadable) {
-            let found = Ruled::of(Some(Found::Unreadable(schedule)), options);
+            let found = Ruled::of(Some(FoundSchedule::Unreadable(schedule)), options);
             schedules.entry(&schedule.meta.namespace).or_default().insert(label_value(&schedule.meta.name), found);
         }
         let says_rules = |backup: &&Backup| backup.metadata.annotations.contains_key(well_known::ANNOTATION_KEPT_BY);
@@ -70,7 +70,7 @@ impl<'a> Keepers<'a> {
             let of_namespace = schedules.entry(&backup.metadata.namespace).or_default();
             if !of_namespace.contains_key(&*label) {
                 let is_it = |s: &&Schedule| s.metadata.namespace == backup.metadata.namespace && s.label() == label;
-                let found = world.schedules.iter().find(is_it).map(Found::Readable);
+                let found = world.schedules.iter().find(is_it).map(FoundSchedule::Readable);
                 of_namespace.insert(label.into_owned(), Ruled::of(found, options));
             }
         }
@@ -110,23 +110,25 @@ impl<'a> Keepers<'a> {
         self.schedules.get(backup.metadata.namespace.as_str())?.get(&*schedule_label(backup)?)
     }
 
-    fn kept(&self, backup: &Backup) -> Option<&Kept> {
+    fn kept(&self, backup: &Backup) -> Option<&KeptBackups> {
         let ruled = self.ruled(backup)?;
         Some(ruled.kept.get_or_init(|| self.followed(ruled, backup)))
     }
 
     /// Applies the rules of the schedule of this backup.
-    fn followed(&self, ruled: &Ruled<'_>, of: &Backup) -> Kept {
+    fn followed(&self, ruled: &Ruled<'_>, of: &Backup) -> KeptBackups {
         let label = schedule_label(of);
         let default = self.options.default_location.as_deref();
         let own = self.world.backups.beside(of).filter(|backup| schedule_label(backup) == label);
         let own = own.map(|backup| member_in(self.world, backup, self.concerns.requests_for(backup), default));
-        let own: Vec<Member<'_>> = own.collect();
+        let own: Vec<ScheduleMember<'_>> = own.collect();
         let standing = match ruled.standing {
-            Some(Found::Readable(schedule)) => Standing::Here(schedule),
-            Some(Found::Unreadable(schedule)) => Standing::Unreadable { name: &schedule.meta.name, why: &schedule.why },
-            None => Standing::Gone { label: label.as_deref().unwrap_or_default() },
+            Some(FoundSchedule::Readable(schedule)) => ScheduleLookup::Here(schedule),
+            Some(FoundSchedule::Unreadable(schedule)) => {
+                ScheduleLookup::Unreadable { name: &schedule.meta.name, why: &schedule.why }
+            }
+            None => ScheduleLookup::Gone { label: label.as_deref().unwrap_or_default() },
         };
-        Kept::of(standing, &self.options.zone, &own)
+        KeptBackups::of(standing, &self.options.zone, &own)
     }
 }

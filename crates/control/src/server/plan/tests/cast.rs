@@ -1,6 +1,6 @@
 //! Random worlds: what is in them, and how lucky it is.
 
-use crate::world::Kind;
+use crate::world::MirroredKind;
 use lifeboat_api::{
     BackupPhase, BackupStorageLocationPhase, DeleteBackupRequestPhase, DownloadRequestPhase, RestorePhase,
     SchedulePhase, ServerStatusRequestPhase,
@@ -10,7 +10,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// The fate of the steps of an object.
+/// The state of the steps of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Luck {
     Good,
@@ -47,7 +47,7 @@ pub(super) struct Cast {
     pub(super) downloads: Vec<Thing<DownloadRequestPhase>>,
     pub(super) statuses: Vec<Thing<ServerStatusRequestPhase>>,
     /// Kind, phase, luck of objects that cannot be read, and whether they were deleted.
-    pub(super) unreadable: Vec<(Kind, &'static str, Luck, bool)>,
+    pub(super) unreadable: Vec<(MirroredKind, &'static str, Luck, bool)>,
     /// Schedules; a cancelled one is a paused schedule.
     pub(super) schedules: Vec<Thing<SchedulePhase>>,
     pub(super) concurrent: usize,
@@ -99,7 +99,12 @@ pub(super) fn cast() -> impl Strategy<Value = Cast> {
         R::FinalizingPartiallyFailed,
         R::Completed,
     ];
-    let kind = select(vec![Kind::Backup, Kind::Restore, Kind::BackupStorageLocation, Kind::Schedule]);
+    let kind = select(vec![
+        MirroredKind::Backup,
+        MirroredKind::Restore,
+        MirroredKind::BackupStorageLocation,
+        MirroredKind::Schedule,
+    ]);
     let phase = select(vec!["", "New", "Queued", "InProgress", "Available"]);
     (
         vec(thing(&backups), 0..9),

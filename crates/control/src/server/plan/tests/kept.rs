@@ -3,17 +3,17 @@
 
 use super::years::Dice;
 use super::*;
-use crate::cron::zone_of;
-use crate::phase::expiry::Step as E;
-use crate::phase::facts::stands_for;
-use crate::phase::kept::rules_of;
-use crate::phase::retention::Candidate;
-use crate::phase::retention::tests::naive;
-use crate::phase::schedule::{Run, Step as S, run_name};
-use crate::phase::writable::note_writable;
-use crate::phase::{hold, kept_by};
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, KeptBy, Retention};
+use lifeboat_lifecycle::cron::zone_of;
+use lifeboat_lifecycle::phase::expiry::Step as E;
+use lifeboat_lifecycle::phase::facts::stands_for;
+use lifeboat_lifecycle::phase::kept_backups::rules_of;
+use lifeboat_lifecycle::phase::retention::RetentionCandidate;
+use lifeboat_lifecycle::phase::schedule::{ScheduledRun, Step as S, run_name};
+use lifeboat_lifecycle::phase::writable::note_writable;
+use lifeboat_lifecycle::phase::{hold, kept_by};
+use lifeboat_lifecycle::reference::keeps_by_rules;
 use std::collections::BTreeMap;
 
 const HOLD: &str = well_known::ANNOTATION_HOLD;
@@ -120,7 +120,7 @@ impl Keeping {
     fn looks(&mut self) -> Option<Timestamp> {
         loop {
             let moment = self.base + Duration::from_secs(self.now.as_second().unsigned_abs() - 1_700_000_000);
-            let view = View {
+            let view = PlanInput {
                 world: &self.world,
                 options: &self.options,
                 memory: &self.memory,
@@ -136,8 +136,8 @@ impl Keeping {
             for work in plan.work {
                 self.memory.begins(&work, moment);
                 let goes_on = match work.step {
-                    Step::Schedule(schedule, step) => self.runs(*schedule, step),
-                    Step::Expire(backup, Some(_), step) => self.expires(*backup, step),
+                    ServerStep::Schedule(schedule, step) => self.runs(*schedule, step),
+                    ServerStep::Expire(backup, Some(_), step) => self.expires(*backup, step),
                     step => panic!("{step:?}"),
                 };
                 if !goes_on {
@@ -175,7 +175,7 @@ impl Keeping {
         true
     }
 
-    fn make(&mut self, schedule: &Schedule, run: Run) {
+    fn make(&mut self, schedule: &Schedule, run: ScheduledRun) {
         let name = run_name(&schedule.metadata.name, run.due);
         if self.world.backups.get(&named(&name)).is_some() {
             return;
@@ -215,7 +215,7 @@ impl Keeping {
                 self.check_deletion(&backup);
                 self.deleted += 1;
                 self.bucket.remove(&name);
-                self.world.backups.remove(&Identity::of(&backup.metadata));
+                self.world.backups.remove(&ObjectIdentity::of(&backup.metadata));
                 return true;
             }
             E::Prolong { until, by, note } => {
@@ -251,13 +251,13 @@ impl Keeping {
     fn promised(&self, schedule: &str, backups: &[Backup]) -> BTreeSet<String> {
         let found = self.world.schedules.get(&named(schedule)).unwrap();
         let Some(rules) = &found.spec.retention else { return BTreeSet::new() };
-        let candidate = |backup: &Backup| Candidate {
+        let candidate = |backup: &Backup| RetentionCandidate {
             name: backup.metadata.name.clone(),
             stands_for: stands_for(schedule, backup).unwrap(),
             is_good: backup.status.phase == Some(BackupPhase::Completed),
         };
-        let candidates: Vec<Candidate> = backups.iter().map(candidate).collect();
-        let kept = naive(rules, &zone_of(&found.spec.schedule, &TimeZone::UTC), &candidates);
+        let candidates: Vec<RetentionCandidate> = backups.iter().map(candidate).collect();
+        let kept = keeps_by_rules(rules, &zone_of(&found.spec.schedule, &TimeZone::UTC), &candidates);
         candidates.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(candidate, _)| candidate.name).collect()
     }
 

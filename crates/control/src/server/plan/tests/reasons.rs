@@ -1,18 +1,18 @@
 //! Whatever happens, each object that has something to do has a step, or waits for something that will come.
 
 use super::{Object, Play};
-use crate::phase::queue::Blocked;
 use crate::server::key::{Key, Subject};
-use crate::server::plan::Plan;
+use crate::server::plan::ServerPlan;
 use crate::server::wait::Reason;
 use crate::stub::named;
-use lifeboat_client::NamespacedName;
+use lifeboat_api::NamespacedName;
+use lifeboat_lifecycle::phase::queue::Blocked;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Play {
     /// Asserts that each object that is not over has a reason, and that no chain of reasons leads to itself or to
     /// nothing.
-    pub(super) fn check_reasons(&self, plan: &Plan) {
+    pub(super) fn check_reasons(&self, plan: &ServerPlan) {
         let waits: BTreeMap<Subject, &Reason> = plan.waits.iter().map(|w| (w.subject.clone(), &w.why)).collect();
         assert_eq!(waits.len(), plan.waits.len(), "two reasons of one object");
         let keys: Vec<&Key> =
@@ -61,9 +61,11 @@ impl Play {
                 self.world.deleted().any(|(other, meta)| other == kind && meta.name == key.name)
             }
             Reason::EarlierRun { since, .. } => *since <= time,
-            Reason::ReadBy(restore) | Reason::Restored(restore) => {
-                self.world.restores.get(restore).is_some_and(|restore| !crate::phase::restore::has_ended(restore))
-            }
+            Reason::ReadBy(restore) | Reason::Restored(restore) => self
+                .world
+                .restores
+                .get(restore)
+                .is_some_and(|restore| !lifeboat_lifecycle::phase::restore::has_ended(restore)),
             Reason::Blocked(_) | Reason::Unrecorded(_) | Reason::GoesElsewhere(_) | Reason::NeededByClaims { .. } => {
                 true
             }

@@ -7,8 +7,8 @@ mod site;
 
 use super::years::Dice;
 use super::*;
-use crate::phase::hold::Hold;
 use lifeboat_api::Retention;
+use lifeboat_lifecycle::phase::hold::Hold;
 use promise::{Group, Promise};
 use site::{Bucket, Shared, Site};
 use std::collections::BTreeMap;
@@ -166,7 +166,7 @@ impl Year {
 
     fn schedule_goes(&mut self, at: usize, name: &str) {
         let Some(found) = self.sites[at].world.schedules.get(&named(name)) else { return };
-        let gone = Identity::of(&found.metadata);
+        let gone = ObjectIdentity::of(&found.metadata);
         self.changes(at, name);
         self.shared.promise.rules_go(&self.sites[at].group(name));
         self.sites[at].world.schedules.remove(&gone);
@@ -210,7 +210,7 @@ impl Year {
         self.shared.promise.saved.remove(name);
         self.shared.promise.may_end(&group);
         self.shared.bucket.remove(name);
-        self.sites[at].world.backups.remove(&Identity::of(&backup.metadata));
+        self.sites[at].world.backups.remove(&ObjectIdentity::of(&backup.metadata));
         self.sites[at].look(&mut self.shared);
     }
 

@@ -2,11 +2,11 @@
 //! is counted beforehand, day by day, by other code than the plan's.
 
 use super::*;
-use crate::cron::tests::{Values, counted, text};
-use crate::phase::schedule::{Run, Step as S};
 use jiff::civil::date;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Schedule, well_known};
+use lifeboat_lifecycle::phase::schedule::{ScheduledRun, Step as S};
+use lifeboat_lifecycle::reference::{FieldValues as Values, text_of as text, times_of as counted};
 use std::collections::BTreeMap;
 
 /// The first look.
@@ -131,7 +131,8 @@ impl Years {
     fn looks(&mut self) -> Option<Timestamp> {
         loop {
             let now = (self.clock(), self.moment());
-            let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
+            let view =
+                PlanInput { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
             let plan = plan(view, std::iter::empty());
             self.memory.looked(&self.world);
             if plan.work.is_empty() {
@@ -142,7 +143,7 @@ impl Years {
             }
             for work in plan.work {
                 self.memory.begins(&work, now.1);
-                let Step::Schedule(schedule, step) = work.step else { panic!("{:?}", work.step) };
+                let ServerStep::Schedule(schedule, step) = work.step else { panic!("{:?}", work.step) };
                 if !self.does(*schedule, step) {
                     self.memory = Memory::default();
                     return None;
@@ -174,7 +175,7 @@ impl Years {
         !self.dice.one_in(50)
     }
 
-    fn make(&mut self, schedule: &Schedule, run: Run) {
+    fn make(&mut self, schedule: &Schedule, run: ScheduledRun) {
         let name = phase::schedule::run_name(&schedule.metadata.name, run.due);
         assert!(run.due <= run.now && run.since <= run.due, "{name} {run:?}");
         self.check_due(schedule, run);
@@ -198,7 +199,7 @@ impl Years {
     }
 
     /// It is a time that was counted, and the newest.
-    fn check_due(&mut self, schedule: &Schedule, run: Run) {
+    fn check_due(&mut self, schedule: &Schedule, run: ScheduledRun) {
         match &self.due[&schedule.metadata.name] {
             Due::At(times) => assert_eq!(times.range(..=run.now).next_back(), Some(&run.due), "{run:?}"),
             Due::Every(seconds) => {
@@ -258,8 +259,8 @@ impl Years {
         let oldest = self.now - LONGEST_JUMP - LONGEST_JUMP - LONGEST_JUMP;
         let is_old =
             |backup: &&Backup| backup.metadata.creation_timestamp.is_some_and(|made| made.timestamp() < oldest);
-        let old: Vec<Identity> =
-            self.world.backups.iter().filter(is_old).map(|backup| Identity::of(&backup.metadata)).collect();
+        let old: Vec<ObjectIdentity> =
+            self.world.backups.iter().filter(is_old).map(|backup| ObjectIdentity::of(&backup.metadata)).collect();
         old.iter().for_each(|backup| self.world.backups.remove(backup));
     }
 

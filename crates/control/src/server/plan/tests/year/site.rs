@@ -3,16 +3,16 @@
 use super::super::years::Dice;
 use super::super::*;
 use super::promise::{Actor, Group, Numbers, Promise, Saved};
-use crate::phase::expiry::Step as E;
-use crate::phase::fate::{Fate, Lists, fates};
-use crate::phase::kept::rules_of;
-use crate::phase::schedule::{Run, Step as S, run_name};
-use crate::phase::taken_over::{is_of_another_cluster, note_source_cluster, note_taken_over};
-use crate::phase::writable::note_writable;
-use crate::phase::{CLOCK_SKEW, hold, kept_by};
 use crate::work::sync::as_taken_over;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode, Retention};
+use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
+use lifeboat_lifecycle::phase::expiry::Step as E;
+use lifeboat_lifecycle::phase::kept_backups::rules_of;
+use lifeboat_lifecycle::phase::schedule::{ScheduledRun, Step as S, run_name};
+use lifeboat_lifecycle::phase::taken_over::{is_of_another_cluster, note_source_cluster, note_taken_over};
+use lifeboat_lifecycle::phase::writable::note_writable;
+use lifeboat_lifecycle::phase::{CLOCK_SKEW, hold, kept_by};
 use std::collections::BTreeMap;
 
 pub(super) const MAIN: &str = "l0";
@@ -130,15 +130,17 @@ impl Site {
     /// The fate of a backup, as people are told.
     pub(super) fn told(&self, name: &str, now: Timestamp) -> String {
         let (world, clock) = (&self.world, self.clock(now));
-        let lists = Lists {
+        let lists = ExpiryInput {
             backups: world.backups.iter().cloned().collect(),
             schedules: world.schedules.iter().cloned().collect(),
             locations: world.locations.iter().cloned().collect(),
             cluster: world.cluster.clone(),
-            ..Lists::default()
+            ..ExpiryInput::default()
         };
-        let found = fates(&lists, &TimeZone::UTC, clock).into_iter().find(|fate| fate.backup.metadata.name == name);
-        let told = |f: Fate| format!("{:?} {:?} {:?} {:?}", f.becomes, f.keepers, f.backup.metadata, f.backup.status);
+        let found =
+            expiries(&lists, &TimeZone::UTC, clock).into_iter().find(|expiry| expiry.backup.metadata.name == name);
+        let told =
+            |f: BackupExpiry| format!("{:?} {:?} {:?} {:?}", f.becomes, f.keepers, f.backup.metadata, f.backup.status);
         format!("{:?} looks at {}: {}", self.actor, self.looks, found.map(told).unwrap_or_default())
     }
 
@@ -154,7 +156,7 @@ impl Site {
         let is_changed = !ruled.iter().all(|(group, numbers)| shared.promise.has_recorded(group, *numbers));
         ruled.into_iter().for_each(|(group, numbers)| shared.promise.stands(group, numbers));
         loop {
-            let view = View {
+            let view = PlanInput {
                 world: &self.world,
                 options: &self.options,
                 memory: &self.memory,
@@ -171,12 +173,12 @@ impl Site {
                 self.looks = wake.max(busy);
                 break self.tell(shared);
             }
-            for Work { key, step } in plan.work {
-                let work = Work { key, step };
+            for KeyedStep { key, step } in plan.work {
+                let work = KeyedStep { key, step };
                 self.memory.begins(&work, moment);
                 match self.perform(work.step, shared) {
                     End::Done => self.memory.succeeded(&work.key, &[], moment),
-                    End::Failed(why) => self.memory.failed(work.key, &Unfinished::Because(why.to_owned()), moment),
+                    End::Failed(why) => self.memory.failed(work.key, &StepError::Because(why.to_owned()), moment),
                     // Half of new rules may be written down, of which the model knows nothing.
                     End::Killed if is_changed => {}
                     End::Killed => return self.forgets(now + shared.dice.up_to(SignedDuration::from_hours(20))),
@@ -200,10 +202,10 @@ impl Site {
         }
     }
 
-    fn perform(&mut self, step: Step, shared: &mut Shared) -> End {
+    fn perform(&mut self, step: ServerStep, shared: &mut Shared) -> End {
         match step {
-            Step::Validate(location, known) => self.validates(location, known.is_some(), shared),
-            Step::Sync(mut location, _) => {
+            ServerStep::Validate(location, known) => self.validates(location, known.is_some(), shared),
+            ServerStep::Sync(mut location, _) => {
                 if self.out_of_reach > shared.now {
                     return End::Failed("the bucket is away");
                 }
@@ -212,8 +214,8 @@ impl Site {
                 self.world.locations.put(location);
                 End::Done
             }
-            Step::Schedule(schedule, step) => self.schedules(*schedule, step, shared),
-            Step::Expire(backup, location, step) => {
+            ServerStep::Schedule(schedule, step) => self.schedules(*schedule, step, shared),
+            ServerStep::Expire(backup, location, step) => {
                 let end = self.expires(*backup, step, shared);
                 assert!(location.is_some());
                 end
@@ -257,7 +259,7 @@ impl Site {
         let has_files = |backup: &&Backup| backup.status.phase.is_some_and(BackupPhase::has_contents);
         let is_gone = |backup: &&Backup| !shared.bucket.contains_key(&backup.metadata.name);
         let gone = self.world.backups.iter().filter(has_files).filter(is_gone);
-        let gone: Vec<Identity> = gone.map(|backup| Identity::of(&backup.metadata)).collect();
+        let gone: Vec<ObjectIdentity> = gone.map(|backup| ObjectIdentity::of(&backup.metadata)).collect();
         gone.iter().for_each(|gone| self.world.backups.remove(gone));
     }
 
@@ -277,7 +279,7 @@ impl Site {
         End::Done
     }
 
-    fn make(&mut self, schedule: &Schedule, run: Run, shared: &mut Shared) {
+    fn make(&mut self, schedule: &Schedule, run: ScheduledRun, shared: &mut Shared) {
         let (name, clock) = (run_name(&schedule.metadata.name, run.due), self.clock(shared.now));
         if self.world.backups.is_there(&named(&name)) || shared.bucket.contains_key(&name) {
             return;
@@ -354,7 +356,7 @@ impl Site {
                     let actor = Actor { synced: self.synced, ..self.actor.clone() };
                     shared.promise.goes(&name, &actor, now);
                     shared.bucket.remove(&name);
-                    self.world.backups.remove(&Identity::of(&backup.metadata));
+                    self.world.backups.remove(&ObjectIdentity::of(&backup.metadata));
                     return End::Done;
                 }
                 end
@@ -386,7 +388,7 @@ impl Site {
     fn without_record(&mut self, mut backup: Backup, step: E) -> End {
         let until = match step {
             E::Delete => {
-                self.world.backups.remove(&Identity::of(&backup.metadata));
+                self.world.backups.remove(&ObjectIdentity::of(&backup.metadata));
                 return End::Done;
             }
             E::Prolong { until, .. } => Some(Time::new(until)),

@@ -1,0 +1,328 @@
+//! The backups that the rules of schedules keep: which rules are in force, and for which backups.
+//!
+//! Backups of one schedule that different clusters have made are groups of their own. In force are the rules of the schedule for what
+//! this cluster has made, as long as it stands here and has some. Otherwise those hold that the newest record of the group says, for the
+//! backups up to that one, until somebody releases them: a schedule that was deleted, renamed or stripped of its rules, and a cluster that
+//! was lost, have taken nothing back.
+
+use super::facts::stands_for;
+use super::hold::Hold;
+use super::keep::{Absence, Keeper};
+use super::kept_by::is_released;
+use super::member::ScheduleMember;
+use super::retention::{RetentionCandidate, Rule, kept};
+use super::shrunken::losses;
+use super::taken_over::source_cluster;
+use crate::cron::zone_of;
+use crate::phase::facts::deletion_has_begun;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use lifeboat_api::{Backup, DEFAULT_SHRINK_THRESHOLD, KeptBy, Retention, Schedule};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The reasons that keep a backup at this time: its hold, then the rules, as `kept` has them. A backup whose deletion
+/// has begun is kept by nothing.
+pub fn keepers(backup: &Backup, kept: Option<&KeptBackups>, now: Timestamp) -> Vec<Keeper> {
+    if deletion_has_begun(backup) {
+        return Vec::new();
+    }
+    let hold = Hold::at(&backup.metadata, now).map(Keeper::Hold);
+    hold.into_iter().chain(kept.and_then(|kept| kept.keeper(backup))).collect()
+}
+
+/// A schedule, as its backups name it.
+#[derive(Clone, Copy, Debug)]
+pub enum ScheduleLookup<'s> {
+    /// It is here.
+    Here(&'s Schedule),
+    /// It is here, has rules, and cannot be read.
+    Unreadable {
+        /// Its name.
+        name: &'s str,
+        /// The reason.
+        why: &'s str,
+    },
+    /// It is not here; what it was called is told by the label of its backups.
+    Gone {
+        /// The label.
+        label: &'s str,
+    },
+}
+
+impl<'s> ScheduleLookup<'s> {
+    fn name(self) -> &'s str {
+        match self {
+            Self::Here(schedule) => &schedule.metadata.name,
+            Self::Unreadable { name, .. } => name,
+            Self::Gone { label } => label,
+        }
+    }
+
+    /// Its rules, or why they cannot be followed; `None` when it has none. `zone` is that of schedules that name none.
+    fn rules(self, zone: &TimeZone) -> Option<Result<Rules, String>> {
+        match self {
+            Self::Here(schedule) => schedule.retention().transpose().map(|rules| {
+                rules.map(|retention| Rules {
+                    schedule: schedule.metadata.name.clone(),
+                    retention,
+                    zone: zone_of(&schedule.spec.schedule, zone),
+                    shrink_threshold: schedule.shrink_threshold().unwrap_or(DEFAULT_SHRINK_THRESHOLD),
+                })
+            }),
+            Self::Unreadable { why, .. } => Some(Err(why.to_owned())),
+            Self::Gone { .. } => None,
+        }
+    }
+}
+
+/// A member, and what its object says of rules, which is read once at most.
+struct MemberRules<'b> {
+    backup: &'b Backup,
+    is_good: bool,
+    said: OnceCell<Option<Result<KeptBy, String>>>,
+}
+
+impl<'b> MemberRules<'b> {
+    fn of(member: &ScheduleMember<'b>) -> Self {
+        Self { backup: member.backup, is_good: member.is_good(), said: OnceCell::new() }
+    }
+
+    fn name(&self) -> &'b str {
+        &self.backup.metadata.name
+    }
+
+    fn said(&self) -> Option<&Result<KeptBy, String>> {
+        self.said.get_or_init(|| KeptBy::of(&self.backup.metadata)).as_ref()
+    }
+
+    /// The rules that its annotation says, when they can be followed.
+    fn record(&self) -> Option<&KeptBy> {
+        self.said()?.as_ref().ok()
+    }
+}
+
+/// Rules that can be followed.
+#[derive(Clone, Debug)]
+struct Rules {
+    schedule: String,
+    retention: Retention,
+    zone: TimeZone,
+    /// In percent.
+    shrink_threshold: u8,
+}
+
+impl Rules {
+    /// Reads the rules of a record; `zone` is that of the server.
+    fn of(record: &KeptBy, zone: &TimeZone) -> Option<Self> {
+        let named = record.zone.as_ref().and_then(|name| TimeZone::get(name).ok());
+        Some(Self {
+            schedule: record.schedule.clone(),
+            retention: record.rules.clone()?,
+            zone: named.unwrap_or_else(|| zone.clone()),
+            shrink_threshold: record.shrink_threshold.unwrap_or(DEFAULT_SHRINK_THRESHOLD),
+        })
+    }
+
+    /// The annotation for the backups that these rules keep.
+    fn note(&self) -> KeptBy {
+        KeptBy {
+            schedule: self.schedule.clone(),
+            rules: Some(self.retention.clone()),
+            zone: self.zone.iana_name().map(str::to_owned),
+            shrink_threshold: Some(self.shrink_threshold),
+            ..KeptBy::default()
+        }
+    }
+
+    /// Which of these they keep. Backups that have lost their objects are counted by themselves: they take no place of the others, and
+    /// none of them is the last good one.
+    fn keep<'b>(&self, members: impl Iterator<Item = &'b MemberRules<'b>>) -> Vec<(String, Vec<Rule>)> {
+        let mut good: Vec<&MemberRules<'_>> = members.filter(|member| member.is_good).collect();
+        good.sort_by_cached_key(|member| place(&self.schedule, member));
+        let lost = losses(good.iter().map(|member| member.backup), self.shrink_threshold);
+        let (shrunken, full): (Vec<_>, Vec<_>) = good.into_iter().partition(|member| lost.contains_key(member.name()));
+        let of = |members: &[&MemberRules<'_>]| {
+            let candidates: Vec<RetentionCandidate> =
+                members.iter().map(|member| candidate(&self.schedule, member)).collect();
+            let by_rules = kept(&self.retention, &self.zone, &candidates);
+            candidates.into_iter().map(|candidate| candidate.name).zip(by_rules).collect::<Vec<_>>()
+        };
+        let shrunken = of(&shrunken).into_iter().map(|(name, mut rules)| {
+            rules.retain(|rule| *rule != Rule::LastGood);
+            (name, rules)
+        });
+        of(&full).into_iter().chain(shrunken).filter(|(_, rules)| !rules.is_empty()).collect()
+    }
+}
+
+fn candidate(schedule: &str, member: &MemberRules<'_>) -> RetentionCandidate {
+    let (stands_for, name) = place(schedule, member);
+    RetentionCandidate { name: name.to_owned(), stands_for, is_good: member.is_good }
+}
+
+/// The place of a backup among those of its schedule.
+fn place<'b>(schedule: &str, member: &MemberRules<'b>) -> (Timestamp, &'b str) {
+    (stands_for(schedule, member.backup).unwrap_or(Timestamp::MIN), member.name())
+}
+
+/// The cluster that has made a backup.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum OriginCluster<'b> {
+    This,
+    /// Another one, with its UID when it is known.
+    Other(Option<&'b str>),
+}
+
+impl<'b> OriginCluster<'b> {
+    fn of(member: &ScheduleMember<'b>) -> Self {
+        if member.is_own { Self::This } else { Self::Other(source_cluster(member.backup)) }
+    }
+}
+
+/// The backups of one schedule that something keeps, and the reasons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptBackups {
+    /// By the names of the backups.
+    keepers: BTreeMap<String, Keeper>,
+    /// The annotation for the backups that the schedule keeps, when it exists here.
+    note: Option<KeptBy>,
+    /// The names of those that this cluster has made and it keeps.
+    own: BTreeSet<String>,
+    /// The name of the newest of these.
+    newest: Option<String>,
+}
+
+impl KeptBackups {
+    /// Decides which of these backups are kept, and why. They are all backups that name the schedule. `zone` is that of
+    /// schedules that name none.
+    pub fn of(lookup: ScheduleLookup<'_>, zone: &TimeZone, members: &[ScheduleMember<'_>]) -> Self {
+        let rules = lookup.rules(zone);
+        let note = rules.as_ref().and_then(|rules| rules.as_ref().ok()).map(Rules::note);
+        let mut kept = Self { keepers: BTreeMap::new(), note, own: BTreeSet::new(), newest: None };
+        let mut groups: BTreeMap<OriginCluster<'_>, Vec<MemberRules<'_>>> = BTreeMap::new();
+        for member in members.iter().filter(|member| !is_released(&member.backup.metadata)) {
+            groups.entry(OriginCluster::of(member)).or_default().push(MemberRules::of(member));
+        }
+        for (source, group) in groups {
+            let record =
+                if source == OriginCluster::This && rules.is_some() { None } else { newest_record(lookup, &group) };
+            match (record, &rules) {
+                (Some((newest, record)), _) => kept.as_recorded(lookup, (newest, record, source), zone, &group),
+                (None, Some(Ok(rules))) => kept.by_schedule(rules, source, &group),
+                (None, Some(Err(why))) => kept.as_wrong(lookup.name(), why, &group),
+                (None, None) => {}
+            }
+            if source != OriginCluster::This || rules.is_none() {
+                kept.as_unreadable(lookup.name(), &group);
+            }
+        }
+        kept
+    }
+
+    fn by_schedule(&mut self, rules: &Rules, source: OriginCluster<'_>, group: &[MemberRules<'_>]) {
+        for (name, by) in rules.keep(group.iter()) {
+            if source == OriginCluster::This && by.contains(&Rule::LastGood) {
+                self.newest = Some(name.clone());
+            }
+            if source == OriginCluster::This {
+                self.own.insert(name.clone());
+            }
+            self.keepers.insert(name, Keeper::Rules { schedule: rules.schedule.clone(), rules: by });
+        }
+    }
+
+    /// By the rules of the newest record, of all up to that one: what came after these rules is none of what they keep. The last good
+    /// one of all stays too.
+    fn as_recorded(
+        &mut self,
+        lookup: ScheduleLookup<'_>,
+        (newest, record, source): (&MemberRules<'_>, &KeptBy, OriginCluster<'_>),
+        zone: &TimeZone,
+        group: &[MemberRules<'_>],
+    ) {
+        let absence = match (source, lookup) {
+            (OriginCluster::Other(cluster), _) => Absence::OfCluster(cluster.unwrap_or(&record.cluster).to_owned()),
+            (OriginCluster::This, ScheduleLookup::Gone { .. }) => Absence::Gone,
+            (OriginCluster::This, _) => Absence::NoRules,
+        };
+        let Some(rules) = Rules::of(record, zone) else { return };
+        let schedule = rules.schedule.clone();
+        let until = place(&schedule, newest);
+        let own = group.iter().filter(|member| place(&schedule, member) <= until);
+        let all = Rules { retention: Retention::default(), ..rules.clone() };
+        let mut by_name: BTreeMap<String, BTreeSet<Rule>> = BTreeMap::new();
+        for (name, by) in rules.keep(own).into_iter().chain(all.keep(group.iter())) {
+            by_name.entry(name).or_default().extend(by);
+        }
+        for (name, by) in by_name {
+            let (schedule, rules, absence) = (schedule.clone(), by.into_iter().collect(), absence.clone());
+            self.keepers.insert(name, Keeper::Recorded { schedule, rules, absence });
+        }
+    }
+
+    /// Rules that cannot be followed keep all good backups.
+    fn as_wrong(&mut self, schedule: &str, why: &str, group: &[MemberRules<'_>]) {
+        for member in group.iter().filter(|member| member.is_good) {
+            let keeper = Keeper::WrongRules { schedule: schedule.to_owned(), why: why.to_owned() };
+            self.keepers.insert(member.name().to_owned(), keeper);
+        }
+    }
+
+    /// A good backup whose own record cannot be followed stays, until somebody mends or releases it.
+    fn as_unreadable(&mut self, schedule: &str, group: &[MemberRules<'_>]) {
+        for member in group.iter().filter(|member| member.is_good) {
+            if let Some(Err(why)) = member.said() {
+                let keeper = || Keeper::WrongRules { schedule: schedule.to_owned(), why: why.clone() };
+                self.keepers.entry(member.name().to_owned()).or_insert_with(keeper);
+            }
+        }
+    }
+
+    /// The reason for which a backup is kept.
+    pub fn keeper(&self, backup: &Backup) -> Option<Keeper> {
+        self.keepers.get(&backup.metadata.name).cloned()
+    }
+
+    /// The rules that are to be written beside a backup, because it is kept by the schedule and does not say so yet.
+    pub fn note(&self, backup: &Backup) -> Option<&KeptBy> {
+        let note = self.note.as_ref().filter(|_| self.own.contains(&backup.metadata.name))?;
+        let is_said = matches!(KeptBy::of(&backup.metadata), Some(Ok(said)) if said.has_the_rules_of(note));
+        (!is_said).then_some(note)
+    }
+
+    /// Returns true if this is the newest good backup of this cluster. Its record tells the rules that hold for the
+    /// others, too.
+    pub fn is_newest(&self, backup: &Backup) -> bool {
+        self.newest.as_ref() == Some(&backup.metadata.name)
+    }
+}
+
+/// The newest backup with a record of rules, and the newest of these records. Good backups go before others, because
+/// they are the first to be noted when rules change.
+fn newest_record<'g, 'b>(
+    lookup: ScheduleLookup<'_>,
+    group: &'g [MemberRules<'b>],
+) -> Option<(&'g MemberRules<'b>, &'g KeptBy)> {
+    let of = |member: &'g MemberRules<'b>| Some((member, member.record().filter(|record| record.rules.is_some())?));
+    let records = || group.iter().filter_map(of).map(|(member, record)| (member, record, place(lookup.name(), member)));
+    let (newest, ..) = records().max_by_key(|(member, _, place)| (member.is_good, *place))?;
+    let (_, record, _) = records().max_by_key(|(member, record, place)| (member.is_good, record.since, *place))?;
+    Some((newest, record))
+}
+
+/// The rules of a schedule, to be written beside its backups; `None` for one without rules that can be followed.
+pub fn rules_of(schedule: &Schedule, zone: &TimeZone) -> Option<KeptBy> {
+    Some(ScheduleLookup::Here(schedule).rules(zone)?.ok()?.note())
+}
+
+/// The text that the annotation of each backup contains, as servers write it, which says the rules of a schedule; `None` for one without
+/// rules that can be followed. An annotation that says the same in another text is only read once more. `zone` is that of schedules that
+/// name none.
+pub fn rules_text(schedule: &Schedule, zone: &TimeZone) -> Option<String> {
+    let text = KeptBy { schedule: String::new(), ..rules_of(schedule, zone)? }.value();
+    text.strip_prefix(r#"{"schedule":"","#)?.strip_suffix('}').map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;
