@@ -11,6 +11,7 @@ mod edges;
 mod image;
 mod image_check;
 mod monitoring;
+mod reference;
 mod scenarios;
 mod test;
 mod tools;
@@ -31,6 +32,7 @@ fn main() -> Result<()> {
         "check-changelog" => changelog::check(),
         "check-words" => words::check(),
         "check-monitoring" => monitoring::check(),
+        "reference" => reference::write(),
         "scenarios" => scenarios::write(),
         "book" => {
             println!("{}", book::build()?.display());
@@ -51,7 +53,7 @@ fn main() -> Result<()> {
         "image-check" => image_check::check(&args),
         "deploy" => deploy::write(),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, scenarios, book, setup, test, test-node, test-long, bench, bench-large, fuzz, image, image-check or deploy"
+            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, reference, scenarios, book, setup, test, test-node, test-long, bench, bench-large, fuzz, image, image-check or deploy"
         ),
     }
 }
@@ -65,6 +67,7 @@ fn check() -> Result<()> {
     timed("changelog", changelog::check)?;
     timed("words", words::check)?;
     timed("table of scenarios", scenarios::check)?;
+    timed("reference of custom resources", reference::check)?;
     timed("alerts and dashboard", monitoring::check)?;
     timed("book", || book::build().map(drop))?;
     let deny = program_of_crate("cargo-deny", "0.20.2")?;

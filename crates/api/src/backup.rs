@@ -88,7 +88,7 @@ object! {
     pub struct TemplateMetadata {
         /// Labels.
         labels: BTreeMap<String, String> = "labels";
-        /// Annotations.
+        /// Annotations. Velero's definitions have them after 1.18.
         annotations: BTreeMap<String, String> = "annotations";
     }
 }
@@ -272,9 +272,10 @@ object! {
         backup_item_operations_failed: i64 = "backupItemOperationsFailed";
         /// Hooks run.
         hook_status: Option<HookStatus> = "hookStatus" nullable;
-        /// Number of times that a server began the work; absent when none did. Not in Velero.
+        /// Number of times that a server began the work; absent when none did; an addition of Lifeboat.
         attempt: i64 = "attempt";
-        /// Volumes in scope whose data nothing saved, though no policy leaves them out; absent when there are none. Not in Velero.
+        /// Volumes in scope whose data nothing saved, though no policy leaves them out; absent when there are none; an addition of
+        /// Lifeboat.
         unprotected_volumes: i64 = "unprotectedVolumes";
     }
 }

@@ -298,7 +298,7 @@ object! {
         restore_item_operations_failed: i64 = "restoreItemOperationsFailed";
         /// Hooks run.
         hook_status: Option<HookStatus> = "hookStatus" nullable;
-        /// Number of times that a server began the work; absent when none did. Not in Velero.
+        /// Number of times that a server began the work; absent when none did; an addition of Lifeboat.
         attempt: i64 = "attempt";
     }
 }
