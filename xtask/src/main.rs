@@ -1,5 +1,5 @@
 //! The tasks of developers and CI: `cargo xtask check`, `cargo xtask test`, `cargo xtask test-node`, `cargo xtask
-//! bench`, `cargo xtask image`.
+//! flaky`, `cargo xtask bench`, `cargo xtask image`.
 #![allow(clippy::print_stdout, reason = "it talks to the developer")]
 
 mod bench;
@@ -8,6 +8,7 @@ mod changelog;
 mod circles;
 mod deploy;
 mod edges;
+mod flaky;
 mod image;
 mod image_check;
 mod monitoring;
@@ -44,6 +45,11 @@ fn main() -> Result<()> {
         "test-node" => test::on_a_node(&args),
         "test-node-inside" => test::on_this_node(&args),
         "test-long" => test::long(),
+        "flaky" => flaky::run(&args),
+        flaky::BURN => {
+            flaky::burn();
+            Ok(())
+        }
         "bench" => bench::run(&args),
         "bench-snapshots-inside" => bench::snapshots_inside(&args),
         "bench-large" => bench::run_large(&args),
@@ -53,7 +59,7 @@ fn main() -> Result<()> {
         "image-check" => image_check::check(&args),
         "deploy" => deploy::write(),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, reference, scenarios, book, setup, test, test-node, test-long, bench, bench-large, fuzz, image, image-check or deploy"
+            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, reference, scenarios, book, setup, test, test-node, test-long, flaky, bench, bench-large, fuzz, image, image-check or deploy"
         ),
     }
 }

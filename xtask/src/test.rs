@@ -6,9 +6,11 @@ use lifeboat_testbed::{
     ControlPlane, Ec2Server, Node, REAL_PLUGINS, S3Server, Terminal, dashboard, helm, in_namespaces, informers,
     plugin_fixture_that_detects_races,
 };
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::num::NonZero;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 /// The number of slowest tests that are named.
@@ -62,15 +64,31 @@ pub(crate) fn some(which: &[&str], how: &[&str]) -> Result<()> {
     crate::run("tests", &mut tests)
 }
 
-/// The tests that need a node, which are ignored elsewhere.
-const ON_A_NODE: [&str; 4] = ["--package", "lifeboat-cli", "--test", "it"];
+/// The tests of commands, which need a control plane. Those that need a node besides are ignored.
+const COMMANDS: [&str; 4] = ["--package", "lifeboat-cli", "--test", "it"];
+
+/// Builds the tests of commands.
+pub(crate) fn build_commands() -> Result<()> {
+    setup()?;
+    crate::run("build", cargo().arg("test").args(COMMANDS).args(["--no-run", "--quiet"]))
+}
+
+/// Runs the tests of commands, all or those with this text in their names, on a control plane of their own; what they print goes into
+/// a file.
+pub(crate) fn commands_into(log: &Path, filter: Option<&str>) -> Result<ExitStatus> {
+    let file = File::create(log).with_context(|| format!("make {}", log.display()))?;
+    let bed = Bed::start()?;
+    let mut tests = bed.give(cargo());
+    tests.arg("test").args(COMMANDS).args(["--no-fail-fast", "--"]).args(filter);
+    tests.stdout(file.try_clone()?).stderr(file).status().context("run cargo test")
+}
 
 /// Runs the tests on a node with containers and volumes, all or those with this text in their names: as root, in namespaces
 /// that end with them.
 pub(crate) fn on_a_node(names: &[String]) -> Result<()> {
     setup()?;
     crate::timed("programs of the node", Node::ensure)?;
-    crate::run("build", cargo().arg("test").args(ON_A_NODE).args(["--no-run", "--quiet"]))?;
+    build_commands()?;
     let mut inside = in_namespaces();
     inside.arg(std::env::current_exe()?).arg("test-node-inside").args(names);
     crate::run("tests on a node", &mut inside)
@@ -86,7 +104,7 @@ pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
     let mut tests = bed.give(cargo());
     // They share one node.
     tests.env_remove("RUST_TEST_THREADS");
-    tests.arg("test").args(ON_A_NODE).args(["--offline", "--quiet", "--", "--ignored"]);
+    tests.arg("test").args(COMMANDS).args(["--offline", "--quiet", "--", "--ignored"]);
     let names: Vec<String> = names.iter().map(|name| format!("node::{name}")).collect();
     tests.args(if names.is_empty() { vec!["node::".to_owned()] } else { names });
     crate::run("tests", &mut tests)
