@@ -104,7 +104,7 @@ impl ObjectWriter {
     /// failure of one is told by this or a later call.
     ///
     /// # Errors
-    /// Those of [`ContentWriter::write`].
+    /// Errors of [`ContentWriter::write`].
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), KopiaError> {
         self.check()?;
         let result = self.add(bytes).await;

@@ -92,7 +92,8 @@ impl Batch {
             let written = write_replica(&context.format_blob());
             replica = written.map_err(|e| KopiaError::refused(format!("begin pack {name}"), e))?;
         }
-        Ok(OpenPack::begin(name, &replica, &context.options.random))
+        let max_size = context.format().max_pack_size;
+        Ok(OpenPack::begin(name, &replica, max_size, &context.options.random))
     }
 
     /// Finishes the packs that are open and puts them.

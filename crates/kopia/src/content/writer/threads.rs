@@ -16,6 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Contents that are hashed side by side.
 const LANES: usize = 4;
+/// Bytes up to which the way to a thread takes longer than the work.
+const SMALL: usize = 16 << 10;
 
 /// Threads, and what is kept from one content to the next.
 pub(super) struct Threads {
@@ -66,11 +68,15 @@ impl Threads {
         self.turns.clone().acquire_owned().await.map_err(|_| KopiaError::Cancelled)
     }
 
-    /// Does work on a thread when it is its turn.
+    /// Does work with so many bytes on a thread when it is its turn; with few of them at once.
     pub(super) async fn run<T: Send + 'static>(
         &self,
+        bytes: usize,
         work: impl FnOnce() -> Result<T, KopiaError> + Send + 'static,
     ) -> Result<T, KopiaError> {
+        if bytes <= SMALL {
+            return work();
+        }
         let turn = self.turn().await?;
         blocking(move || {
             let _turn = turn;
@@ -81,6 +87,9 @@ impl Threads {
 
     /// Hashes bytes, together with others that wait.
     pub(super) async fn hash(self: &Arc<Self>, plain: Bytes) -> Result<ContentHash, KopiaError> {
+        if plain.len() <= SMALL {
+            return Ok(self.crypto.hash(&plain));
+        }
         let (to, hash) = oneshot::channel();
         let number = {
             let mut waiting = lock(&self.waiting);
