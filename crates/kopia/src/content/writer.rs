@@ -5,6 +5,7 @@
 //! the marker of the session goes. Whatever is cut off leaves packs that nothing refers to.
 
 mod batch;
+mod buffers;
 mod context;
 mod copy;
 mod entry;
@@ -25,6 +26,7 @@ use crate::format::repository::{RepositoryFormat, Retention};
 use crate::format::time::UnixNanos;
 use crate::options::WriteOptions;
 use batch::{Batch, Ready};
+use buffers::MIN_KEPT;
 use bytes::Bytes;
 use context::Context;
 use entry::{Pending, next_timestamp};
@@ -115,8 +117,15 @@ impl ContentWriter {
 
     /// Takes the memory of a content, as soon as there is so much.
     pub(crate) async fn reserve(&self, bytes: usize) -> Result<Memory, KopiaError> {
+        // A long buffer is of a power of two.
+        let bytes = if bytes < MIN_KEPT { bytes } else { bytes.checked_next_power_of_two().unwrap_or(bytes) };
         let units = u32::try_from(bytes as u64 / UNIT + 1).unwrap_or(u32::MAX).min(self.inner.largest);
         self.inner.memory.clone().acquire_many_owned(units).await.map_err(|_| KopiaError::Cancelled)
+    }
+
+    /// An empty buffer for the bytes of a content.
+    pub(crate) fn buffer(&self, bytes: usize) -> Vec<u8> {
+        self.inner.threads.buffers.take(bytes)
     }
 
     /// Stores bytes, unless they are there already or another task is storing them. They are durable after the next flush.
@@ -179,8 +188,9 @@ impl ContentWriter {
                     format_version: u8::try_from(format.version).unwrap_or(u8::MAX),
                     key: 0,
                 };
-                drop(bytes);
-                writer.push(&claim, Ready { id, stored: sealed.stored, entry, memory: Some(memory) })?;
+                threads.buffers.give_bytes(bytes);
+                writer.push(&claim, Ready { id, stored: &sealed.stored, entry, memory: Some(memory) })?;
+                threads.buffers.give(sealed.stored);
                 context.count(|written| {
                     written.new_contents += 1;
                     written.new_bytes += u64::from(length);
@@ -205,7 +215,7 @@ impl ContentWriter {
     }
 
     /// Adds a content to a pack.
-    fn push(&self, _claim: &Claim, ready: Ready) -> Result<(), KopiaError> {
+    fn push(&self, _claim: &Claim, ready: Ready<'_>) -> Result<(), KopiaError> {
         self.inner.context.check()?;
         lock(&self.inner.state).batch.push(&self.inner.context, ready)
     }

@@ -50,7 +50,7 @@ impl ContentWriter {
                 let is_deleted = known.is_deleted && !is_undeletion;
                 let entry = Pending { timestamp, is_deleted, ..known };
                 let length = stored.len() as u64;
-                writer.push(&claim, Ready { id, stored: stored.into(), entry, memory: Some(memory) })?;
+                writer.push(&claim, Ready { id, stored: &stored, entry, memory: Some(memory) })?;
                 context.count(|written| {
                     written.rewritten_contents += 1;
                     written.rewritten_bytes += length;

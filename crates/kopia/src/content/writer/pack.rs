@@ -16,8 +16,6 @@ use tokio::sync::OwnedSemaphorePermit;
 /// The random bytes after the index in a pack, which make its hash unique.
 const UNIQUE: usize = 32;
 
-/// The bytes beyond the size of a pack that its last content, index and padding mostly need.
-const SLACK: usize = 9 << 20;
 /// The bytes that one permit of the memory stands for.
 pub(super) const UNIT: u64 = 1 << 10;
 
@@ -39,11 +37,8 @@ pub(super) struct FinishedPack {
 }
 
 impl OpenPack {
-    /// Begins a pack with the replica of the format, where it has one.
-    pub(super) fn begin(name: Arc<str>, replica: &[u8], max_size: u64, random: &Random) -> Self {
-        // All of it at once, so that it is never copied; what is not written takes no memory.
-        let mut bytes = Vec::with_capacity(usize::try_from(max_size).unwrap_or(0).saturating_add(SLACK));
-        bytes.extend_from_slice(replica);
+    /// Begins a pack behind the replica of the format, where it has one.
+    pub(super) fn begin(name: Arc<str>, mut bytes: Vec<u8>, random: &Random) -> Self {
         bytes.extend_from_slice(&random_bytes::<PREAMBLE>(random));
         Self { name, bytes, entries: BTreeMap::new(), memory: None }
     }

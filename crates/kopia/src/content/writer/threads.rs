@@ -1,12 +1,13 @@
 //! Threads that hash, compress and encrypt. Contents that wait for their hash are hashed several at once, which is much
 //! faster for BLAKE2b.
 
+use super::buffers::Buffers;
 use crate::KopiaError;
 use crate::compression::{Compression, Compressor};
 use crate::content::decode;
 use crate::content::index_set::Record;
 use crate::crypto::Crypto;
-use crate::crypto::aead::NONCE_LENGTH;
+use crate::crypto::aead::{NONCE_LENGTH, TAG_LENGTH};
 use crate::format::content_id::{ContentHash, ContentId};
 use crate::tasks::blocking;
 use bytes::Bytes;
@@ -18,6 +19,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 const LANES: usize = 4;
 /// Bytes up to which the way to a thread takes longer than the work.
 const SMALL: usize = 16 << 10;
+/// The bytes by which the cipher makes a content longer.
+const OVERHEAD: usize = NONCE_LENGTH + TAG_LENGTH;
 
 /// Threads, and what is kept from one content to the next.
 pub(super) struct Threads {
@@ -25,6 +28,8 @@ pub(super) struct Threads {
     turns: Arc<Semaphore>,
     waiting: Mutex<Waiting>,
     compressors: Mutex<HashMap<Compression, Vec<Compressor>>>,
+    /// Of plain and of encrypted contents.
+    pub(super) buffers: Buffers,
 }
 
 #[derive(Default)]
@@ -61,7 +66,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Threads {
     pub(super) fn new(crypto: Arc<Crypto>, threads: usize) -> Self {
         let turns = Arc::new(Semaphore::new(threads.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { crypto, turns, waiting: Mutex::default(), compressors: Mutex::default() }
+        let buffers = Buffers::new(threads.saturating_add(1));
+        Self { crypto, turns, waiting: Mutex::default(), compressors: Mutex::default(), buffers }
     }
 
     async fn turn(&self) -> Result<OwnedSemaphorePermit, KopiaError> {
@@ -149,7 +155,8 @@ impl Threads {
             Some((bytes, compression)) => (bytes.as_slice(), compression.header()),
             None => (content.plain, 0),
         };
-        let stored = self.crypto.seal_content(content.id, plain, content.nonce).map_err(refused)?;
+        let mut stored = self.buffers.take(plain.len() + OVERHEAD);
+        self.crypto.seal_content_into(content.id, plain, content.nonce, &mut stored).map_err(refused)?;
         Ok(Sealed { stored, compression })
     }
 
