@@ -116,7 +116,10 @@ impl Crypto {
         stored: &mut Vec<u8>,
     ) -> Result<(), FormatError> {
         let iv = content_iv(id.hash())?;
-        self.cipher.seal_into(&self.key(iv), iv, nonce, plain, stored)?;
+        stored.clear();
+        stored.extend_from_slice(&nonce);
+        stored.extend_from_slice(plain);
+        self.cipher.seal_in_place(&self.key(iv), iv, stored)?;
         if let Some(ecc) = &self.ecc {
             *stored = ecc.encode(stored)?;
         }

@@ -311,3 +311,22 @@ async fn contents_that_no_index_can_tell_are_refused_before_they_are_written() {
     writer.contents().write(None, text("x"), None).await.unwrap();
     assert_eq!(writer.flush().await.unwrap().new_contents, 1);
 }
+
+/// Time goes on by half an hour at each look at the clock.
+#[tokio::test(start_paused = true)]
+async fn a_load_of_the_indexes_that_took_too_long_keeps_what_it_read() {
+    let fixture = Fixture::usual();
+    let store = fixture.store().await;
+    let repository = fixture.open(store.clone()).await.unwrap();
+    let writer = repository.writer(fixture.write_options(7)).await.unwrap();
+    let id = writer.contents().write(None, text("data"), None).await.unwrap();
+    writer.flush().await.unwrap();
+    let (clock, time) = (fixture.clock.clone(), fixture.clock.clock());
+    let late: crate::Clock = std::sync::Arc::new(move || {
+        clock.advance(1800);
+        time()
+    });
+    let options = OpenOptions { clock: late, ..fixture.options() };
+    let repository = fixture.open_with(store, options).await.unwrap();
+    assert!(repository.contents().find(&id).unwrap().is_some());
+}
