@@ -8,8 +8,10 @@ use futures::stream::BoxStream;
 
 mod extent;
 mod extents;
+mod joined;
 mod listing_parser;
 pub mod reader;
+pub mod writer;
 
 pub use extent::{Extent, read_extent};
 pub use extents::{extents, extents_from, length};
