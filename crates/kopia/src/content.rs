@@ -31,6 +31,7 @@ mod load;
 mod pack_blocks;
 pub mod read_plan;
 pub mod recovery;
+pub mod writer;
 
 pub(crate) use decode::{decode, decompress_object};
 

@@ -24,12 +24,16 @@ pub mod format;
 mod guard;
 pub mod manifest;
 pub mod object;
+mod options;
 mod repository;
 pub mod snapshot;
 pub mod splitter;
 mod tasks;
 pub mod verify;
+mod write;
 
 pub use error::KopiaError;
 pub use guard::Clock;
+pub use options::{Random, WriteOptions};
 pub use repository::{OpenOptions, Repository};
+pub use write::RepositoryWriter;

@@ -10,6 +10,7 @@ mod extent;
 mod extents;
 mod listing_parser;
 pub mod reader;
+pub mod writer;
 
 pub use extent::{Extent, read_extent};
 pub use extents::{extents, extents_from, length};
