@@ -29,6 +29,9 @@ mod repository;
 pub mod snapshot;
 pub mod splitter;
 mod tasks;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod testing;
 pub mod verify;
 mod write;
 

@@ -8,6 +8,7 @@ use futures::stream::BoxStream;
 
 mod extent;
 mod extents;
+mod joined;
 mod listing_parser;
 pub mod reader;
 pub mod writer;

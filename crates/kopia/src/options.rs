@@ -37,7 +37,6 @@ impl fmt::Debug for WriteOptions {
 }
 
 /// So many random bytes.
-#[allow(dead_code, reason = "the next commit uses it")]
 pub(crate) fn random_bytes<const N: usize>(random: &Random) -> [u8; N] {
     let mut bytes = [0; N];
     random(&mut bytes);

@@ -144,6 +144,11 @@ impl IndexSet {
 
     /// Finds where a content lies, as [`IndexSet::find`].
     pub(crate) fn locate(&self, id: &ContentId) -> Result<Option<Location>, KopiaError> {
+        Ok(self.locate_any(id)?.filter(|found| self.counts(&found.record)))
+    }
+
+    /// Finds the entry that counts, also one whose deletion the watermark has passed: a writer's must be later than it.
+    pub(crate) fn locate_any(&self, id: &ContentId) -> Result<Option<Location>, KopiaError> {
         let Some(key) = key_of(self.form, id) else { return Ok(None) };
         let mut best: Option<Location> = None;
         let mut base = 0;
@@ -155,7 +160,7 @@ impl IndexSet {
             }
             base += segment.len();
         }
-        Ok(best.filter(|found| self.counts(&found.record)))
+        Ok(best)
     }
 
     fn heavier(&self, a: Record, b: Record) -> Record {
