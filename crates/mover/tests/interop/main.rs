@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "the makers of repositories are those of all tests")]
 
+mod algorithms;
+mod continuing;
 #[path = "../it/fixture.rs"]
 mod fixture;
 mod ground;
+mod policies;
 mod reading;
 mod source;
 #[path = "../it/tree.rs"]

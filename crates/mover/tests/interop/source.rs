@@ -66,6 +66,15 @@ pub(crate) fn make(root: &Path) {
     set_time(&at("a/b"), 1_500_000_000, 100);
 }
 
+/// A small tree of which one file has several contents with each splitter.
+pub(crate) fn make_small(root: &Path) {
+    fs::create_dir(root).unwrap();
+    fs::create_dir(root.join("d")).unwrap();
+    fs::write(root.join("d/text"), "text of some lines\n".repeat(5000)).unwrap();
+    fs::write(root.join("noise"), noise(3, 600_000)).unwrap();
+    fs::write(root.join("nothing"), "").unwrap();
+}
+
 /// Changes something everywhere but in most of the large file.
 pub(crate) fn change(root: &Path) {
     let at = |path: &str| root.join(path);

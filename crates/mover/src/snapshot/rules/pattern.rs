@@ -95,8 +95,8 @@ impl Pattern {
                     Token::Exactly(wanted) if c == *wanted => self.enter(&mut next, at + 1),
                     Token::Any if c != '/' => self.enter(&mut next, at + 1),
                     Token::OneOf(set) if set.has(c) => self.enter(&mut next, at + 1),
-                    Token::Star if c != '/' => self.enter(&mut next, at),
-                    Token::DoubleStar => self.enter(&mut next, at),
+                    Token::Star if c != '/' => self.stay(&mut next, at),
+                    Token::DoubleStar => self.stay(&mut next, at),
                     _ => {}
                 }
             }
@@ -107,21 +107,21 @@ impl Pattern {
 
     /// Marks a place in the rule, and those that are reached from it without a character.
     fn enter(&self, places: &mut [bool], at: usize) {
-        let mut at = at;
-        loop {
-            match places.get_mut(at) {
-                Some(place) if !*place => *place = true,
-                _ => return,
-            }
-            match (self.tokens.get(at), self.tokens.get(at + 1)) {
-                (Some(Token::DoubleStar), Some(Token::Exactly('/'))) => {
-                    // No directory at all.
-                    self.enter(places, at + 2);
-                    at += 1;
-                }
-                (Some(Token::Star | Token::DoubleStar), _) => at += 1,
-                _ => return,
-            }
+        if let (Some(Token::DoubleStar), Some(Token::Exactly('/'))) = (self.tokens.get(at), self.tokens.get(at + 1)) {
+            // No directory at all.
+            self.enter(places, at + 2);
+        }
+        self.stay(places, at);
+    }
+
+    /// As [`Pattern::enter`], where something was taken by the place already.
+    fn stay(&self, places: &mut [bool], at: usize) {
+        match places.get_mut(at) {
+            Some(place) if !*place => *place = true,
+            _ => return,
+        }
+        if let Some(Token::Star | Token::DoubleStar) = self.tokens.get(at) {
+            self.enter(places, at + 1);
         }
     }
 }
@@ -231,9 +231,9 @@ mod tests {
             ("b/**/a.txt", &["/b/c/a.txt", "/b/a.txt"]),
             ("**/a.txt", &["/b/c/a.txt", "/b/a.txt", "/a.txt"]),
             ("b/**", &["/b/a", "/b/c/a.txt", "/b/a.txt", "/b/c/", "/b/xay/z"]),
-            ("?", &["/a", "/a/", "/b/a", "/b/", "/b/c/"]),
+            ("?", &["/a", "/a/", "/b/a", "/b/", "/b/c/", "/b/xay/z"]),
             ("[ab]", &["/a", "/a/", "/b/a", "/b/"]),
-            ("[!a]", &["/b/", "/b/c/"]),
+            ("[!a]", &["/b/", "/b/c/", "/b/xay/z"]),
             ("[a-b]b", &["/ab"]),
             ("[[:alpha:]].txt", &["/b/c/a.txt", "/b/a.txt", "/a.txt"]),
             ("\\a", &["/a", "/a/", "/b/a"]),
