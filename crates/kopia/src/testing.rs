@@ -7,7 +7,7 @@ use crate::format::repository::{FormatRandom, NewRepository, RepositoryBlobs, cr
 use crate::format::time::UnixNanos;
 use crate::options::random_bytes;
 use crate::{Clock, OpenOptions, Random, Repository, WriteOptions};
-use lifeboat_bucket::{BlobStore, Entry, ListOptions, Memory, PutOptions, collect};
+use lifeboat_bucket::{BlobStore, Entry, ListOptions, Memory, PutOptions};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -153,15 +153,4 @@ pub(crate) async fn keys(store: &dyn BlobStore, prefix: &str) -> Vec<String> {
         Entry::Prefix(prefix) => prefix,
     };
     store.list(options).await.unwrap().entries.into_iter().map(key).collect()
-}
-
-/// A copy of a bucket.
-#[allow(dead_code, reason = "for tests of faults")]
-pub(crate) async fn copy(store: &dyn BlobStore) -> Arc<Memory> {
-    let to = Arc::new(Memory::default());
-    for key in keys(store, "").await {
-        let bytes = collect(store.get(&key, None).await.unwrap(), 1 << 30).await.unwrap();
-        to.put(&key, bytes.into(), PutOptions::default()).await.unwrap();
-    }
-    to
 }

@@ -10,3 +10,4 @@ mod recovery;
 mod tree;
 mod verify;
 mod watched;
+mod writing;
