@@ -37,7 +37,7 @@ impl Kopia {
     /// Builds the version, and makes a user with this password.
     ///
     /// # Errors
-    /// Those of [`kopia`], and of making a folder.
+    /// When kopia cannot be built, or a folder cannot be made.
     pub fn new(version: &str, password: &str) -> Result<Self> {
         let home = tempfile::tempdir().context("make a home folder for kopia")?;
         Ok(Self { program: kopia(version)?, home, password: password.to_owned() })
@@ -46,7 +46,7 @@ impl Kopia {
     /// Makes a repository in a directory, and connects to it, as `user@host`.
     ///
     /// # Errors
-    /// What kopia says.
+    /// When kopia refuses, with what it says.
     pub fn create(&self, repository: &Path, more: &[&str]) -> Result<()> {
         self.with_repository("create", repository, more)
     }
@@ -54,7 +54,7 @@ impl Kopia {
     /// Connects to a repository in a directory, as `user@host`.
     ///
     /// # Errors
-    /// What kopia says.
+    /// When kopia refuses, with what it says.
     pub fn connect(&self, repository: &Path) -> Result<()> {
         self.with_repository("connect", repository, &[])
     }

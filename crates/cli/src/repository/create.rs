@@ -1,7 +1,7 @@
 //! `lifeboat repo create`.
 
 use super::{Location, RepositoryArgs, password, prefix_of};
-use crate::bucket_url;
+use crate::bucket_url::{self, EmptyFolders};
 use crate::globals::Globals;
 use crate::random::random;
 use anyhow::{Context, Result, anyhow, bail};
@@ -51,6 +51,11 @@ impl CreateArgs {
         let new = self.parameters()?;
         let file = self.repository.password_file()?;
         let location = self.repository.location()?;
+        // A folder that is made for nothing goes again.
+        let _folders = match location {
+            Location::Url(url) => Some(EmptyFolders::of(url)),
+            Location::Velero { .. } => None,
+        };
         let (store, layout) = open(location, globals).await?;
         let is_made = !file.exists();
         if is_made {

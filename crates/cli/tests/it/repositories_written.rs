@@ -122,6 +122,11 @@ fn a_tree_is_saved_twice_and_comes_back_and_kopia_agrees() {
 fn a_repository_is_made_once_with_a_password_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let ground = Ground { folder };
+    fs::write(ground.path("password"), "\n").expect("write");
+    let refused = ground.repo(&["create"]);
+    assert!(refused.err.contains("password is empty"), "{refused:?}");
+    assert!(!ground.path("repository").exists(), "nothing is left of it");
+    fs::remove_file(ground.path("password")).expect("remove");
     let made = ground.ok(&["create"]);
     let password = fs::read_to_string(ground.path("password")).expect("a password");
     assert!(made.contains("A random password was made and lies in "), "{made}");
@@ -146,7 +151,7 @@ fn what_cannot_be_read_is_named_and_hides_nothing() {
     make(&tree, 14);
     let closed = [tree.join("d0/f7"), tree.join("d3")];
     for path in &closed {
-        fs::set_permissions(path, Permissions::from_mode(0)).expect("permissions");
+        fs::set_permissions(path, Permissions::from_mode(0o000)).expect("permissions");
     }
     // Root can read everything, so that somebody else has to try. The program is where he finds it.
     let mut command = ground.command(&["snapshot", &ground.tree(), "--user", "user", "--host", "host", "-o", "json"]);

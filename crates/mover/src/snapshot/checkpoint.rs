@@ -1,5 +1,5 @@
-//! What is done of a snapshot is kept from time to time, in kopia's form: a snapshot that says of itself that it is none
-//! (kopia: snapshot/upload/checkpoint_registry.go).
+//! Checkpoints keep what is done of a snapshot, from time to time, in kopia's form: a snapshot that says of itself that it is
+//! none (kopia: snapshot/upload/checkpoint_registry.go).
 
 use super::directory::Directory;
 use super::document::{Unfinished, write};

@@ -85,7 +85,7 @@ pub struct SnapshotReport {
     pub id: String,
     /// Its document, with root and counters.
     pub document: SnapshotDocument,
-    /// What was written into the repository, checkpoints included.
+    /// The counts of what was written into the repository, checkpoints included.
     pub written: Written,
     /// The counters of the transfer.
     pub totals: Totals,

@@ -72,7 +72,7 @@ impl Opened {
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) bytes: Bytes,
-    /// How it was before it was read; `None` for a symlink.
+    /// Its state before it was read; `None` for a symlink.
     pub(super) stat: Option<Stat>,
     /// True where it was changed both times while it was read.
     pub(super) has_changed: bool,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_ends_early_gives_what_it_has_and_who_takes_no_more_gets_no_more() {
+    fn a_file_that_ends_early_gives_what_it_has() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&vec![1; 3 << 20], 0).unwrap();
         assert_eq!(pieces(&file, 1 << 20..9 << 20, false, &mut |_| true), Ok(2 << 20));

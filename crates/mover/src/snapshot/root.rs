@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is saved.
+/// The path that is saved.
 #[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,

@@ -50,7 +50,7 @@ pub(super) struct Counts {
     pub(super) errors: AtomicU64,
 }
 
-/// What is to be told at the end.
+/// The lists of the report.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     pub(super) failed: Named,

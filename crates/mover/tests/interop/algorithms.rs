@@ -8,7 +8,7 @@ use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::splitter::SplitterAlgorithm;
 use lifeboat_testbed::Kopia;
 
-/// One repository for each splitter, with the next hash and cipher in turn.
+/// A repository for each splitter, with the next hash and cipher in turn.
 async fn round(numbers: std::ops::Range<usize>) {
     // Kopia cannot open a repository with this one, which needs a key that it does not give.
     let hashes: Vec<_> = HashAlgorithm::ALL.into_iter().filter(|hash| hash.name() != "BLAKE2S-128").collect();

@@ -1,4 +1,4 @@
-//! One rule of what is left out, in the syntax of `.gitignore` as kopia reads it (kopia: internal/wcmatch).
+//! A rule of what is left out, in the syntax of `.gitignore` as kopia reads it (kopia: internal/wcmatch).
 
 use super::class::{Class, Set};
 use std::fmt;
