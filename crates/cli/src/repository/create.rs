@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn what_kopia_could_not_open_is_refused_with_what_there_is() {
         for (line, expected) in [
-            (["--hash", "MD5"], "--hash MD5: use one of HMAC-"),
+            (["--hash", "MD5"], "--hash MD5: use one of BLAKE2B-256-128, "),
             (["--hash", "BLAKE2S-128"], "--hash BLAKE2S-128: use one of "),
             (["--encryption", "none"], "--encryption none: use one of AES256-GCM-HMAC-SHA256, CHACHA20"),
             (["--splitter", ""], "--splitter : use one of FIXED, DYNAMIC, "),

@@ -63,6 +63,7 @@ pub(super) fn save(run: Arc<Run>, visit: Visit) -> BoxFuture<'static, Result<Res
                 directory.path
             ));
         }
+        drop_lost(&run, &directory, &mut entries)?;
         let (batches, directories) = plan(&run, &entries);
         directory.state().entries = entries;
         save_files(&run, &directory, batches).await?;
@@ -145,6 +146,22 @@ fn note_special(run: &Run, directory: &Directory, name: &OsStr, kind: FileType) 
         let why = format!("it is {word}, of which a snapshot has none, and the policy does not pass over it");
         directory.fail(run, name, &Failed::Because(why), false);
     }
+}
+
+/// Drops what was taken over and is not in the repository any more, so that a loss does not go on from snapshot to snapshot.
+fn drop_lost(run: &Run, directory: &Directory, entries: &mut [Entry]) -> Result<(), MoverError> {
+    let contents = run.writer.contents();
+    for entry in entries {
+        let Some(object) = entry.object else { continue };
+        if contents.find(&object.content)?.is_none_or(|found| found.is_deleted) {
+            entry.object = None;
+            let path = directory.path_of(entry.name());
+            run.warn(format!(
+                "{path} is read anew: what an earlier snapshot has of it is not in the repository any more"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A part of the files of a directory that is saved in one go.

@@ -6,6 +6,7 @@ use crate::tree::rows;
 use crate::written::{Written, problems};
 use lifeboat_kopia::format::directory::{EntryType, Summary};
 use lifeboat_kopia::object;
+use lifeboat_kopia::snapshot::entry_at;
 use lifeboat_mover::snapshot::{Named, SnapshotOptions};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat};
 use std::fs::{self, File};
@@ -114,6 +115,29 @@ async fn a_file_that_changes_while_it_is_read_is_named() {
     // It has a time from before it was read, so that the next snapshot reads it again.
     let again = ground.take(&repository).await;
     assert_eq!((again.document.stats.non_cached_files, again.changed.count, again.written.new_contents), (1, 0, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_whose_content_is_gone_is_read_anew_and_whole_again() {
+    let ground = Written::new().await;
+    let tree = ground.tree();
+    fs::create_dir_all(tree.join("d")).unwrap();
+    fs::write(tree.join("d/kept"), "kept").unwrap();
+    fs::write(tree.join("d/lost"), "lost").unwrap();
+    let repository = ground.open().await;
+    let first = ground.take(&repository).await.document.root.unwrap();
+    let lost = entry_at(repository.contents(), &first, "d/lost").await.unwrap().object.unwrap();
+    let writer = ground.writer(&repository).await;
+    writer.contents().delete(&lost.content).await.unwrap();
+    writer.flush().await.unwrap();
+    let report = ground.take(&repository).await;
+    let why = "/d/lost is read anew: what an earlier snapshot has of it is not in the repository any more";
+    assert_eq!((report.warnings.as_slice(), report.document.root.as_ref()), (&[why.to_owned()][..], Some(&first)));
+    assert_eq!((report.document.stats.cached_files, report.document.stats.non_cached_files), (1, 1));
+    repository.contents().refresh().await.unwrap();
+    assert!(!repository.contents().find(&lost.content).unwrap().unwrap().is_deleted);
+    let restored = ground.restored(&repository, &first).await;
+    assert_eq!(restored, rows(&tree));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,7 +11,7 @@ use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::format::snapshot::Source;
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::verify::VerifyOptions;
-use lifeboat_kopia::{Clock, OpenOptions, Random, Repository, WriteOptions};
+use lifeboat_kopia::{Clock, OpenOptions, Random, Repository, RepositoryWriter, WriteOptions};
 use lifeboat_mover::snapshot::{SnapshotOptions, SnapshotReport, snapshot};
 use lifeboat_mover::{MoverError, Progress};
 use std::path::Path;
@@ -73,6 +73,18 @@ impl Written {
         SnapshotOptions::new(source, self.clock.clone(), random())
     }
 
+    pub(crate) async fn writer(&self, repository: &Repository) -> RepositoryWriter {
+        let options = WriteOptions {
+            user: "u".to_owned(),
+            host: "h".to_owned(),
+            random: random(),
+            threads: 2,
+            memory: 32 << 20,
+            uploads: 4,
+        };
+        repository.writer(options).await.unwrap()
+    }
+
     /// Takes a snapshot of a path.
     pub(crate) async fn try_take(
         &self,
@@ -81,15 +93,7 @@ impl Written {
         options: SnapshotOptions,
         progress: &Arc<Progress>,
     ) -> Result<SnapshotReport, MoverError> {
-        let write = WriteOptions {
-            user: "u".to_owned(),
-            host: "h".to_owned(),
-            random: random(),
-            threads: 2,
-            memory: 32 << 20,
-            uploads: 4,
-        };
-        let writer = repository.writer(write).await.unwrap();
+        let writer = self.writer(repository).await;
         snapshot(&writer, path, options, progress).await
     }
 
