@@ -72,8 +72,21 @@ impl CipherAlgorithm {
         nonce: [u8; NONCE_LENGTH],
         plain: &[u8],
     ) -> Result<Vec<u8>, FormatError> {
-        let key = self.key(key)?;
         let mut stored = Vec::with_capacity(NONCE_LENGTH + plain.len() + TAG_LENGTH);
+        self.seal_into(key, associated, nonce, plain, &mut stored)?;
+        Ok(stored)
+    }
+    /// Encrypts bytes into a buffer, of which nothing else remains.
+    pub(crate) fn seal_into(
+        self,
+        key: &[u8],
+        associated: &[u8],
+        nonce: [u8; NONCE_LENGTH],
+        plain: &[u8],
+        stored: &mut Vec<u8>,
+    ) -> Result<(), FormatError> {
+        let key = self.key(key)?;
+        stored.clear();
         stored.extend_from_slice(&nonce);
         stored.extend_from_slice(plain);
         let tag = key
@@ -84,6 +97,6 @@ impl CipherAlgorithm {
             )
             .map_err(|_| FormatError::new("plain bytes", "there are more than the cipher takes"))?;
         stored.extend_from_slice(tag.as_ref());
-        Ok(stored)
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::format::listing::{self, Piece};
 use crate::format::object_id::ObjectId;
 use crate::splitter::{Splitter, SplitterAlgorithm};
 use crate::tasks::{blocking, join};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::task::JoinSet;
 
 /// The prefix of listings whose object has none.
@@ -69,17 +69,17 @@ impl Chunk {
         }
     }
 
-    fn take(&mut self) -> Bytes {
+    fn take(&mut self, contents: &ContentWriter) -> Bytes {
         let Self { mut parts, length } = std::mem::take(self);
         match parts.pop() {
             None => Bytes::new(),
             Some(only) if parts.is_empty() => only,
             Some(last) => {
-                let mut joined = BytesMut::with_capacity(length);
+                let mut joined = contents.buffer(length);
                 for part in parts.iter().chain([&last]) {
                     joined.extend_from_slice(part);
                 }
-                joined.freeze()
+                joined.into()
             }
         }
     }
@@ -104,7 +104,7 @@ impl ObjectWriter {
     /// failure of one is told by this or a later call.
     ///
     /// # Errors
-    /// Those of [`ContentWriter::write`].
+    /// Errors of [`ContentWriter::write`].
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), KopiaError> {
         self.check()?;
         let result = self.add(bytes).await;
@@ -132,7 +132,7 @@ impl ObjectWriter {
             self.settle(done)?;
         }
         let number = self.begin_piece();
-        let plain = self.chunk.take();
+        let plain = self.chunk.take(&self.contents);
         let (contents, options) = (self.contents.clone(), self.options);
         self.tasks.spawn(async move { Ok((number, store(&contents, &options, plain, memory).await?)) });
         Ok(())
@@ -201,7 +201,7 @@ impl ObjectWriter {
         if self.chunk.length > 0 || self.pieces.is_empty() {
             let memory = self.contents.reserve(self.chunk.length).await?;
             let number = self.begin_piece();
-            let plain = self.chunk.take();
+            let plain = self.chunk.take(&self.contents);
             let object = store(&self.contents, &self.options, plain, memory).await?;
             if let Some(piece) = self.pieces.get_mut(number) {
                 *piece = Some(object);

@@ -48,7 +48,7 @@ async fn write_object(writer: &RepositoryWriter, prefix: Option<u8>, bytes: &Byt
     object.finish().await.unwrap()
 }
 
-/// Those in which an object does not follow from its bytes alone: cut short, compressed as a whole, joined of parts.
+/// False where an object does not follow from its bytes alone: cut short, or joined of parts; and where none can be opened.
 fn is_settled_by_bytes(name: &str) -> bool {
     !["crashed", "format-v1-locked", "concat"].contains(&name)
 }

@@ -17,10 +17,13 @@ use tokio::task::JoinSet;
 /// The contents that lie together: data, and metadata with a prefix.
 const KINDS: [char; 2] = ['p', 'q'];
 
+/// The bytes beyond the size of a pack that its last content, index and padding mostly need.
+const SLACK: usize = 9 << 20;
+
 /// A content that is ready to be put into a pack.
-pub(super) struct Ready {
+pub(super) struct Ready<'a> {
     pub(super) id: ContentId,
-    pub(super) stored: Vec<u8>,
+    pub(super) stored: &'a [u8],
     /// The entry but for its pack and offset.
     pub(super) entry: Pending,
     pub(super) memory: Option<OwnedSemaphorePermit>,
@@ -61,7 +64,7 @@ impl Batch {
     }
 
     /// Adds a content to the open pack of its kind. A pack that is full is put.
-    pub(super) fn push(&mut self, context: &Arc<Context>, ready: Ready) -> Result<(), KopiaError> {
+    pub(super) fn push(&mut self, context: &Arc<Context>, ready: Ready<'_>) -> Result<(), KopiaError> {
         let Ready { id, stored, mut entry, memory } = ready;
         let kind = kind_of(&id);
         let mut pack = match self.open.get_mut(kind).and_then(Option::take) {
@@ -72,7 +75,7 @@ impl Batch {
         entry.offset = u32::try_from(pack.len()).unwrap_or(u32::MAX);
         let checked = entry.check(&id);
         if checked.is_ok() {
-            pack.push(id, entry.clone(), &stored, memory);
+            pack.push(id, entry.clone(), stored, memory);
             self.entries.insert(id, entry);
         }
         if pack.len() >= context.format().max_pack_size {
@@ -92,7 +95,10 @@ impl Batch {
             let written = write_replica(&context.format_blob());
             replica = written.map_err(|e| KopiaError::refused(format!("begin pack {name}"), e))?;
         }
-        Ok(OpenPack::begin(name, &replica, &context.options.random))
+        let most = usize::try_from(context.format().max_pack_size).unwrap_or(0).saturating_add(SLACK);
+        let mut bytes = context.buffers.take(most);
+        bytes.extend_from_slice(&replica);
+        Ok(OpenPack::begin(name, bytes, &context.options.random))
     }
 
     /// Finishes the packs that are open and puts them.
@@ -139,10 +145,11 @@ async fn put_pack(context: &Context, session: &Session, pack: FinishedPack) -> R
     let put = async {
         let _turn = context.uploads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
         session.mark(context).await?;
-        context.put(&name, bytes).await
+        context.put(&name, bytes.clone()).await
     };
     let result = put.await;
     context.forget_pack(&name);
+    context.buffers.give_bytes(bytes);
     drop(memory);
     if result.is_ok() {
         context.count(|written| {

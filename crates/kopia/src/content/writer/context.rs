@@ -1,5 +1,6 @@
 //! The parts of a writer that its tasks share.
 
+use super::buffers::Buffers;
 use crate::KopiaError;
 use crate::blobs::Blobs;
 use crate::content::Contents;
@@ -51,6 +52,8 @@ pub(super) struct Context {
     pub(super) retention: Option<Retention>,
     /// Turns of puts.
     pub(super) uploads: Semaphore,
+    /// Of packs.
+    pub(super) buffers: Buffers,
     /// Packs that are on their way: contents in them are read here.
     packs: Mutex<HashMap<Arc<str>, Bytes>>,
     written: Mutex<Written>,
@@ -66,7 +69,8 @@ impl Context {
     pub(super) fn new(contents: Contents, options: WriteOptions, retention: Option<Retention>) -> Self {
         let uploads = Semaphore::new(options.uploads.clamp(1, Semaphore::MAX_PERMITS));
         let (packs, written, failure) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { contents, options, retention, uploads, packs, written, failure }
+        let buffers = Buffers::new(1);
+        Self { contents, options, retention, uploads, buffers, packs, written, failure }
     }
 
     pub(super) fn blobs(&self) -> &Blobs {

@@ -37,9 +37,8 @@ pub(super) struct FinishedPack {
 }
 
 impl OpenPack {
-    /// Begins a pack with the replica of the format, where it has one.
-    pub(super) fn begin(name: Arc<str>, replica: &[u8], random: &Random) -> Self {
-        let mut bytes = replica.to_vec();
+    /// Begins a pack behind the replica of the format, where it has one.
+    pub(super) fn begin(name: Arc<str>, mut bytes: Vec<u8>, random: &Random) -> Self {
         bytes.extend_from_slice(&random_bytes::<PREAMBLE>(random));
         Self { name, bytes, entries: BTreeMap::new(), memory: None }
     }

@@ -1,12 +1,13 @@
 //! Threads that hash, compress and encrypt. Contents that wait for their hash are hashed several at once, which is much
 //! faster for BLAKE2b.
 
+use super::buffers::Buffers;
 use crate::KopiaError;
 use crate::compression::{Compression, Compressor};
 use crate::content::decode;
 use crate::content::index_set::Record;
 use crate::crypto::Crypto;
-use crate::crypto::aead::NONCE_LENGTH;
+use crate::crypto::aead::{NONCE_LENGTH, TAG_LENGTH};
 use crate::format::content_id::{ContentHash, ContentId};
 use crate::tasks::blocking;
 use bytes::Bytes;
@@ -16,6 +17,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Contents that are hashed side by side.
 const LANES: usize = 4;
+/// Bytes up to which the way to a thread takes longer than the work.
+const SMALL: usize = 16 << 10;
+/// The bytes by which the cipher makes a content longer.
+const OVERHEAD: usize = NONCE_LENGTH + TAG_LENGTH;
 
 /// Threads, and what is kept from one content to the next.
 pub(super) struct Threads {
@@ -23,6 +28,8 @@ pub(super) struct Threads {
     turns: Arc<Semaphore>,
     waiting: Mutex<Waiting>,
     compressors: Mutex<HashMap<Compression, Vec<Compressor>>>,
+    /// Of plain and of encrypted contents.
+    pub(super) buffers: Buffers,
 }
 
 #[derive(Default)]
@@ -59,18 +66,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Threads {
     pub(super) fn new(crypto: Arc<Crypto>, threads: usize) -> Self {
         let turns = Arc::new(Semaphore::new(threads.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { crypto, turns, waiting: Mutex::default(), compressors: Mutex::default() }
+        let buffers = Buffers::new(threads.saturating_add(1));
+        Self { crypto, turns, waiting: Mutex::default(), compressors: Mutex::default(), buffers }
     }
 
     async fn turn(&self) -> Result<OwnedSemaphorePermit, KopiaError> {
         self.turns.clone().acquire_owned().await.map_err(|_| KopiaError::Cancelled)
     }
 
-    /// Does work on a thread when it is its turn.
+    /// Does work with so many bytes on a thread when it is its turn; with few of them at once.
     pub(super) async fn run<T: Send + 'static>(
         &self,
+        bytes: usize,
         work: impl FnOnce() -> Result<T, KopiaError> + Send + 'static,
     ) -> Result<T, KopiaError> {
+        if bytes <= SMALL {
+            return work();
+        }
         let turn = self.turn().await?;
         blocking(move || {
             let _turn = turn;
@@ -81,6 +93,9 @@ impl Threads {
 
     /// Hashes bytes, together with others that wait.
     pub(super) async fn hash(self: &Arc<Self>, plain: Bytes) -> Result<ContentHash, KopiaError> {
+        if plain.len() <= SMALL {
+            return Ok(self.crypto.hash(&plain));
+        }
         let (to, hash) = oneshot::channel();
         let number = {
             let mut waiting = lock(&self.waiting);
@@ -140,7 +155,8 @@ impl Threads {
             Some((bytes, compression)) => (bytes.as_slice(), compression.header()),
             None => (content.plain, 0),
         };
-        let stored = self.crypto.seal_content(content.id, plain, content.nonce).map_err(refused)?;
+        let mut stored = self.buffers.take(plain.len() + OVERHEAD);
+        self.crypto.seal_content_into(content.id, plain, content.nonce, &mut stored).map_err(refused)?;
         Ok(Sealed { stored, compression })
     }
 

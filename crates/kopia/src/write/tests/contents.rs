@@ -127,7 +127,7 @@ async fn a_content_is_written_later_than_a_deletion_that_counts_no_more() {
 }
 
 #[tokio::test]
-async fn a_pack_is_put_as_soon_as_it_is_full_and_after_the_marker_of_its_session() {
+async fn a_pack_is_put_when_it_is_full_and_after_the_marker_of_its_session() {
     let fixture = Fixture::usual().with_packs(100_000);
     let store = fixture.store().await;
     let repository = fixture.open(store.clone()).await.unwrap();
@@ -294,7 +294,7 @@ async fn an_index_that_comes_two_epochs_late_is_taken_back() {
 }
 
 #[tokio::test]
-async fn contents_beyond_what_an_index_tells_are_refused_before_they_are_written() {
+async fn contents_that_no_index_can_tell_are_refused_before_they_are_written() {
     let fixture = Fixture::usual();
     let store = fixture.store().await;
     let repository = fixture.open(store.clone()).await.unwrap();

@@ -105,7 +105,7 @@ impl BlobStore for Faulty {
     }
 }
 
-/// What a flush that succeeded has written.
+/// A snapshot that a successful flush has written.
 #[derive(Debug, Clone)]
 struct Promise {
     snapshot: String,

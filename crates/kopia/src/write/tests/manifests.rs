@@ -64,7 +64,7 @@ async fn manifests_of_one_flush_are_one_content_and_found_by_their_labels() {
 }
 
 #[tokio::test]
-async fn a_deleted_manifest_is_gone_also_where_the_clock_of_its_writer_was_ahead() {
+async fn a_deleted_manifest_is_gone_where_the_clock_of_its_writer_was_ahead() {
     let fixture = Fixture::usual();
     let store = fixture.store().await;
     let repository = fixture.open(store.clone()).await.unwrap();

@@ -60,7 +60,7 @@ async fn an_object_is_the_same_however_its_bytes_come() {
 }
 
 #[tokio::test]
-async fn an_object_of_one_chunk_is_its_content_and_an_empty_one_an_empty_content() {
+async fn an_object_of_one_chunk_is_its_content_also_without_bytes() {
     let fixture = Fixture::usual();
     let repository = fixture.open(fixture.store().await).await.unwrap();
     let writer = repository.writer(fixture.write_options(7)).await.unwrap();
