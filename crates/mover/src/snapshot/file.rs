@@ -3,12 +3,11 @@
 use super::directory::{Directory, SharedWriter};
 use super::entry::Kind;
 use super::policies::Settings;
-use super::read::{Opened, PIECE, Piece, Whole, link, pieces, whole};
+use super::read::{Opened, Piece, Whole, link, pieces, whole};
 use super::run::{Run, blocking, joined};
 use crate::MoverError;
 use crate::failure::Failed;
 use crate::progress::add;
-use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::format::object_id::ObjectId;
@@ -27,8 +26,6 @@ const WAITING: usize = 4;
 const PARTS: usize = 2;
 /// Small files of one batch that are stored side by side.
 const STORED_AT_ONCE: usize = 64;
-
-static ZEROS: [u8; PIECE] = [0; PIECE];
 
 /// A small file or symlink of a batch.
 #[derive(Debug)]
@@ -272,19 +269,7 @@ async fn save_part(
         pieces(handle.file(), range, has_holes, &mut |piece| give.blocking_send(piece).is_ok())
     });
     while let Some(piece) = waiting.recv().await {
-        let mut zeros = match piece {
-            Piece::Bytes(bytes) => {
-                write(run, &writer, bytes).await?;
-                0
-            }
-            Piece::Zeros(count) => count,
-        };
-        while zeros > 0 {
-            let length = zeros.min(PIECE as u64);
-            zeros -= length;
-            let bytes = ZEROS.get(..usize::try_from(length).unwrap_or(PIECE)).unwrap_or(&ZEROS);
-            write(run, &writer, Bytes::from_static(bytes)).await?;
-        }
+        write(run, &writer, piece).await?;
     }
     let length = match joined(reading.await)? {
         Ok(length) => length,
@@ -294,12 +279,20 @@ async fn save_part(
     Ok(Ok((object.finish().await?, length)))
 }
 
-async fn write(run: &Run, writer: &SharedWriter, bytes: Bytes) -> Result<(), KopiaError> {
-    let length = bytes.len() as u64;
-    match writer.lock().await.as_mut() {
-        Some(writer) => writer.write(bytes).await?,
-        None => return Err(KopiaError::Cancelled),
-    }
+async fn write(run: &Run, writer: &SharedWriter, piece: Piece) -> Result<(), KopiaError> {
+    let mut writer = writer.lock().await;
+    let writer = writer.as_mut().ok_or(KopiaError::Cancelled)?;
+    let length = match piece {
+        Piece::Bytes(bytes) => {
+            let length = bytes.len() as u64;
+            writer.write(bytes).await?;
+            length
+        }
+        Piece::Zeros(count) => {
+            writer.write_zeros(count).await?;
+            count
+        }
+    };
     add(&run.progress.bytes_read, length);
     Ok(())
 }

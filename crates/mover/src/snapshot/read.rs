@@ -12,7 +12,7 @@ use std::fs::File;
 use std::ops::Range;
 
 /// The length of a piece of a long file.
-pub(super) const PIECE: usize = 1 << 20;
+const PIECE: usize = 1 << 20;
 
 /// A part of a file.
 #[derive(Debug)]

@@ -57,7 +57,7 @@ pub(crate) fn make(root: &Path) {
         std::os::unix::fs::lchown(at("link"), Some(1), None).unwrap();
     }
     let sparse = File::create(at("sparse")).unwrap();
-    sparse.set_len(9 << 20).unwrap();
+    sparse.set_len(50 << 20).unwrap();
     sparse.write_all_at(b"in the middle", 5 << 20).unwrap();
     set_time(&at("sparse"), 1_700_000_000, 123_456_789);
     set_time(&at("a/nothing"), 0, 0);
