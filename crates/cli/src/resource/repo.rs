@@ -4,8 +4,10 @@ use super::table::time;
 use super::{GetArgs, TableKind, get};
 use crate::globals::Globals;
 use crate::repository::cat::CatArgs;
+use crate::repository::create::CreateArgs;
 use crate::repository::list::LsArgs;
 use crate::repository::restore::RestoreArgs;
+use crate::repository::snapshot::SnapshotArgs;
 use crate::repository::snapshots::SnapshotsArgs;
 use crate::repository::verify::VerifyArgs;
 use anyhow::Result;
@@ -19,6 +21,10 @@ use std::process::ExitCode;
 pub(crate) enum RepoCommand {
     /// List repositories
     Get(GetArgs),
+    /// Make a kopia repository in a bucket or directory, without a cluster
+    Create(CreateArgs),
+    /// Take a snapshot of a directory, a file or a block device into a kopia repository, without a cluster
+    Snapshot(Box<SnapshotArgs>),
     /// List the snapshots of a kopia repository, without a cluster
     Snapshots(SnapshotsArgs),
     /// List a directory of a snapshot, without a cluster
@@ -35,6 +41,8 @@ impl RepoCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
             Self::Get(args) => get::<BackupRepository>(&args, globals).await,
+            Self::Create(args) => args.run(globals).await,
+            Self::Snapshot(args) => Box::pin(args.run(globals)).await,
             Self::Snapshots(args) => args.run(globals).await,
             Self::Ls(args) => args.run(globals).await,
             Self::Cat(args) => args.run(globals).await,

@@ -55,6 +55,7 @@ mod random_kills;
 mod references;
 mod refusals;
 mod repositories;
+mod repositories_written;
 mod results;
 mod retention;
 mod rights;

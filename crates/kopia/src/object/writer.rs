@@ -1,5 +1,7 @@
 //! Writing of objects: cut into contents, listed where there are several (kopia: repo/object).
 
+mod zeros;
+
 use super::joined::{direct_length, listing_pieces};
 use crate::KopiaError;
 use crate::compression::{Compression, Compressor};
@@ -10,6 +12,7 @@ use crate::splitter::{Splitter, SplitterAlgorithm};
 use crate::tasks::{blocking, join};
 use bytes::Bytes;
 use tokio::task::JoinSet;
+use zeros::ZeroChunk;
 
 /// The prefix of listings whose object has none.
 const LISTING: u8 = b'x';
@@ -52,6 +55,7 @@ pub struct ObjectWriter {
     lengths: Vec<u64>,
     tasks: JoinSet<Result<(usize, ObjectId), KopiaError>>,
     failure: Option<KopiaError>,
+    zeros: Option<ZeroChunk>,
 }
 
 /// The bytes of the current chunk, as they came.
@@ -97,6 +101,7 @@ impl ObjectWriter {
             lengths: Vec::new(),
             tasks: JoinSet::new(),
             failure: None,
+            zeros: None,
         }
     }
 

@@ -38,6 +38,41 @@ fn fixed(size: u32) -> ObjectOptions {
 }
 
 #[tokio::test]
+async fn zeros_that_are_counted_give_the_same_object_as_written_ones() {
+    let fixture = Fixture::usual();
+    let repository = fixture.open(fixture.store().await).await.unwrap();
+    let writer = repository.writer(fixture.write_options(7)).await.unwrap();
+    for name in ["DYNAMIC-128K-BUZHASH", "DYNAMIC-256K-RABINKARP", "FIXED-128K"] {
+        let options =
+            ObjectOptions { splitter: Some(SplitterAlgorithm::parse(name).unwrap()), ..ObjectOptions::default() };
+        // Bytes and zeros in turn.
+        for lengths in
+            [[0, 3 << 20, 0, 0], [1000, 1 << 20, 70_000, 3_000_001], [300_000, 5, 7, 131_072], [0, 65_536, 1, 1]]
+        {
+            let (mut object, mut plain) = (writer.object(options), Vec::new());
+            for (at, length) in lengths.into_iter().enumerate() {
+                if at % 2 == 0 {
+                    let bytes = noise(at as u64 + 3, length);
+                    plain.extend_from_slice(&bytes);
+                    object.write(bytes.into()).await.unwrap();
+                } else {
+                    plain.resize(plain.len() + length, 0);
+                    object.write_zeros(length as u64).await.unwrap();
+                }
+            }
+            let counted = object.finish().await.unwrap();
+            assert_eq!(counted, write_in(&writer, options, &plain, 1 << 20).await.unwrap(), "{name} {lengths:?}");
+        }
+        // 16 GiB are a listing of one content.
+        let mut object = writer.object(options);
+        object.write_zeros(1 << 34).await.unwrap();
+        let object = object.finish().await.unwrap();
+        writer.flush().await.unwrap();
+        assert_eq!(length(repository.contents(), &object).await.unwrap(), 1 << 34, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn an_object_is_the_same_however_its_bytes_come() {
     let fixture =
         Fixture::new(&NewRepository { splitter: "DYNAMIC-128K-BUZHASH".to_owned(), ..NewRepository::default() });
