@@ -1,4 +1,4 @@
-//! The state of all contents and packs, gathered entry by entry: some 40 bytes for each pack, nothing for a content.
+//! The state of all contents and packs, gathered entry by entry: some 80 bytes for each pack, nothing for a content.
 
 use super::collection::{ContentFacts, PackTime, Verdict, verdict};
 use super::packs::{BlobFacts, BlobVerdict, PackUse, blob_verdict, is_collected_name, short_packs};
@@ -333,5 +333,72 @@ impl Survey {
         let reason =
             format!("less than 60 % of a pack is in them; the old ones are deleted after {after} at the earliest");
         (!packs.is_empty()).then_some(step(Action::Rewrite { packs, bytes }, reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::marks::Marks;
+
+    const DAY: i64 = 24 * 3600 * 1_000_000_000;
+    const NOW: UnixNanos = UnixNanos(1_795_900_000_000_000_000);
+
+    fn surveying(packs: usize) -> Surveying {
+        let rules = SurveyRules { now: NOW, delays: Delays::SAFE, watermark: 0, next_watermark: None };
+        Surveying::new(rules, packs)
+    }
+
+    fn blob(name: &str) -> BlobInfo {
+        BlobInfo { name: name.to_owned(), length: 100, modified: Some(UnixNanos(NOW.0 - 2 * DAY)) }
+    }
+
+    /// Fifty million contents in a hundred thousand packs: nothing but bits and rows, which are dropped again here.
+    #[test]
+    fn memory_goes_by_packs_and_a_content_takes_a_bit() {
+        assert!(size_of::<PackRow>() <= 80, "{}", size_of::<PackRow>());
+        let marks = Marks::new(50_000_000);
+        let mut surveying = surveying(100_000);
+        for pack in 0..100_000_u32 {
+            surveying.pack(&blob(&format!("p{pack:032x}-s1")), Some(pack));
+        }
+        for number in 0..1_000_000_u32 {
+            let number = u64::from(number) * 50;
+            if number % 100 == 0 {
+                marks.add(number);
+            }
+            surveying.entry(&EntryFacts {
+                timestamp: (NOW.0 / 1_000_000_000 - 3 * 86_400).unsigned_abs(),
+                is_deleted: false,
+                is_referenced: marks.has(number),
+                prefix: None,
+                pack: u32::try_from(number / 500).unwrap(),
+                length: 10,
+            });
+        }
+        let survey = surveying.finish(|pack| format!("p{pack:032x}-s1"), &[]);
+        let Action::Collect { deleted, bytes, undeleted } = survey.collection().action else { panic!() };
+        assert_eq!((deleted, bytes, undeleted), (500_000, 5_000_000, 0));
+        assert_eq!(survey.deletions(), []);
+    }
+
+    #[test]
+    fn packs_without_entries_go_and_those_of_a_session_stay_with_the_reason() {
+        let mut surveying = surveying(1);
+        for (name, number) in [("p0a-s1", Some(0)), ("p0b-s2", None), ("q0c-s3", None), ("z0d", None)] {
+            surveying.pack(&blob(name), number);
+        }
+        let markers = [(blob("s0e-s3"), UnixNanos(NOW.0 - 9 * DAY)), (blob("s0f-s4"), UnixNanos(NOW.0 - 9 * DAY))];
+        let survey = surveying.finish(|_| "p0a-s1".to_owned(), &markers);
+        let deleted: Vec<String> = survey
+            .deletions()
+            .iter()
+            .flat_map(|step| step.action.deleted_blobs())
+            .map(|blob| blob.name.clone())
+            .collect();
+        // The marker was stored two days ago, whatever time stands in it.
+        assert_eq!(deleted, ["p0b-s2", "p0a-s1"]);
+        let waiting: Vec<(u64, &str)> = survey.waiting().iter().map(|one| (one.count, one.reason)).collect();
+        assert_eq!(waiting, [(3, "the session that wrote them may go on")]);
     }
 }
