@@ -1,10 +1,12 @@
 //! Commands on a kopia repository, in a bucket or a directory, without a cluster: `lifeboat repo create`, `snapshot`,
-//! `snapshots`, `ls`, `cat`, `restore`, `verify`.
+//! `snapshots`, `ls`, `cat`, `restore`, `verify`,
+//! `maintenance`.
 
 pub(crate) mod cat;
 pub(crate) mod create;
 mod identity;
 pub(crate) mod list;
+pub(crate) mod maintenance;
 pub(crate) mod restore;
 pub(crate) mod snapshot;
 pub(crate) mod snapshots;
@@ -86,6 +88,11 @@ impl RepositoryArgs {
 
     /// Opens the repository for reading. Nothing is written into it.
     pub(crate) async fn open(&self, globals: &Globals) -> Result<OpenRepository> {
+        self.open_at(globals, kopia_clock()).await
+    }
+
+    /// Opens it as [`RepositoryArgs::open`] does, with another clock.
+    pub(crate) async fn open_at(&self, globals: &Globals, clock: lifeboat_kopia::Clock) -> Result<OpenRepository> {
         let password_file = self.password_file()?;
         let password = password(password_file)?;
         let scratch = self.scratch.folder()?;
@@ -98,7 +105,7 @@ impl RepositoryArgs {
         };
         let options = OpenOptions {
             scratch: scratch.path().to_owned(),
-            clock: kopia_clock(),
+            clock,
             memory: MEMORY,
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),
             indexes: IndexSource::default(),

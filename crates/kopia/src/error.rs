@@ -89,6 +89,12 @@ pub enum KopiaError {
         /// The cause.
         source: std::io::Error,
     },
+    /// Maintenance may not run, or not go on.
+    #[error("the repository is not maintained: {why}")]
+    NotMaintained {
+        /// The reason, and the way out.
+        why: String,
+    },
     /// The caller has asked to stop.
     #[error("the operation was cancelled")]
     Cancelled,
@@ -123,6 +129,7 @@ impl KopiaError {
                 path: path.clone(),
                 source: std::io::Error::new(source.kind(), source.to_string()),
             },
+            Self::NotMaintained { why } => Self::NotMaintained { why: why.clone() },
             Self::Cancelled => Self::Cancelled,
         }
     }

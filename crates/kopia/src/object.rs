@@ -14,6 +14,7 @@ pub mod reader;
 pub mod writer;
 
 pub use extent::{Extent, read_extent};
+pub(crate) use extents::parts;
 pub use extents::{extents, extents_from, length};
 
 /// Gives the bytes of an object in their order, a few contents ahead. For much data [`crate::content::read_plan`] takes

@@ -6,6 +6,7 @@ use crate::globals::Globals;
 use crate::repository::cat::CatArgs;
 use crate::repository::create::CreateArgs;
 use crate::repository::list::LsArgs;
+use crate::repository::maintenance::MaintenanceCommand;
 use crate::repository::restore::RestoreArgs;
 use crate::repository::snapshot::SnapshotArgs;
 use crate::repository::snapshots::SnapshotsArgs;
@@ -35,6 +36,9 @@ pub(crate) enum RepoCommand {
     Restore(Box<RestoreArgs>),
     /// Read snapshots and compare them, without a cluster
     Verify(VerifyArgs),
+    /// Merge the indexes of a kopia repository, and delete what no snapshot needs any more, without a cluster
+    #[command(subcommand)]
+    Maintenance(MaintenanceCommand),
 }
 
 impl RepoCommand {
@@ -48,6 +52,7 @@ impl RepoCommand {
             Self::Cat(args) => args.run(globals).await,
             Self::Restore(args) => Box::pin(args.run(globals)).await,
             Self::Verify(args) => Box::pin(args.run(globals)).await,
+            Self::Maintenance(command) => command.run(globals).await,
         }
     }
 }

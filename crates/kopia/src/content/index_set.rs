@@ -80,6 +80,16 @@ impl IndexSet {
         }
     }
 
+    /// Begins a set without entries in the same scratch space.
+    pub(crate) fn begin_another(&self) -> Builder {
+        Builder { packs: Arc::default(), segments: Vec::new(), watermark: 0, damaged_entries: 0, ..self.add() }
+    }
+
+    /// The second up to which deleted entries count no more.
+    pub(crate) fn watermark(&self) -> u64 {
+        self.watermark
+    }
+
     /// Begins a set that has the entries of this one and more.
     pub(crate) fn add(&self) -> Builder {
         Builder {

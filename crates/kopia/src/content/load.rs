@@ -74,6 +74,16 @@ impl Contents {
     }
 }
 
+impl Contents {
+    /// Reads the plain index of an index blob.
+    ///
+    /// # Errors
+    /// A blob that is damaged or gone; those of the bucket.
+    pub(crate) async fn read_index(&self, blob: &BlobInfo) -> Result<Bytes, KopiaError> {
+        self.inner.read_index(blob).await
+    }
+}
+
 impl Inner {
     /// Lists and chooses the blobs from which entries are taken.
     async fn choose(&self) -> Result<Chosen, KopiaError> {

@@ -110,6 +110,14 @@ impl ContentWriter {
         &self.inner.context.options
     }
 
+    /// Stores a blob of maintenance, kept from deletion where the repository wants that.
+    ///
+    /// # Errors
+    /// Errors of the bucket.
+    pub(crate) async fn put_blob(&self, name: &str, bytes: Bytes) -> Result<(), KopiaError> {
+        self.inner.context.put(name, bytes).await
+    }
+
     /// Fails as the writer has failed before.
     pub(crate) fn check(&self) -> Result<(), KopiaError> {
         self.inner.context.check()

@@ -4,6 +4,7 @@
 mod damage;
 mod fixture;
 mod loading;
+mod maintenance_model;
 mod matrix;
 mod reading;
 mod recovery;

@@ -7,6 +7,7 @@ mod continuing;
 #[path = "../it/fixture.rs"]
 mod fixture;
 mod ground;
+mod maintenance;
 mod policies;
 mod reading;
 mod source;
