@@ -60,7 +60,9 @@ pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Res
 /// When the URL is of no known form, the directory is not there or the bucket cannot be opened.
 pub(crate) async fn open_to_read(url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
     match parse(url)? {
-        BucketLocation::Directory(path) if !Path::new(&path).is_dir() => bail!("open {url}: there is no directory {path}"),
+        BucketLocation::Directory(path) if !Path::new(&path).is_dir() => {
+            bail!("open {url}: there is no directory {path}")
+        }
         location => open_as_it_is(url, location, patience).await,
     }
 }

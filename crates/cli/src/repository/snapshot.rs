@@ -2,7 +2,7 @@
 
 use super::identity::{VELERO, host, path, user};
 use super::{MEMORY, RepositoryArgs, kopia_clock};
-use crate::flags::{Pairs, merged, pairs};
+use crate::flags::{KeyValuePairs, merged, pairs};
 use crate::globals::Globals;
 use crate::output::{Output, print_resource};
 use crate::progress::shown;
@@ -46,7 +46,7 @@ pub(crate) struct SnapshotArgs {
     host: Option<String>,
     /// Tags of the snapshot, such as key=value
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = pairs)]
-    tags: Vec<Pairs>,
+    tags: Vec<KeyValuePairs>,
     /// The description of the snapshot
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
