@@ -12,6 +12,7 @@ mod joined;
 mod listing_parser;
 pub mod reader;
 pub mod writer;
+mod zeros;
 
 pub use extent::{Extent, read_extent};
 pub(crate) use extents::parts;

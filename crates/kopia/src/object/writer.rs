@@ -1,8 +1,7 @@
 //! Writing of objects: cut into contents, listed where there are several (kopia: repo/object).
 
-mod zeros;
-
 use super::joined::{direct_length, listing_pieces};
+use super::zeros::{ZeroChunk, stretch};
 use crate::KopiaError;
 use crate::compression::{Compression, Compressor};
 use crate::content::writer::{ContentWriter, Memory, Plain};
@@ -12,7 +11,6 @@ use crate::splitter::{Splitter, SplitterAlgorithm};
 use crate::tasks::{blocking, join};
 use bytes::Bytes;
 use tokio::task::JoinSet;
-use zeros::ZeroChunk;
 
 /// The prefix of listings whose object has none.
 const LISTING: u8 = b'x';
@@ -128,6 +126,70 @@ impl ObjectWriter {
         self.chunk.push(bytes);
         self.splitter = Some(splitter);
         Ok(())
+    }
+
+    /// Adds so many zeros, as [`ObjectWriter::write`] would. All but the first whole chunk of them cost nothing.
+    ///
+    /// # Errors
+    /// As [`ObjectWriter::write`].
+    pub async fn write_zeros(&mut self, count: u64) -> Result<(), KopiaError> {
+        self.check()?;
+        let result = self.add_zeros(count).await;
+        self.keep(result)
+    }
+
+    async fn add_zeros(&mut self, mut count: u64) -> Result<(), KopiaError> {
+        let algorithm = splitter_of(&self.contents, &self.options)?;
+        let mut splitter = self.splitter.take().unwrap_or_else(|| algorithm.begin());
+        while count > 0 {
+            // Between two chunks the splitter is as at the beginning.
+            if self.chunk.length == 0 && self.has_zero_chunk(algorithm, count) {
+                count = self.repeat_zeros(count).await?;
+                continue;
+            }
+            let zeros = stretch(count);
+            let cut = splitter.next_cut(zeros);
+            let zeros = zeros.get(..cut.unwrap_or(zeros.len())).unwrap_or(zeros);
+            count -= zeros.len() as u64;
+            self.chunk.push(Bytes::from_static(zeros));
+            if cut.is_some() {
+                self.store_chunk().await?;
+            }
+        }
+        self.splitter = Some(splitter);
+        Ok(())
+    }
+
+    /// Adds as many whole chunks as there are zeros for, and gives the number of those that are left.
+    async fn repeat_zeros(&mut self, mut count: u64) -> Result<u64, KopiaError> {
+        let Some(ZeroChunk { length, object }) = self.zeros else { return Ok(count) };
+        let object = match object {
+            Some(object) => object,
+            None => {
+                let mut missing = length;
+                while missing > 0 {
+                    let zeros = stretch(missing);
+                    missing -= zeros.len() as u64;
+                    self.chunk.push(Bytes::from_static(zeros));
+                }
+                self.store_chunk().await?;
+                self.wait().await?;
+                count -= length;
+                self.pieces.last().copied().flatten().ok_or(KopiaError::Cancelled)?
+            }
+        };
+        self.zeros = Some(ZeroChunk { length, object: Some(object) });
+        for _ in 0..count / length {
+            self.pieces.push(Some(object));
+            self.lengths.push(length);
+        }
+        Ok(count % length)
+    }
+
+    /// True where there are enough zeros for a whole chunk of them.
+    fn has_zero_chunk(&mut self, algorithm: SplitterAlgorithm, count: u64) -> bool {
+        self.zeros = self.zeros.or_else(|| ZeroChunk::of(algorithm, count));
+        self.zeros.is_some_and(|zeros| zeros.length <= count)
     }
 
     /// Stores the current chunk beside what comes next.

@@ -217,7 +217,7 @@ impl Handle {
 
 /// A file whose bytes are in the repository.
 #[derive(Debug)]
-pub(super) struct Saved {
+pub(super) struct SavedFile {
     pub(super) object: ObjectId,
     pub(super) length: u64,
     pub(super) parts: u64,
@@ -228,7 +228,7 @@ pub(super) async fn save_source(
     run: &Arc<Run>,
     directory: &Arc<Directory>,
     source: &Source,
-) -> Result<Result<Saved, Failed>, MoverError> {
+) -> Result<Result<SavedFile, Failed>, MoverError> {
     let parts = parts(source.size, source.part);
     let count = parts.len() as u64;
     let saved = futures::stream::iter(parts).map(|range| save_part(run, directory, source, range));
@@ -240,7 +240,7 @@ pub(super) async fn save_source(
     let length = saved.iter().map(|(_, length)| length).sum();
     let objects: Vec<ObjectId> = saved.into_iter().map(|(object, _)| object).collect();
     let object = concatenate(run.writer.contents(), &objects, source.options).await?;
-    Ok(Ok(Saved { object, length, parts: count }))
+    Ok(Ok(SavedFile { object, length, parts: count }))
 }
 
 /// The ranges of a file that are objects of their own: one, or parts of one length and one of the rest, which may be empty.
@@ -262,7 +262,7 @@ async fn save_part(
 ) -> Result<Result<(ObjectId, u64), Failed>, MoverError> {
     let writer: SharedWriter = Arc::new(tokio::sync::Mutex::new(Some(run.writer.object(source.options))));
     directory.state().uploads.push((source.at, writer.clone()));
-    let _listed = Listed { directory, writer: &writer };
+    let _listed = RegisteredUpload { directory, writer: &writer };
     let (give, mut waiting) = mpsc::channel(WAITING);
     let (handle, has_holes) = (source.handle.clone(), source.has_holes);
     let reading = tokio::task::spawn_blocking(move || {
@@ -298,12 +298,12 @@ async fn write(run: &Run, writer: &SharedWriter, piece: Piece) -> Result<(), Kop
 }
 
 /// A file among those that are being read, as long as this lives.
-struct Listed<'a> {
+struct RegisteredUpload<'a> {
     directory: &'a Directory,
     writer: &'a SharedWriter,
 }
 
-impl Drop for Listed<'_> {
+impl Drop for RegisteredUpload<'_> {
     fn drop(&mut self) {
         self.directory.state().uploads.retain(|(_, writer)| !Arc::ptr_eq(writer, self.writer));
     }

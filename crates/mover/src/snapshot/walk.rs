@@ -40,10 +40,13 @@ pub(super) struct Visit {
 }
 
 /// A directory that is saved, with its totals.
-pub(super) type Saved = (ObjectId, Summary);
+pub(super) type SavedDirectory = (ObjectId, Summary);
 
 /// Saves a directory and all below it. Where it cannot be listed that is said; the caller records it.
-pub(super) fn save(run: Arc<Run>, visit: Visit) -> BoxFuture<'static, Result<Result<Saved, Failed>, MoverError>> {
+pub(super) fn save(
+    run: Arc<Run>,
+    visit: Visit,
+) -> BoxFuture<'static, Result<Result<SavedDirectory, Failed>, MoverError>> {
     async move {
         let Visit { directory, rules, parents } = visit;
         add(&run.counts.directories, 1);
@@ -223,10 +226,10 @@ struct Below {
 }
 
 /// The end of a directory below: its place, and whether it was walked in the place of the one above.
-struct Ended {
+struct EndedVisit {
     at: usize,
     is_inline: bool,
-    saved: Result<Saved, Failed>,
+    saved: Result<SavedDirectory, Failed>,
 }
 
 async fn save_below(
@@ -235,7 +238,7 @@ async fn save_below(
     rules: &Arc<Rules>,
     Below { directories, mut parents }: Below,
 ) -> Result<(), MoverError> {
-    let mut walking: JoinSet<Result<Ended, MoverError>> = JoinSet::new();
+    let mut walking: JoinSet<Result<EndedVisit, MoverError>> = JoinSet::new();
     for at in directories {
         let Some(entry) = above.state().entries.get(at).cloned() else { continue };
         let directory = Arc::new(Directory::below(above, &entry, run));
@@ -265,13 +268,13 @@ async fn save_one(
     visit: Visit,
     at: usize,
     room: Option<OwnedSemaphorePermit>,
-) -> Result<Ended, MoverError> {
+) -> Result<EndedVisit, MoverError> {
     let saved = save(run, visit).await?;
-    Ok(Ended { at, is_inline: room.is_none(), saved })
+    Ok(EndedVisit { at, is_inline: room.is_none(), saved })
 }
 
-fn end(run: &Run, above: &Directory, ended: Ended) {
-    let Ended { at, saved, .. } = ended;
+fn end(run: &Run, above: &Directory, ended: EndedVisit) {
+    let EndedVisit { at, saved, .. } = ended;
     let directory = above.state().below.iter().find(|(place, _)| *place == at).map(|(_, directory)| directory.clone());
     let Some(directory) = directory else { return };
     match saved {
