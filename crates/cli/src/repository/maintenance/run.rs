@@ -58,7 +58,7 @@ impl RunArgs {
         let opened = self.repository.open_at(globals, clock.clock()).await?;
         let maintenance = Maintenance::new(opened.repository.clone(), clock);
         if self.dry_run {
-            let preview = maintenance.preview(requested);
+            let preview = Box::pin(maintenance.preview(requested));
             let preview = shown(|| "maintenance: looking".to_owned(), INTERRUPTED, preview).await??;
             let Some(plan) = &preview.plan else { return self.print_nothing(&preview.due) };
             self.print_plan(&preview.due, plan)?;
@@ -75,9 +75,10 @@ impl RunArgs {
         };
         let options = MaintenanceOptions { requested, identity: identity.clone(), write };
         let step = Mutex::new("looking".to_owned());
-        let running = maintenance.run(&options, |next: &Step| {
+        let tell = |next: &Step| {
             *step.lock().unwrap_or_else(PoisonError::into_inner) = next.action.to_string();
-        });
+        };
+        let running = Box::pin(maintenance.run(&options, tell));
         let line = || format!("maintenance: {}", step.lock().unwrap_or_else(PoisonError::into_inner));
         let report = shown(line, INTERRUPTED, running).await??;
         if report.due.mode.is_none() {

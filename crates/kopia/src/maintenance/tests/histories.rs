@@ -65,7 +65,7 @@ async fn history(seed: u64) {
 #[tokio::test]
 async fn no_history_loses_a_snapshot_and_garbage_goes() {
     for seed in 0..12 {
-        history(seed).await;
+        Box::pin(history(seed)).await;
     }
 }
 

@@ -9,7 +9,7 @@ const FLUSH: i64 = 10;
 
 /// A writer: takes a snapshot, then waits.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct SnapshotWriter {
     /// The time of its next step.
     pub(super) next: i64,
     /// The checkpoint of the snapshot that it is writing.
@@ -26,7 +26,7 @@ pub(super) struct Writer {
     last_checkpoint: i64,
 }
 
-impl Writer {
+impl SnapshotWriter {
     pub(super) fn new(offset: i64) -> Self {
         Self {
             next: 0,

@@ -1,6 +1,6 @@
 //! The state of a repository, and its histories.
 
-use super::actors::Writer;
+use super::actors::SnapshotWriter;
 use super::maintainer::Maintainer;
 use lifeboat_kopia::format::maintenance::Schedule;
 use lifeboat_kopia::format::time::UnixNanos;
@@ -15,7 +15,7 @@ const BEGIN: i64 = 1_795_900_000 / 60;
 pub(super) const STALE: i64 = 15;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
+pub(super) struct HistorySettings {
     pub(super) delays: Delays,
     pub(super) maintainers: usize,
     pub(super) has_claim: bool,
@@ -87,7 +87,7 @@ pub(super) struct Loaded {
 
 #[derive(Debug)]
 pub(super) struct World {
-    pub(super) settings: Settings,
+    pub(super) settings: HistorySettings,
     pub(super) random: Random,
     pub(super) now: i64,
     pub(super) event: u64,
@@ -184,16 +184,16 @@ impl World {
 /// A history: a world and all who act in it.
 pub(super) struct History {
     world: World,
-    writers: Vec<Writer>,
+    writers: Vec<SnapshotWriter>,
     maintainers: Vec<Maintainer>,
 }
 
 impl History {
-    pub(super) fn new(seed: u64, settings: Settings) -> Self {
+    pub(super) fn new(seed: u64, settings: HistorySettings) -> Self {
         let mut random = Random::new(seed);
         let mut writer = || {
             let skew = [0, 0, -4, 4, -2880, 2880][usize::try_from(random.below(6)).unwrap()];
-            Writer::new(if settings.is_skewed { skew } else { 0 })
+            SnapshotWriter::new(if settings.is_skewed { skew } else { 0 })
         };
         let writers = vec![writer(), writer()];
         let maintainers = (0..settings.maintainers).map(Maintainer::new).collect();
