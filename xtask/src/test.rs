@@ -3,8 +3,8 @@
 use crate::{cargo, setup};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{
-    ControlPlane, Ec2Server, Node, REAL_PLUGINS, S3Server, Terminal, dashboard, helm, in_namespaces, informers,
-    plugin_fixture_that_detects_races,
+    ControlPlane, Ec2Server, KOPIA_VERSIONS, Node, REAL_PLUGINS, S3Server, Terminal, dashboard, helm, in_namespaces,
+    informers, kopia, plugin_fixture_that_detects_races,
 };
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -20,6 +20,9 @@ const SLOWEST: usize = 20;
 pub(crate) fn all() -> Result<()> {
     crate::timed("helm", || helm().map(drop))?;
     crate::timed("informers", || informers().map(drop))?;
+    for version in KOPIA_VERSIONS {
+        crate::timed(&format!("kopia {version}"), || kopia(version).map(drop))?;
+    }
     let bed = Bed::start()?;
     let begun = Instant::now();
     let mut tests = bed.give(cargo());

@@ -59,16 +59,38 @@ pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Res
 /// # Errors
 /// When the URL is of no known form, the directory is not there or the bucket cannot be opened.
 pub(crate) async fn open_to_read(url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
-    let store: Arc<dyn BlobStore> = match parse(url)? {
+    match parse(url)? {
         BucketLocation::Directory(path) if !Path::new(&path).is_dir() => {
             bail!("open {url}: there is no directory {path}")
         }
+        location => open_as_it_is(url, location, patience).await,
+    }
+}
+
+/// Opens what lies behind a URL as [`open_to_read`] does, to put something new there: a directory is made when it is missing.
+///
+/// # Errors
+/// When the URL is of no known form, or what it names cannot be made or opened.
+pub(crate) async fn open_to_make(url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
+    open_as_it_is(url, parse(url)?, patience).await
+}
+
+async fn open_as_it_is(url: &str, location: BucketLocation, patience: Duration) -> Result<Arc<dyn BlobStore>> {
+    let store: Arc<dyn BlobStore> = match location {
         BucketLocation::Directory(path) => {
             Arc::new(Directory::open(Path::new(&path)).with_context(|| format!("open {url}"))?)
         }
         BucketLocation::S3(config, prefix) => open_s3(*config, prefix, patience).await?,
     };
     Ok(Arc::new(Retried::new(store, patience)))
+}
+
+/// True where a URL names a directory.
+///
+/// # Errors
+/// When it is of no known form.
+pub(crate) fn is_directory(url: &str) -> Result<bool> {
+    Ok(matches!(parse(url)?, BucketLocation::Directory(_)))
 }
 
 /// Opens the part of a bucket below this prefix.

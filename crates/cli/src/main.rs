@@ -40,6 +40,7 @@ mod plugin;
 mod preview;
 mod program;
 mod progress;
+mod random;
 mod repository;
 mod resource;
 mod results;

@@ -191,6 +191,7 @@ mod tests {
             "--prefer-plugins",
             "--sa-annotations",
             "--snapshot-location-config",
+            "--tag",
             "--volume-snapshot-locations",
         ];
         assert_eq!(adding, expected.map(str::to_owned).into());

@@ -1,9 +1,14 @@
-//! Commands on a kopia repository, in a bucket or a directory, without a cluster: `lifeboat repo snapshots`, `ls`, `cat`,
-//! `restore`, `verify`.
+//! Commands on a kopia repository, in a bucket or a directory, without a cluster: `lifeboat repo create`, `snapshot`,
+//! `snapshots`, `ls`, `cat`, `restore`, `verify`,
+//! `maintenance`.
 
 pub(crate) mod cat;
+pub(crate) mod create;
+mod identity;
 pub(crate) mod list;
+pub(crate) mod maintenance;
 pub(crate) mod restore;
+pub(crate) mod snapshot;
 pub(crate) mod snapshots;
 pub(crate) mod verify;
 
@@ -55,26 +60,52 @@ pub(crate) struct OpenRepository {
     _scratch: ScratchFolder,
 }
 
+/// The place of a repository, as the flags name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Location<'a> {
+    Url(&'a str),
+    Velero { namespace: &'a str, bucket: &'a str },
+}
+
 impl RepositoryArgs {
+    fn location(&self) -> Result<Location<'_>> {
+        match (&self.repo, &self.velero, &self.bucket) {
+            (Some(url), None, None) => Ok(Location::Url(url)),
+            (None, Some(namespace), Some(bucket)) => Ok(Location::Velero { namespace, bucket }),
+            _ => bail!("name the repository either by --repo, or by --velero and --bucket"),
+        }
+    }
+
+    fn password_file(&self) -> Result<&Path> {
+        let file = self.password_file.as_deref();
+        file.context("--password-file is missing: the file with the password of the repository")
+    }
+
+    /// True for the repository of a namespace, which Velero has made.
+    pub(crate) fn is_of_velero(&self) -> bool {
+        self.velero.is_some()
+    }
+
     /// Opens the repository for reading. Nothing is written into it.
     pub(crate) async fn open(&self, globals: &Globals) -> Result<OpenRepository> {
-        let Some(password_file) = &self.password_file else {
-            bail!("--password-file is missing: the file with the password of the repository")
-        };
+        self.open_at(globals, kopia_clock()).await
+    }
+
+    /// Opens it as [`RepositoryArgs::open`] does, with another clock.
+    pub(crate) async fn open_at(&self, globals: &Globals, clock: lifeboat_kopia::Clock) -> Result<OpenRepository> {
+        let password_file = self.password_file()?;
         let password = password(password_file)?;
         let scratch = self.scratch.folder()?;
-        let store = match (&self.repo, &self.velero, &self.bucket) {
-            (Some(url), None, None) => bucket_url::open_to_read(url, globals.patience()).await?,
-            (None, Some(namespace), Some(url)) => {
-                let bucket = bucket_url::open_to_read(url, globals.patience()).await?;
+        let store = match self.location()? {
+            Location::Url(url) => bucket_url::open_to_read(url, globals.patience()).await?,
+            Location::Velero { namespace, bucket } => {
+                let bucket = bucket_url::open_to_read(bucket, globals.patience()).await?;
                 of_velero(bucket, namespace).await?
             }
-            _ => bail!("name the repository either by --repo, or by --velero and --bucket"),
         };
-        let clock = clock();
         let options = OpenOptions {
             scratch: scratch.path().to_owned(),
-            clock: Arc::new(move || UnixNanos(i64::try_from(clock().as_nanosecond()).unwrap_or(i64::MAX))),
+            clock,
             memory: MEMORY,
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),
             indexes: IndexSource::default(),
@@ -87,6 +118,12 @@ impl RepositoryArgs {
         })?;
         Ok(OpenRepository { repository, _scratch: scratch })
     }
+}
+
+/// The real clock, as repositories count.
+pub(crate) fn kopia_clock() -> lifeboat_kopia::Clock {
+    let clock = clock();
+    Arc::new(move || UnixNanos(i64::try_from(clock().as_nanosecond()).unwrap_or(i64::MAX)))
 }
 
 /// Reads a password: a file without a line break at its end.
@@ -106,7 +143,7 @@ fn password(file: &Path) -> Result<Password> {
 
 /// The part of a location's bucket that holds the repository of a namespace (velero: pkg/repository/config/config.go).
 async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dyn BlobStore>> {
-    let prefix = format!("kopia/{namespace}/");
+    let prefix = prefix_of(namespace);
     let has = async |prefix: &str| -> Result<bool> {
         let page = bucket.list(ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() }).await?;
         Ok(!page.entries.is_empty() || page.continuation.is_some())
@@ -124,6 +161,11 @@ async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dy
         );
     }
     Ok(Arc::new(Prefixed::new(bucket, prefix)))
+}
+
+/// The place of a namespace's repository in a location's bucket.
+fn prefix_of(namespace: &str) -> String {
+    format!("kopia/{namespace}/")
 }
 
 /// A snapshot, or a path in it, as a command names it: `SNAPSHOT[:PATH]`.

@@ -4,6 +4,7 @@
 pub mod layout;
 
 use crate::KopiaError;
+use crate::format::blob_name::{BLOB_CONFIG, FORMAT};
 use crate::format::time::UnixNanos;
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
@@ -56,6 +57,39 @@ impl Blobs {
             Err(e) => return Err(e.into()),
         };
         Ok(Self { store, layout: Arc::new(layout) })
+    }
+
+    /// Blobs in a place that is to become a repository: in the layout of `.shards` where there is one, else in `layout`,
+    /// which is described then.
+    ///
+    /// # Errors
+    /// A repository or other data that is there, in whichever layout; errors of the bucket.
+    pub(crate) async fn begin(store: Arc<dyn BlobStore>, layout: &Layout) -> Result<Self, KopiaError> {
+        let exists = || KopiaError::RepositoryExists { location: store.describe() };
+        let found = Self::open(store.clone()).await?;
+        for name in [layout::FORMAT_FILE, FORMAT] {
+            if store.exists(name).await? {
+                return Err(exists());
+            }
+        }
+        if found.list(FORMAT).try_next().await?.is_some_and(|blob| blob.name == FORMAT) {
+            return Err(exists());
+        }
+        let is_described = found.layout() != &Layout::Flat;
+        let layout = if is_described { found.layout } else { Arc::new(layout.clone()) };
+        let blobs = Self { store, layout };
+        let mut names = blobs.list("");
+        while let Some(blob) = names.try_next().await? {
+            // Left by a creation that was cut off.
+            if blob.name != BLOB_CONFIG {
+                return Err(KopiaError::NotEmpty { location: blobs.location(), key: blobs.layout.key(&blob.name) });
+            }
+        }
+        drop(names);
+        if let Some(description) = blobs.layout.description().filter(|_| !is_described) {
+            blobs.store.put(layout::SHARDS, description.into(), PutOptions::default()).await?;
+        }
+        Ok(blobs)
     }
 
     /// The location, as the store describes itself.
@@ -176,7 +210,15 @@ impl Blobs {
     /// # Errors
     /// Errors of the bucket.
     pub async fn put(&self, name: &str, bytes: Bytes) -> Result<(), KopiaError> {
-        let options = PutOptions { content_type: Some(CONTENT_TYPE), ..PutOptions::default() };
+        self.put_with(name, bytes, PutOptions::default()).await
+    }
+
+    /// Stores a blob with options; its media type is kopia's.
+    ///
+    /// # Errors
+    /// Errors of the bucket.
+    pub async fn put_with(&self, name: &str, bytes: Bytes, options: PutOptions) -> Result<(), KopiaError> {
+        let options = PutOptions { content_type: Some(CONTENT_TYPE), ..options };
         self.store.put(&self.layout.key(name), bytes.into(), options).await?;
         Ok(())
     }

@@ -31,6 +31,7 @@ mod load;
 mod pack_blocks;
 pub mod read_plan;
 pub mod recovery;
+pub mod writer;
 
 pub(crate) use decode::{decode, decompress_object};
 
@@ -65,7 +66,7 @@ struct Inner {
     source: IndexSource,
     set: RwLock<Arc<IndexSet>>,
     loaded: tokio::sync::Mutex<Loaded>,
-    loaded_at: RwLock<Option<UnixNanos>>,
+    state: RwLock<Option<LoadState>>,
     cache: ContentCache,
     blocks: PackBlocks,
     limits: ReadLimits,
@@ -81,6 +82,15 @@ impl std::fmt::Debug for Inner {
 #[derive(Debug, Default)]
 struct Loaded {
     blobs: HashSet<String>,
+}
+
+/// The state of the indexes at a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LoadState {
+    /// The beginning of the load.
+    begun: UnixNanos,
+    /// The epoch into which writers write; 0 without epochs.
+    write_epoch: u64,
 }
 
 /// The parts of an open repository from which its contents are read.
@@ -108,7 +118,7 @@ impl Contents {
             source: parts.source,
             set: RwLock::new(Arc::new(set)),
             loaded: tokio::sync::Mutex::default(),
-            loaded_at: RwLock::new(None),
+            state: RwLock::new(None),
             cache: ContentCache::new(parts.memory / 8),
             blocks: PackBlocks::new(parts.memory / 8),
             limits: ReadLimits::new(parts.memory / 4, parts.threads),
@@ -124,6 +134,11 @@ impl Contents {
     pub async fn refresh(&self) -> Result<(), KopiaError> {
         let mut loaded = self.inner.loaded.lock().await;
         self.load(&mut loaded).await
+    }
+
+    /// The source of its indexes.
+    pub(crate) fn source(&self) -> IndexSource {
+        self.inner.source
     }
 
     /// Limits of a plan of reads within the memory that was given for contents.
@@ -142,9 +157,17 @@ impl Contents {
     }
 
     fn is_old(&self) -> bool {
-        let loaded_at = *self.inner.loaded_at.read().unwrap_or_else(PoisonError::into_inner);
-        // A clock that was set back says nothing of the age.
-        loaded_at.is_none_or(|then| !(0..=REFRESH_AFTER).contains(&(self.inner.clock)().0.saturating_sub(then.0)))
+        self.load_state().is_none_or(|state| !self.is_younger(state.begun, REFRESH_AFTER))
+    }
+
+    /// The state at the last load.
+    fn load_state(&self) -> Option<LoadState> {
+        *self.inner.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True where `then` is at most `age` nanoseconds ago. A clock that was set back says nothing of the age.
+    fn is_younger(&self, then: UnixNanos, age: i64) -> bool {
+        (0..=age).contains(&(self.inner.clock)().0.saturating_sub(then.0))
     }
 
     /// The sorted entries as of the last refresh. They stay as they are while others refresh.

@@ -104,6 +104,27 @@ impl Crypto {
     ) -> Result<Vec<u8>, FormatError> {
         self.seal(content_iv(id.hash())?, plain, nonce)
     }
+    /// Encrypts plain bytes for a content into a buffer, of which nothing else remains.
+    ///
+    /// # Errors
+    /// As [`Crypto::seal_content`].
+    pub(crate) fn seal_content_into(
+        &self,
+        id: &ContentId,
+        plain: &[u8],
+        nonce: [u8; NONCE_LENGTH],
+        stored: &mut Vec<u8>,
+    ) -> Result<(), FormatError> {
+        let iv = content_iv(id.hash())?;
+        stored.clear();
+        stored.extend_from_slice(&nonce);
+        stored.extend_from_slice(plain);
+        self.cipher.seal_in_place(&self.key(iv), iv, stored)?;
+        if let Some(ecc) = &self.ecc {
+            *stored = ecc.encode(stored)?;
+        }
+        Ok(())
+    }
     /// Encrypts plain bytes for a blob whose name holds `hash`.
     ///
     /// # Errors

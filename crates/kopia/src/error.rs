@@ -57,6 +57,28 @@ pub enum KopiaError {
         /// The reason, with the candidates.
         why: String,
     },
+    /// A place where a repository should be made holds one.
+    #[error("{location} holds a kopia repository already: open it, or choose another place")]
+    RepositoryExists {
+        /// The location, as its store describes itself.
+        location: String,
+    },
+    /// A place where a repository should be made is not empty.
+    #[error("{location} holds other data, such as {key:?}: a repository is made only in an empty place")]
+    NotEmpty {
+        /// The location, as its store describes itself.
+        location: String,
+        /// The first key.
+        key: String,
+    },
+    /// Something that is not done, because it would harm the repository or could not be read again.
+    #[error("cannot {attempt}: {why}")]
+    Refused {
+        /// The attempted action, with its object.
+        attempt: String,
+        /// The reason, and the way out.
+        why: String,
+    },
     /// The scratch space failed.
     #[error("{attempt} in the scratch space {path}: {source}")]
     Scratch {
@@ -66,6 +88,12 @@ pub enum KopiaError {
         path: std::path::PathBuf,
         /// The cause.
         source: std::io::Error,
+    },
+    /// Maintenance may not run, or not go on.
+    #[error("the repository is not maintained: {why}")]
+    NotMaintained {
+        /// The reason, and the way out.
+        why: String,
     },
     /// The caller has asked to stop.
     #[error("the operation was cancelled")]
@@ -93,13 +121,22 @@ impl KopiaError {
             Self::Damaged { what, why } => Self::Damaged { what: what.clone(), why: why.clone() },
             Self::Missing { what } => Self::Missing { what: what.clone() },
             Self::NotChosen { text, why } => Self::NotChosen { text: text.clone(), why: why.clone() },
+            Self::RepositoryExists { location } => Self::RepositoryExists { location: location.clone() },
+            Self::NotEmpty { location, key } => Self::NotEmpty { location: location.clone(), key: key.clone() },
+            Self::Refused { attempt, why } => Self::Refused { attempt: attempt.clone(), why: why.clone() },
             Self::Scratch { attempt, path, source } => Self::Scratch {
                 attempt,
                 path: path.clone(),
                 source: std::io::Error::new(source.kind(), source.to_string()),
             },
+            Self::NotMaintained { why } => Self::NotMaintained { why: why.clone() },
             Self::Cancelled => Self::Cancelled,
         }
+    }
+
+    /// An error of something that is not done.
+    pub(crate) fn refused(attempt: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        Self::Refused { attempt: attempt.into(), why: why.to_string() }
     }
 
     /// An error of something whose bytes do not have their form.

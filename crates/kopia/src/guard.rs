@@ -53,6 +53,14 @@ impl FormatGuard {
         Ok(guard)
     }
 
+    /// A format that is known already.
+    #[cfg(test)]
+    pub(crate) fn known(blobs: Blobs, blob: Bytes, format: RepositoryFormat, clock: Clock) -> Self {
+        let state = State { blob, format: Arc::new(format), seen: clock() };
+        let password = Password::new(String::new());
+        Self { blobs, password, clock, state: Mutex::new(state), reloading: tokio::sync::Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,6 +68,11 @@ impl FormatGuard {
     /// The format as it was read last.
     pub(crate) fn format(&self) -> Arc<RepositoryFormat> {
         self.lock().format.clone()
+    }
+
+    /// The bytes of the format blob as they were read last.
+    pub(crate) fn blob(&self) -> Bytes {
+        self.lock().blob.clone()
     }
 
     /// True where index blobs are chosen by epochs.

@@ -10,10 +10,11 @@
 //! | manifests, snapshots | small JSON documents with labels; a tree of directories | [`manifest`], [`snapshot`] |
 //!
 //! [`format`] is pure: bytes to values and back, one file for each structure, with its golden vectors. [`crypto`],
-//! [`compression`] and [`splitter`] are the algorithms. Nothing above [`content`] knows the name of a blob.
+//! [`compression`] and [`splitter`] are the algorithms. Nothing above [`content`] knows the name of a pack or an
+//! index.
 //!
 //! A repository is untrusted input: sizes are capped, and nothing in it makes this room panic. Start reading at
-//! [`Repository::open`].
+//! [`Repository::open`], writing at [`Repository::create`] and [`Repository::writer`].
 
 pub mod blobs;
 pub mod compression;
@@ -22,14 +23,23 @@ pub mod crypto;
 mod error;
 pub mod format;
 mod guard;
+pub mod maintenance;
 pub mod manifest;
+mod marks;
 pub mod object;
+mod options;
 mod repository;
 pub mod snapshot;
 pub mod splitter;
 mod tasks;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod testing;
 pub mod verify;
+mod write;
 
 pub use error::KopiaError;
 pub use guard::Clock;
+pub use options::{Random, WriteOptions};
 pub use repository::{OpenOptions, Repository};
+pub use write::RepositoryWriter;

@@ -47,6 +47,11 @@ impl Manifests {
         }
     }
 
+    /// All that is there, the notes of deletions among it where they were loaded.
+    pub(crate) fn into_entries(self) -> Vec<ManifestEntry> {
+        self.entries.into_values().collect()
+    }
+
     fn drop_deleted(&mut self) {
         self.entries.retain(|_, entry| !entry.is_deleted);
     }
@@ -86,6 +91,16 @@ impl Manifests {
 /// # Errors
 /// A content that is missing or damaged: nobody may take a manifest for absent because it could not be read.
 pub async fn load(contents: &Contents) -> Result<Manifests, KopiaError> {
+    let mut manifests = load_with_deletions(contents).await?;
+    manifests.drop_deleted();
+    Ok(manifests)
+}
+
+/// Loads them as [`load`] does, with the notes of deletions.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) async fn load_with_deletions(contents: &Contents) -> Result<Manifests, KopiaError> {
     contents.refresh_when_old().await?;
     let live = contents.scan(Some(PREFIX)).filter_map(|entry| match entry {
         Ok(entry) if entry.is_deleted => None,
@@ -94,8 +109,7 @@ pub async fn load(contents: &Contents) -> Result<Manifests, KopiaError> {
     });
     let gathered = Arc::new(Gathered::default());
     read(contents, futures::stream::iter(live), contents.limits(), gathered.clone()).await?;
-    let mut manifests = std::mem::take(&mut *gathered.manifests.lock().unwrap_or_else(PoisonError::into_inner));
-    manifests.drop_deleted();
+    let manifests = std::mem::take(&mut *gathered.manifests.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(manifests)
 }
 

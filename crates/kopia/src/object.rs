@@ -8,10 +8,14 @@ use futures::stream::BoxStream;
 
 mod extent;
 mod extents;
+mod joined;
 mod listing_parser;
 pub mod reader;
+pub mod writer;
+mod zeros;
 
 pub use extent::{Extent, read_extent};
+pub(crate) use extents::parts;
 pub use extents::{extents, extents_from, length};
 
 /// Gives the bytes of an object in their order, a few contents ahead. For much data [`crate::content::read_plan`] takes

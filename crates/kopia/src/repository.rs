@@ -48,6 +48,24 @@ impl Repository {
     pub async fn open(store: Arc<dyn BlobStore>, password: Password, options: OpenOptions) -> Result<Self, KopiaError> {
         let blobs = Blobs::open(store).await?;
         let guard = FormatGuard::open(blobs.clone(), password, options.clock.clone()).await?;
+        Self::open_guarded(blobs, guard, options).await
+    }
+
+    /// Opens a repository whose format is known.
+    #[cfg(test)]
+    pub(crate) async fn open_known(
+        store: Arc<dyn BlobStore>,
+        blob: &[u8],
+        format: &RepositoryFormat,
+        options: OpenOptions,
+    ) -> Result<Self, KopiaError> {
+        let blobs = Blobs::open(store).await?;
+        let blob = bytes::Bytes::copy_from_slice(blob);
+        let guard = FormatGuard::known(blobs.clone(), blob, format.clone(), options.clock.clone());
+        Self::open_guarded(blobs, guard, options).await
+    }
+
+    async fn open_guarded(blobs: Blobs, guard: FormatGuard, options: OpenOptions) -> Result<Self, KopiaError> {
         let guard = Arc::new(guard);
         let format = guard.format();
         let crypto =
@@ -85,6 +103,11 @@ impl Repository {
     /// Its keys.
     pub fn crypto(&self) -> &Arc<Crypto> {
         &self.crypto
+    }
+
+    /// Its guard of the format.
+    pub(crate) fn guard(&self) -> &FormatGuard {
+        &self.guard
     }
 
     /// Its manifests as of the last refresh.

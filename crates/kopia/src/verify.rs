@@ -1,7 +1,6 @@
 //! Proof that snapshots can be restored: that everything which they reach is there, and that what is read is what was
 //! written.
 
-mod marks;
 mod report;
 mod walk;
 

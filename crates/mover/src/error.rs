@@ -19,6 +19,16 @@ pub enum MoverError {
         /// The cause.
         source: std::io::Error,
     },
+    /// The source as a whole: it is missing, or cannot be read.
+    #[error("{path}: cannot {attempt}: {source}")]
+    Source {
+        /// The attempted action, such as "open it".
+        attempt: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// The target has no space left.
     #[error("{path}: cannot {attempt}: {source}. Make space and restore again: what is there is kept")]
     Full {

@@ -1,11 +1,15 @@
 //! Volume bytes between a file system or block device and a kopia repository. No cluster is known here.
 //!
 //! [`restore`] brings a tree, a file or a device back; the way of the bytes is a plan by packs
-//! ([`lifeboat_kopia::content::read_plan`]), whatever the target is. [`Progress`] counts for whoever shows it.
+//! ([`lifeboat_kopia::content::read_plan`]), whatever the target is. [`snapshot()`] saves one. [`Progress`] counts for whoever
+//! shows it.
 
 mod error;
+mod failure;
+mod handles;
 mod progress;
 pub mod restore;
+pub mod snapshot;
 
 pub use error::MoverError;
 pub use progress::{Progress, Totals};

@@ -11,6 +11,7 @@ pub struct Progress {
     pub(crate) bytes_written: AtomicU64,
     pub(crate) bytes_fetched: AtomicU64,
     pub(crate) bytes_unchanged: AtomicU64,
+    pub(crate) bytes_read: AtomicU64,
     pub(crate) expected_files: AtomicU64,
     pub(crate) expected_bytes: AtomicU64,
 }
@@ -31,7 +32,9 @@ pub struct Totals {
     pub bytes_fetched: u64,
     /// Bytes that were there already and were left alone.
     pub bytes_unchanged: u64,
-    /// Files of the whole transfer, as the summary of its root says; 0 when it says nothing.
+    /// Bytes of files, devices and symlinks that were read for a snapshot; holes are among them.
+    pub bytes_read: u64,
+    /// Files of the whole transfer, as the summary of its root says, or that of the snapshot before; 0 when it says nothing.
     pub expected_files: u64,
     /// Bytes of the whole transfer likewise.
     pub expected_bytes: u64,
@@ -48,6 +51,7 @@ impl Progress {
             bytes_written: read(&self.bytes_written),
             bytes_fetched: read(&self.bytes_fetched),
             bytes_unchanged: read(&self.bytes_unchanged),
+            bytes_read: read(&self.bytes_read),
             expected_files: read(&self.expected_files),
             expected_bytes: read(&self.expected_bytes),
         }

@@ -9,9 +9,7 @@
 mod attributes;
 mod directory;
 mod extra;
-mod failure;
 mod file;
-mod handles;
 mod link;
 mod listing;
 mod names;

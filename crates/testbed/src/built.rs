@@ -15,6 +15,11 @@ pub(crate) enum Races {
 
 /// The program of a package, which is built unless it was before.
 pub(crate) fn built(name: &str, package: &str, races: Races) -> Result<PathBuf> {
+    built_with(name, package, races, &[])
+}
+
+/// As [`built`], with flags for the compiler, which have to be the same each time.
+pub(crate) fn built_with(name: &str, package: &str, races: Races, flags: &[&str]) -> Result<PathBuf> {
     let folder = module(name);
     let mut program = format!("{}-{}", name.replace('/', "-"), digest(&folder)?);
     if races == Races::Detected {
@@ -29,7 +34,7 @@ pub(crate) fn built(name: &str, package: &str, races: Races) -> Result<PathBuf> 
     // Another process may build the same.
     let temporary = programs.join(format!("{program}.{}", std::process::id()));
     let mut build = go(&folder);
-    build.args(["build", "-trimpath", "-ldflags", "-s -w"]);
+    build.args(["build", "-trimpath", "-ldflags", "-s -w"]).args(flags);
     if races == Races::Detected {
         build.arg("-race").env("CGO_ENABLED", "1");
     }

@@ -21,6 +21,7 @@ mod etcd;
 mod helm;
 mod image;
 mod informers;
+mod kopia;
 mod node;
 mod plugins;
 mod process;
@@ -40,6 +41,7 @@ pub use ec2::Ec2Server;
 pub use helm::helm;
 pub use image::{Entry, Image, digest};
 pub use informers::informers;
+pub use kopia::{KOPIA_VERSIONS, Kopia, kopia};
 pub use node::{DRIVER, Driver, NODE_STATE, Node, in_namespaces};
 pub use plugins::{
     REAL_PLUGINS, RealPlugin, plugin_fixture, plugin_fixture_that_detects_races, plugin_host, real_plugin,

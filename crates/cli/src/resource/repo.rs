@@ -4,8 +4,11 @@ use super::table::time;
 use super::{GetArgs, TableKind, get};
 use crate::globals::Globals;
 use crate::repository::cat::CatArgs;
+use crate::repository::create::CreateArgs;
 use crate::repository::list::LsArgs;
+use crate::repository::maintenance::MaintenanceCommand;
 use crate::repository::restore::RestoreArgs;
+use crate::repository::snapshot::SnapshotArgs;
 use crate::repository::snapshots::SnapshotsArgs;
 use crate::repository::verify::VerifyArgs;
 use anyhow::Result;
@@ -19,6 +22,10 @@ use std::process::ExitCode;
 pub(crate) enum RepoCommand {
     /// List repositories
     Get(GetArgs),
+    /// Make a kopia repository in a bucket or directory, without a cluster
+    Create(CreateArgs),
+    /// Take a snapshot of a directory, a file or a block device into a kopia repository, without a cluster
+    Snapshot(Box<SnapshotArgs>),
     /// List the snapshots of a kopia repository, without a cluster
     Snapshots(SnapshotsArgs),
     /// List a directory of a snapshot, without a cluster
@@ -29,17 +36,23 @@ pub(crate) enum RepoCommand {
     Restore(Box<RestoreArgs>),
     /// Read snapshots and compare them, without a cluster
     Verify(VerifyArgs),
+    /// Merge the indexes of a kopia repository, and delete what no snapshot needs any more, without a cluster
+    #[command(subcommand)]
+    Maintenance(MaintenanceCommand),
 }
 
 impl RepoCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
             Self::Get(args) => get::<BackupRepository>(&args, globals).await,
+            Self::Create(args) => args.run(globals).await,
+            Self::Snapshot(args) => Box::pin(args.run(globals)).await,
             Self::Snapshots(args) => args.run(globals).await,
             Self::Ls(args) => args.run(globals).await,
             Self::Cat(args) => args.run(globals).await,
             Self::Restore(args) => Box::pin(args.run(globals)).await,
             Self::Verify(args) => Box::pin(args.run(globals)).await,
+            Self::Maintenance(command) => command.run(globals).await,
         }
     }
 }

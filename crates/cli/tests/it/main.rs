@@ -55,6 +55,8 @@ mod random_kills;
 mod references;
 mod refusals;
 mod repositories;
+mod repositories_written;
+mod repository_maintenance;
 mod results;
 mod retention;
 mod rights;

@@ -62,6 +62,27 @@ impl Layout {
         Self::Sharded(Shards { default: vec![3, 3], max_non_sharded_length: 20, overrides: Vec::new() })
     }
 
+    /// The layout of a new repository in a folder.
+    pub fn sharded() -> Self {
+        Self::Sharded(Shards { default: vec![1, 3], max_non_sharded_length: 20, overrides: Vec::new() })
+    }
+
+    /// The bytes of `.shards`; `None` where there is none.
+    pub(super) fn description(&self) -> Option<Vec<u8>> {
+        let Self::Sharded(shards) = self else { return None };
+        let overrides = (!shards.overrides.is_empty()).then_some(&shards.overrides);
+        let mut document = serde_json::json!({
+            "default": shards.default,
+            "maxNonShardedLength": shards.max_non_sharded_length,
+        });
+        if let (Some(document), Some(overrides)) = (document.as_object_mut(), overrides) {
+            let list =
+                overrides.iter().map(|other| serde_json::json!({"prefix": other.prefix, "shards": other.shards}));
+            document.insert("overrides".to_owned(), list.collect());
+        }
+        Some(format!("{document}\n").into_bytes())
+    }
+
     /// Reads `.shards`.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, KopiaError> {
         let damaged = |why: String| KopiaError::Damaged { what: format!("the file {SHARDS}"), why };

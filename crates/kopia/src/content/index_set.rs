@@ -80,6 +80,16 @@ impl IndexSet {
         }
     }
 
+    /// Begins a set without entries in the same scratch space.
+    pub(crate) fn begin_another(&self) -> Builder {
+        Builder { packs: Arc::default(), segments: Vec::new(), watermark: 0, damaged_entries: 0, ..self.add() }
+    }
+
+    /// The second up to which deleted entries count no more.
+    pub(crate) fn watermark(&self) -> u64 {
+        self.watermark
+    }
+
     /// Begins a set that has the entries of this one and more.
     pub(crate) fn add(&self) -> Builder {
         Builder {
@@ -144,6 +154,11 @@ impl IndexSet {
 
     /// Finds where a content lies, as [`IndexSet::find`].
     pub(crate) fn locate(&self, id: &ContentId) -> Result<Option<Location>, KopiaError> {
+        Ok(self.locate_any(id)?.filter(|found| self.counts(&found.record)))
+    }
+
+    /// Finds the entry that counts, also one whose deletion the watermark has passed: a writer's must be later than it.
+    pub(crate) fn locate_any(&self, id: &ContentId) -> Result<Option<Location>, KopiaError> {
         let Some(key) = key_of(self.form, id) else { return Ok(None) };
         let mut best: Option<Location> = None;
         let mut base = 0;
@@ -155,7 +170,7 @@ impl IndexSet {
             }
             base += segment.len();
         }
-        Ok(best.filter(|found| self.counts(&found.record)))
+        Ok(best)
     }
 
     fn heavier(&self, a: Record, b: Record) -> Record {

@@ -1,7 +1,7 @@
 //! Loading of the indexes that count.
 
-use super::index_set::{Builder, IndexSet};
-use super::{ATTEMPTS, Contents, FIRST_PAUSE, IndexSource, Inner, Loaded, epochs, legacy, recovery};
+use super::index_set::Builder;
+use super::{ATTEMPTS, Contents, FIRST_PAUSE, IndexSource, Inner, LoadState, Loaded, epochs, legacy, recovery};
 use crate::KopiaError;
 use crate::blobs::{BlobInfo, is_not_found};
 use crate::format::index::Index;
@@ -25,6 +25,7 @@ const MAX_LOG: u64 = 64 << 20;
 struct Chosen {
     blobs: Vec<BlobInfo>,
     watermark: u64,
+    write_epoch: u64,
 }
 
 impl Contents {
@@ -39,12 +40,14 @@ impl Contents {
             let result = self.load_once(loaded).await;
             let valid_until = self.inner.guard.refresh_frequency().map(|age| epochs::valid_until(begun, age));
             match result {
-                // It took longer than a choice of blobs is good for.
-                Ok(_) if valid_until.is_some_and(|end| (self.inner.clock)() > end) && attempt < ATTEMPTS => {}
-                Ok(set) => {
-                    *self.inner.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
-                    *self.inner.loaded_at.write().unwrap_or_else(PoisonError::into_inner) = Some(begun);
-                    return Ok(());
+                Ok(write_epoch) => {
+                    let state = LoadState { begun, write_epoch };
+                    *self.inner.state.write().unwrap_or_else(PoisonError::into_inner) = Some(state);
+                    // It took longer than a choice of blobs is good for.
+                    let is_late = valid_until.is_some_and(|end| (self.inner.clock)() > end);
+                    if !is_late || attempt >= ATTEMPTS {
+                        return Ok(());
+                    }
                 }
                 Err(e) if is_not_found(&e) && attempt < ATTEMPTS => {}
                 Err(e) => return Err(e),
@@ -55,16 +58,29 @@ impl Contents {
         }
     }
 
-    async fn load_once(&self, loaded: &mut Loaded) -> Result<IndexSet, KopiaError> {
+    /// Loads what is new; gives the epoch into which writers write.
+    async fn load_once(&self, loaded: &mut Loaded) -> Result<u64, KopiaError> {
         let chosen = self.inner.choose().await?;
         let base = self.index_set();
         let new: Vec<BlobInfo> =
             chosen.blobs.iter().filter(|blob| !loaded.blobs.contains(&blob.name)).cloned().collect();
         let builder = self.inner.fetch(new, base.add()).await?;
         let set = blocking(move || builder.finish(chosen.watermark)).await?;
+        // The set and the names of what is in it change together.
+        *self.inner.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
         // What does not count any more is in those that do; were it to count again it would be read again.
         loaded.blobs = chosen.blobs.into_iter().map(|blob| blob.name).collect::<HashSet<_>>();
-        Ok(set)
+        Ok(chosen.write_epoch)
+    }
+}
+
+impl Contents {
+    /// Reads the plain index of an index blob.
+    ///
+    /// # Errors
+    /// A blob that is damaged or gone; those of the bucket.
+    pub(crate) async fn read_index(&self, blob: &BlobInfo) -> Result<Bytes, KopiaError> {
+        self.inner.read_index(blob).await
     }
 }
 
@@ -75,18 +91,18 @@ impl Inner {
             IndexSource::Packs => {
                 let mut blobs = self.blobs.list_all("p").await?;
                 blobs.extend(self.blobs.list_all("q").await?);
-                Ok(Chosen { blobs, watermark: 0 })
+                Ok(Chosen { blobs, watermark: 0, write_epoch: 0 })
             }
             IndexSource::IndexBlobs if self.guard.has_epochs() => {
                 let state = epochs::state(&self.blobs.list_all("x").await?);
-                Ok(Chosen { blobs: state.index_blobs(), watermark: state.watermark })
+                Ok(Chosen { blobs: state.index_blobs(), watermark: state.watermark, write_epoch: state.write_epoch })
             }
             IndexSource::IndexBlobs => {
                 let listing = self.blobs.list_all("n").await?;
                 let logs = self.blobs.list_all("m").await?;
                 let logs = futures::stream::iter(logs).map(|log| self.read_log(log));
                 let logs: Vec<_> = logs.buffered(REQUESTS).try_collect().await?;
-                Ok(Chosen { blobs: legacy::index_blobs(&listing, &logs), watermark: 0 })
+                Ok(Chosen { blobs: legacy::index_blobs(&listing, &logs), watermark: 0, write_epoch: 0 })
             }
         }
     }

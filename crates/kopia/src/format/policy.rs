@@ -4,6 +4,6 @@ mod document;
 mod effective;
 mod target;
 
-pub use document::{CompressionPolicy, ErrorPolicy, FilesPolicy, Policy, RetentionPolicy, UploadPolicy};
+pub use document::{CompressionPolicy, ErrorPolicy, FilesPolicy, OtherSections, Policy, RetentionPolicy, UploadPolicy};
 pub use effective::effective;
 pub use target::PolicyTarget;

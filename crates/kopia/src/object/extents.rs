@@ -47,6 +47,20 @@ pub async fn length(contents: &Contents, object: &ObjectId) -> Result<u64, Kopia
     pieces(step)?.try_fold(0, |_, piece| async move { Ok(piece.start + piece.length) }).await
 }
 
+/// Gives the parts of an indirect object, as its own listing names them.
+///
+/// # Errors
+/// As [`extents`]; an object without listing.
+pub(crate) fn parts(
+    contents: &Contents,
+    object: &ObjectId,
+) -> Result<BoxStream<'static, Result<Piece, KopiaError>>, KopiaError> {
+    if object.levels == 0 {
+        return Err(KopiaError::damaged(format!("object {object}"), "it has no listing"));
+    }
+    pieces(Step { contents: contents.clone(), object: *object, offset: 0, listings: MAX_LISTINGS })
+}
+
 #[derive(Clone)]
 struct Step {
     contents: Contents,

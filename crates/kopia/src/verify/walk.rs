@@ -1,6 +1,5 @@
 //! The walk over everything that snapshots reach, each object once.
 
-use super::marks::Marks;
 use super::report::{FilePath, Progress, VerifyOptions};
 use crate::KopiaError;
 use crate::Repository;
@@ -10,6 +9,7 @@ use crate::content::read_plan::Wanted;
 use crate::format::content_id::ContentId;
 use crate::format::directory::EntryType;
 use crate::format::object_id::ObjectId;
+use crate::marks::Marks;
 use crate::object::extents;
 use crate::snapshot::{EntryState, Snapshot, TreeEntry, entries};
 use futures::stream::FuturesUnordered;

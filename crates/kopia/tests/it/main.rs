@@ -4,9 +4,11 @@
 mod damage;
 mod fixture;
 mod loading;
+mod maintenance_model;
 mod matrix;
 mod reading;
 mod recovery;
 mod tree;
 mod verify;
 mod watched;
+mod writing;

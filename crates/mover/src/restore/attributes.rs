@@ -1,7 +1,7 @@
 //! Owner, permissions and times of an entry.
 
-use super::failure::Failed;
 use super::run::Run;
+use crate::failure::Failed;
 use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::time::UnixNanos;
 use rustix::fs::{

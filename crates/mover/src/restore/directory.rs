@@ -1,9 +1,9 @@
 //! A directory of the target that is being restored.
 
 use super::attributes::Attributes;
-use super::failure::Failed;
-use super::handles::{Identity, Slot, reopen};
 use super::run::{Ended, Run};
+use crate::failure::Failed;
+use crate::handles::{Identity, Slot, reopen};
 use crate::progress::add;
 use rustix::fs::{Mode, OFlags, fchmod, fstat};
 use std::ffi::{OsStr, OsString};

@@ -1,10 +1,10 @@
 //! Deletion of entries that the snapshot does not have.
 
 use super::directory::{DIRECTORY, Directory};
-use super::failure::Failed;
-use super::handles::open_beneath;
 use super::names::KnownNames;
 use super::run::{Ended, Run};
+use crate::failure::Failed;
+use crate::handles::open_beneath;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, fstat, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};

@@ -2,10 +2,10 @@
 
 use super::attributes::{Attributes, mark_unfinished};
 use super::directory::Directory;
-use super::failure::Failed;
-use super::handles::{Identity, Slot, open_beneath, reopen};
 use super::run::{Ended, Run};
 use super::zeros::stretches;
+use crate::failure::Failed;
+use crate::handles::{Identity, Slot, open_beneath, reopen};
 use crate::progress::add;
 use lifeboat_kopia::KopiaError;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat, ftruncate};

@@ -2,8 +2,8 @@
 
 use super::attributes::Attributes;
 use super::directory::Directory;
-use super::failure::Failed;
 use super::run::{Ended, Run};
+use crate::failure::Failed;
 use crate::progress::add;
 use lifeboat_kopia::KopiaError;
 use rustix::fs::{AtFlags, symlinkat, unlinkat};

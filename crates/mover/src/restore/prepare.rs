@@ -3,13 +3,13 @@
 use super::attributes::Attributes;
 use super::directory::{DIRECTORY, Directory, OpenDirectory};
 use super::extra::remove_tree;
-use super::failure::Failed;
 use super::file::{FilePlace, FileTask};
-use super::handles::open_beneath;
 use super::link::{LinkTask, MAX_TARGET};
 use super::names::refusal;
 use super::options::Existing;
 use super::run::{Ended, Run};
+use crate::failure::Failed;
+use crate::handles::open_beneath;
 use crate::progress::add;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
 use lifeboat_kopia::format::object_id::ObjectId;

@@ -1,8 +1,8 @@
 //! The state of one restore that all its parts share: its end, its failures, its counters.
 
-use super::failure::{Failed, is_no_space, is_target_wide};
-use super::handles::OpenFiles;
 use super::options::{EntryFailure, RestoreOptions, RestoreReport};
+use crate::failure::{Failed, is_no_space, is_target_wide};
+use crate::handles::OpenFiles;
 use crate::{MoverError, Progress};
 use lifeboat_bucket::ErrorKind;
 use lifeboat_kopia::KopiaError;

@@ -2,12 +2,12 @@
 
 use super::attributes::Attributes;
 use super::directory::{Directory, OpenDirectory};
-use super::failure::Failed;
 use super::file::{FilePlace, FileTask};
 use super::options::RestoreOptions;
 use super::prepare::{Child, FileStep, Step, is_complete, open_writable, prepare_entry};
 use super::run::Run;
 use crate::MoverError;
+use crate::failure::Failed;
 use futures::TryStreamExt;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
 use lifeboat_kopia::snapshot::{EntryState, TreeEntry, entries};

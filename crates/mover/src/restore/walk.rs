@@ -1,7 +1,6 @@
 //! The walk over the tree of the repository, which gives the pieces that are to be read.
 
 use super::extra::delete_extra;
-use super::failure::Failed;
 use super::file::{FileKind, FileTask};
 use super::link::{LinkTask, MAX_TARGET};
 use super::listing::{Listing, OpenListing};
@@ -10,6 +9,7 @@ use super::options::Existing;
 use super::prepare::{Child, FileStep, Step, prepare};
 use super::run::{Ended, Run, blocking};
 use super::sink::{Piece, PieceTarget};
+use crate::failure::Failed;
 use crate::progress::add;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_kopia::content::read_plan::Wanted;

@@ -1,6 +1,9 @@
-//! Tests of the room as a user of it: what a restore makes of repositories that kopia wrote, and of hostile ones.
+//! Tests of the room as a user of it: what a restore makes of repositories that kopia wrote, and of hostile ones, and what a
+//! snapshot makes of odd trees.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod checkpoints;
+mod device;
 mod existing;
 mod extra;
 mod fixture;
@@ -9,5 +12,7 @@ mod interrupted;
 mod maker;
 mod matrix;
 mod pieces;
+mod snapshot;
 mod target;
 mod tree;
+mod written;

@@ -1,12 +1,12 @@
 //! Targets that are no folders, and sources that are no trees.
 
+use crate::device::Loop;
 use crate::fixture::{failures, options, run};
 use crate::maker::{MODIFIED, Maker};
 use lifeboat_mover::restore::{Existing, RestoreOptions};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_or_symlink_goes_to_the_path_that_is_named() {
@@ -83,23 +83,6 @@ async fn the_snapshot_of_a_device_becomes_a_file_of_its_length() {
         assert!(fs::read(&target).unwrap() == wanted);
         let blocks = target.metadata().unwrap().blocks() * 512;
         assert!(blocks <= 12_288, "{blocks}");
-    }
-}
-
-/// A block device over a file.
-struct Loop(PathBuf);
-
-impl Loop {
-    /// `None` where this process may not make one.
-    fn over(file: &Path) -> Option<Self> {
-        let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
-        made.status.success().then(|| Self(String::from_utf8(made.stdout).unwrap().trim().into()))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        assert!(Command::new("losetup").arg("--detach").arg(&self.0).status().unwrap().success());
     }
 }
 

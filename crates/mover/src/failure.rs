@@ -3,9 +3,9 @@
 use rustix::io::Errno;
 use std::fmt;
 
-/// The reason for which an entry is not as the snapshot has it.
+/// The reason for which an entry is not restored or saved as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failed {
+pub(crate) enum Failed {
     /// The file system refused.
     Io {
         /// The attempted action.
@@ -19,12 +19,12 @@ pub(super) enum Failed {
 
 impl Failed {
     /// Gives errors of the file system the action that was attempted.
-    pub(super) fn to(attempt: &'static str) -> impl Fn(Errno) -> Self {
+    pub(crate) fn to(attempt: &'static str) -> impl Fn(Errno) -> Self {
         move |source| Self::Io { attempt, source }
     }
 
     /// As [`Failed::to`], for errors of the standard library.
-    pub(super) fn io(attempt: &'static str) -> impl Fn(std::io::Error) -> Self {
+    pub(crate) fn io(attempt: &'static str) -> impl Fn(std::io::Error) -> Self {
         move |e| match Errno::from_io_error(&e) {
             Some(source) => Self::Io { attempt, source },
             None => Self::Because(format!("cannot {attempt}: {e}")),
@@ -42,11 +42,11 @@ impl fmt::Display for Failed {
 }
 
 /// True for errors that every other entry would have as well.
-pub(super) fn is_target_wide(error: Errno) -> bool {
+pub(crate) fn is_target_wide(error: Errno) -> bool {
     matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::MFILE | Errno::NFILE)
 }
 
 /// True where space is the matter.
-pub(super) fn is_no_space(error: &std::io::Error) -> bool {
+pub(crate) fn is_no_space(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
 }

@@ -1,6 +1,6 @@
 //! Open files, of which there are only so many at once.
 
-use super::failure::Failed;
+use crate::failure::Failed;
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -10,39 +10,39 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The place of one open file. It may be empty at any time; who needs the file opens it again then.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     file: Mutex<Option<Arc<File>>>,
 }
 
 impl Slot {
     /// A place with a file that nobody takes out.
-    pub(super) fn with(file: Arc<File>) -> Self {
+    pub(crate) fn with(file: Arc<File>) -> Self {
         Self { file: Mutex::new(Some(file)) }
     }
 
-    pub(super) fn get(&self) -> Option<Arc<File>> {
+    pub(crate) fn get(&self) -> Option<Arc<File>> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
 /// The places whose files are open, the oldest first.
 #[derive(Debug)]
-pub(super) struct OpenFiles {
+pub(crate) struct OpenFiles {
     limit: usize,
     slots: Mutex<VecDeque<Weak<Slot>>>,
 }
 
 impl OpenFiles {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { limit, slots: Mutex::default() }
     }
 
     /// Puts a file into its place, and closes the one that was opened longest ago when there are too many.
-    pub(super) fn keep(&self, slot: &Arc<Slot>, file: &Arc<File>) {
+    pub(crate) fn keep(&self, slot: &Arc<Slot>, file: &Arc<File>) {
         *slot.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file.clone());
         let oldest = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,36 +57,36 @@ impl OpenFiles {
 
 /// The identity of a file beyond its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     device: u64,
     inode: u64,
 }
 
 impl Identity {
     /// The device of the file system.
-    pub(super) fn device(self) -> u64 {
+    pub(crate) fn device(self) -> u64 {
         self.device
     }
 
-    pub(super) fn of(stat: &rustix::fs::Stat) -> Self {
+    pub(crate) fn of(stat: &rustix::fs::Stat) -> Self {
         Self { device: stat.st_dev, inode: stat.st_ino }
     }
 }
 
 /// Opens a name of a directory, never through a link, never waiting for the other end of a pipe.
-pub(super) fn open_beneath(directory: &File, name: &OsStr, flags: OFlags, mode: Mode) -> Result<File, Errno> {
+pub(crate) fn open_beneath(directory: &File, name: &OsStr, flags: OFlags, mode: Mode) -> Result<File, Errno> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     openat(directory, name, flags, mode).map(File::from)
 }
 
 /// Opens a name again that was this file before. Whatever else has the name now is refused.
-pub(super) fn reopen(directory: &File, name: &OsStr, flags: OFlags, identity: Identity) -> Result<Arc<File>, Failed> {
+pub(crate) fn reopen(directory: &File, name: &OsStr, flags: OFlags, identity: Identity) -> Result<Arc<File>, Failed> {
     let file = open_beneath(directory, name, flags, Mode::empty()).map_err(Failed::to("open it again"))?;
     let stat = fstat(&file).map_err(Failed::to("look at it"))?;
     if Identity::of(&stat) == identity {
         Ok(Arc::new(file))
     } else {
-        Err(Failed::Because("another program has replaced it during the restore".to_owned()))
+        Err(Failed::Because("another program has replaced it meanwhile".to_owned()))
     }
 }
 

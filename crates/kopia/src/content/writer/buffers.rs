@@ -1,0 +1,82 @@
+//! Buffers that are used again: memory that is new takes the kernel as long as encrypting what comes into it.
+
+use bytes::Bytes;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Shorter buffers are not kept: the allocator has them at hand.
+pub(super) const MIN_KEPT: usize = 1 << 20;
+
+/// Buffers that nobody uses just now.
+pub(super) struct Buffers {
+    most: usize,
+    kept: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Buffers {
+    /// Keeps so many buffers at most.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, kept: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An empty buffer for so many bytes.
+    pub(super) fn take(&self, bytes: usize) -> Vec<u8> {
+        if bytes < MIN_KEPT {
+            return Vec::with_capacity(bytes);
+        }
+        let mut kept = self.lock();
+        let found = kept.iter().position(|buffer| buffer.capacity() >= bytes);
+        let found = found.map(|at| kept.swap_remove(at));
+        drop(kept);
+        // The next one may be a little longer; what is not written takes no memory.
+        found.unwrap_or_else(|| Vec::with_capacity(bytes.checked_next_power_of_two().unwrap_or(bytes)))
+    }
+
+    pub(super) fn give(&self, mut buffer: Vec<u8>) {
+        if buffer.capacity() < MIN_KEPT {
+            return;
+        }
+        let mut kept = self.lock();
+        if kept.len() < self.most {
+            buffer.clear();
+            kept.push(buffer);
+        }
+    }
+
+    /// Takes back bytes that nobody else has.
+    pub(super) fn give_bytes(&self, mut bytes: Bytes) {
+        if bytes.len() >= MIN_KEPT && bytes.is_unique() {
+            // Without bytes nothing is copied.
+            bytes.clear();
+            self.give(Vec::from(bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_comes_back_empty_where_it_is_long_enough_and_nobody_has_it() {
+        let buffers = Buffers::new(1);
+        let mut buffer = buffers.take(3 << 20);
+        assert_eq!(buffer.capacity(), 4 << 20);
+        buffer.resize(3 << 20, 7);
+        let at = buffer.as_ptr();
+        let bytes = Bytes::from(buffer);
+        let other = bytes.clone();
+        buffers.give_bytes(bytes);
+        assert_eq!(buffers.take(2 << 20).capacity(), 2 << 20);
+        buffers.give_bytes(other);
+        // There is room for one.
+        buffers.give(Vec::with_capacity(16 << 20));
+        assert_eq!(buffers.take(5 << 20).capacity(), 8 << 20);
+        let again = buffers.take(4 << 20);
+        assert_eq!((again.as_ptr(), again.len(), again.capacity()), (at, 0, 4 << 20));
+        assert_eq!(buffers.take(10).capacity(), 10);
+    }
+}

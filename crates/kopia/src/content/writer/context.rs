@@ -1,0 +1,149 @@
+//! The parts of a writer that its tasks share.
+
+use super::buffers::Buffers;
+use crate::KopiaError;
+use crate::blobs::Blobs;
+use crate::content::Contents;
+use crate::crypto::Crypto;
+use crate::crypto::aead::NONCE_LENGTH;
+use crate::format::repository::{RepositoryFormat, Retention, RetentionMode};
+use crate::format::time::UnixNanos;
+use crate::options::{WriteOptions, random_bytes};
+use bytes::Bytes;
+use lifeboat_bucket::PutOptions;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+use tokio::sync::Semaphore;
+
+/// Counts of a writer, from one flush to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Written {
+    /// Contents that were stored.
+    pub new_contents: u64,
+    /// Their plain bytes.
+    pub new_bytes: u64,
+    /// Their bytes in packs: compressed and encrypted.
+    pub stored_bytes: u64,
+    /// Contents that were there already.
+    pub reused_contents: u64,
+    /// Their plain bytes.
+    pub reused_bytes: u64,
+    /// Contents that were marked deleted.
+    pub deleted_contents: u64,
+    /// Contents that were copied into another pack.
+    pub rewritten_contents: u64,
+    /// Their bytes in packs.
+    pub rewritten_bytes: u64,
+    /// Packs that were put.
+    pub packs: u64,
+    /// Their bytes.
+    pub pack_bytes: u64,
+    /// Index blobs that were put.
+    pub index_blobs: u64,
+    /// Their bytes.
+    pub index_bytes: u64,
+}
+
+/// The repository and the options of a writer.
+pub(super) struct Context {
+    pub(super) contents: Contents,
+    pub(super) options: WriteOptions,
+    pub(super) retention: Option<Retention>,
+    /// Turns of puts.
+    pub(super) uploads: Semaphore,
+    /// Of packs.
+    pub(super) buffers: Buffers,
+    /// Packs that are on their way: contents in them are read here.
+    packs: Mutex<HashMap<Arc<str>, Bytes>>,
+    written: Mutex<Written>,
+    /// The first failure of the writer.
+    failure: Mutex<Option<KopiaError>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Context {
+    pub(super) fn new(contents: Contents, options: WriteOptions, retention: Option<Retention>) -> Self {
+        let uploads = Semaphore::new(options.uploads.clamp(1, Semaphore::MAX_PERMITS));
+        let (packs, written, failure) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let buffers = Buffers::new(1);
+        Self { contents, options, retention, uploads, buffers, packs, written, failure }
+    }
+
+    pub(super) fn blobs(&self) -> &Blobs {
+        &self.contents.inner.blobs
+    }
+
+    pub(super) fn crypto(&self) -> &Arc<Crypto> {
+        &self.contents.inner.crypto
+    }
+
+    pub(super) fn format(&self) -> Arc<RepositoryFormat> {
+        self.contents.inner.guard.format()
+    }
+
+    /// The bytes of the format blob.
+    pub(super) fn format_blob(&self) -> Bytes {
+        self.contents.inner.guard.blob()
+    }
+
+    pub(super) fn now(&self) -> UnixNanos {
+        (self.contents.inner.clock)()
+    }
+
+    pub(super) fn nonce(&self) -> [u8; NONCE_LENGTH] {
+        random_bytes(&self.options.random)
+    }
+
+    /// Stores a blob, kept from deletion where the repository wants that.
+    pub(super) async fn put(&self, name: &str, bytes: Bytes) -> Result<(), KopiaError> {
+        let retention = self.retention.filter(|_| Retention::covers(name)).map(|retention| self.until(&retention));
+        self.blobs().put_with(name, bytes, PutOptions { retention, ..PutOptions::default() }).await
+    }
+
+    fn until(&self, retention: &Retention) -> lifeboat_bucket::Retention {
+        let mode = match retention.mode {
+            RetentionMode::Governance => lifeboat_bucket::RetentionMode::Governance,
+            RetentionMode::Compliance | RetentionMode::Locked => lifeboat_bucket::RetentionMode::Compliance,
+        };
+        let nanoseconds = self.now().0.saturating_add(retention.period);
+        let until = UNIX_EPOCH + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0));
+        lifeboat_bucket::Retention { mode, until }
+    }
+
+    /// Keeps a pack readable until it is stored.
+    pub(super) fn keep_pack(&self, name: Arc<str>, bytes: Bytes) {
+        lock(&self.packs).insert(name, bytes);
+    }
+
+    pub(super) fn forget_pack(&self, name: &str) {
+        lock(&self.packs).remove(name);
+    }
+
+    /// A pack that is on its way.
+    pub(super) fn kept_pack(&self, name: &str) -> Option<Bytes> {
+        lock(&self.packs).get(name).cloned()
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut Written)) {
+        change(&mut lock(&self.written));
+    }
+
+    /// Gives the counts and begins anew.
+    pub(super) fn take_counts(&self) -> Written {
+        std::mem::take(&mut lock(&self.written))
+    }
+
+    /// The failure after which nothing is written any more.
+    pub(super) fn check(&self) -> Result<(), KopiaError> {
+        lock(&self.failure).as_ref().map_or(Ok(()), |error| Err(error.repeat()))
+    }
+
+    /// Ends the writer with a failure. The first one counts.
+    pub(super) fn fail(&self, error: &KopiaError) {
+        lock(&self.failure).get_or_insert_with(|| error.repeat());
+    }
+}

@@ -1,0 +1,128 @@
+//! The state of a repository, gathered for a plan.
+
+use super::delays::Delays;
+use super::plan::collection::watermark;
+use super::plan::survey::{EntryFacts, Survey, SurveyRules, Surveying};
+use super::plan::{COLLECTION, logs};
+use super::references::References;
+use crate::blobs::BlobInfo;
+use crate::content::index_set::Location;
+use crate::format::blob_name::{self, BlobKind};
+use crate::format::maintenance::Schedule;
+use crate::format::session::SessionMarker;
+use crate::format::time::UnixNanos;
+use crate::{KopiaError, Repository};
+use futures::TryStreamExt;
+
+/// Directories that are read at once.
+const DIRECTORIES: usize = 16;
+/// The most bytes of the marker of a session.
+const MAX_MARKER: u64 = 1 << 20;
+
+/// The state of a repository.
+#[derive(Debug)]
+pub(super) struct State {
+    /// The blobs with prefix `x`.
+    pub(super) indexes: Vec<BlobInfo>,
+    /// The logs.
+    pub(super) logs: Vec<BlobInfo>,
+    /// The contents and packs; `None` for quick maintenance.
+    pub(super) data: Option<Data>,
+    /// The reasons for which they cannot be judged.
+    pub(super) problems: Vec<String>,
+}
+
+/// The contents and packs.
+#[derive(Debug)]
+pub(super) struct Data {
+    pub(super) references: References,
+    pub(super) survey: Survey,
+}
+
+/// The entry at a location as rules see it.
+pub(super) fn facts(found: &Location, references: &References) -> EntryFacts {
+    let record = &found.record;
+    EntryFacts {
+        timestamp: record.timestamp,
+        is_deleted: record.is_deleted,
+        is_referenced: references.has(found.number),
+        prefix: record.id.prefix(),
+        pack: record.pack,
+        length: record.packed_length,
+    }
+}
+
+/// Lists indexes and logs, for quick maintenance, too.
+///
+/// # Errors
+/// Errors of the bucket.
+pub(super) async fn lists(repository: &Repository) -> Result<State, KopiaError> {
+    let indexes = repository.blobs().list_all("x").await?;
+    let logs = repository.blobs().list_all(logs::PREFIX).await?;
+    Ok(State { indexes, logs, data: None, problems: Vec::new() })
+}
+
+/// Gathers everything. `now` is the time of the storage; the indexes are loaded after it.
+///
+/// # Errors
+/// Errors of the bucket and of the scratch space; manifests that cannot be loaded.
+pub(super) async fn everything(
+    repository: &Repository,
+    schedule: &Schedule,
+    delays: Delays,
+    now: UnixNanos,
+) -> Result<State, KopiaError> {
+    repository.contents().refresh().await?;
+    let references = repository.references(DIRECTORIES).await?;
+    let mut state = lists(repository).await?;
+    state.problems = references.problems().to_vec();
+    let markers = markers(repository, &mut state.problems).await?;
+    let set = references.set().clone();
+    let runs = schedule.runs.get(COLLECTION).map(Vec::as_slice).unwrap_or_default();
+    let rules = SurveyRules { now, delays, watermark: set.watermark(), next_watermark: watermark(runs, &delays, now) };
+    let mut surveying = Surveying::new(rules, set.packs());
+    for prefix in ["p", "q"] {
+        let mut packs = repository.blobs().list(prefix);
+        while let Some(blob) = packs.try_next().await? {
+            surveying.pack(&blob, set.pack_number(&blob.name));
+        }
+    }
+    let (references, survey) = crate::tasks::blocking(move || {
+        let mut scan = set.scan(None);
+        while let Some(found) = scan.next_location()? {
+            surveying.entry(&facts(&found, &references));
+        }
+        let survey = surveying.finish(|pack| set.pack_name(pack), &markers);
+        Ok((references, survey))
+    })
+    .await?;
+    state.data = Some(Data { references, survey });
+    Ok(state)
+}
+
+/// Reads the markers of sessions. One that cannot be read is a problem: nobody knows which packs it keeps.
+///
+/// # Errors
+/// Errors of the bucket.
+pub(super) async fn markers(
+    repository: &Repository,
+    problems: &mut Vec<String>,
+) -> Result<Vec<(BlobInfo, UnixNanos)>, KopiaError> {
+    let mut markers = Vec::new();
+    for blob in repository.blobs().list_all("s").await? {
+        if blob_name::parse(&blob.name) != BlobKind::Session {
+            continue;
+        }
+        let stored = match repository.blobs().read(&blob.name, MAX_MARKER).await {
+            // Its writer has ended it.
+            Err(error) if crate::blobs::is_not_found(&error) => continue,
+            stored => stored?,
+        };
+        let plain = repository.crypto().open_blob(&blob.name, &stored);
+        match plain.and_then(|plain| SessionMarker::parse(&plain)) {
+            Ok(marker) => markers.push((blob, marker.start.max(marker.checkpoint))),
+            Err(why) => problems.push(format!("the marker of a session, blob {}: {why}", blob.name)),
+        }
+    }
+    Ok(markers)
+}

@@ -1,0 +1,100 @@
+//! The plan of a run: pure decisions with reasons.
+
+pub mod collection;
+pub mod epochs;
+pub mod logs;
+pub mod packs;
+pub mod schedule;
+mod step;
+pub mod survey;
+
+use super::delays::Delays;
+use crate::blobs::BlobInfo;
+use crate::format::maintenance::{MaintenanceParameters, Schedule};
+use crate::format::repository::EpochParameters;
+use crate::format::time::UnixNanos;
+use schedule::Mode;
+use survey::Survey;
+
+pub use step::{Action, Plan, Step, Waiting};
+
+/// The task under which collections are recorded.
+pub const COLLECTION: &str = "snapshot-gc";
+/// The tasks under which rewrites are recorded.
+pub const REWRITES: [&str; 2] = ["full-rewrite-contents", "quick-rewrite-contents"];
+
+/// The things from which a plan is made.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// The kind of maintenance.
+    pub mode: Mode,
+    /// The time of the storage at its beginning.
+    pub now: UnixNanos,
+    /// The delays.
+    pub delays: Delays,
+    /// The runs before.
+    pub schedule: &'a Schedule,
+    /// The parameters of maintenance.
+    pub parameters: &'a MaintenanceParameters,
+    /// The parameters of epochs.
+    pub epochs: &'a EpochParameters,
+    /// The size at which a pack is finished.
+    pub max_pack_size: u64,
+    /// The blobs with prefix `x`.
+    pub indexes: &'a [BlobInfo],
+    /// The logs.
+    pub logs: &'a [BlobInfo],
+    /// The contents and packs, or the reasons for which they cannot be judged. Of no matter for quick maintenance.
+    pub survey: Result<&'a Survey, &'a [String]>,
+}
+
+/// Plans a run. What only deletes comes first, so that it is done in a full bucket, too; rewriting comes last.
+pub fn plan(view: &View<'_>) -> Plan {
+    let epochs = match view.epochs.enabled {
+        true => epochs::epochs(view.indexes, view.epochs, view.mode, view.now),
+        false => Vec::new(),
+    };
+    let (cleanups, merges): (Vec<Step>, Vec<Step>) =
+        epochs.into_iter().partition(|step| !step.action.deleted_blobs().is_empty());
+    let mut plan =
+        Plan { mode: view.mode, now: view.now, steps: Vec::new(), blockers: Vec::new(), waiting: Vec::new() };
+    if view.mode == Mode::Quick {
+        plan.steps = merges;
+        return plan;
+    }
+    let survey = match view.survey {
+        Ok(survey) => Some(survey),
+        Err(blockers) => {
+            plan.blockers = blockers.to_vec();
+            None
+        }
+    };
+    let rewrites = REWRITES.iter().filter_map(|task| view.schedule.runs.get(*task)).flatten();
+    let wait = packs::deletion_waits_until(rewrites, &view.delays).filter(|end| *end > view.now);
+    if let Some(survey) = survey {
+        plan.waiting = survey.waiting();
+        match wait {
+            None => plan.steps.extend(survey.deletions()),
+            Some(_) => plan.waiting.extend(survey.deletions_that_wait()),
+        }
+    }
+    plan.steps.extend(logs::logs(view.logs, view.parameters.log_retention, view.now));
+    plan.steps.extend(cleanups);
+    if let Some(survey) = survey {
+        plan.steps.push(survey.collection());
+        if view.epochs.enabled {
+            plan.steps.extend(survey.drop_of_deletions());
+            if wait.is_none() {
+                plan.steps.extend(survey.deletions_after_drop());
+            }
+        }
+        plan.steps.extend(survey.merge_of_manifests());
+    }
+    plan.steps.extend(merges);
+    if let Some(survey) = survey
+        && wait.is_none()
+    {
+        plan.steps.extend(survey.rewrite(view.max_pack_size));
+    }
+    plan
+}

@@ -1,0 +1,183 @@
+//! A store in memory that knows the time, is full, or dies.
+
+use crate::testing::{Fixture, TestClock, keys};
+use async_trait::async_trait;
+use lifeboat_bucket::{
+    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions, collect,
+};
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
+use tokio::sync::Barrier;
+
+/// The put or delete with which the user of a store is killed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fault {
+    /// The calls that succeed before.
+    pub(super) calls: usize,
+    /// True where the call has its effect.
+    pub(super) has_effect: bool,
+}
+
+pub(super) struct Shelf {
+    inner: Arc<Memory>,
+    clock: TestClock,
+    fault: Option<Fault>,
+    /// Keys of puts and deletes.
+    calls: Mutex<Vec<String>>,
+    is_full: AtomicBool,
+    /// Puts of claims end together.
+    gate: Mutex<Option<Arc<Barrier>>>,
+}
+
+impl fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shelf")
+    }
+}
+
+impl Shelf {
+    pub(super) fn new(inner: Arc<Memory>, clock: TestClock) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            clock,
+            fault: None,
+            calls: Mutex::default(),
+            is_full: AtomicBool::new(false),
+            gate: Mutex::default(),
+        })
+    }
+
+    /// The same blobs, for a user who is killed.
+    pub(super) fn with_fault(from: &Self, fault: Fault) -> Arc<Self> {
+        Arc::new(Self {
+            inner: from.inner.clone(),
+            clock: from.clock.clone(),
+            fault: Some(fault),
+            calls: Mutex::default(),
+            is_full: AtomicBool::new(false),
+            gate: Mutex::default(),
+        })
+    }
+
+    pub(super) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::SeqCst);
+    }
+
+    pub(super) fn set_gate(&self, gate: Option<Arc<Barrier>>) {
+        *self.gate.lock().unwrap() = gate;
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.fault.is_some_and(|fault| self.calls.lock().unwrap().len() > fault.calls)
+    }
+
+    /// A copy with the same times.
+    pub(super) async fn copy(&self) -> Arc<Self> {
+        let to = Arc::new(Memory::default());
+        for key in keys(&*self.inner, "").await {
+            let bytes = collect(self.inner.get(&key, None).await.unwrap(), 1 << 30).await.unwrap();
+            to.put(&key, bytes.into(), PutOptions::default()).await.unwrap();
+            if let Some(time) = self.inner.head(&key).await.unwrap().modified {
+                to.set_modified(&key, time);
+            }
+        }
+        Self::new(to, self.clock.clone())
+    }
+
+    /// The puts and deletes of a run, up to the one of a key that begins so.
+    pub(super) async fn calls_until(&self, prefix: &str, fixture: &Fixture) -> usize {
+        let copy = self.copy().await;
+        super::run(fixture, copy.clone(), 0, 1001).await.unwrap();
+        let calls = copy.calls.lock().unwrap();
+        calls.iter().position(|key| key.starts_with(prefix)).unwrap()
+    }
+
+    pub(super) async fn keys(&self, prefix: &str) -> Vec<String> {
+        keys(&*self.inner, prefix).await
+    }
+
+    pub(super) async fn bytes(&self, prefix: &str) -> u64 {
+        let mut bytes = 0;
+        for key in self.keys(prefix).await {
+            bytes += self.inner.head(&key).await.unwrap().size;
+        }
+        bytes
+    }
+
+    /// True where the call has an effect, and where it succeeds.
+    fn call(&self, key: &str) -> (bool, bool) {
+        let mut calls = self.calls.lock().unwrap();
+        calls.push(key.to_owned());
+        match self.fault {
+            Some(fault) if calls.len() == fault.calls + 1 => (fault.has_effect, false),
+            Some(fault) if calls.len() > fault.calls => (false, false),
+            _ => (true, true),
+        }
+    }
+}
+
+fn error(operation: &'static str, key: &str, message: &str) -> BucketError {
+    let (key, store, message) = (key.to_owned(), "shelf".to_owned(), message.to_owned());
+    BucketError { kind: ErrorKind::Other, operation, key, store, message, source: None }
+}
+
+#[async_trait]
+impl BlobStore for Shelf {
+    fn describe(&self) -> String {
+        "shelf".to_owned()
+    }
+
+    async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Err(error("put", key, "it is full"));
+        }
+        let (has_effect, succeeds) = self.call(key);
+        let mut size = 0;
+        if has_effect {
+            size = self.inner.put(key, body, options).await?;
+            let now = (self.clock.clock())();
+            self.inner.set_modified(key, UNIX_EPOCH + Duration::from_nanos(u64::try_from(now.0).unwrap()));
+        }
+        let gate = self.gate.lock().unwrap().clone();
+        if let Some(gate) = gate.filter(|_| key.starts_with("io.")) {
+            gate.wait().await;
+        }
+        if succeeds { Ok(size) } else { Err(error("put", key, "killed")) }
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+        self.inner.get(key, range).await
+    }
+
+    async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+        self.inner.head(key).await
+    }
+
+    async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+        self.inner.list(options).await
+    }
+
+    async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+        for key in keys {
+            let (has_effect, succeeds) = self.call(key);
+            if has_effect {
+                self.inner.delete(std::slice::from_ref(key)).await?;
+            }
+            if !succeeds {
+                return Err(error("delete", key, "killed"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
+        self.inner.abort_stale_uploads(prefix, age).await
+    }
+
+    async fn presign(&self, _: &str, _: Duration) -> Result<Option<String>, BucketError> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,368 @@
+//! Writing of objects: cut into contents, listed where there are several (kopia: repo/object).
+
+use super::joined::{direct_length, listing_pieces};
+use super::zeros::{ZeroChunk, stretch};
+use crate::KopiaError;
+use crate::compression::{Compression, Compressor};
+use crate::content::writer::{ContentWriter, Memory, Plain};
+use crate::format::listing::{self, Piece};
+use crate::format::object_id::ObjectId;
+use crate::splitter::{Splitter, SplitterAlgorithm};
+use crate::tasks::{blocking, join};
+use bytes::Bytes;
+use tokio::task::JoinSet;
+
+/// The prefix of listings whose object has none.
+const LISTING: u8 = b'x';
+
+/// Options of an object that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ObjectOptions {
+    /// The prefix of its contents: none for data of files, `k` for directories.
+    pub prefix: Option<u8>,
+    /// The compression of its contents.
+    pub compression: Option<Compression>,
+    /// The compression of its listing.
+    pub metadata_compression: Option<Compression>,
+    /// The splitter; `None` for that of the repository.
+    pub splitter: Option<SplitterAlgorithm>,
+}
+
+impl ObjectOptions {
+    /// The options of the listing of an object.
+    fn of_listing(&self) -> Self {
+        Self {
+            prefix: Some(self.prefix.unwrap_or(LISTING)),
+            compression: self.metadata_compression,
+            metadata_compression: self.metadata_compression,
+            splitter: None,
+        }
+    }
+}
+
+/// An object in the making. What it has begun ends when it is dropped.
+#[derive(Debug)]
+pub struct ObjectWriter {
+    contents: ContentWriter,
+    options: ObjectOptions,
+    /// `None` until the first bytes come.
+    splitter: Option<Splitter>,
+    chunk: Chunk,
+    /// The finished chunks, in their order; `None` where one is being stored.
+    pieces: Vec<Option<ObjectId>>,
+    lengths: Vec<u64>,
+    tasks: JoinSet<Result<(usize, ObjectId), KopiaError>>,
+    failure: Option<KopiaError>,
+    zeros: Option<ZeroChunk>,
+}
+
+/// The bytes of the current chunk, as they came.
+#[derive(Debug, Default)]
+struct Chunk {
+    parts: Vec<Bytes>,
+    length: usize,
+}
+
+impl Chunk {
+    fn push(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.length += bytes.len();
+            self.parts.push(bytes);
+        }
+    }
+
+    fn take(&mut self, contents: &ContentWriter) -> Bytes {
+        let Self { mut parts, length } = std::mem::take(self);
+        match parts.pop() {
+            None => Bytes::new(),
+            Some(only) if parts.is_empty() => only,
+            Some(last) => {
+                let mut joined = contents.buffer(length);
+                for part in parts.iter().chain([&last]) {
+                    joined.extend_from_slice(part);
+                }
+                joined.into()
+            }
+        }
+    }
+}
+
+impl ObjectWriter {
+    /// Begins an object.
+    pub fn begin(contents: &ContentWriter, options: ObjectOptions) -> Self {
+        Self {
+            contents: contents.clone(),
+            options,
+            splitter: None,
+            chunk: Chunk::default(),
+            pieces: Vec::new(),
+            lengths: Vec::new(),
+            tasks: JoinSet::new(),
+            failure: None,
+            zeros: None,
+        }
+    }
+
+    /// Adds the next bytes of the object. Contents are stored side by side, as far as the memory of the writer reaches; the
+    /// failure of one is told by this or a later call.
+    ///
+    /// # Errors
+    /// Errors of [`ContentWriter::write`].
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), KopiaError> {
+        self.check()?;
+        let result = self.add(bytes).await;
+        self.keep(result)
+    }
+
+    async fn add(&mut self, mut bytes: Bytes) -> Result<(), KopiaError> {
+        let mut splitter = match self.splitter.take() {
+            Some(splitter) => splitter,
+            None => splitter_of(&self.contents, &self.options)?.begin(),
+        };
+        while let Some(length) = splitter.next_cut(&bytes) {
+            self.chunk.push(bytes.split_to(length));
+            self.store_chunk().await?;
+        }
+        self.chunk.push(bytes);
+        self.splitter = Some(splitter);
+        Ok(())
+    }
+
+    /// Adds so many zeros, as [`ObjectWriter::write`] would. All but the first whole chunk of them cost nothing.
+    ///
+    /// # Errors
+    /// As [`ObjectWriter::write`].
+    pub async fn write_zeros(&mut self, count: u64) -> Result<(), KopiaError> {
+        self.check()?;
+        let result = self.add_zeros(count).await;
+        self.keep(result)
+    }
+
+    async fn add_zeros(&mut self, mut count: u64) -> Result<(), KopiaError> {
+        let algorithm = splitter_of(&self.contents, &self.options)?;
+        let mut splitter = self.splitter.take().unwrap_or_else(|| algorithm.begin());
+        while count > 0 {
+            // Between two chunks the splitter is as at the beginning.
+            if self.chunk.length == 0 && self.has_zero_chunk(algorithm, count) {
+                count = self.repeat_zeros(count).await?;
+                continue;
+            }
+            let zeros = stretch(count);
+            let cut = splitter.next_cut(zeros);
+            let zeros = zeros.get(..cut.unwrap_or(zeros.len())).unwrap_or(zeros);
+            count -= zeros.len() as u64;
+            self.chunk.push(Bytes::from_static(zeros));
+            if cut.is_some() {
+                self.store_chunk().await?;
+            }
+        }
+        self.splitter = Some(splitter);
+        Ok(())
+    }
+
+    /// Adds as many whole chunks as there are zeros for, and gives the number of those that are left.
+    async fn repeat_zeros(&mut self, mut count: u64) -> Result<u64, KopiaError> {
+        let Some(ZeroChunk { length, object }) = self.zeros else { return Ok(count) };
+        let object = match object {
+            Some(object) => object,
+            None => {
+                let mut missing = length;
+                while missing > 0 {
+                    let zeros = stretch(missing);
+                    missing -= zeros.len() as u64;
+                    self.chunk.push(Bytes::from_static(zeros));
+                }
+                self.store_chunk().await?;
+                self.wait().await?;
+                count -= length;
+                self.pieces.last().copied().flatten().ok_or(KopiaError::Cancelled)?
+            }
+        };
+        self.zeros = Some(ZeroChunk { length, object: Some(object) });
+        for _ in 0..count / length {
+            self.pieces.push(Some(object));
+            self.lengths.push(length);
+        }
+        Ok(count % length)
+    }
+
+    /// True where there are enough zeros for a whole chunk of them.
+    fn has_zero_chunk(&mut self, algorithm: SplitterAlgorithm, count: u64) -> bool {
+        self.zeros = self.zeros.or_else(|| ZeroChunk::of(algorithm, count));
+        self.zeros.is_some_and(|zeros| zeros.length <= count)
+    }
+
+    /// Stores the current chunk beside what comes next.
+    async fn store_chunk(&mut self) -> Result<(), KopiaError> {
+        let memory = self.contents.reserve(self.chunk.length).await?;
+        while let Some(done) = self.tasks.try_join_next() {
+            self.settle(done)?;
+        }
+        let number = self.begin_piece();
+        let plain = self.chunk.take(&self.contents);
+        let (contents, options) = (self.contents.clone(), self.options);
+        self.tasks.spawn(async move { Ok((number, store(&contents, &options, plain, memory).await?)) });
+        Ok(())
+    }
+
+    fn begin_piece(&mut self) -> usize {
+        self.pieces.push(None);
+        self.lengths.push(self.chunk.length as u64);
+        self.pieces.len() - 1
+    }
+
+    fn settle(
+        &mut self,
+        done: Result<Result<(usize, ObjectId), KopiaError>, tokio::task::JoinError>,
+    ) -> Result<(), KopiaError> {
+        let (number, object) = join(done)?;
+        if let Some(piece) = self.pieces.get_mut(number) {
+            *piece = Some(object);
+        }
+        Ok(())
+    }
+
+    async fn wait(&mut self) -> Result<(), KopiaError> {
+        while let Some(done) = self.tasks.join_next().await {
+            self.settle(done)?;
+        }
+        Ok(())
+    }
+
+    /// The object of the chunks that are stored; `None` where there are none.
+    async fn object(&mut self) -> Result<Option<ObjectId>, KopiaError> {
+        self.wait().await?;
+        let mut start = 0;
+        let mut pieces = Vec::with_capacity(self.pieces.len());
+        for (object, length) in self.pieces.iter().zip(&self.lengths) {
+            // All tasks have ended well.
+            let Some(object) = *object else { return Err(KopiaError::Cancelled) };
+            pieces.push(Piece { start, length: *length, object });
+            start += length;
+        }
+        match pieces.as_slice() {
+            [] => Ok(None),
+            [only] => Ok(Some(only.object)),
+            several => write_listing(&self.contents, several, &self.options).await.map(Some),
+        }
+    }
+
+    /// The ID of what was written so far, cut at the end of the last finished chunk; `None` where no chunk is finished. The
+    /// object goes on.
+    ///
+    /// # Errors
+    /// As [`ObjectWriter::write`].
+    pub async fn checkpoint(&mut self) -> Result<Option<ObjectId>, KopiaError> {
+        self.check()?;
+        let result = self.object().await;
+        self.keep(result)
+    }
+
+    /// Stores the rest and gives the ID of the object.
+    ///
+    /// # Errors
+    /// As [`ObjectWriter::write`].
+    pub async fn finish(mut self) -> Result<ObjectId, KopiaError> {
+        self.check()?;
+        // An object without bytes is a content without bytes.
+        if self.chunk.length > 0 || self.pieces.is_empty() {
+            let memory = self.contents.reserve(self.chunk.length).await?;
+            let number = self.begin_piece();
+            let plain = self.chunk.take(&self.contents);
+            let object = store(&self.contents, &self.options, plain, memory).await?;
+            if let Some(piece) = self.pieces.get_mut(number) {
+                *piece = Some(object);
+            }
+        }
+        self.object().await?.ok_or(KopiaError::Cancelled)
+    }
+
+    fn check(&self) -> Result<(), KopiaError> {
+        self.failure.as_ref().map_or(Ok(()), |failure| Err(failure.repeat()))
+    }
+
+    fn keep<T>(&mut self, result: Result<T, KopiaError>) -> Result<T, KopiaError> {
+        if let Err(error) = &result {
+            self.failure.get_or_insert_with(|| error.repeat());
+        }
+        result
+    }
+}
+
+fn splitter_of(contents: &ContentWriter, options: &ObjectOptions) -> Result<SplitterAlgorithm, KopiaError> {
+    match options.splitter {
+        Some(splitter) => Ok(splitter),
+        None => SplitterAlgorithm::parse(&contents.format().splitter)
+            .map_err(|e| KopiaError::Unsupported { what: e.to_string() }),
+    }
+}
+
+/// Stores one chunk. Where indexes cannot tell a compression the object does (`Z`).
+async fn store(
+    contents: &ContentWriter,
+    options: &ObjectOptions,
+    plain: Bytes,
+    memory: Memory,
+) -> Result<ObjectId, KopiaError> {
+    let ObjectOptions { prefix, compression, .. } = *options;
+    let of_object = compression.filter(|_| prefix.is_none() && contents.format().index_version < 2);
+    let Some(of_object) = of_object else {
+        let content = contents.store(Plain { prefix, bytes: plain, compression }, memory).await?;
+        return Ok(ObjectId::direct(content));
+    };
+    let (bytes, is_compressed) = blocking(move || {
+        let refused = |why| KopiaError::refused("compress an object", why);
+        let mut compressor = Compressor::new(of_object).map_err(refused)?;
+        let compressed = compressor.compress(&plain).map_err(refused)?;
+        Ok(compressed.map_or((plain, false), |bytes| (bytes.into(), true)))
+    })
+    .await?;
+    let content = contents.store(Plain { prefix, bytes, compression: None }, memory).await?;
+    Ok(ObjectId { is_compressed, ..ObjectId::direct(content) })
+}
+
+/// Writes the listing of several pieces, as an object of its own.
+async fn write_listing(
+    contents: &ContentWriter,
+    pieces: &[Piece],
+    options: &ObjectOptions,
+) -> Result<ObjectId, KopiaError> {
+    let mut writer = ObjectWriter::begin(contents, options.of_listing());
+    writer.write(listing::write(pieces).into()).await?;
+    // A listing that is long has one itself.
+    let listing = Box::pin(writer.finish()).await?;
+    Ok(ObjectId { levels: listing.levels.saturating_add(1), ..listing })
+}
+
+/// The object whose bytes are those of several, one after the other: a listing of their contents. Of one part it is that
+/// part.
+///
+/// # Errors
+/// No parts; a part that is missing or damaged; those of [`ContentWriter::write`].
+pub async fn concatenate(
+    contents: &ContentWriter,
+    parts: &[ObjectId],
+    options: ObjectOptions,
+) -> Result<ObjectId, KopiaError> {
+    match parts {
+        [] => return Err(KopiaError::refused("join objects", "there are none")),
+        [only] => return Ok(*only),
+        _ => {}
+    }
+    let mut joined = Vec::new();
+    let mut end = 0_u64;
+    for part in parts {
+        let pieces = match part.levels {
+            0 => vec![Piece { start: 0, length: direct_length(contents, part).await?, object: *part }],
+            _ => listing_pieces(contents, part).await?,
+        };
+        for piece in pieces {
+            joined.push(Piece { start: end, ..piece });
+            end = end
+                .checked_add(piece.length)
+                .ok_or_else(|| KopiaError::refused("join objects", "they are too long"))?;
+        }
+    }
+    let options = ObjectOptions { prefix: None, ..options };
+    write_listing(contents, &joined, &options).await
+}

@@ -1,0 +1,8 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod contents;
+mod create;
+mod faults;
+mod histories;
+mod manifests;
+mod objects;

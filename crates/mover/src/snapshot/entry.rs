@@ -1,0 +1,130 @@
+//! Entries of a directory of the file system.
+
+use crate::failure::Failed;
+use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType, Summary};
+use lifeboat_kopia::format::json::Text;
+use lifeboat_kopia::format::object_id::ObjectId;
+use lifeboat_kopia::format::time::UnixNanos;
+use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+
+/// The kinds of entries that a snapshot has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Directory,
+    File,
+    Symlink,
+}
+
+/// An entry: of a directory of a million each takes some 150 bytes.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) name: Box<[u8]>,
+    pub(super) kind: Kind,
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) size: u64,
+    pub(super) modified: UnixNanos,
+    /// Its bytes, as soon as they are in the repository.
+    pub(super) object: Option<ObjectId>,
+    /// The totals below a directory that is finished.
+    pub(super) summary: Option<Box<Summary>>,
+}
+
+impl Entry {
+    pub(super) fn new(kind: Kind, name: &[u8]) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            modified: UnixNanos(0),
+            object: None,
+            summary: None,
+        }
+    }
+
+    /// An entry as it is now; the kind of what no snapshot has is given instead.
+    pub(super) fn of(name: &OsStr, stat: &Stat) -> Result<Self, FileType> {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => Kind::Directory,
+            FileType::RegularFile => Kind::File,
+            FileType::Symlink => Kind::Symlink,
+            other => return Err(other),
+        };
+        let mut entry = Self::new(kind, name.as_bytes());
+        entry.set_attributes(stat);
+        Ok(entry)
+    }
+
+    /// Takes the attributes of a file as it is now.
+    pub(super) fn set_attributes(&mut self, stat: &Stat) {
+        self.mode = stat.st_mode & 0o7777;
+        (self.uid, self.gid) = (stat.st_uid, stat.st_gid);
+        self.size = if self.kind == Kind::Directory { 0 } else { u64::try_from(stat.st_size).unwrap_or_default() };
+        self.modified = modified(stat);
+    }
+
+    pub(super) fn name(&self) -> &OsStr {
+        OsStr::from_bytes(&self.name)
+    }
+
+    /// The order of the format: directories first, each part by the bytes of the names.
+    pub(super) fn key(kind: Kind, name: &[u8]) -> (bool, &[u8]) {
+        (kind != Kind::Directory, name)
+    }
+
+    pub(super) fn sort_key(&self) -> (bool, &[u8]) {
+        Self::key(self.kind, &self.name)
+    }
+
+    /// The entry as the repository has it.
+    pub(super) fn to_repository(&self) -> DirectoryEntry {
+        DirectoryEntry {
+            name: Text::from_bytes(&self.name),
+            entry_type: match self.kind {
+                Kind::Directory => EntryType::Directory,
+                Kind::File => EntryType::File,
+                Kind::Symlink => EntryType::Symlink,
+            },
+            mode: self.mode,
+            size: self.size,
+            modified: self.modified,
+            uid: self.uid,
+            gid: self.gid,
+            object: self.object,
+            summary: self.summary.as_deref().cloned(),
+        }
+    }
+}
+
+/// The time of the last change; one that no 64 bits hold becomes the nearest that they do.
+pub(super) fn modified(stat: &Stat) -> UnixNanos {
+    #[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the types differ by architecture")]
+    let (seconds, nanos) = (stat.st_mtime as i64, stat.st_mtime_nsec as i64);
+    UnixNanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
+/// Looks at each entry of a directory once, in any order. An entry that cannot be looked at hides no other; one that is
+/// gone meanwhile is none.
+pub(super) fn each(directory: &File, mut see: impl FnMut(&OsStr, Result<Stat, Failed>)) -> Result<(), Failed> {
+    for entry in Dir::read_from(directory).map_err(Failed::to("list it"))? {
+        let entry = entry.map_err(Failed::to("list it"))?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => see(name, Ok(stat)),
+            Err(Errno::NOENT) => {}
+            Err(e) => see(name, Err(Failed::to("look at it")(e))),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,325 @@
+//! Files and symlinks on their way into the repository.
+
+use super::directory::{Directory, SharedWriter};
+use super::entry::Kind;
+use super::policies::Settings;
+use super::read::{Opened, Piece, Whole, link, pieces, whole};
+use super::run::{Run, blocking, joined};
+use crate::MoverError;
+use crate::failure::Failed;
+use crate::progress::add;
+use futures::{StreamExt, TryStreamExt};
+use lifeboat_kopia::KopiaError;
+use lifeboat_kopia::format::object_id::ObjectId;
+use lifeboat_kopia::object::writer::{ObjectOptions, concatenate};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Files up to this length are read whole, many in one go.
+pub(super) const SMALL: u64 = 256 << 10;
+/// Pieces of a file that wait for the splitter.
+const WAITING: usize = 4;
+/// Parts of one file that are on their way at once.
+const PARTS: usize = 2;
+/// Small files of one batch that are stored side by side.
+const STORED_AT_ONCE: usize = 64;
+
+/// A small file or symlink of a batch.
+#[derive(Debug)]
+struct Item {
+    at: usize,
+    name: OsString,
+    kind: Kind,
+    size: u64,
+}
+
+/// Saves small files and symlinks of a directory.
+pub(super) async fn save_batch(
+    run: &Arc<Run>,
+    directory: &Arc<Directory>,
+    batch: Vec<usize>,
+) -> Result<(), MoverError> {
+    let items: Vec<Item> = {
+        let state = directory.state();
+        let item = |at: usize| {
+            let entry = state.entries.get(at)?;
+            Some(Item { at, name: entry.name().to_owned(), kind: entry.kind, size: entry.size })
+        };
+        batch.into_iter().filter_map(item).collect()
+    };
+    let reading = run.reads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
+    let read = {
+        let (run, directory) = (run.clone(), directory.clone());
+        blocking(move || {
+            let folder = directory.file(&run);
+            let read = |item: Item| {
+                let bytes = match (&folder, item.kind) {
+                    (Err(failed), _) => Err(failed.clone()),
+                    (Ok(folder), Kind::Symlink) => link(folder, &item.name),
+                    (Ok(folder), _) => whole(folder, &item.name),
+                };
+                (item, bytes)
+            };
+            items.into_iter().map(read).collect::<Vec<_>>()
+        })
+        .await?
+    };
+    drop(reading);
+    let stored = futures::stream::iter(read.into_iter().map(Ok::<_, MoverError>));
+    stored.try_for_each_concurrent(STORED_AT_ONCE, |(item, read)| save_whole(run, directory, item, read)).await
+}
+
+async fn save_whole(
+    run: &Run,
+    directory: &Directory,
+    item: Item,
+    read: Result<Whole, Failed>,
+) -> Result<(), MoverError> {
+    if item.kind == Kind::File {
+        add(&run.counts.non_cached_files, 1);
+    }
+    let read = match read {
+        Ok(read) => read,
+        Err(failed) => {
+            directory.fail_file(run, &item.name, &failed);
+            return Ok(());
+        }
+    };
+    let length = read.bytes.len() as u64;
+    let settings = settings(run, directory, &item.name);
+    let options = match item.kind {
+        Kind::Symlink => settings.of_symlink(),
+        _ => settings.of_file(item.name.as_encoded_bytes(), item.size),
+    };
+    let mut object = run.writer.object(options);
+    if !read.bytes.is_empty() {
+        object.write(read.bytes).await?;
+    }
+    let object = object.finish().await?;
+    add(&run.progress.bytes_read, length);
+    if item.kind == Kind::Symlink {
+        add(&run.progress.symlinks, 1);
+    } else {
+        count_file(run, length, 1);
+    }
+    if read.has_changed {
+        note_change(run, directory, &item.name);
+    }
+    directory.finish(item.at, object, length, read.stat.as_ref());
+    Ok(())
+}
+
+/// The policy of a file, which may have its own.
+fn settings<'a>(run: &'a Run, directory: &'a Directory, name: &OsStr) -> &'a Settings {
+    run.policies.at(|| directory.path_of(name)).unwrap_or(&directory.settings)
+}
+
+fn count_file(run: &Run, length: u64, parts: u64) {
+    add(&run.counts.files, parts);
+    add(&run.counts.total_size, length);
+    add(&run.progress.files, 1);
+}
+
+fn note_change(run: &Run, directory: &Directory, name: &OsStr) {
+    let path = directory.path_of(name).trim_start_matches('/').to_owned();
+    run.note(|notes, most| notes.changed.add(path, "it was changed each time while it was read", most));
+}
+
+/// Saves a file that is too long to be read in one go. One that is changed meanwhile is read once more.
+pub(super) async fn save_long(run: &Arc<Run>, directory: &Arc<Directory>, at: usize) -> Result<(), MoverError> {
+    let Some((name, size)) = directory.state().entries.get(at).map(|entry| (entry.name().to_owned(), entry.size))
+    else {
+        return Ok(());
+    };
+    add(&run.counts.non_cached_files, 1);
+    let _reading = run.reads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
+    for is_last in [false, true] {
+        let opened = {
+            let (run, directory, name) = (run.clone(), directory.clone(), name.clone());
+            blocking(move || Opened::beneath(&*directory.file(&run)?, &name)).await?
+        };
+        let saved = match opened {
+            Ok(opened) => {
+                let opened = Arc::new(opened);
+                let source = Source {
+                    size: opened.size(),
+                    has_holes: opened.has_holes(),
+                    options: settings(run, directory, &name).of_file(name.as_encoded_bytes(), size),
+                    part: settings(run, directory, &name).part,
+                    at,
+                    handle: Arc::new(Handle::Opened(opened.clone())),
+                };
+                let saved = save_source(run, directory, &source).await?;
+                let ended = blocking({
+                    let opened = opened.clone();
+                    move || {
+                        opened.forget();
+                        opened.has_changed()
+                    }
+                });
+                match (saved, ended.await?) {
+                    (Ok(saved), Ok(has_changed)) => Ok((saved, has_changed, opened)),
+                    (Err(failed), _) | (_, Err(failed)) => Err(failed),
+                }
+            }
+            Err(failed) => Err(failed),
+        };
+        match saved {
+            Ok((_, true, _)) if !is_last => {}
+            Ok((saved, has_changed, opened)) => {
+                count_file(run, saved.length, saved.parts);
+                if has_changed {
+                    note_change(run, directory, &name);
+                }
+                directory.finish(at, saved.object, saved.length, Some(&opened.stat));
+                return Ok(());
+            }
+            Err(failed) => {
+                directory.fail_file(run, &name, &failed);
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A long file or a device that is read.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) size: u64,
+    pub(super) has_holes: bool,
+    pub(super) options: ObjectOptions,
+    /// The length of parts, where the file is longer.
+    pub(super) part: Option<u64>,
+    /// Its place in its directory.
+    pub(super) at: usize,
+    pub(super) handle: Arc<Handle>,
+}
+
+/// An open file or device.
+#[derive(Debug)]
+pub(super) enum Handle {
+    Opened(Arc<Opened>),
+    Device(File),
+}
+
+impl Handle {
+    fn file(&self) -> &File {
+        match self {
+            Self::Opened(opened) => &opened.file,
+            Self::Device(device) => device,
+        }
+    }
+}
+
+/// A file whose bytes are in the repository.
+#[derive(Debug)]
+pub(super) struct SavedFile {
+    pub(super) object: ObjectId,
+    pub(super) length: u64,
+    pub(super) parts: u64,
+}
+
+/// Saves the bytes of a file or device, in parts where it is long.
+pub(super) async fn save_source(
+    run: &Arc<Run>,
+    directory: &Arc<Directory>,
+    source: &Source,
+) -> Result<Result<SavedFile, Failed>, MoverError> {
+    let parts = parts(source.size, source.part);
+    let count = parts.len() as u64;
+    let saved = futures::stream::iter(parts).map(|range| save_part(run, directory, source, range));
+    let saved: Vec<Result<(ObjectId, u64), Failed>> = saved.buffered(PARTS).try_collect().await?;
+    let saved: Vec<(ObjectId, u64)> = match saved.into_iter().collect() {
+        Ok(saved) => saved,
+        Err(failed) => return Ok(Err(failed)),
+    };
+    let length = saved.iter().map(|(_, length)| length).sum();
+    let objects: Vec<ObjectId> = saved.into_iter().map(|(object, _)| object).collect();
+    let object = concatenate(run.writer.contents(), &objects, source.options).await?;
+    Ok(Ok(SavedFile { object, length, parts: count }))
+}
+
+/// The ranges of a file that are objects of their own: one, or parts of one length and one of the rest, which may be empty.
+fn parts(size: u64, part: Option<u64>) -> Vec<Range<u64>> {
+    match part {
+        Some(part) if size > part => {
+            let full = size / part;
+            (0..=full).map(|n| n * part..if n == full { size } else { (n + 1) * part }).collect()
+        }
+        _ => std::iter::once(0..size).collect(),
+    }
+}
+
+async fn save_part(
+    run: &Arc<Run>,
+    directory: &Arc<Directory>,
+    source: &Source,
+    range: Range<u64>,
+) -> Result<Result<(ObjectId, u64), Failed>, MoverError> {
+    let writer: SharedWriter = Arc::new(tokio::sync::Mutex::new(Some(run.writer.object(source.options))));
+    directory.state().uploads.push((source.at, writer.clone()));
+    let _listed = RegisteredUpload { directory, writer: &writer };
+    let (give, mut waiting) = mpsc::channel(WAITING);
+    let (handle, has_holes) = (source.handle.clone(), source.has_holes);
+    let reading = tokio::task::spawn_blocking(move || {
+        pieces(handle.file(), range, has_holes, &mut |piece| give.blocking_send(piece).is_ok())
+    });
+    while let Some(piece) = waiting.recv().await {
+        write(run, &writer, piece).await?;
+    }
+    let length = match joined(reading.await)? {
+        Ok(length) => length,
+        Err(failed) => return Ok(Err(failed)),
+    };
+    let Some(object) = writer.lock().await.take() else { return Err(KopiaError::Cancelled.into()) };
+    Ok(Ok((object.finish().await?, length)))
+}
+
+async fn write(run: &Run, writer: &SharedWriter, piece: Piece) -> Result<(), KopiaError> {
+    let mut writer = writer.lock().await;
+    let writer = writer.as_mut().ok_or(KopiaError::Cancelled)?;
+    let length = match piece {
+        Piece::Bytes(bytes) => {
+            let length = bytes.len() as u64;
+            writer.write(bytes).await?;
+            length
+        }
+        Piece::Zeros(count) => {
+            writer.write_zeros(count).await?;
+            count
+        }
+    };
+    add(&run.progress.bytes_read, length);
+    Ok(())
+}
+
+/// A file among those that are being read, as long as this lives.
+struct RegisteredUpload<'a> {
+    directory: &'a Directory,
+    writer: &'a SharedWriter,
+}
+
+impl Drop for RegisteredUpload<'_> {
+    fn drop(&mut self) {
+        self.directory.state().uploads.retain(|(_, writer)| !Arc::ptr_eq(writer, self.writer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_longer_than_a_part_has_as_many_as_fit_and_one_more() {
+        let of = |size, part| parts(size, part).into_iter().map(|range| (range.start, range.end)).collect::<Vec<_>>();
+        assert_eq!(of(10, None), [(0, 10)]);
+        assert_eq!(of(10, Some(10)), [(0, 10)]);
+        assert_eq!(of(11, Some(10)), [(0, 10), (10, 11)]);
+        assert_eq!(of(20, Some(10)), [(0, 10), (10, 20), (20, 20)]);
+        assert_eq!(of(0, Some(10)), [(0, 0)]);
+    }
+}

@@ -1,0 +1,166 @@
+//! The snapshots whose files are taken over where they are unchanged.
+
+use super::entry::{Entry, Kind};
+use futures::TryStreamExt;
+use lifeboat_kopia::KopiaError;
+use lifeboat_kopia::content::Contents;
+use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
+use lifeboat_kopia::format::object_id::ObjectId;
+use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source};
+use lifeboat_kopia::snapshot::{EntryState, Snapshot, entries};
+use std::collections::BTreeMap;
+
+/// The parents of a new snapshot of a source, in the order in which they are asked: the latest complete one, and those that
+/// began after it and were not finished.
+pub(super) fn choose<'a>(snapshots: &'a [Snapshot], source: &Source) -> Vec<&'a SnapshotDocument> {
+    let of_source = || {
+        let documents = snapshots.iter().filter_map(|snapshot| snapshot.document.as_ref().ok());
+        documents.filter(|document| document.source == *source && document.root.is_some())
+    };
+    let complete = of_source().filter(|document| document.incomplete.is_none()).max_by_key(|document| document.start);
+    let begin = complete.map(|complete| complete.start);
+    let later = of_source().filter(|document| document.incomplete.is_some() && Some(document.start) > begin);
+    complete.into_iter().chain(later).collect()
+}
+
+/// The directories of parents that belong to directories below one, by the place of these in its listing.
+pub(super) type Parents = BTreeMap<usize, Vec<ObjectId>>;
+
+/// Takes what is unchanged over from the directories of the parents. Entries are looked up in the listing, so that of the
+/// parents' directories nothing is kept.
+///
+/// Gives the parents of directories below, and the reasons for which a parent could not be read.
+pub(super) async fn take_over(
+    contents: &Contents,
+    parents: &[ObjectId],
+    listing: &mut [Entry],
+) -> (Parents, Vec<KopiaError>) {
+    let (mut below, mut errors) = (Parents::new(), Vec::new());
+    for parent in parents {
+        let mut children = entries(contents, parent);
+        loop {
+            match children.try_next().await {
+                Ok(Some(child)) if child.state == EntryState::Whole => take_entry(&child.entry, listing, &mut below),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => {
+                    errors.push(error);
+                    break;
+                }
+            }
+        }
+    }
+    (below, errors)
+}
+
+fn take_entry(old: &DirectoryEntry, listing: &mut [Entry], below: &mut Parents) {
+    let kind = match &old.entry_type {
+        EntryType::Directory => Kind::Directory,
+        EntryType::File => Kind::File,
+        EntryType::Symlink => Kind::Symlink,
+        EntryType::Unknown(_) => return,
+    };
+    // A name that has lost bytes fits none.
+    let (Some(object), false) = (old.object, old.name.is_lossy()) else { return };
+    let key = Entry::key(kind, old.name.as_bytes());
+    let Ok(at) = listing.binary_search_by(|entry| entry.sort_key().cmp(&key)) else { return };
+    let Some(entry) = listing.get_mut(at).filter(|entry| entry.kind == kind) else { return };
+    if kind == Kind::Directory {
+        let known = below.entry(at).or_default();
+        if !known.contains(&object) {
+            known.push(object);
+        }
+    } else if entry.object.is_none()
+        && (entry.size, entry.modified, entry.mode, entry.uid, entry.gid)
+            == (old.size, old.modified, old.mode, old.uid, old.gid)
+    {
+        entry.object = Some(object);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_kopia::format::content_id::{ContentHash, ContentId};
+    use lifeboat_kopia::format::time::UnixNanos;
+
+    fn object(byte: u8) -> ObjectId {
+        ObjectId::direct(ContentId::new(None, ContentHash::new(&[byte; 16]).unwrap()).unwrap())
+    }
+
+    fn snapshot(start: i64, incomplete: Option<&str>, path: &str) -> Snapshot {
+        let text = format!(
+            r#"{{"source":{{"host":"h","userName":"u","path":"{path}"}},"startTime":"{}","endTime":"{}","stats":{{}},"incomplete":"{}","rootEntry":{{"name":"r","type":"d","obj":"k{}"}}}}"#,
+            UnixNanos(start),
+            UnixNanos(start),
+            incomplete.unwrap_or_default(),
+            "00".repeat(16)
+        );
+        let document = SnapshotDocument::parse(&text).map_err(|e| e.to_string());
+        assert!(document.is_ok(), "{document:?}");
+        Snapshot { id: start.to_string(), written: UnixNanos(start), document }
+    }
+
+    #[test]
+    fn parents_are_the_latest_complete_snapshot_and_unfinished_ones_after_it() {
+        let snapshots = [
+            snapshot(1, None, "/p"),
+            snapshot(2, Some("checkpoint"), "/p"),
+            snapshot(3, None, "/p"),
+            snapshot(4, Some("checkpoint"), "/p"),
+            snapshot(5, None, "/other"),
+            snapshot(6, Some("canceled"), "/p"),
+        ];
+        let chosen = |path: &str| {
+            let source = Source { host: "h".to_owned(), user: "u".to_owned(), path: path.to_owned() };
+            choose(&snapshots, &source).iter().map(|one| one.start.0).collect::<Vec<_>>()
+        };
+        assert_eq!((chosen("/p"), chosen("/other"), chosen("/none")), (vec![3, 4, 6], vec![5], vec![]));
+    }
+
+    #[test]
+    fn only_what_has_not_changed_at_all_is_taken_over() {
+        let entry = |kind, name: &str| Entry {
+            size: 3,
+            modified: UnixNanos(7),
+            mode: 0o644,
+            uid: 1,
+            gid: 2,
+            ..Entry::new(kind, name.as_bytes())
+        };
+        let new = || vec![entry(Kind::Directory, "d"), entry(Kind::File, "f"), entry(Kind::Symlink, "l")];
+        let old = |entry_type, name: &str| DirectoryEntry {
+            name: name.into(),
+            entry_type,
+            mode: 0o644,
+            size: 3,
+            modified: UnixNanos(7),
+            uid: 1,
+            gid: 2,
+            object: Some(object(1)),
+            summary: None,
+        };
+        let taken = |old: DirectoryEntry| {
+            let (mut listing, mut below) = (new(), Parents::new());
+            take_entry(&old, &mut listing, &mut below);
+            (listing.iter().position(|entry| entry.object.is_some()), below.keys().copied().next())
+        };
+        let file = || old(EntryType::File, "f");
+        assert_eq!(taken(file()), (Some(1), None));
+        assert_eq!(taken(old(EntryType::Symlink, "l")), (Some(2), None));
+        assert_eq!(taken(old(EntryType::Directory, "d")), (None, Some(0)));
+        for changed in [
+            DirectoryEntry { size: 4, ..file() },
+            DirectoryEntry { modified: UnixNanos(8), ..file() },
+            DirectoryEntry { mode: 0o600, ..file() },
+            DirectoryEntry { uid: 0, ..file() },
+            DirectoryEntry { gid: 0, ..file() },
+            DirectoryEntry { object: None, ..file() },
+            old(EntryType::Symlink, "f"),
+            old(EntryType::File, "d"),
+            old(EntryType::File, "e"),
+        ] {
+            assert_eq!(taken(changed.clone()), (None, None), "{changed:?}");
+        }
+    }
+}

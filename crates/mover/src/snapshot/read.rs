@@ -1,0 +1,220 @@
+//! Bytes of files and devices, as far as they are there: holes are not read.
+
+use super::entry::modified;
+use crate::failure::Failed;
+use crate::handles::open_beneath;
+use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use rustix::fs::{Advice, FileType, Mode, OFlags, SeekFrom, Stat, fadvise, fstat, readlinkat, seek};
+use rustix::io::{Errno, pread};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::ops::Range;
+
+/// The length of a piece of a long file.
+const PIECE: usize = 1 << 20;
+
+/// A part of a file.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Bytes(Bytes),
+    /// So many zeros that were not read.
+    Zeros(u64),
+}
+
+/// A file that is open, and how it was then.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) stat: Stat,
+}
+
+impl Opened {
+    /// Opens a file beneath its directory, never through a link. Its access time stays, where the right to that is there.
+    pub(super) fn beneath(directory: &File, name: &OsStr) -> Result<Self, Failed> {
+        let open = |flags| open_beneath(directory, name, OFlags::RDONLY | flags, Mode::empty());
+        let file = match open(OFlags::NOATIME) {
+            Err(Errno::PERM) => open(OFlags::empty()),
+            other => other,
+        };
+        let file = file.map_err(Failed::to("open it"))?;
+        let stat = fstat(&file).map_err(Failed::to("look at it"))?;
+        if !FileType::from_raw_mode(stat.st_mode).is_file() {
+            return Err(Failed::Because("another program has put something else into its place".to_owned()));
+        }
+        // Both advices cost nothing where they do nothing.
+        let _ = fadvise(&file, 0, None, Advice::Sequential);
+        Ok(Self { file, stat })
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        u64::try_from(self.stat.st_size).unwrap_or_default()
+    }
+
+    /// True where the file has fewer blocks than bytes.
+    pub(super) fn has_holes(&self) -> bool {
+        u64::try_from(self.stat.st_blocks).unwrap_or_default().saturating_mul(512) < self.size()
+    }
+
+    /// True where the file is not as it was when it was opened.
+    pub(super) fn has_changed(&self) -> Result<bool, Failed> {
+        let now = fstat(&self.file).map_err(Failed::to("look at it"))?;
+        Ok((now.st_size, modified(&now)) != (self.stat.st_size, modified(&self.stat)))
+    }
+
+    /// Lets the system forget its pages, which nobody else may want.
+    pub(super) fn forget(&self) {
+        let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
+    }
+}
+
+/// A small file or a symlink that was read whole.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) bytes: Bytes,
+    /// Its state before it was read; `None` for a symlink.
+    pub(super) stat: Option<Stat>,
+    /// True where it was changed both times while it was read.
+    pub(super) has_changed: bool,
+}
+
+/// Reads a small file, and once more where it is changed meanwhile.
+pub(super) fn whole(directory: &File, name: &OsStr) -> Result<Whole, Failed> {
+    let first = once(directory, name)?;
+    if first.has_changed { once(directory, name) } else { Ok(first) }
+}
+
+fn once(directory: &File, name: &OsStr) -> Result<Whole, Failed> {
+    let opened = Opened::beneath(directory, name)?;
+    // Some file systems do not know how long their files are.
+    let end = match opened.size() {
+        0 => PIECE as u64,
+        size => size,
+    };
+    let bytes = read_range(&opened.file, 0..end)?;
+    let has_changed = opened.has_changed()?;
+    opened.forget();
+    Ok(Whole { bytes: bytes.into(), stat: Some(opened.stat), has_changed })
+}
+
+/// Reads the target of a symlink.
+pub(super) fn link(directory: &File, name: &OsStr) -> Result<Whole, Failed> {
+    let target = readlinkat(directory, name, Vec::new()).map_err(Failed::to("read the symlink"))?;
+    Ok(Whole { bytes: target.into_bytes().into(), stat: None, has_changed: false })
+}
+
+/// Reads a range, or up to the end of the file in it.
+fn read_range(file: &File, range: Range<u64>) -> Result<Vec<u8>, Failed> {
+    let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        let at = range.start + bytes.len() as u64;
+        match pread(file, spare_capacity(&mut bytes), at) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(Failed::to("read it")(e)),
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+/// Gives the pieces of a range of a file in their order, until its end or until nobody takes them. Gives the length.
+pub(super) fn pieces(
+    file: &File,
+    range: Range<u64>,
+    has_holes: bool,
+    give: &mut dyn FnMut(Piece) -> bool,
+) -> Result<u64, Failed> {
+    let mut at = range.start;
+    while at < range.end {
+        let (data, end) = if has_holes { extent(file, at, range.end)? } else { (at, range.end) };
+        if data > at && !give(Piece::Zeros(data - at)) {
+            break;
+        }
+        at = data;
+        while at < end {
+            let bytes = read_range(file, at..end.min(at + PIECE as u64))?;
+            if bytes.is_empty() {
+                return Ok(at - range.start);
+            }
+            at += bytes.len() as u64;
+            if !give(Piece::Bytes(bytes.into())) {
+                return Ok(at - range.start);
+            }
+        }
+    }
+    Ok(at - range.start)
+}
+
+/// The next bytes that are no hole, at or after a place: where they begin and end. Both are the end where there are none.
+fn extent(file: &File, at: u64, end: u64) -> Result<(u64, u64), Failed> {
+    let data = match seek(file, SeekFrom::Data(at)) {
+        Ok(data) => data,
+        Err(Errno::NXIO) => return Ok((end, end)),
+        // The file system does not know.
+        Err(Errno::INVAL | Errno::NOTSUP) => return Ok((at, end)),
+        Err(e) => return Err(Failed::to("look for its holes")(e)),
+    };
+    if data >= end {
+        return Ok((end, end));
+    }
+    let hole = seek(file, SeekFrom::Hole(data)).map_err(Failed::to("look for its holes"))?;
+    // A file that is cut at this moment may have none where there were bytes.
+    Ok((data.max(at), hole.clamp(data + 1, end)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_hole_is_given_as_zeros_and_the_rest_as_it_is() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(10 << 20).unwrap();
+        file.write_all_at(&[7; 4096], 3 << 20).unwrap();
+        file.write_all_at(&[8; 4096], 6 << 20).unwrap();
+        for range in [0..10 << 20, 1 << 20..(3 << 20) + 100, (6 << 20) + 4096..10 << 20, 5..5] {
+            for has_holes in [true, false] {
+                let (mut bytes, mut zeros) = (Vec::new(), 0);
+                let length = pieces(&file, range.clone(), has_holes, &mut |piece| {
+                    match piece {
+                        Piece::Bytes(piece) => bytes.extend_from_slice(&piece),
+                        Piece::Zeros(count) => {
+                            bytes.resize(bytes.len() + usize::try_from(count).unwrap(), 0);
+                            zeros += count;
+                        }
+                    }
+                    true
+                });
+                assert_eq!(length, Ok(range.end - range.start));
+                assert!(bytes == read_range(&file, range.clone()).unwrap(), "{range:?}");
+                assert!(has_holes || zeros == 0);
+            }
+        }
+        let mut read = 0;
+        pieces(&file, 0..10 << 20, true, &mut |piece| {
+            if let Piece::Bytes(bytes) = piece {
+                read += bytes.len();
+            }
+            true
+        })
+        .unwrap();
+        // File systems without holes give it all.
+        assert!(read == 8192 || read == 10 << 20, "{read}");
+    }
+
+    #[test]
+    fn a_file_that_ends_early_gives_what_it_has() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![1; 3 << 20], 0).unwrap();
+        assert_eq!(pieces(&file, 1 << 20..9 << 20, false, &mut |_| true), Ok(2 << 20));
+        let mut given = 0;
+        let take_one = &mut |_| {
+            given += 1;
+            false
+        };
+        assert_eq!((pieces(&file, 0..3 << 20, false, take_one), given), (Ok(1 << 20), 1));
+    }
+}

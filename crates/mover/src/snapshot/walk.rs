@@ -1,0 +1,292 @@
+//! The walk over a tree: each directory is listed, compared with those of earlier snapshots, its files are saved, then the
+//! directories below it, and then its own object is written.
+//!
+//! Directories below one another are walked side by side as far as there is room for that; a listing of a million entries
+//! (150 MB) is the largest thing in memory, and there are as many listings as directories on the way to where the walk is.
+
+use super::directory::Directory;
+use super::document::{Unfinished, write};
+use super::entry::{Entry, Kind, each};
+use super::file::{SMALL, save_batch, save_long};
+use super::parents::{Parents, take_over};
+use super::rules::{Rules, is_cache};
+use super::run::{Run, blocking, joined};
+use crate::MoverError;
+use crate::failure::Failed;
+use crate::handles::Identity;
+use crate::progress::add;
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryStreamExt};
+use lifeboat_kopia::format::directory::Summary;
+use lifeboat_kopia::format::object_id::ObjectId;
+use rustix::fs::FileType;
+use std::ffi::OsStr;
+use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+
+/// The most small files of one batch, and the most bytes of them together.
+const BATCH: usize = 64;
+const BATCH_BYTES: u64 = 1 << 20;
+
+/// A directory that is to be saved.
+#[derive(Debug)]
+pub(super) struct Visit {
+    pub(super) directory: Arc<Directory>,
+    /// The rules that count above it.
+    pub(super) rules: Arc<Rules>,
+    /// The same directory in earlier snapshots.
+    pub(super) parents: Vec<ObjectId>,
+}
+
+/// A directory that is saved, with its totals.
+pub(super) type SavedDirectory = (ObjectId, Summary);
+
+/// Saves a directory and all below it. Where it cannot be listed that is said; the caller records it.
+pub(super) fn save(
+    run: Arc<Run>,
+    visit: Visit,
+) -> BoxFuture<'static, Result<Result<SavedDirectory, Failed>, MoverError>> {
+    async move {
+        let Visit { directory, rules, parents } = visit;
+        add(&run.counts.directories, 1);
+        let listed = {
+            let (run, directory) = (run.clone(), directory.clone());
+            blocking(move || list(&run, &directory, &rules)).await?
+        };
+        let (mut entries, rules) = match listed {
+            Ok(listed) => listed,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let contents = run.writer.repository().contents();
+        let (below, errors) = take_over(contents, &parents, &mut entries).await;
+        for error in errors {
+            run.warn(format!(
+                "files of {}/ are read anew: an earlier snapshot cannot be read: {error}",
+                directory.path
+            ));
+        }
+        drop_lost(&run, &directory, &mut entries)?;
+        let (batches, directories) = plan(&run, &entries);
+        directory.state().entries = entries;
+        save_files(&run, &directory, batches).await?;
+        save_below(&run, &directory, &rules, Below { directories, parents: below }).await?;
+        directory.close();
+        let saved = write(&run, &directory, Unfinished::default()).await?;
+        add(&run.progress.directories, 1);
+        Ok(Ok(saved))
+    }
+    .boxed()
+}
+
+/// Lists a directory, sorted, without what rules leave out; and the rules that count in it.
+fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Entry>, Arc<Rules>), Failed> {
+    let (file, stat) = directory.open(run)?;
+    directory.state().itself.set_attributes(&stat);
+    let policy = &directory.settings.policy;
+    let own = directory.path.is_empty() || run.policies.at(|| directory.path.clone()).is_some();
+    let own = own.then_some(&policy.files);
+    let shown = || if directory.path.is_empty() { "/".to_owned() } else { directory.path.clone() };
+    if policy.files.ignore_cache_dirs.unwrap_or(true) && is_cache(&file) {
+        add(&run.counts.excluded_directories, 1);
+        let why = "it says of itself that it is a cache";
+        run.note(|notes, most| notes.caches.add(shown().trim_start_matches('/').to_owned(), why, most));
+        return Ok((Vec::new(), above.clone()));
+    }
+    let rules = Rules::of_directory(above, &directory.path, own, &file, &mut |text| run.warn(text));
+    let has_rules = !rules.is_empty();
+    let device = Identity::of(&stat).device();
+    let mut entries = Vec::new();
+    each(&file, |name, stat| {
+        let stat = match stat {
+            Ok(stat) => stat,
+            // Nobody knows its type.
+            Err(failed) => return directory.fail_file(run, name, &failed),
+        };
+        let is_directory = FileType::from_raw_mode(stat.st_mode).is_dir();
+        let size = u64::try_from(stat.st_size).unwrap_or_default();
+        if has_rules && rules.leave_out(&directory.path_of(name), is_directory) {
+            if is_directory {
+                add(&run.counts.excluded_directories, 1);
+            } else {
+                add(&run.counts.excluded_files, 1);
+                add(&run.counts.excluded_size, size);
+            }
+            return;
+        }
+        let refuse = |why: String| {
+            let path = directory.path_of(name).trim_start_matches('/').to_owned();
+            run.note(|notes, most| notes.refused.add(path, why, most));
+        };
+        if rules.max_file_size > 0 && !is_directory && size > rules.max_file_size {
+            return refuse(format!("it has {size} bytes, and the policy allows {}", rules.max_file_size));
+        }
+        if rules.one_file_system && Identity::of(&stat).device() != device {
+            return refuse("it is on another file system, and the policy wants one".to_owned());
+        }
+        match Entry::of(name, &stat) {
+            Ok(entry) => entries.push(entry),
+            Err(kind) => note_special(run, directory, name, kind),
+        }
+    })?;
+    entries.sort_unstable_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+    Ok((entries, rules))
+}
+
+/// Tells of an entry that no snapshot can have.
+fn note_special(run: &Run, directory: &Directory, name: &OsStr, kind: FileType) {
+    let word = match kind {
+        FileType::Socket => "a socket",
+        FileType::Fifo => "a named pipe",
+        FileType::BlockDevice => "a block device",
+        FileType::CharacterDevice => "a character device",
+        _ => "of a type that is not known",
+    };
+    if directory.settings.policy.errors.ignore_unknown_types.unwrap_or(true) {
+        let path = directory.path_of(name).trim_start_matches('/').to_owned();
+        run.note(|notes, most| notes.special.add(path, format!("it is {word}"), most));
+    } else {
+        let why = format!("it is {word}, of which a snapshot has none, and the policy does not pass over it");
+        directory.fail(run, name, &Failed::Because(why), false);
+    }
+}
+
+/// Drops what was taken over and is not in the repository any more, so that a loss does not go on from snapshot to snapshot.
+fn drop_lost(run: &Run, directory: &Directory, entries: &mut [Entry]) -> Result<(), MoverError> {
+    let contents = run.writer.contents();
+    for entry in entries {
+        let Some(object) = entry.object else { continue };
+        if contents.find(&object.content)?.is_none_or(|found| found.is_deleted) {
+            entry.object = None;
+            let path = directory.path_of(entry.name());
+            run.warn(format!(
+                "{path} is read anew: what an earlier snapshot has of it is not in the repository any more"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A part of the files of a directory that is saved in one go.
+enum Batch {
+    Small(Vec<usize>),
+    Long(usize),
+}
+
+/// Counts what is taken over, and says what is to be done with the rest: files, and directories by their places.
+fn plan(run: &Run, entries: &[Entry]) -> (Vec<Batch>, Vec<usize>) {
+    let (mut batches, mut directories) = (Vec::new(), Vec::new());
+    let (mut small, mut bytes) = (Vec::new(), 0);
+    for (at, entry) in entries.iter().enumerate() {
+        match entry.kind {
+            Kind::Directory => directories.push(at),
+            _ if entry.object.is_some() => {
+                add(&run.counts.cached_files, 1);
+                add(&run.counts.total_size, entry.size);
+                if entry.kind == Kind::Symlink {
+                    add(&run.progress.symlinks, 1);
+                } else {
+                    add(&run.progress.files, 1);
+                    add(&run.progress.bytes_unchanged, entry.size);
+                }
+            }
+            Kind::File if entry.size > SMALL => batches.push(Batch::Long(at)),
+            _ => {
+                small.push(at);
+                bytes += entry.size;
+                if small.len() >= BATCH || bytes >= BATCH_BYTES {
+                    batches.push(Batch::Small(std::mem::take(&mut small)));
+                    bytes = 0;
+                }
+            }
+        }
+    }
+    if !small.is_empty() {
+        batches.push(Batch::Small(small));
+    }
+    (batches, directories)
+}
+
+async fn save_files(run: &Arc<Run>, directory: &Arc<Directory>, batches: Vec<Batch>) -> Result<(), MoverError> {
+    let batches = futures::stream::iter(batches.into_iter().map(Ok));
+    batches
+        .try_for_each_concurrent(run.files_at_once, |batch| async move {
+            match batch {
+                Batch::Small(batch) => save_batch(run, directory, batch).await,
+                Batch::Long(at) => save_long(run, directory, at).await,
+            }
+        })
+        .await
+}
+
+/// Directories below, by their places, and the same ones in earlier snapshots.
+struct Below {
+    directories: Vec<usize>,
+    parents: Parents,
+}
+
+/// The end of a directory below: its place, and whether it was walked in the place of the one above.
+struct EndedVisit {
+    at: usize,
+    is_inline: bool,
+    saved: Result<SavedDirectory, Failed>,
+}
+
+async fn save_below(
+    run: &Arc<Run>,
+    above: &Arc<Directory>,
+    rules: &Arc<Rules>,
+    Below { directories, mut parents }: Below,
+) -> Result<(), MoverError> {
+    let mut walking: JoinSet<Result<EndedVisit, MoverError>> = JoinSet::new();
+    for at in directories {
+        let Some(entry) = above.state().entries.get(at).cloned() else { continue };
+        let directory = Arc::new(Directory::below(above, &entry, run));
+        above.state().below.push((at, directory.clone()));
+        // Where there is no room beside the walk it goes that way itself, so that nobody waits for room.
+        let room = run.directories.clone().try_acquire_owned().ok();
+        let is_inline = room.is_none();
+        let visit = Visit { directory, rules: rules.clone(), parents: parents.remove(&at).unwrap_or_default() };
+        walking.spawn(save_one(run.clone(), visit, at, room));
+        while let Some(ended) = if is_inline { walking.join_next().await } else { walking.try_join_next() } {
+            let ended = joined(ended)??;
+            let is_way = ended.is_inline;
+            end(run, above, ended);
+            if is_way {
+                break;
+            }
+        }
+    }
+    while let Some(ended) = walking.join_next().await {
+        end(run, above, joined(ended)??);
+    }
+    Ok(())
+}
+
+async fn save_one(
+    run: Arc<Run>,
+    visit: Visit,
+    at: usize,
+    room: Option<OwnedSemaphorePermit>,
+) -> Result<EndedVisit, MoverError> {
+    let saved = save(run, visit).await?;
+    Ok(EndedVisit { at, is_inline: room.is_none(), saved })
+}
+
+fn end(run: &Run, above: &Directory, ended: EndedVisit) {
+    let EndedVisit { at, saved, .. } = ended;
+    let directory = above.state().below.iter().find(|(place, _)| *place == at).map(|(_, directory)| directory.clone());
+    let Some(directory) = directory else { return };
+    match saved {
+        Ok((object, summary)) => {
+            let itself = directory.state().itself.clone();
+            above.finish_below(at, itself, object, summary);
+        }
+        Err(failed) => {
+            above.state().below.retain(|(place, _)| *place != at);
+            let name = directory.state().itself.name().to_owned();
+            let is_passed_over = directory.settings.policy.errors.ignore_directory_errors.unwrap_or(false);
+            above.fail(run, &name, &failed, is_passed_over);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Snapshots of trees as they may be.
+
+use crate::device::Loop;
+use crate::fixture::{failures, options, run};
+use crate::tree::rows;
+use crate::written::{Written, problems};
+use lifeboat_kopia::format::directory::{EntryType, Summary};
+use lifeboat_kopia::object;
+use lifeboat_kopia::snapshot::entry_at;
+use lifeboat_mover::snapshot::{Named, SnapshotOptions};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat};
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+fn names(named: &Named) -> Vec<(&str, &str)> {
+    assert_eq!(named.count, named.first.len() as u64);
+    let mut names: Vec<_> = named.first.iter().map(|entry| (entry.path.as_str(), entry.why.as_str())).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sockets_and_pipes_are_told_and_hide_nothing() {
+    let ground = Written::new().await;
+    let tree = ground.tree();
+    fs::create_dir_all(tree.join("d")).unwrap();
+    fs::write(tree.join("d/file"), "x").unwrap();
+    let wanted = rows(&tree);
+    mknodat(CWD, tree.join("d/pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let _socket = UnixListener::bind(tree.join("socket")).unwrap();
+    // Their making has changed the times of the directories.
+    let now = rows(&tree.join("d/file")).remove("").unwrap();
+    assert_eq!(now, wanted["d/file"]);
+    let repository = ground.open().await;
+    let report = ground.take(&repository).await;
+    assert!(report.is_whole());
+    assert_eq!(names(&report.special), [("d/pipe", "it is a named pipe"), ("socket", "it is a socket")]);
+    let restored = ground.restored(&repository, report.document.root.as_ref().unwrap()).await;
+    assert_eq!(restored.keys().collect::<Vec<_>>(), ["", "d", "d/file"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_without_utf_8_are_kept_as_far_as_the_format_can() {
+    let ground = Written::new().await;
+    let tree = ground.tree();
+    fs::create_dir(&tree).unwrap();
+    for name in [&b"a\xff"[..], b"\xfe\xfe", b"\xed\xa0\x80", "\u{fffd}".as_bytes()] {
+        fs::write(tree.join(std::ffi::OsStr::from_bytes(name)), name).unwrap();
+    }
+    let repository = ground.open().await;
+    let report = ground.take(&repository).await;
+    let again = ground.take(&repository).await;
+    assert_eq!(again.document.root, report.document.root);
+    // A name that has lost bytes is not found again, so its file is read again, and stored once.
+    assert_eq!((again.document.stats.cached_files, again.document.stats.non_cached_files), (1, 3));
+    assert_eq!(again.written.packs, 1);
+    assert_eq!(problems(&repository).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tree_deeper_than_any_path_is_saved() {
+    const DEPTH: u64 = 1500;
+    let ground = Written::new().await;
+    fs::create_dir(ground.tree()).unwrap();
+    let mut directory = File::open(ground.tree()).unwrap();
+    for _ in 1..DEPTH {
+        mkdirat(&directory, "deep", Mode::from_raw_mode(0o700)).unwrap();
+        directory = openat(&directory, "deep", OFlags::DIRECTORY, Mode::empty()).unwrap().into();
+    }
+    fs::write(ground.tree().join("file"), "x").unwrap();
+    let repository = ground.open().await;
+    let report = ground.take(&repository).await;
+    let summary = report.document.root.as_ref().unwrap().summary.clone().unwrap();
+    assert_eq!((report.is_whole(), summary.directories, summary.files), (true, DEPTH, 1));
+    let again = ground.take(&repository).await;
+    assert_eq!(again.document.root, report.document.root);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_changes_while_it_is_read_is_named() {
+    let ground = Written::new().await;
+    fs::create_dir(ground.tree()).unwrap();
+    let path = ground.tree().join("busy");
+    fs::write(&path, vec![1; 4 << 20]).unwrap();
+    fs::write(ground.tree().join("quiet"), "x").unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (begun, wait) = std::sync::mpsc::sync_channel(1);
+    let busy = std::thread::spawn({
+        let is_over = is_over.clone();
+        move || {
+            let file = File::options().write(true).open(path).unwrap();
+            let mut time = SystemTime::UNIX_EPOCH;
+            while !is_over.load(Ordering::Relaxed) {
+                time += Duration::from_secs(1);
+                file.set_modified(time).unwrap();
+                let _ = begun.try_send(());
+            }
+        }
+    });
+    wait.recv().unwrap();
+    let repository = ground.open().await;
+    let report = ground.take(&repository).await;
+    is_over.store(true, Ordering::Relaxed);
+    busy.join().unwrap();
+    assert_eq!(names(&report.changed), [("busy", "it was changed each time while it was read")]);
+    assert!(report.is_whole());
+    assert_eq!(report.document.root.unwrap().summary.unwrap().size, (4 << 20) + 1);
+    assert_eq!(report.totals.bytes_read, (8 << 20) + 1, "it was read twice");
+    // It has a time from before it was read, so that the next snapshot reads it again.
+    let again = ground.take(&repository).await;
+    assert_eq!((again.document.stats.non_cached_files, again.changed.count, again.written.new_contents), (1, 0, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_whose_content_is_gone_is_read_anew_and_whole_again() {
+    let ground = Written::new().await;
+    let tree = ground.tree();
+    fs::create_dir_all(tree.join("d")).unwrap();
+    fs::write(tree.join("d/kept"), "kept").unwrap();
+    fs::write(tree.join("d/lost"), "lost").unwrap();
+    let repository = ground.open().await;
+    let first = ground.take(&repository).await.document.root.unwrap();
+    let lost = entry_at(repository.contents(), &first, "d/lost").await.unwrap().object.unwrap();
+    let writer = ground.writer(&repository).await;
+    writer.contents().delete(&lost.content).await.unwrap();
+    writer.flush().await.unwrap();
+    let report = ground.take(&repository).await;
+    let why = "/d/lost is read anew: what an earlier snapshot has of it is not in the repository any more";
+    assert_eq!((report.warnings.as_slice(), report.document.root.as_ref()), (&[why.to_owned()][..], Some(&first)));
+    assert_eq!((report.document.stats.cached_files, report.document.stats.non_cached_files), (1, 1));
+    repository.contents().refresh().await.unwrap();
+    assert!(!repository.contents().find(&lost.content).unwrap().unwrap().is_deleted);
+    let restored = ground.restored(&repository, &first).await;
+    assert_eq!(restored, rows(&tree));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_tree_is_saved_alone_or_refused() {
+    let ground = Written::new().await;
+    let at = |name: &str| ground.folder.path().join(name);
+    fs::write(at("file"), "bytes").unwrap();
+    fs::write(at("long"), vec![3; 1 << 20]).unwrap();
+    std::os::unix::fs::symlink("file", at("link")).unwrap();
+    let repository = ground.open().await;
+    let take = async |path: &Path| ground.try_take(&repository, path, ground.options(), &PROGRESS).await;
+    for (name, size) in [("file", 5), ("long", 1 << 20), ("link", 5)] {
+        let report = take(&at(name)).await.unwrap();
+        let root = report.document.root.unwrap();
+        assert_eq!((&*root.name, &root.entry_type, root.size), (name, &EntryType::File, size));
+        let summary = Summary { size, files: 1, max_time: root.modified, ..Summary::default() };
+        assert_eq!((root.summary, report.document.stats.dir_count), (Some(summary), 0));
+        assert_eq!(object::length(repository.contents(), &root.object.unwrap()).await.unwrap(), size);
+    }
+    let refused = take(&at("none")).await.unwrap_err().to_string();
+    let none = at("none");
+    assert_eq!(refused, format!("{}: cannot find it: No such file or directory (os error 2)", none.display()));
+    let refused = take("/dev/null".as_ref()).await.unwrap_err().to_string();
+    assert_eq!(refused, "/dev/null is no directory, file or block device: it has no bytes");
+    let mut nameless = ground.options();
+    nameless.source.host.clear();
+    let refused = ground.try_take(&repository, &at("file"), nameless, &PROGRESS).await.unwrap_err().to_string();
+    assert_eq!(refused, "a snapshot needs a host, a user and a path as its source");
+}
+
+static PROGRESS: std::sync::LazyLock<Arc<lifeboat_mover::Progress>> = std::sync::LazyLock::new(Arc::default);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_is_saved_as_kopia_saves_it_and_comes_back() {
+    let ground = Written::new().await;
+    let backing = ground.folder.path().join("backing");
+    let file = File::create(&backing).unwrap();
+    file.set_len(12 << 20).unwrap();
+    file.write_all_at(b"in the middle", 7 << 20).unwrap();
+    let Some(device) = Loop::over(&backing) else {
+        println!("skipped: this process may not make block devices");
+        return;
+    };
+    let repository = ground.open().await;
+    let one = || SnapshotOptions { files_at_once: Some(1), ..ground.options() };
+    let report = ground.try_take(&repository, &device.0, one(), &Arc::default()).await.unwrap();
+    let root = report.document.root.unwrap();
+    let summary = root.summary.clone().unwrap();
+    assert_eq!((&*root.name, root.mode), (device.0.to_str().unwrap(), 0o777));
+    assert_eq!((summary.files, summary.directories, summary.size), (1, 1, 12 << 20));
+    let target = ground.folder.path().join("image");
+    let report = run(&repository, &root, &options(&target)).await.unwrap();
+    assert_eq!(failures(&report), []);
+    assert!(fs::read(&target).unwrap() == fs::read(&backing).unwrap());
+    let again = ground.try_take(&repository, &device.0, one(), &Arc::default()).await.unwrap();
+    // Of the tree only the directory has a new time in it.
+    assert_eq!((again.written.new_contents, again.totals.bytes_read), (2, 12 << 20));
+}

@@ -1,0 +1,123 @@
+//! A repository of ours in memory, and snapshots into it.
+
+use crate::fixture::{failures, options, run};
+use crate::tree::{Rows, rows};
+use lifeboat_bucket::Memory;
+use lifeboat_kopia::blobs::layout::Layout;
+use lifeboat_kopia::content::IndexSource;
+use lifeboat_kopia::crypto::Password;
+use lifeboat_kopia::format::directory::DirectoryEntry;
+use lifeboat_kopia::format::repository::NewRepository;
+use lifeboat_kopia::format::snapshot::Source;
+use lifeboat_kopia::format::time::UnixNanos;
+use lifeboat_kopia::verify::VerifyOptions;
+use lifeboat_kopia::{Clock, OpenOptions, Random, Repository, RepositoryWriter, WriteOptions};
+use lifeboat_mover::snapshot::{SnapshotOptions, SnapshotReport, snapshot};
+use lifeboat_mover::{MoverError, Progress};
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+
+const PASSWORD: &str = "written-passw0rd";
+
+/// A repository, and a folder for trees and their restores.
+pub(crate) struct Written {
+    pub(crate) store: Arc<Memory>,
+    pub(crate) folder: TempDir,
+    clock: Clock,
+}
+
+/// Bytes that look random and never repeat, so that no two writers give the same name.
+pub(crate) fn random() -> Random {
+    static STATE: AtomicU64 = AtomicU64::new(7);
+    Arc::new(|bytes: &mut [u8]| {
+        for byte in bytes {
+            let next = STATE.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+            *byte = ((next ^ next >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8;
+        }
+    })
+}
+
+impl Written {
+    pub(crate) async fn new() -> Self {
+        let store = Arc::new(Memory::default());
+        let password = Password::new(PASSWORD.to_owned());
+        let new = NewRepository::default();
+        Repository::create(store.clone(), &password, &new, &random(), &Layout::Flat).await.unwrap();
+        // Each look at the clock is a millisecond later.
+        let now = AtomicI64::new(1_795_900_000_000_000_000);
+        let clock: Clock = Arc::new(move || UnixNanos(now.fetch_add(1_000_000, Ordering::Relaxed)));
+        Self { store, folder: tempfile::tempdir().unwrap(), clock }
+    }
+
+    pub(crate) fn tree(&self) -> std::path::PathBuf {
+        self.folder.path().join("tree")
+    }
+
+    /// Opens the repository as another process would.
+    pub(crate) async fn open(&self) -> Arc<Repository> {
+        let options = OpenOptions {
+            scratch: self.folder.path().to_owned(),
+            clock: self.clock.clone(),
+            memory: 16 << 20,
+            threads: 2,
+            indexes: IndexSource::IndexBlobs,
+        };
+        let password = Password::new(PASSWORD.to_owned());
+        Arc::new(Repository::open(self.store.clone(), password, options).await.unwrap())
+    }
+
+    pub(crate) fn options(&self) -> SnapshotOptions {
+        let source = Source { host: "h".to_owned(), user: "u".to_owned(), path: "/tree".to_owned() };
+        SnapshotOptions::new(source, self.clock.clone(), random())
+    }
+
+    pub(crate) async fn writer(&self, repository: &Repository) -> RepositoryWriter {
+        let options = WriteOptions {
+            user: "u".to_owned(),
+            host: "h".to_owned(),
+            random: random(),
+            threads: 2,
+            memory: 32 << 20,
+            uploads: 4,
+        };
+        repository.writer(options).await.unwrap()
+    }
+
+    /// Takes a snapshot of a path.
+    pub(crate) async fn try_take(
+        &self,
+        repository: &Repository,
+        path: &Path,
+        options: SnapshotOptions,
+        progress: &Arc<Progress>,
+    ) -> Result<SnapshotReport, MoverError> {
+        let writer = self.writer(repository).await;
+        snapshot(&writer, path, options, progress).await
+    }
+
+    /// Takes a snapshot of the tree.
+    pub(crate) async fn take(&self, repository: &Repository) -> SnapshotReport {
+        self.try_take(repository, &self.tree(), self.options(), &Arc::default()).await.unwrap()
+    }
+
+    /// Restores a root into a folder that is new.
+    pub(crate) async fn restored(&self, repository: &Arc<Repository>, root: &DirectoryEntry) -> Rows {
+        let folder = tempfile::tempdir_in(self.folder.path()).unwrap();
+        let target = folder.path().join("target");
+        let report = run(repository, root, &options(&target)).await.unwrap();
+        assert_eq!(failures(&report), []);
+        rows(&target)
+    }
+}
+
+/// The problems that are found when everything is read.
+pub(crate) async fn problems(repository: &Repository) -> Vec<String> {
+    let limits = repository.contents().limits();
+    let options = VerifyOptions { snapshots: None, files_percent: 100.0, seed: 0, directories: 8, limits };
+    let problems: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = problems.clone();
+    repository.verify(options, move |problem| noted.lock().unwrap().push(format!("{problem:?}"))).await.unwrap();
+    std::mem::take(&mut *problems.lock().unwrap())
+}
