@@ -1,6 +1,6 @@
 //! Metadata of our own resources.
 
-use crate::Time;
+use crate::{NamespacedName, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -54,8 +54,8 @@ pub struct ObjectMeta {
 impl ObjectMeta {
     /// Namespace and name.
     #[must_use]
-    pub fn key(&self) -> crate::NamespacedName {
-        crate::NamespacedName::of(self)
+    pub fn key(&self) -> NamespacedName {
+        NamespacedName { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
     /// Tells whether an annotation says `true`: a switch that is on.

@@ -1,6 +1,5 @@
 //! Names of objects within a cluster.
 
-use crate::ObjectMeta;
 use std::fmt;
 
 /// The name of an object together with its namespace: of each kind there is one that is called so.
@@ -13,12 +12,6 @@ pub struct NamespacedName {
 }
 
 impl NamespacedName {
-    /// The name of the object with this metadata.
-    #[must_use]
-    pub fn of(meta: &ObjectMeta) -> Self {
-        Self { namespace: meta.namespace.clone(), name: meta.name.clone() }
-    }
-
     /// The name of another object in the same namespace: objects name each other without it.
     #[must_use]
     pub fn beside(&self, name: &str) -> Self {

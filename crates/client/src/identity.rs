@@ -15,7 +15,7 @@ impl ObjectIdentity {
     /// The identity of the object with this metadata.
     #[must_use]
     pub fn of(meta: &ObjectMeta) -> Self {
-        Self { key: NamespacedName::of(meta), uid: meta.uid.clone() }
+        Self { key: meta.key(), uid: meta.uid.clone() }
     }
 }
 
@@ -27,7 +27,7 @@ mod tests {
     fn a_name_is_one_of_its_namespace() {
         let key = |namespace: &str, name: &str| NamespacedName { namespace: namespace.into(), name: name.into() };
         let meta = ObjectMeta { namespace: "a".into(), name: "b".into(), ..ObjectMeta::default() };
-        assert_eq!(NamespacedName::of(&meta), key("a", "b"));
+        assert_eq!(meta.key(), key("a", "b"));
         assert_ne!(key("a", "b"), key("c", "b"));
         assert_eq!(key("a", "b").beside("other"), key("a", "other"));
         assert!(key("a", "z") < key("b", "a"), "those of one namespace are together");

@@ -26,6 +26,7 @@ mod server;
 #[cfg(test)]
 mod stub;
 mod terminating;
+mod unreadable_step;
 mod work;
 mod world;
 

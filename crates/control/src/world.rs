@@ -2,8 +2,8 @@
 
 mod unreadable;
 
+pub(crate) use unreadable::Unreadable;
 use unreadable::meta;
-pub(crate) use unreadable::{Unreadable, step as unreadable_step};
 
 use bytes::Bytes;
 use lifeboat_api::NamespacedName;
@@ -23,7 +23,7 @@ pub(crate) trait Meta: Object {
 
     /// Its namespace and name.
     fn key(&self) -> NamespacedName {
-        NamespacedName::of(self.meta())
+        self.meta().key()
     }
 
     /// The namespace and name of another object that this one names: it lies in the same namespace.
@@ -271,7 +271,7 @@ impl<T: Meta> MirroredObjects<T> {
 
     /// Replaces the object of this name by one that cannot be read: its former contents are out of date.
     fn put_unreadable(&mut self, object: Unreadable) {
-        let key = NamespacedName::of(&object.meta);
+        let key = object.meta.key();
         self.readable.remove(&key);
         self.unreadable.insert(key, object);
     }
@@ -287,7 +287,7 @@ impl<T: Meta> MirroredObjects<T> {
             Err(e) => {
                 tracing::error!(kind = T::KIND, error = %e, "an object cannot be read");
                 let object = Unreadable::new(body, &e)?;
-                let key = NamespacedName::of(&object.meta);
+                let key = object.meta.key();
                 self.put_unreadable(object);
                 Some(key)
             }

@@ -42,6 +42,10 @@ pub struct Kubectl {
 /// The time within which a control plane comes to rest.
 const REST: Duration = Duration::from_secs(30);
 
+/// The time within which controllers make what each namespace has. They share two cores with other control planes, which take
+/// all of them while definitions are new.
+const FURNISHED: Duration = Duration::from_secs(120);
+
 const TOKEN: &str = "testbed-admin";
 
 impl ControlPlane {
@@ -288,7 +292,7 @@ impl Kubectl {
     /// a test that lists a namespace would see them or not, as fast as a controller is.
     ///
     /// # Errors
-    /// When it fails; the message holds what it printed. When a new namespace has not got its objects within half a minute.
+    /// When it fails; the message holds what it printed. When a new namespace has not got its objects within two minutes.
     pub fn try_run(&self, args: &[&str]) -> Result<String> {
         let output = self.output(args)?;
         if !output.status.success() {
@@ -303,7 +307,7 @@ impl Kubectl {
 
     /// Waits until namespaces have a service account and the certificate of the cluster's authority.
     fn until_furnished(&self, namespaces: &[&str]) -> Result<()> {
-        let end = Instant::now() + REST;
+        let end = Instant::now() + FURNISHED;
         for (resource, name) in [("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")] {
             let selector = format!("--field-selector=metadata.name={name}");
             let list =
@@ -322,7 +326,7 @@ impl Kubectl {
                     let log = std::fs::read_to_string(log).unwrap_or_default();
                     let last: Vec<&str> = log.lines().rev().take(40).collect();
                     let (names, last) = (namespaces.join(", "), last.join("\n"));
-                    bail!("{names} has no {resource}/{name} after {} s: {refused}\n{last}", REST.as_secs());
+                    bail!("{names} has no {resource}/{name} after {} s: {refused}\n{last}", FURNISHED.as_secs());
                 }
                 pause();
             }

@@ -2,8 +2,8 @@
 
 use super::step::ServerStep;
 use super::wait::Reason;
+use crate::unreadable_step;
 use crate::work;
-use crate::world::unreadable_step;
 use lifeboat_api::{Schedule, SchedulePhase};
 use lifeboat_lifecycle::phase::keep::Keeper;
 use lifeboat_lifecycle::phase::queue::{Blocked, QueueMove};

@@ -2,8 +2,8 @@
 
 use super::key::Key;
 use super::step::{KeyedStep, ServerStep};
+use crate::unreadable_step;
 use crate::work::{self, Context, StepError, StepResult};
-use crate::world::unreadable_step;
 use crate::world::{MirroredKind, Unreadable};
 use lifeboat_api::{Backup, BackupStorageLocation, Restore, Schedule};
 use lifeboat_lifecycle::phase::{backup, expiry, request, restore, schedule};

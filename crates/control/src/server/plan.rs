@@ -16,9 +16,9 @@ use super::memory::Memory;
 use super::step::{KeyedStep, ServerStep};
 use super::wait::{Reason, Wait};
 use crate::options::{Controller, Options};
+use crate::unreadable_step;
 use crate::work;
 use crate::work::sync::{self, BackupNames, SyncFacts};
-use crate::world::unreadable_step;
 use crate::world::{Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::NamespacedName;
@@ -244,7 +244,7 @@ impl<'a> Planner<'a> {
         let world = self.view.world;
         for (kind, object) in world.unreadable() {
             let Some(step) = unreadable_step::step(kind, object) else { continue };
-            let name = NamespacedName::of(&object.meta);
+            let name = object.meta.key();
             let key = Key::Unreadable(kind, name.clone());
             if self.may_begin(&key) {
                 let backup = work::deletion::backup_named(&name.beside(object.names("backupName")), world);

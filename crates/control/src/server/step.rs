@@ -1,8 +1,8 @@
 //! The steps that can be done with an object.
 
 use super::key::Key;
+use crate::unreadable_step;
 use crate::work;
-use crate::world::unreadable_step;
 use crate::world::{Leftover, MirroredKind, Unreadable};
 use lifeboat_api::{
     Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, Schedule, ServerStatusRequest,

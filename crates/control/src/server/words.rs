@@ -3,8 +3,8 @@
 use super::key::Key;
 use super::step::ServerStep;
 use super::wait::Reason;
+use crate::unreadable_step;
 use crate::work;
-use crate::world::unreadable_step;
 use jiff::{SignedDuration, Timestamp, Unit};
 use lifeboat_api::{Schedule, SchedulePhase};
 use lifeboat_lifecycle::phase::expiry;

@@ -3,7 +3,7 @@
 use super::restore::delete_files;
 use super::running::shortened;
 use super::{Context, Effect, StepResult};
-use crate::world::unreadable_step::Step;
+use crate::unreadable_step::Step;
 use crate::world::{MirroredKind, Unreadable};
 use lifeboat_api::{BackupStorageLocation, Resource, Restore, Time};
 use lifeboat_client::Object;

@@ -1,8 +1,6 @@
 //! Objects that are there and cannot be read: the definitions leave more open than the types do, a duration such as `30d`
 //! for one.
 
-pub(crate) mod step;
-
 use bytes::Bytes;
 use lifeboat_api::{Backup, BackupStatus, ObjectMeta};
 use lifeboat_client::ObjectIdentity;

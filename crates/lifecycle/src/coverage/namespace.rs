@@ -1,6 +1,6 @@
 //! The namespaces that are to be protected.
 
-use super::NamespaceInventory;
+use super::state::NamespaceInventory;
 use lifeboat_api::{ObjectMeta, Time};
 use lifeboat_select::{NamespaceFacts, is_kept_out};
 

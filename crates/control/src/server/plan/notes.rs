@@ -4,8 +4,7 @@ use super::Planner;
 use super::waits::NotYet;
 use crate::server::key::{Key, Subject};
 use crate::server::wait::Reason;
-use crate::world::unreadable_step;
-use lifeboat_api::NamespacedName;
+use crate::unreadable_step;
 use lifeboat_reconcile::TaskKey;
 
 impl Planner<'_> {
@@ -27,11 +26,11 @@ impl Planner<'_> {
         let world = self.view.world;
         for (kind, meta) in world.deleted() {
             let finalizers = meta.finalizers.clone();
-            self.note(|_| (Subject::of(kind, NamespacedName::of(meta)), Reason::Deleted { finalizers }));
+            self.note(|_| (Subject::of(kind, meta.key()), Reason::Deleted { finalizers }));
         }
         for (kind, object) in world.unreadable().filter(|(kind, _)| !unreadable_step::is_refused(*kind)) {
             let why = object.why.clone();
-            self.note(|_| (Subject::of(kind, NamespacedName::of(&object.meta)), Reason::Unreadable(why)));
+            self.note(|_| (Subject::of(kind, object.meta.key()), Reason::Unreadable(why)));
         }
     }
 
