@@ -70,6 +70,7 @@ async fn seal_shards(context: &Context, entries: Vec<Entry>) -> Result<Vec<Shard
 }
 
 async fn put(context: &Context, name: &str, shard: &Shard) -> Result<(), KopiaError> {
+    context.check_pauses()?;
     context.put(name, shard.stored.clone()).await?;
     context.count(|written| {
         written.index_blobs += 1;
