@@ -142,13 +142,16 @@ impl RepositoryWriter {
     /// from the call before.
     ///
     /// # Errors
-    /// Errors of the bucket. What was not flushed is lost then, and every later call fails for the same reason; nothing that
-    /// was flushed refers to what is not there.
+    /// Errors of the bucket; manifests after a long pause of the process, in which maintenance may have deleted what they
+    /// refer to. What was not flushed is lost then, and every later call fails for the same reason; nothing that was flushed
+    /// refers to what is not there.
     pub async fn flush(&self) -> Result<Written, KopiaError> {
         let _turn = self.inner.flushing.lock().await;
         let contents = &self.inner.contents;
         let mut entries = self.pending().clone();
         let count = entries.len();
+        let refers = entries.iter().any(|entry| !entry.is_deleted);
+        let pauses = refers.then(|| contents.begin_manifests());
         if count > 0 {
             if entries.iter().any(|entry| entry.is_deleted) {
                 outlast(&mut entries, &self.inner.repository.manifests().await?);
@@ -159,7 +162,11 @@ impl RepositoryWriter {
             // Those that came meanwhile are behind them.
             self.pending().drain(..count);
         }
-        contents.flush().await
+        let written = contents.flush().await?;
+        if let Some(pauses) = pauses {
+            contents.end_manifests(pauses);
+        }
+        Ok(written)
     }
 }
 

@@ -80,6 +80,18 @@ impl EpochState {
         self.write_epoch >= 2 && epoch <= self.write_epoch - 2
     }
 
+    /// True where a compaction that counts has the entries of an index blob that does not count any more. One that went
+    /// without that was withdrawn.
+    pub fn has_compacted(&self, name: &str) -> bool {
+        match blob_name::parse(name) {
+            BlobKind::Index { epoch } | BlobKind::SingleEpochIndex { epoch } => {
+                epoch < self.first_after_ranges() || self.single.contains_key(&epoch)
+            }
+            BlobKind::RangeIndex { last, .. } => last < self.first_after_ranges(),
+            _ => false,
+        }
+    }
+
     /// The index blobs that count together, ordered by name. The epoch after the current one belongs to them: another
     /// writer may have gone on to it already.
     pub fn index_blobs(&self) -> Vec<BlobInfo> {
@@ -214,6 +226,16 @@ mod tests {
         assert_eq!(chosen(&[&last, "xn5_a"]), ["xn5_a"]);
         assert_eq!(chosen(&[&last, "xn5_a", &range]), [range.as_str()]);
         assert_eq!(chosen(&["xr5_1_a", "xr0_4_b", "xe9"]), ["xr0_4_b"]);
+    }
+
+    #[test]
+    fn only_what_a_complete_compaction_covers_may_go() {
+        let state = state(&listing(&["xr0_1_a-s1-c1", "xs2_b-s2-c1", "xs3_c-s3-c2", "xn4_d-s4-c1", "xe5"]));
+        let covered = ["xn0_z-s5-c1", "xs1_z-s5-c1", "xr0_0_z-s5-c1", "xn2_z-s5-c1", "xs2_z-s5-c1"];
+        let withdrawn = ["xn3_z-s5-c1", "xs3_z-s5-c1", "xn4_z-s5-c1", "xr0_3_z-s5-c1", "n00"];
+        for (names, expected) in [(covered, true), (withdrawn, false)] {
+            assert_eq!(names.map(|name| state.has_compacted(name)), [expected; 5], "{names:?}");
+        }
     }
 
     #[test]

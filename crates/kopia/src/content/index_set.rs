@@ -85,6 +85,11 @@ impl IndexSet {
         Builder { packs: Arc::default(), segments: Vec::new(), watermark: 0, damaged_entries: 0, ..self.add() }
     }
 
+    /// Begins a set without entries in which packs have the same numbers as in this one.
+    pub(crate) fn begin_again(&self) -> Builder {
+        Builder { segments: Vec::new(), watermark: 0, damaged_entries: 0, ..self.add() }
+    }
+
     /// The second up to which deleted entries count no more.
     pub(crate) fn watermark(&self) -> u64 {
         self.watermark

@@ -26,6 +26,8 @@ struct Chosen {
     blobs: Vec<BlobInfo>,
     watermark: u64,
     write_epoch: u64,
+    /// True where a blob that was loaded is gone, and no compaction has its entries.
+    is_withdrawn: bool,
 }
 
 impl Contents {
@@ -60,15 +62,17 @@ impl Contents {
 
     /// Loads what is new; gives the epoch into which writers write.
     async fn load_once(&self, loaded: &mut Loaded) -> Result<u64, KopiaError> {
-        let chosen = self.inner.choose().await?;
+        let chosen = self.inner.choose(&loaded.blobs).await?;
         let base = self.index_set();
-        let new: Vec<BlobInfo> =
-            chosen.blobs.iter().filter(|blob| !loaded.blobs.contains(&blob.name)).cloned().collect();
-        let builder = self.inner.fetch(new, base.add()).await?;
+        // Entries of an index that was withdrawn must not be relied on: all are read anew.
+        let is_known = |blob: &&BlobInfo| !chosen.is_withdrawn && loaded.blobs.contains(&blob.name);
+        let new: Vec<BlobInfo> = chosen.blobs.iter().filter(|blob| !is_known(blob)).cloned().collect();
+        let builder = if chosen.is_withdrawn { base.begin_again() } else { base.add() };
+        let builder = self.inner.fetch(new, builder).await?;
         let set = blocking(move || builder.finish(chosen.watermark)).await?;
         // The set and the names of what is in it change together.
         *self.inner.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
-        // What does not count any more is in those that do; were it to count again it would be read again.
+        // What does not count any more is in a compaction that does; were it to count again it would be read again.
         loaded.blobs = chosen.blobs.into_iter().map(|blob| blob.name).collect::<HashSet<_>>();
         Ok(chosen.write_epoch)
     }
@@ -84,25 +88,37 @@ impl Contents {
     }
 }
 
+/// True where a blob that was loaded does not count any more and was not compacted.
+fn is_withdrawn(loaded: &HashSet<String>, chosen: &[BlobInfo], is_compacted: impl Fn(&str) -> bool) -> bool {
+    let chosen: HashSet<&str> = chosen.iter().map(|blob| blob.name.as_str()).collect();
+    loaded.iter().any(|name| !chosen.contains(name.as_str()) && !is_compacted(name))
+}
+
 impl Inner {
-    /// Lists and chooses the blobs from which entries are taken.
-    async fn choose(&self) -> Result<Chosen, KopiaError> {
+    /// Lists and chooses the blobs from which entries are taken, after those that were loaded.
+    async fn choose(&self, loaded: &HashSet<String>) -> Result<Chosen, KopiaError> {
         match self.source {
             IndexSource::Packs => {
                 let mut blobs = self.blobs.list_all("p").await?;
                 blobs.extend(self.blobs.list_all("q").await?);
-                Ok(Chosen { blobs, watermark: 0, write_epoch: 0 })
+                Ok(Chosen { blobs, watermark: 0, write_epoch: 0, is_withdrawn: false })
             }
             IndexSource::IndexBlobs if self.guard.has_epochs() => {
                 let state = epochs::state(&self.blobs.list_all("x").await?);
-                Ok(Chosen { blobs: state.index_blobs(), watermark: state.watermark, write_epoch: state.write_epoch })
+                let blobs = state.index_blobs();
+                let is_withdrawn = is_withdrawn(loaded, &blobs, |name| state.has_compacted(name));
+                let (watermark, write_epoch) = (state.watermark, state.write_epoch);
+                Ok(Chosen { blobs, watermark, write_epoch, is_withdrawn })
             }
             IndexSource::IndexBlobs => {
                 let listing = self.blobs.list_all("n").await?;
                 let logs = self.blobs.list_all("m").await?;
                 let logs = futures::stream::iter(logs).map(|log| self.read_log(log));
                 let logs: Vec<_> = logs.buffered(REQUESTS).try_collect().await?;
-                Ok(Chosen { blobs: legacy::index_blobs(&listing, &logs), watermark: 0, write_epoch: 0 })
+                let blobs = legacy::index_blobs(&listing, &logs);
+                let compacted: HashSet<&str> = logs.iter().flat_map(|log| &log.inputs).map(String::as_str).collect();
+                let is_withdrawn = is_withdrawn(loaded, &blobs, |name| compacted.contains(name));
+                Ok(Chosen { blobs, watermark: 0, write_epoch: 0, is_withdrawn })
             }
         }
     }

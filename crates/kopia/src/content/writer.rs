@@ -12,6 +12,7 @@ mod entry;
 mod flush;
 mod index;
 mod pack;
+mod pauses;
 mod read;
 mod session;
 mod state;
@@ -116,6 +117,27 @@ impl ContentWriter {
     /// Errors of the bucket.
     pub(crate) async fn put_blob(&self, name: &str, bytes: Bytes) -> Result<(), KopiaError> {
         self.inner.context.put(name, bytes).await
+    }
+
+    /// Notes that the process runs: what looks at long runs of zeros, or at nothing new, does not store for a while.
+    pub(crate) fn note_use(&self) {
+        self.inner.context.note_use();
+    }
+
+    /// Begins to store manifests, which refer to what was stored or found before. Gives the pauses until then.
+    pub(crate) fn begin_manifests(&self) -> i64 {
+        self.inner.context.begin_manifests()
+    }
+
+    /// Ends what [`ContentWriter::begin_manifests`] began: they are flushed.
+    pub(crate) fn end_manifests(&self, pauses: i64) {
+        self.inner.context.end_manifests(pauses);
+    }
+
+    /// The number of markers of ended sessions that could not be deleted yet. They do no harm: after four days maintenance
+    /// takes them for abandoned and deletes them.
+    pub fn undeleted_markers(&self) -> usize {
+        self.inner.context.undeleted_markers().len()
     }
 
     /// Fails as the writer has failed before.

@@ -278,6 +278,7 @@ impl ObjectWriter {
     }
 
     fn check(&self) -> Result<(), KopiaError> {
+        self.contents.note_use();
         self.failure.as_ref().map_or(Ok(()), |failure| Err(failure.repeat()))
     }
 

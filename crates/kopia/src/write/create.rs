@@ -11,9 +11,12 @@ use crate::tasks::blocking;
 use bytes::Bytes;
 use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The most bytes of `kopia.blobcfg`.
-const MAX_CONFIG: u64 = 1 << 20;
+/// The most bytes of each blob of the format.
+const MAX_BLOB: u64 = 1 << 20;
+/// The time in which another creation has put its next blob, or seen that it was not the first.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// Makes the two blobs of a repository. Of two that do so at once in one place, one succeeds.
 pub(super) async fn create(
@@ -37,26 +40,84 @@ pub(super) async fn create(
     .await?;
     let blobs = Blobs::begin(store, layout).await?;
     let config = Bytes::from(made.blob_config);
-    // One that a creation left which was cut off; its key is lost.
-    blobs.delete(&[BLOB_CONFIG.to_owned()]).await?;
-    put_new(&blobs, BLOB_CONFIG, config.clone()).await?;
-    put_new(&blobs, FORMAT, made.format_blob.into()).await?;
-    // Another one may have taken it for a rest, too, and put its own before it saw this repository.
-    let stored = match blobs.read(BLOB_CONFIG, MAX_CONFIG).await {
-        Err(error) if is_not_found(&error) => None,
-        stored => Some(stored?),
-    };
-    if stored.as_ref() == Some(&config) { Ok(()) } else { blobs.put(BLOB_CONFIG, config).await }
+    begin_config(&blobs, &config).await?;
+    if let Err(error) = put_format(&blobs, made.format_blob.into()).await {
+        // Another one was first. Settings that only our key opens must not stay beside its format; without any it opens.
+        if matches!(error, KopiaError::RepositoryExists { .. })
+            && read(&blobs, BLOB_CONFIG).await?.as_ref() == Some(&config)
+        {
+            blobs.delete(&[BLOB_CONFIG.to_owned()]).await?;
+        }
+        return Err(error);
+    }
+    // Another one may have taken ours for a rest, and put its own before it saw this repository.
+    if read(&blobs, BLOB_CONFIG).await?.as_ref() == Some(&config) {
+        return Ok(());
+    }
+    blobs.put(BLOB_CONFIG, config).await
 }
 
-/// Puts a blob that is not there.
-async fn put_new(blobs: &Blobs, name: &str, bytes: Bytes) -> Result<(), KopiaError> {
-    let options = PutOptions { if_absent: true, ..PutOptions::default() };
-    match blobs.put_with(name, bytes.clone(), options).await {
-        Err(KopiaError::Bucket(error)) if error.kind == ErrorKind::Exists => {
-            Err(KopiaError::RepositoryExists { location: blobs.location() })
+/// Puts `kopia.blobcfg`. One that is there already is of a creation that was cut off, whose key is lost, or of one that goes
+/// on just now: only one that stays alone for a while is deleted.
+async fn begin_config(blobs: &Blobs, config: &Bytes) -> Result<(), KopiaError> {
+    let before = read(blobs, BLOB_CONFIG).await?;
+    if before.is_some() {
+        tokio::time::sleep(PAUSE).await;
+        let is_another = read(blobs, BLOB_CONFIG).await? != before;
+        if is_another || read(blobs, FORMAT).await?.is_some() {
+            return Err(exists(blobs));
         }
-        Err(KopiaError::Bucket(error)) if error.kind == ErrorKind::Unsupported => blobs.put(name, bytes).await,
-        other => other,
+        blobs.delete(&[BLOB_CONFIG.to_owned()]).await?;
+    }
+    match put_new(blobs, BLOB_CONFIG, config.clone()).await? {
+        NewBlob::Put => Ok(()),
+        NewBlob::Exists => Err(exists(blobs)),
+        NewBlob::Unconditional => blobs.put(BLOB_CONFIG, config.clone()).await,
+    }
+}
+
+/// Puts `kopia.repository` where none is. Where the bucket cannot refuse a second one the last one counts, and the others
+/// see that after a while.
+async fn put_format(blobs: &Blobs, format: Bytes) -> Result<(), KopiaError> {
+    match put_new(blobs, FORMAT, format.clone()).await? {
+        NewBlob::Put => return Ok(()),
+        NewBlob::Exists => return Err(exists(blobs)),
+        NewBlob::Unconditional => {}
+    }
+    if read(blobs, FORMAT).await?.is_some() {
+        return Err(exists(blobs));
+    }
+    blobs.put(FORMAT, format.clone()).await?;
+    tokio::time::sleep(PAUSE).await;
+    if read(blobs, FORMAT).await? == Some(format) { Ok(()) } else { Err(exists(blobs)) }
+}
+
+fn exists(blobs: &Blobs) -> KopiaError {
+    KopiaError::RepositoryExists { location: blobs.location() }
+}
+
+/// Reads a blob, where there is one.
+async fn read(blobs: &Blobs, name: &str) -> Result<Option<Bytes>, KopiaError> {
+    match blobs.read(name, MAX_BLOB).await {
+        Err(error) if is_not_found(&error) => Ok(None),
+        stored => stored.map(Some),
+    }
+}
+
+/// The outcome of putting a blob only where none is.
+enum NewBlob {
+    Put,
+    Exists,
+    /// The bucket knows no such condition; nothing was put.
+    Unconditional,
+}
+
+async fn put_new(blobs: &Blobs, name: &str, bytes: Bytes) -> Result<NewBlob, KopiaError> {
+    let options = PutOptions { if_absent: true, ..PutOptions::default() };
+    match blobs.put_with(name, bytes, options).await {
+        Ok(()) => Ok(NewBlob::Put),
+        Err(KopiaError::Bucket(error)) if error.kind == ErrorKind::Exists => Ok(NewBlob::Exists),
+        Err(KopiaError::Bucket(error)) if error.kind == ErrorKind::Unsupported => Ok(NewBlob::Unconditional),
+        Err(error) => Err(error),
     }
 }

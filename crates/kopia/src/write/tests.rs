@@ -6,3 +6,4 @@ mod faults;
 mod histories;
 mod manifests;
 mod objects;
+mod pauses;

@@ -1,6 +1,7 @@
 //! The parts of a writer that its tasks share.
 
 use super::buffers::Buffers;
+use super::pauses::Pauses;
 use crate::KopiaError;
 use crate::blobs::Blobs;
 use crate::content::Contents;
@@ -11,7 +12,8 @@ use crate::format::time::UnixNanos;
 use crate::options::{WriteOptions, random_bytes};
 use bytes::Bytes;
 use lifeboat_bucket::PutOptions;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::Semaphore;
@@ -45,6 +47,9 @@ pub struct Written {
     pub index_bytes: u64,
 }
 
+/// The most markers whose deletion is tried again.
+const MAX_MARKERS: usize = 4000;
+
 /// The repository and the options of a writer.
 pub(super) struct Context {
     pub(super) contents: Contents,
@@ -57,6 +62,11 @@ pub(super) struct Context {
     /// Packs that are on their way: contents in them are read here.
     packs: Mutex<HashMap<Arc<str>, Bytes>>,
     written: Mutex<Written>,
+    pauses: Mutex<Pauses>,
+    /// True while manifests are among what is flushed.
+    has_manifests: AtomicBool,
+    /// The markers of ended sessions that could not be deleted yet.
+    markers: Mutex<BTreeSet<String>>,
     /// The first failure of the writer.
     failure: Mutex<Option<KopiaError>>,
 }
@@ -68,9 +78,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Context {
     pub(super) fn new(contents: Contents, options: WriteOptions, retention: Option<Retention>) -> Self {
         let uploads = Semaphore::new(options.uploads.clamp(1, Semaphore::MAX_PERMITS));
-        let (packs, written, failure) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let buffers = Buffers::new(1);
-        Self { contents, options, retention, uploads, buffers, packs, written, failure }
+        let pauses = Mutex::new(Pauses::begin((contents.inner.clock)()));
+        Self {
+            contents,
+            options,
+            retention,
+            uploads,
+            buffers: Buffers::new(1),
+            packs: Mutex::default(),
+            written: Mutex::default(),
+            pauses,
+            has_manifests: AtomicBool::new(false),
+            markers: Mutex::default(),
+            failure: Mutex::default(),
+        }
     }
 
     pub(super) fn blobs(&self) -> &Blobs {
@@ -137,8 +158,59 @@ impl Context {
         std::mem::take(&mut lock(&self.written))
     }
 
-    /// The failure after which nothing is written any more.
+    pub(super) fn note_use(&self) {
+        lock(&self.pauses).note(self.now());
+    }
+
+    pub(super) fn begin_manifests(&self) -> i64 {
+        self.note_use();
+        self.has_manifests.store(true, Ordering::SeqCst);
+        lock(&self.pauses).total()
+    }
+
+    pub(super) fn end_manifests(&self, before: i64) {
+        self.has_manifests.store(false, Ordering::SeqCst);
+        lock(&self.pauses).forget(before);
+    }
+
+    /// Refuses manifests after a pause in which maintenance may have dropped what they refer to. A proof by the index would
+    /// not do: a snapshot also refers to what it takes over from earlier ones, which no writer sees.
+    pub(super) fn check_pauses(&self) -> Result<(), KopiaError> {
+        self.note_use();
+        if !self.has_manifests.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        lock(&self.pauses).too_long().map_or(Ok(()), |minutes| {
+            let why = format!(
+                "this process stood still for {minutes} minutes since the last one that it saved, or the clock was set on: \
+                 maintenance may have deleted meanwhile what it refers to. Run it again: what an earlier snapshot or \
+                 checkpoint has is taken over"
+            );
+            Err(KopiaError::refused("save a manifest", why))
+        })
+    }
+
+    /// The markers of ended sessions that are to be deleted.
+    pub(super) fn undeleted_markers(&self) -> Vec<String> {
+        lock(&self.markers).iter().cloned().collect()
+    }
+
+    /// Adds the marker of a session that has ended. Beyond some thousand the rest is left to maintenance.
+    pub(super) fn add_marker(&self, name: &str) {
+        let mut markers = lock(&self.markers);
+        if markers.len() < MAX_MARKERS {
+            markers.insert(name.to_owned());
+        }
+    }
+
+    pub(super) fn forget_markers(&self, names: &[String]) {
+        let mut markers = lock(&self.markers);
+        markers.retain(|marker| !names.contains(marker));
+    }
+
+    /// The failure after which nothing is written any more. Every use of a writer begins with it.
     pub(super) fn check(&self) -> Result<(), KopiaError> {
+        self.note_use();
         lock(&self.failure).as_ref().map_or(Ok(()), |error| Err(error.repeat()))
     }
 

@@ -78,8 +78,9 @@ impl ContentWriter {
         let entries = lock(&self.inner.state).flushing.clone();
         let entries = entries.iter().map(|(id, entry)| entry.entry(id)).collect();
         let session = batch.session(context);
+        session.check_age(context)?;
         index::write_index(context, &session.id, entries).await?;
-        session.end(context).await?;
+        session.end(context).await;
         let mut state = lock(&self.inner.state);
         state.flushing = Arc::default();
         state.flushed_at = context.now();

@@ -20,12 +20,35 @@ struct Shard {
 /// Writes entries, in the order of IDs, as an index of the session, and loads it: what it tells of is found from then on.
 pub(super) async fn write_index(context: &Context, session: &str, entries: Vec<Entry>) -> Result<(), KopiaError> {
     let shards = seal_shards(context, entries).await?;
-    if context.contents.inner.guard.has_epochs() {
-        return write_into_epoch(context, session, &shards).await;
+    let guard = &context.contents.inner.guard;
+    if !guard.has_epochs() {
+        // An upgrade may have come since the last look; nobody reads `n` blobs after it.
+        guard.look_again().await?;
+        if !guard.has_epochs() {
+            return write_without_epochs(context, session, &shards).await;
+        }
+        context.contents.refresh().await?;
     }
-    for shard in &shards {
-        put(context, &format!("n{}-{session}", shard.hash), shard).await?;
+    write_into_epoch(context, session, &shards).await
+}
+
+/// Puts blobs that only repositories without epochs have. Whether an upgrade that came meanwhile has taken them over nobody
+/// can tell: they are withdrawn.
+async fn write_without_epochs(context: &Context, session: &str, shards: &[Shard]) -> Result<(), KopiaError> {
+    let mut names = Vec::new();
+    for shard in shards {
+        let name = format!("n{}-{session}", shard.hash);
+        put(context, &name, shard).await?;
+        names.push(name);
     }
+    let guard = &context.contents.inner.guard;
+    let seen = guard.look_again().await;
+    if guard.has_epochs() || matches!(seen, Err(KopiaError::UpgradeInProgress { .. })) {
+        context.blobs().delete(&names).await?;
+        let why = "the repository was upgraded while it was written: try again, after the upgrade";
+        return Err(KopiaError::refused("write an index", why));
+    }
+    seen?;
     context.contents.refresh().await
 }
 
@@ -47,6 +70,7 @@ async fn seal_shards(context: &Context, entries: Vec<Entry>) -> Result<Vec<Shard
 }
 
 async fn put(context: &Context, name: &str, shard: &Shard) -> Result<(), KopiaError> {
+    context.check_pauses()?;
     context.put(name, shard.stored.clone()).await?;
     context.count(|written| {
         written.index_blobs += 1;

@@ -7,6 +7,10 @@ use crate::format::time::UnixNanos;
 use crate::options::random_bytes;
 use tokio::sync::OnceCell;
 
+const HOUR: i64 = 60 * 60 * 1_000_000_000;
+/// The age from which packs without an index are not relied on.
+const MAX_HOURS: i64 = 12;
+
 /// A session, from the first entry to the flush.
 pub(super) struct Session {
     pub(super) id: String,
@@ -43,11 +47,29 @@ impl Session {
         Ok(name)
     }
 
-    /// Deletes the marker, where there is one.
-    pub(super) async fn end(&self, context: &Context) -> Result<(), KopiaError> {
-        match self.marker.get() {
-            Some(name) => context.blobs().delete(std::slice::from_ref(name)).await,
-            None => Ok(()),
+    /// Refuses an index of packs that maintenance may have deleted: it keeps them for four days after the beginning of
+    /// their session, which lasts some minutes unless the process stands still.
+    pub(super) fn check_age(&self, context: &Context) -> Result<(), KopiaError> {
+        let hours = context.now().0.saturating_sub(self.begun.0) / HOUR;
+        if hours < MAX_HOURS {
+            return Ok(());
+        }
+        let why = format!(
+            "its packs were begun {hours} hours ago and may be deleted by now, since this process stood still or the clock \
+             was set on: run it again"
+        );
+        Err(KopiaError::refused("write an index", why))
+    }
+
+    /// Deletes the marker, where there is one, and those that could not be deleted before. Where it fails the next session
+    /// tries again: the index is stored, and a marker that stays only keeps packs longer.
+    pub(super) async fn end(&self, context: &Context) {
+        if let Some(name) = self.marker.get() {
+            context.add_marker(name);
+        }
+        let names = context.undeleted_markers();
+        if !names.is_empty() && context.blobs().delete(&names).await.is_ok() {
+            context.forget_markers(&names);
         }
     }
 }

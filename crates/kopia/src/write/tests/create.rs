@@ -4,10 +4,16 @@ use crate::blobs::layout::Layout;
 use crate::format::repository::{NewRepository, Retention, RetentionMode};
 use crate::testing::{Fixture, keys, password, seeded};
 use crate::{KopiaError, Random, Repository};
+use async_trait::async_trait;
 use bytes::Bytes;
 use lifeboat_bucket::faults::Deadly;
-use lifeboat_bucket::{BlobStore, Directory, Memory, PutOptions};
-use std::sync::Arc;
+use lifeboat_bucket::{
+    BlobStore, Body, BucketError, ByteStream, Directory, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions,
+};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 async fn create(store: Arc<dyn BlobStore>, layout: &Layout) -> Result<(), KopiaError> {
     Repository::create(store, &password(), &NewRepository::default(), &seeded(1), layout).await
@@ -65,7 +71,7 @@ async fn a_place_with_other_data_gets_no_repository() {
     assert_eq!(keys(&*empty, "").await, [""; 0]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_creation_that_was_cut_off_is_done_again() {
     for (puts, takes_last) in [(0, false), (0, true), (1, false)] {
         let store = Arc::new(Memory::default());
@@ -90,6 +96,108 @@ async fn of_two_that_make_a_repository_at_once_one_succeeds() {
     let fixture = Fixture::usual();
     let repository = Repository::open(store, password(), fixture.options()).await.unwrap();
     repository.writer(fixture.write_options(1)).await.unwrap();
+}
+
+/// A store in which another creation comes between two calls of a first one.
+#[derive(Debug)]
+struct Crowded {
+    inner: Arc<Memory>,
+    /// The number of the call before which another repository is made.
+    at: usize,
+    calls: AtomicUsize,
+    other: Mutex<Option<bool>>,
+    knows_conditions: bool,
+}
+
+impl Crowded {
+    fn new(at: usize, knows_conditions: bool) -> Arc<Self> {
+        let (inner, calls) = (Arc::new(Memory::default()), AtomicUsize::new(0));
+        Arc::new(Self { inner, at, calls, other: Mutex::default(), knows_conditions })
+    }
+
+    async fn call(&self) {
+        // All calls of two that run side by side are mixed.
+        tokio::task::yield_now().await;
+        if self.calls.fetch_add(1, Ordering::SeqCst) == self.at {
+            let other = create_with(self.inner.clone(), 2).await;
+            *self.other.lock().unwrap() = Some(other.is_ok());
+        }
+    }
+}
+
+#[async_trait]
+impl BlobStore for Crowded {
+    fn describe(&self) -> String {
+        "crowded".to_owned()
+    }
+    async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+        self.call().await;
+        if options.if_absent && !self.knows_conditions {
+            let (key, store, message) = (key.to_owned(), self.describe(), "no conditions".to_owned());
+            let kind = ErrorKind::Unsupported;
+            return Err(BucketError { kind, operation: "put", key, store, message, source: None });
+        }
+        self.inner.put(key, body, options).await
+    }
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+        self.call().await;
+        self.inner.get(key, range).await
+    }
+    async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+        self.call().await;
+        self.inner.head(key).await
+    }
+    async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+        self.call().await;
+        self.inner.list(options).await
+    }
+    async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+        self.call().await;
+        self.inner.delete(keys).await
+    }
+    async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
+        self.inner.abort_stale_uploads(prefix, age).await
+    }
+    async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
+        self.inner.presign(key, valid).await
+    }
+}
+
+async fn create_with(store: Arc<dyn BlobStore>, seed: u64) -> Result<(), KopiaError> {
+    Repository::create(store, &password(), &NewRepository::default(), &seeded(seed), &Layout::Flat).await
+}
+
+async fn opens_for_writing(store: Arc<Memory>, name: &str) {
+    let fixture = Fixture::usual();
+    let repository = Repository::open(store, password(), fixture.options()).await;
+    let repository = repository.unwrap_or_else(|e| panic!("{name}: {e}"));
+    repository.writer(fixture.write_options(1)).await.unwrap_or_else(|e| panic!("{name}: {e}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repository_that_another_creation_crosses_opens_for_one_of_them() {
+    for has_rest in [false, true] {
+        // The calls before these look at the place; each round derives three keys.
+        for at in 4.. {
+            let store = Crowded::new(at, true);
+            if has_rest {
+                store.inner.put("kopia.blobcfg", b"rest".to_vec().into(), PutOptions::default()).await.unwrap();
+            }
+            let first = create_with(store.clone(), 1).await.is_ok();
+            let Some(other) = *store.other.lock().unwrap() else { break };
+            let name = format!("{has_rest} {at}");
+            assert_ne!(first, other, "{name}");
+            opens_for_writing(store.inner.clone(), &name).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_creations_where_puts_know_no_conditions_one_succeeds() {
+    let store = Crowded::new(usize::MAX, false);
+    let (a, b) = tokio::join!(create_with(store.clone(), 1), create_with(store.clone(), 2));
+    assert_eq!([&a, &b].iter().filter(|result| result.is_ok()).count(), 1, "{a:?} {b:?}");
+    opens_for_writing(store.inner.clone(), "no conditions").await;
 }
 
 /// Memory cannot keep an object, and says so.
