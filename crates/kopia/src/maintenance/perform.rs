@@ -1,4 +1,4 @@
-//! The steps of a plan, performed. Each can be done again, and each is looked at once more before.
+//! The steps of a plan, performed. Each can be done again; what deletes, marks or drops is looked at once more before.
 
 use super::check::{self, SeenEntry, Violation};
 use super::gather::{self, Data, facts};
@@ -32,12 +32,16 @@ const NOTES: i64 = 24 * 3600 * 1_000_000_000;
 
 impl From<Violation> for KopiaError {
     fn from(violation: Violation) -> Self {
-        Self::refused("perform a step of maintenance", format!("the second look at it says that {violation}"))
+        let why = format!(
+            "the second look at it says that {violation}. The step went no further: run maintenance again, and report it when \
+             that says the same"
+        );
+        Self::refused("perform a step of maintenance", why)
     }
 }
 
 /// The repository, and what was gathered of it.
-pub(super) struct Work<'a> {
+pub(super) struct StepContext<'a> {
     pub(super) repository: &'a Repository,
     pub(super) contents: &'a ContentWriter,
     pub(super) data: Option<&'a Data>,
@@ -46,7 +50,7 @@ pub(super) struct Work<'a> {
     pub(super) has_collected: bool,
 }
 
-impl<'a> Work<'a> {
+impl<'a> StepContext<'a> {
     /// Performs an action.
     ///
     /// # Errors
@@ -81,7 +85,7 @@ impl<'a> Work<'a> {
             }
             Action::Collect { .. } => self.collect().await,
             Action::RaiseWatermark { seconds } => self.raise_watermark(*seconds).await,
-            Action::CompactEpoch { epoch, blobs } => {
+            Action::MergeEpoch { epoch, blobs } => {
                 let state = epochs::state(&self.repository.blobs().list_all("x").await?);
                 // Another has done it: a part of the blobs may be gone.
                 if state.single.contains_key(epoch) || !state.is_settled(*epoch) {
@@ -90,10 +94,10 @@ impl<'a> Work<'a> {
                 merge(self.repository, self.contents, blobs, &format!("xs{epoch}_")).await
             }
             Action::AdvanceEpoch { to } => self.contents.put_blob(&format!("xe{to}"), EPOCH_MARKER.into()).await,
-            Action::CompactRange { first, last, blobs } => {
+            Action::MergeEpochs { first, last, blobs } => {
                 merge(self.repository, self.contents, blobs, &format!("xr{first}_{last}_")).await
             }
-            Action::CompactManifests { .. } => self.merge_manifests().await,
+            Action::MergeManifests { .. } => self.merge_manifests().await,
             Action::Rewrite { packs, .. } => self.rewrite(packs).await,
         }
     }

@@ -72,7 +72,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     let rewrites = REWRITES.iter().filter_map(|task| view.schedule.runs.get(*task)).flatten();
     let wait = packs::deletion_waits_until(rewrites, &view.delays).filter(|end| *end > view.now);
     if let Some(survey) = survey {
-        plan.waiting = survey.waiting();
+        plan.waiting = survey.waiting(view.epochs.enabled);
         match wait {
             None => plan.steps.extend(survey.deletions()),
             Some(_) => plan.waiting.extend(survey.deletions_that_wait()),
@@ -83,12 +83,12 @@ pub fn plan(view: &View<'_>) -> Plan {
     if let Some(survey) = survey {
         plan.steps.push(survey.collection());
         if view.epochs.enabled {
-            plan.steps.extend(survey.drop_of_deletions());
+            plan.steps.extend(survey.plan_drop_of_deletions());
             if wait.is_none() {
                 plan.steps.extend(survey.deletions_after_drop());
             }
         }
-        plan.steps.extend(survey.merge_of_manifests());
+        plan.steps.extend(survey.plan_merge_of_manifests());
     }
     plan.steps.extend(merges);
     if let Some(survey) = survey

@@ -81,7 +81,7 @@ impl StoredSchedule {
             return Ok(());
         }
         let why = "another program has changed the schedule meanwhile, which kopia does when it maintains the repository: let \
-                   one of both do that, by its owner";
+                   only one of them do that, and run this again";
         Err(KopiaError::NotMaintained { why: why.to_owned() })
     }
 

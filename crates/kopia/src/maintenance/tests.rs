@@ -207,7 +207,7 @@ async fn a_second_run_gives_way_until_the_first_is_dead() {
         let result = run(&fixture, shelf.clone(), 0, 7).await;
         assert_eq!(result.is_ok(), is_free, "{minutes}");
         if let Err(error) = result {
-            assert!(error.to_string().contains("another run maintains it"), "{error}");
+            assert!(error.to_string().contains("another run shows signs of life"), "{error}");
         }
     }
     assert_eq!(shelf.keys("io.").await, [""; 0]);
@@ -279,7 +279,7 @@ async fn a_full_bucket_gives_back_what_nobody_needs() {
     let before = shelf.bytes("p").await;
     shelf.set_full(true);
     let report = run(&fixture, shelf.clone(), 0, 1002).await.unwrap();
-    assert!(report.takes_no_blobs.as_ref().is_some_and(|why| why.contains("full")), "{report:?}");
+    assert!(report.put_refusal.as_ref().is_some_and(|why| why.contains("full")), "{report:?}");
     let after = shelf.bytes("p").await;
     assert!(after < before, "{before} {after} {report:?}");
     assert_eq!(whole_snapshots(&fixture, shelf.clone()).await, 1);
@@ -287,6 +287,85 @@ async fn a_full_bucket_gives_back_what_nobody_needs() {
     fixture.clock.advance(DAY);
     run_for_days(&fixture, shelf.clone(), 2, 0).await;
     assert_eq!(whole_snapshots(&fixture, shelf.clone()).await, 1);
+}
+
+/// Neither quick maintenance nor one that is not due deletes anything because a put has failed.
+#[tokio::test]
+async fn a_full_bucket_is_left_alone_where_full_maintenance_is_not_wanted() {
+    let (fixture, shelf) = new_repository().await;
+    let gone = snapshot(&fixture, shelf.clone(), &[1, 2, 3, 4, 5, 6], 2).await;
+    snapshot(&fixture, shelf.clone(), &[1, 9], 3).await;
+    forget(&fixture, shelf.clone(), &gone).await;
+    run_for_days(&fixture, shelf.clone(), 2, 0).await;
+    fixture.clock.advance(DAY);
+    let dying = Shelf::with_fault(&shelf, Fault { calls: shelf.calls_until("xw", &fixture).await, has_effect: true });
+    let _ = run(&fixture, dying, 0, 1001).await;
+    fixture.clock.advance(31 * 60);
+    shelf.put("kopia.repository.backup.x", vec![1].into(), PutOptions::default()).await.unwrap();
+    let before = shelf.keys("").await;
+    shelf.set_full(true);
+    for requested in [Requested::Now(Mode::Quick), Requested::Due] {
+        let options = MaintenanceOptions { requested, ..options(&fixture, 7) };
+        let error = maintainer(&fixture, shelf.clone(), 0).await.run(&options, |_| {}).await.unwrap_err();
+        assert!(error.to_string().contains("it is full"), "{requested:?}: {error}");
+        assert_eq!(shelf.keys("").await, before, "{requested:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_interrupted_run_gives_its_claim_back_and_the_next_begins_at_once() {
+    let (fixture, shelf) = new_repository().await;
+    let gone = snapshot(&fixture, shelf.clone(), &[1, 2, 3], 2).await;
+    snapshot(&fixture, shelf.clone(), &[1, 9], 3).await;
+    forget(&fixture, shelf.clone(), &gone).await;
+    fixture.clock.advance(2 * DAY);
+    // Before the claim, after it, and with every later step.
+    for step in 0..5_u64 {
+        let maintainer = maintainer(&fixture, shelf.clone(), 0).await;
+        let (begin, begun) = futures::channel::oneshot::channel::<()>();
+        let begin = std::sync::Mutex::new((step, Some(begin)));
+        let count = |_: &super::plan::Step| {
+            let mut begin = begin.lock().unwrap();
+            begin.0 = begin.0.saturating_sub(1_u64);
+            if begin.0 == 0 {
+                begin.1.take();
+            }
+        };
+        if step == 0 {
+            begin.lock().unwrap().1.take();
+        }
+        let interrupted = maintainer
+            .run_until(&options(&fixture, 80 + step), count, async {
+                let _ = begun.await;
+            })
+            .await;
+        match interrupted {
+            Err(error) => assert!(matches!(error, KopiaError::Cancelled), "{step}: {error}"),
+            Ok(report) => assert!(report.steps.len() < usize::try_from(step).unwrap(), "{step}: {report:?}"),
+        }
+        assert_eq!(shelf.keys("io.").await, [""; 0], "{step}");
+        assert_eq!(whole_snapshots(&fixture, shelf.clone()).await, 1);
+    }
+    run(&fixture, shelf.clone(), 0, 99).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dry_run_says_that_the_run_itself_would_be_refused() {
+    let (fixture, shelf) = new_repository().await;
+    snapshot(&fixture, shelf.clone(), &[1], 2).await;
+    let refusal = async |identity: &str| {
+        let maintainer = maintainer(&fixture, shelf.clone(), 0).await;
+        let preview = maintainer.preview(Requested::Now(Mode::Full), identity).await.unwrap();
+        assert!(preview.plan.is_some());
+        preview.refusal.map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(refusal(OWNER).await, "");
+    assert!(refusal("a@b").await.contains("default@default owns it, not a@b"));
+    let dying = Shelf::with_fault(&shelf, Fault { calls: 1, has_effect: true });
+    run(&fixture, dying, 0, 6).await.unwrap_err();
+    assert!(refusal(OWNER).await.contains("another run shows signs of life"));
+    fixture.clock.advance(31 * 60);
+    assert_eq!(refusal(OWNER).await, "");
 }
 
 /// An index every hour; epochs begin, are merged, and old indexes go.

@@ -41,7 +41,7 @@ fn single(state: &EpochState) -> Vec<Step> {
     let open = epochs
         .filter(|(epoch, blobs)| state.is_settled(**epoch) && !state.single.contains_key(epoch) && !blobs.is_empty());
     let step = |(epoch, blobs): (&u64, &Vec<BlobInfo>)| Step {
-        action: Action::CompactEpoch { epoch: *epoch, blobs: blobs.clone() },
+        action: Action::MergeEpoch { epoch: *epoch, blobs: blobs.clone() },
         reason: format!("nobody writes into it any more, the current epoch is {}", state.write_epoch),
     };
     open.map(step).collect()
@@ -81,7 +81,7 @@ fn range(state: &EpochState, parameters: &EpochParameters) -> Option<Step> {
         return None;
     }
     let reason = format!("{} epochs are settled since the last such merge", epochs.saturating_add(1));
-    Some(Step { action: Action::CompactRange { first, last, blobs }, reason })
+    Some(Step { action: Action::MergeEpochs { first, last, blobs }, reason })
 }
 
 /// Deletes the indexes of each epoch whose complete set is older than the margin: no reader has an older choice of blobs.
@@ -155,13 +155,13 @@ mod tests {
         let blobs = [("xn0_a", 90), ("xn0_b", 80), ("xn1_c", 70), ("xn2_d", 60), ("xe1", 75)];
         assert_eq!(planned(&blobs, Mode::Quick), [""; 0]);
         let advanced = [&blobs[..], &[("xe2", 65)]].concat();
-        assert_eq!(planned(&advanced, Mode::Quick), ["merge the 2 index blobs of epoch 0"]);
+        assert_eq!(planned(&advanced, Mode::Quick), ["merge 2 index blobs of epoch 0"]);
         // A part of it is deleted already: what is left is not the epoch.
         let merged = [&advanced[1..], &[("xs0_e-s1-c1", 5)]].concat();
         assert_eq!(planned(&merged, Mode::Quick), [""; 0]);
         // The set is not complete: the merge was interrupted.
         let cut = [&advanced[..], &[("xs0_e-s1-c2", 5)]].concat();
-        assert_eq!(planned(&cut, Mode::Quick), ["merge the 2 index blobs of epoch 0"]);
+        assert_eq!(planned(&cut, Mode::Quick), ["merge 2 index blobs of epoch 0"]);
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         let blobs = |merged: i64, marker: &'static str| {
             planned(&[("xn0_a", 90), ("xs0_b-s1-c1", merged), (marker, 60)], Mode::Full)
         };
-        assert_eq!(blobs(5, "xe2"), ["delete 1 index blobs, 1 bytes"]);
+        assert_eq!(blobs(5, "xe2"), ["delete 1 index blob, 1 byte"]);
         assert_eq!(blobs(4, "xe2"), [""; 0]);
         // Readers do not look at the merge of an epoch that is not settled.
         assert_eq!(blobs(5, "xe1"), [""; 0]);
@@ -210,9 +210,9 @@ mod tests {
             let blobs = names[..count].iter().map(|name| (name.as_str(), 1)).chain([("xn7_b", 1), (marker, 1)]);
             planned(&blobs.collect::<Vec<_>>(), Mode::Full)
         };
-        assert_eq!(merge(8, "xe9"), ["merge the 8 index blobs of epochs 0 to 7"]);
+        assert_eq!(merge(8, "xe9"), ["merge 8 index blobs of epochs 0 to 7"]);
         // An epoch that was not merged by itself gives its own blobs.
-        assert_eq!(merge(7, "xe9"), ["merge the 1 index blobs of epoch 7", "merge the 8 index blobs of epochs 0 to 7"]);
+        assert_eq!(merge(7, "xe9"), ["merge 1 index blob of epoch 7", "merge 8 index blobs of epochs 0 to 7"]);
         assert_eq!(merge(8, "xe8"), [""; 0]);
         // A range that does not begin at 0: nothing is merged.
         assert_eq!(planned(&[("xr3_9_a", 1), ("xn0_b", 1), ("xe12", 1)], Mode::Full), [""; 0]);
