@@ -9,6 +9,7 @@ use super::report::{MaintenanceOptions, StepReport, split_fatal};
 use super::run::{Basis, Maintenance, due};
 use crate::KopiaError;
 use crate::format::maintenance::MaintenanceParameters;
+use crate::format::time::UnixNanos;
 use futures::TryStreamExt;
 use lifeboat_bucket::ErrorKind;
 
@@ -19,7 +20,7 @@ pub(super) struct Deletions {
 }
 
 /// The reason for which the storage takes no new blob, where an error may say that it is full: a put that cannot succeed.
-/// One that may succeed later, or that is denied, says nothing of space.
+/// A put that may succeed later, or that is denied, says nothing of space.
 pub(super) fn put_refusal(error: &KopiaError) -> Option<String> {
     match error {
         KopiaError::Bucket(error) if error.operation == "put" && error.kind == ErrorKind::Other => {
@@ -31,7 +32,7 @@ pub(super) fn put_refusal(error: &KopiaError) -> Option<String> {
 
 impl Maintenance {
     /// Deletes what can be deleted where the storage takes no new blob. The time is that of the newest blob: it is later in
-    /// truth. `None` where nothing may be deleted: full maintenance is neither asked for nor due.
+    /// truth. Where that is in the future, as a machine with a wrong clock may have stored it, it is this machine's. `None` where nothing may be deleted: full maintenance is neither asked for nor due.
     ///
     /// # Errors
     /// Another run; those of the bucket; what the plan needs cannot be read.
@@ -47,7 +48,7 @@ impl Maintenance {
             newest = newest.max(blob.modified);
         }
         drop(blobs);
-        let Some(now) = newest else { return Ok(None) };
+        let Some(now) = newest.map(|newest: UnixNanos| newest.min(self.clock.now())) else { return Ok(None) };
         let schedule = self.repository.maintenance_schedule().await?;
         let due = due(options.requested, &schedule, parameters, now);
         if due.mode != Some(Mode::Full) {

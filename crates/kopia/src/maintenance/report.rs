@@ -1,4 +1,4 @@
-//! What is asked of a run, and what it reports.
+//! The options of a run, and its report.
 
 use super::plan::schedule::{Due, Mode};
 use super::plan::{Plan, Step};

@@ -187,13 +187,13 @@ impl Maintenance {
             return Ok(MaintenanceReport { due, steps: Vec::new(), plan: None, put_refusal: None });
         };
         schedule::begin(&mut schedule.schedule, parameters, mode, now);
-        // Only what was recorded counts below; that the storage takes no schedule keeps nobody from deleting.
-        split_fatal(schedule.save(&options.write.random).await)?;
+        schedule.try_save(&options.write.random).await?;
         let basis = Basis { mode, schedule: &schedule.schedule, parameters, now };
         let state = claim.during(self.gather(&basis)).await?;
         let plan = self.plan(&basis, &state);
         let context = RunContext { options, claim, state: &state, now };
-        let steps = self.perform(&context, &plan, &mut schedule, on_step).await?;
+        let mut steps = self.perform(&context, &plan, &mut schedule, on_step).await?;
+        steps.extend(schedule.failed_save());
         Ok(MaintenanceReport { due, steps, plan: Some(plan), put_refusal: None })
     }
 
@@ -257,7 +257,7 @@ impl Maintenance {
             if let Some(task) = task.filter(|task| *task != REWRITES[0]) {
                 schedule.schedule.record(task, run);
             }
-            split_fatal(schedule.save(random).await)?;
+            schedule.try_save(random).await?;
         }
         Ok(reports)
     }

@@ -81,7 +81,14 @@ async fn snapshot(fixture: &Fixture, store: Arc<dyn BlobStore>, files: &[u64], s
 }
 
 async fn forget(fixture: &Fixture, store: Arc<dyn BlobStore>, id: &str) {
-    let repository = fixture.open(store).await.unwrap();
+    forget_by(fixture, store, id, 0).await;
+}
+
+/// Forgets a snapshot by a client whose clock is wrong by so many seconds.
+async fn forget_by(fixture: &Fixture, store: Arc<dyn BlobStore>, id: &str, wrong: i64) {
+    let local = fixture.clock.clock();
+    let clock: crate::Clock = Arc::new(move || UnixNanos(local().0 + wrong * 1_000_000_000));
+    let repository = fixture.open_with(store, OpenOptions { clock, ..fixture.options() }).await.unwrap();
     // Other random bytes each time.
     let seed = u64::from_str_radix(&id[..16], 16).unwrap();
     let writer = repository.writer(fixture.write_options(seed)).await.unwrap();
@@ -347,6 +354,76 @@ async fn an_interrupted_run_gives_its_claim_back_and_the_next_begins_at_once() {
         assert_eq!(whole_snapshots(&fixture, shelf.clone()).await, 1);
     }
     run(&fixture, shelf.clone(), 0, 99).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_schedule_that_cannot_be_saved_is_a_failed_step() {
+    let (fixture, shelf) = new_repository().await;
+    snapshot(&fixture, shelf.clone(), &[1], 2).await;
+    fixture.clock.advance(DAY);
+    shelf.refuse(Some("kopia.maintenance"));
+    let report = run(&fixture, shelf.clone(), 0, 6).await.unwrap();
+    let failed: Vec<_> = report.steps.iter().filter(|step| step.error.is_some()).collect();
+    assert!(failed.len() == 1 && failed[0].action == "record this run in the schedule", "{report:?}");
+    assert!(failed[0].error.as_ref().unwrap().contains("this name is locked"), "{report:?}");
+    shelf.refuse(None);
+    run_for_days(&fixture, shelf.clone(), 1, 0).await;
+}
+
+#[tokio::test]
+async fn a_content_that_cannot_be_read_keeps_no_others_from_being_rewritten() {
+    let (fixture, shelf) = new_repository().await;
+    for file in 1..4 {
+        snapshot(&fixture, shelf.clone(), &[file], file).await;
+        fixture.clock.advance(60);
+    }
+    let before = shelf.keys("p").await;
+    assert_eq!(before.len(), 3);
+    let size = shelf.head(&before[0]).await.unwrap().size;
+    shelf.put(&before[0], vec![7; usize::try_from(size).unwrap()].into(), PutOptions::default()).await.unwrap();
+    fixture.clock.advance(DAY);
+    let report = run(&fixture, shelf.clone(), 0, 6).await.unwrap();
+    let failed: Vec<_> = report.steps.iter().filter(|step| step.error.is_some()).collect();
+    assert!(failed.len() == 1 && failed[0].action.starts_with("rewrite "), "{report:?}");
+    assert!(failed[0].error.as_ref().unwrap().contains("copy 1 content that cannot be read"), "{report:?}");
+    // The two others are in a new pack.
+    assert_eq!(shelf.keys("p").await.len(), 4);
+    fixture.clock.advance(2 * DAY);
+    run(&fixture, shelf.clone(), 0, 7).await.unwrap();
+    assert!(shelf.keys("p").await.contains(&before[0]), "what cannot be read is not deleted");
+}
+
+#[tokio::test]
+async fn the_note_of_a_deletion_by_a_clock_that_is_behind_outlives_the_merge() {
+    let (fixture, shelf) = new_repository().await;
+    let mut ids = Vec::new();
+    for file in 0..18 {
+        ids.push(snapshot(&fixture, shelf.clone(), &[file], file).await);
+    }
+    fixture.clock.advance(3 * DAY);
+    forget_by(&fixture, shelf.clone(), &ids[0], -2 * DAY).await;
+    let report = run(&fixture, shelf.clone(), 0, 600).await.unwrap();
+    assert!(report.steps.iter().any(|step| step.action.starts_with("merge the manifests")), "{report:?}");
+    let repository = fixture.open(shelf.clone()).await.unwrap();
+    let entries = crate::manifest::load_with_deletions(repository.contents()).await.unwrap().into_entries();
+    assert!(entries.iter().any(|entry| entry.id == ids[0] && entry.is_deleted));
+}
+
+/// A file repository that a machine with a wrong clock has touched.
+#[tokio::test]
+async fn a_blob_with_a_time_in_the_future_makes_nothing_old_in_a_full_bucket() {
+    let (fixture, shelf) = new_repository().await;
+    for hour in 0..4 {
+        snapshot(&fixture, shelf.clone(), &[hour], hour).await;
+    }
+    shelf.put("_log_1", vec![1].into(), PutOptions::default()).await.unwrap();
+    fixture.clock.advance(90 * DAY);
+    shelf.put("kopia.repository.backup.x", vec![1].into(), PutOptions::default()).await.unwrap();
+    fixture.clock.advance(-90 * DAY);
+    let before = shelf.keys("").await;
+    shelf.set_full(true);
+    run(&fixture, shelf.clone(), 0, 9).await.unwrap_err();
+    assert_eq!(shelf.keys("").await, before);
 }
 
 #[tokio::test]

@@ -98,14 +98,14 @@ impl RunArgs {
         self.print_report(&report)?;
         let is_well = report.steps.iter().all(|step| step.error.is_none())
             && report.put_refusal.is_none()
-            && report.plan.as_ref().is_none_or(|plan| plan.blockers.is_empty());
+            && report.plan.as_ref().is_none_or(is_whole);
         Ok(exit_code(is_well))
     }
 
     fn print_preview(&self, preview: &Preview, program: &str) -> Result<ExitCode> {
         let Preview { due, plan, refusal } = preview;
         let refusal = refusal.as_ref().map(|error| advised(error, program));
-        let is_well = refusal.is_none() && plan.as_ref().is_none_or(|plan| plan.blockers.is_empty());
+        let is_well = refusal.is_none() && plan.as_ref().is_none_or(is_whole);
         let steps = plan.iter().flat_map(|plan| &plan.steps);
         if let Some(output) = self.output {
             let steps = steps.map(|step| step_json(&step.action.to_string(), &step.reason, None)).collect();
@@ -181,10 +181,18 @@ fn print_rest(out: &mut impl Write, plan: Option<&Plan>) -> Result<()> {
     for waiting in &plan.waiting {
         writeln!(out, "stays for now: {waiting}")?;
     }
+    for undone in &plan.undone {
+        writeln!(out, "not done: {undone}")?;
+    }
     for blocker in &plan.blockers {
         writeln!(out, "blocked: no content and no pack is deleted, because of {}", printable(blocker))?;
     }
     Ok(())
+}
+
+/// True for a plan that leaves nothing out.
+fn is_whole(plan: &Plan) -> bool {
+    plan.blockers.is_empty() && plan.undone.is_empty()
 }
 
 fn exit_code(is_well: bool) -> ExitCode {
@@ -219,6 +227,7 @@ impl Printed<'_> {
             "steps": self.steps,
             "waiting": waiting,
             "blockers": self.plan.map(|plan| plan.blockers.as_slice()).unwrap_or_default(),
+            "undone": self.plan.map(|plan| plan.undone.as_slice()).unwrap_or_default(),
             "refusal": self.refusal,
             "putRefusal": self.put_refusal,
         })
@@ -248,18 +257,25 @@ mod tests {
         let (nothing, full) = (due(None), due(Some(Mode::Full)));
         let blockers = vec!["snapshot 1: it is damaged".to_owned()];
         let now = UnixNanos(0);
-        let plan = Plan { mode: Mode::Full, now, steps: Vec::new(), blockers: blockers.clone(), waiting: Vec::new() };
+        let plan = Plan {
+            mode: Mode::Full,
+            now,
+            steps: Vec::new(),
+            blockers: blockers.clone(),
+            waiting: Vec::new(),
+            undone: Vec::new(),
+        };
         let steps = vec![step_json("delete 1 log, 1 byte", "it is old", None)];
         let printed =
             |due, plan, steps| Printed { due, plan, steps, refusal: None, put_refusal: None, is_dry_run: false };
         let expected = json!({
             "dryRun": false, "mode": null, "reason": "because", "time": null, "steps": [], "waiting": [],
-            "blockers": [], "refusal": null, "putRefusal": null,
+            "blockers": [], "undone": [], "refusal": null, "putRefusal": null,
         });
         assert_eq!(printed(&nothing, None, Vec::new()).json(), expected);
         let expected = json!({
             "dryRun": false, "mode": "full", "reason": "because", "time": now.to_string(), "steps": steps.clone(),
-            "waiting": [], "blockers": blockers, "refusal": null, "putRefusal": null,
+            "waiting": [], "blockers": blockers, "undone": [], "refusal": null, "putRefusal": null,
         });
         assert_eq!(printed(&full, Some(&plan), steps).json(), expected);
     }

@@ -19,6 +19,8 @@ pub struct Plan {
     pub blockers: Vec<String>,
     /// Unreferenced things that stay for now: how many, and the reason.
     pub waiting: Vec<Waiting>,
+    /// Parts of maintenance that are asked for and that this version does not do.
+    pub undone: Vec<String>,
 }
 
 /// A step.
@@ -33,7 +35,7 @@ pub struct Step {
 /// Unreferenced things that stay for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// One of the things, such as "pack".
+    /// A single one of them, such as "pack".
     pub thing: &'static str,
     /// Things such as "packs".
     pub things: &'static str,

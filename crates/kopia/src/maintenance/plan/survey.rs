@@ -155,6 +155,8 @@ impl Surveying {
             if !entry.is_deleted && verdict != Verdict::Delete {
                 row.content.live = row.content.live.saturating_add(length);
             }
+            // Copied, it would be as young as its new pack: never old enough where a run copies it every day.
+            row.content.is_young |= verdict == Verdict::Young;
             let written = i64::try_from(entry.timestamp).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
             let age = rules.now.0.saturating_sub(written);
             row.content.is_young |= (0..rules.delays.rewrite_age).contains(&age);
@@ -185,14 +187,14 @@ impl Surveying {
         let rows = std::mem::take(&mut survey.rows);
         for (marker, _) in markers {
             match judge(marker, false) {
-                BlobVerdict::Delete => push(&mut survey.sessions, marker.clone()),
+                BlobVerdict::Delete => push(&mut survey.sessions, &mut survey.waiting, marker.clone()),
                 other => wait(&mut survey.waiting, other, marker),
             }
         }
         let unknown = std::mem::take(&mut self.unknown);
         let mut decide = |blob: BlobInfo, is_after_drop: bool| match judge(&blob, false) {
-            BlobVerdict::Delete if is_after_drop => push(&mut survey.unused_after_drop, blob),
-            BlobVerdict::Delete => push(&mut survey.unused, blob),
+            BlobVerdict::Delete if is_after_drop => push(&mut survey.unused_after_drop, &mut survey.waiting, blob),
+            BlobVerdict::Delete => push(&mut survey.unused, &mut survey.waiting, blob),
             other => wait(&mut survey.waiting, other, &blob),
         };
         for blob in unknown {
@@ -209,9 +211,12 @@ impl Surveying {
     }
 }
 
-fn push(blobs: &mut Vec<BlobInfo>, blob: BlobInfo) {
+/// Adds a blob to those that are deleted. One beyond the most is counted.
+fn push(blobs: &mut Vec<BlobInfo>, waiting: &mut BTreeMap<&'static str, Total>, blob: BlobInfo) {
     if blobs.len() < MOST_DELETED {
         blobs.push(blob);
+    } else {
+        waiting.entry("one run deletes no more: the next one goes on").or_default().add(blob.length);
     }
 }
 
@@ -400,6 +405,41 @@ mod tests {
         let Action::Collect { deleted, bytes, undeleted } = survey.collection().action else { panic!() };
         assert_eq!((deleted, bytes, undeleted), (500_000, 5_000_000, 0));
         assert_eq!(survey.deletions(), []);
+    }
+
+    /// A copy is as young as its pack, and would be copied again by the next run, and so on.
+    #[test]
+    fn a_pack_with_garbage_that_is_too_young_to_be_marked_is_not_rewritten() {
+        let rewritten = |is_referenced: bool| {
+            let mut surveying = surveying(2);
+            let stored = Some(UnixNanos(NOW.0 - DAY + DAY / 24));
+            for number in 0..2 {
+                surveying.pack(&BlobInfo { modified: stored, ..blob(&format!("p0{number}-s1")) }, Some(number));
+            }
+            for pack in 0..2 {
+                let timestamp = (NOW.0 / 1_000_000_000 - 3 * 86_400).unsigned_abs();
+                surveying.entry(&EntryFacts {
+                    timestamp,
+                    is_deleted: false,
+                    is_referenced,
+                    prefix: None,
+                    pack,
+                    length: 9,
+                });
+            }
+            surveying.finish(|pack| format!("p0{pack}-s1"), &[]).rewrite(1000).is_some()
+        };
+        assert_eq!([true, false].map(rewritten), [true, false]);
+    }
+
+    #[test]
+    fn packs_beyond_the_most_that_a_run_deletes_are_told() {
+        let mut waiting = BTreeMap::new();
+        let mut blobs = vec![blob("p0a-s1"); MOST_DELETED];
+        push(&mut blobs, &mut waiting, blob("p0b-s1"));
+        assert_eq!(blobs.len(), MOST_DELETED);
+        let expected = ("one run deletes no more: the next one goes on", Total { count: 1, bytes: 100 });
+        assert_eq!(waiting, BTreeMap::from([expected]));
     }
 
     #[test]
