@@ -155,8 +155,6 @@ impl Surveying {
             if !entry.is_deleted && verdict != Verdict::Delete {
                 row.content.live = row.content.live.saturating_add(length);
             }
-            // Copied, it would be as young as its new pack: never old enough where a run copies it every day.
-            row.content.is_young |= verdict == Verdict::Young;
             let written = i64::try_from(entry.timestamp).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
             let age = rules.now.0.saturating_sub(written);
             row.content.is_young |= (0..rules.delays.rewrite_age).contains(&age);
@@ -405,31 +403,6 @@ mod tests {
         let Action::Collect { deleted, bytes, undeleted } = survey.collection().action else { panic!() };
         assert_eq!((deleted, bytes, undeleted), (500_000, 5_000_000, 0));
         assert_eq!(survey.deletions(), []);
-    }
-
-    /// A copy is as young as its pack, and would be copied again by the next run, and so on.
-    #[test]
-    fn a_pack_with_garbage_that_is_too_young_to_be_marked_is_not_rewritten() {
-        let rewritten = |is_referenced: bool| {
-            let mut surveying = surveying(2);
-            let stored = Some(UnixNanos(NOW.0 - DAY + DAY / 24));
-            for number in 0..2 {
-                surveying.pack(&BlobInfo { modified: stored, ..blob(&format!("p0{number}-s1")) }, Some(number));
-            }
-            for pack in 0..2 {
-                let timestamp = (NOW.0 / 1_000_000_000 - 3 * 86_400).unsigned_abs();
-                surveying.entry(&EntryFacts {
-                    timestamp,
-                    is_deleted: false,
-                    is_referenced,
-                    prefix: None,
-                    pack,
-                    length: 9,
-                });
-            }
-            surveying.finish(|pack| format!("p0{pack}-s1"), &[]).rewrite(1000).is_some()
-        };
-        assert_eq!([true, false].map(rewritten), [true, false]);
     }
 
     #[test]
