@@ -90,14 +90,29 @@ pub enum KopiaError {
         source: std::io::Error,
     },
     /// Maintenance may not run, or not go on.
-    #[error("the repository is not maintained: {why}")]
+    #[error("maintenance was stopped: {why}")]
     NotMaintained {
         /// The reason, and the way out.
         why: String,
     },
+    /// Maintenance was not run, because somebody else owns it, or nobody.
+    #[error("maintenance was not run: {}", why_not_owner(.owner, .identity))]
+    NotOwner {
+        /// The owner; empty where there is none.
+        owner: String,
+        /// The `user@host` that has asked for it.
+        identity: String,
+    },
     /// The caller has asked to stop.
     #[error("the operation was cancelled")]
     Cancelled,
+}
+
+fn why_not_owner(owner: &str, identity: &str) -> String {
+    match owner {
+        "" => format!("nobody owns it, and only an owner may, such as {identity}"),
+        owner => format!("{owner} owns it, not {identity}"),
+    }
 }
 
 impl KopiaError {
@@ -130,6 +145,7 @@ impl KopiaError {
                 source: std::io::Error::new(source.kind(), source.to_string()),
             },
             Self::NotMaintained { why } => Self::NotMaintained { why: why.clone() },
+            Self::NotOwner { owner, identity } => Self::NotOwner { owner: owner.clone(), identity: identity.clone() },
             Self::Cancelled => Self::Cancelled,
         }
     }

@@ -2,7 +2,7 @@
 //! snapshot/snapshotgc, internal/epoch).
 //!
 //! [`plan`] is pure: listings, entries, references and the time of the storage in, steps with reasons out. [`check`] looks at
-//! each step once more before it is performed, by other code. References are found by a walk over all snapshots
+//! each deletion, mark and watermark once more before it is performed, by other code. References are found by a walk over all snapshots
 //! ([`references`]), which stops at whatever it cannot read.
 //!
 //! Nothing keeps other writers and readers away. The [`delays`] make it safe: what is deleted was unreferenced, and hidden
@@ -12,16 +12,19 @@
 pub mod check;
 pub mod claim;
 pub mod delays;
+mod full_bucket;
 mod gather;
 mod merge_indexes;
 mod perform;
 pub mod plan;
 pub mod references;
+mod report;
 mod run;
 mod settings;
 mod storage_clock;
 
-pub use run::{Maintenance, MaintenanceOptions, MaintenanceReport, Preview, Requested, StepReport};
+pub use report::{MaintenanceOptions, MaintenanceReport, Preview, Requested, StepReport};
+pub use run::Maintenance;
 pub use settings::set_parameters;
 pub use storage_clock::StorageClock;
 

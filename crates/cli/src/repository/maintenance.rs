@@ -14,9 +14,9 @@ use std::process::ExitCode;
 pub(crate) enum MaintenanceCommand {
     /// Run what is due, or show what would be done
     Run(run::RunArgs),
-    /// Show the owner, the times and the last runs
+    /// Show the owner, the intervals and the last runs
     Info(info::InfoArgs),
-    /// Set the owner and the times
+    /// Set the owner and the intervals
     Set(set::SetArgs),
 }
 

@@ -94,9 +94,15 @@ fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
         names.sort();
         names
     };
+    let refused = ground.repo(&["maintenance", "run", "--full", "--dry-run"]);
+    assert!(refused.code == 3 && refused.out.contains("the run would be refused: "), "{refused:?}");
+    ground.ok(&["maintenance", "set", "--owner", "me"]);
     let before = names();
     let said = ground.ok(&["maintenance", "run", "--full", "--dry-run"]);
-    assert!(said.starts_with("full maintenance was asked for\nwould mark 0 contents deleted"), "{said}");
+    assert!(said.starts_with("full maintenance was asked for\nby the clock of this machine, "), "{said}");
+    assert!(said.contains("\nwould mark no content deleted: "), "{said}");
+    let printed = ground.json(&["maintenance", "run", "--full", "--dry-run"]);
+    assert_eq!((&printed["dryRun"], &printed["refusal"]), (&true.into(), &Value::Null), "{printed}");
     assert_eq!(names(), before);
 }
 

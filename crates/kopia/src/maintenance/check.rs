@@ -1,4 +1,4 @@
-//! A second look at each step before it is performed, by code that shares nothing with the plan: nothing that is referenced,
+//! A second look at each deletion, mark and watermark before it is performed, by code that shares nothing with the plan: nothing that is referenced,
 //! nothing that is younger than the delays.
 
 use crate::blobs::BlobInfo;

@@ -28,7 +28,7 @@ const TOLERANCE: i64 = 5 * MINUTE;
 /// The time between two signs of life.
 const RENEWED: Duration = Duration::from_secs(4 * 60);
 
-/// A claim that is held. A run that is dropped leaves it, and others wait until it counts no more.
+/// A claim that is held. A run that is dropped leaves it, and others are refused until it counts no more.
 #[derive(Debug)]
 pub struct Claim {
     blobs: Blobs,
@@ -169,9 +169,10 @@ fn silence(claim: &BlobInfo, now: UnixNanos) -> Option<i64> {
 }
 
 fn others_turn(silence: Option<i64>) -> KopiaError {
-    let since = silence.map_or("a while".to_owned(), in_words);
+    let since = silence.map_or("at an unknown time".to_owned(), |silence| format!("{} ago", in_words(silence)));
     let why = format!(
-        "another run maintains it, its last sign of life is {since} old: try again when it has ended, or {} after that sign",
+        "another run shows signs of life, the last {since}: try again when it has ended, or {} after that sign where it was \
+         killed",
         in_words(LASTS)
     );
     KopiaError::NotMaintained { why }

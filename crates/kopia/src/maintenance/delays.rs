@@ -44,6 +44,27 @@ pub(crate) fn in_words(nanos: i64) -> String {
     match (minutes / (48 * 60), minutes / 120, minutes) {
         (1.., ..) => format!("{} days", minutes / (24 * 60)),
         (_, 1.., _) => format!("{} hours", minutes / 60),
+        (.., 0) => "less than a minute".to_owned(),
+        (.., 1) => "1 minute".to_owned(),
         _ => format!("{minutes} minutes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_whole_minutes_hours_or_days() {
+        for (seconds, expected) in [
+            (-5, "less than a minute"),
+            (59, "less than a minute"),
+            (60, "1 minute"),
+            (30 * 60, "30 minutes"),
+            (2 * 3600, "2 hours"),
+            (3 * 86_400, "3 days"),
+        ] {
+            assert_eq!(in_words(seconds * SECOND), expected);
+        }
     }
 }

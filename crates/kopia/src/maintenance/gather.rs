@@ -13,6 +13,7 @@ use crate::format::session::SessionMarker;
 use crate::format::time::UnixNanos;
 use crate::{KopiaError, Repository};
 use futures::TryStreamExt;
+use std::sync::Arc;
 
 /// Directories that are read at once.
 const DIRECTORIES: usize = 16;
@@ -27,7 +28,7 @@ pub(super) struct State {
     /// The logs.
     pub(super) logs: Vec<BlobInfo>,
     /// The contents and packs; `None` for quick maintenance.
-    pub(super) data: Option<Data>,
+    pub(super) data: Option<Arc<Data>>,
     /// The reasons for which they cannot be judged.
     pub(super) problems: Vec<String>,
 }
@@ -96,7 +97,7 @@ pub(super) async fn everything(
         Ok((references, survey))
     })
     .await?;
-    state.data = Some(Data { references, survey });
+    state.data = Some(Arc::new(Data { references, survey }));
     Ok(state)
 }
 

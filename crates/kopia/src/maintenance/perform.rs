@@ -1,10 +1,11 @@
-//! The steps of a plan, performed. Each can be done again, and each is looked at once more before.
+//! The steps of a plan, performed. Each can be done again; what deletes, marks or drops is looked at once more before.
 
 use super::check::{self, SeenEntry, Violation};
 use super::gather::{self, Data, facts};
 use super::merge_indexes::merge;
 use super::plan::Action;
 use super::plan::collection::Verdict;
+use super::references::concerns_one;
 use crate::blobs::BlobInfo;
 use crate::compression::Compression;
 use crate::content::epochs;
@@ -14,8 +15,9 @@ use crate::format::content_id::ContentId;
 use crate::format::manifest::write;
 use crate::format::time::UnixNanos;
 use crate::manifest::{PREFIX, load_with_deletions};
+use crate::tasks::blocking;
 use crate::{KopiaError, Repository};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -27,26 +29,37 @@ const COPIES: usize = 16;
 const EPOCH_MARKER: &[u8] = b"epoch-marker";
 /// The bytes of a watermark.
 const WATERMARK: &[u8] = b"deletion-watermark";
-/// The age up to which notes of deleted manifests are kept: a client with older indexes may write the manifest again.
-const NOTES: i64 = 24 * 3600 * 1_000_000_000;
+/// The age up to which notes of deleted manifests are kept: a client with older indexes may write the manifest again. Their
+/// times are those of who deleted, whose clock may be behind by days.
+const NOTES: i64 = 7 * 24 * 3600 * 1_000_000_000;
+/// The most bytes of merged manifests: what readers take, ours and kopia's, is more.
+const MOST_MANIFEST_BYTES: usize = 256 << 20;
+/// Entries that are looked at before others may do something.
+const ENTRIES_AT_ONCE: usize = 10_000;
+/// Contents that a step names when it could not copy them.
+const NAMED: usize = 3;
 
 impl From<Violation> for KopiaError {
     fn from(violation: Violation) -> Self {
-        Self::refused("perform a step of maintenance", format!("the second look at it says that {violation}"))
+        let why = format!(
+            "the second look at it says that {violation}. The step went no further: run maintenance again, and report it when \
+             that says the same"
+        );
+        Self::refused("perform a step of maintenance", why)
     }
 }
 
 /// The repository, and what was gathered of it.
-pub(super) struct Work<'a> {
+pub(super) struct StepContext<'a> {
     pub(super) repository: &'a Repository,
     pub(super) contents: &'a ContentWriter,
-    pub(super) data: Option<&'a Data>,
+    pub(super) data: Option<&'a Arc<Data>>,
     pub(super) now: UnixNanos,
     /// False before the collection of this run has ended.
     pub(super) has_collected: bool,
 }
 
-impl<'a> Work<'a> {
+impl<'a> StepContext<'a> {
     /// Performs an action.
     ///
     /// # Errors
@@ -81,7 +94,7 @@ impl<'a> Work<'a> {
             }
             Action::Collect { .. } => self.collect().await,
             Action::RaiseWatermark { seconds } => self.raise_watermark(*seconds).await,
-            Action::CompactEpoch { epoch, blobs } => {
+            Action::MergeEpoch { epoch, blobs } => {
                 let state = epochs::state(&self.repository.blobs().list_all("x").await?);
                 // Another has done it: a part of the blobs may be gone.
                 if state.single.contains_key(epoch) || !state.is_settled(*epoch) {
@@ -90,15 +103,15 @@ impl<'a> Work<'a> {
                 merge(self.repository, self.contents, blobs, &format!("xs{epoch}_")).await
             }
             Action::AdvanceEpoch { to } => self.contents.put_blob(&format!("xe{to}"), EPOCH_MARKER.into()).await,
-            Action::CompactRange { first, last, blobs } => {
+            Action::MergeEpochs { first, last, blobs } => {
                 merge(self.repository, self.contents, blobs, &format!("xr{first}_{last}_")).await
             }
-            Action::CompactManifests { .. } => self.merge_manifests().await,
+            Action::MergeManifests { .. } => self.merge_manifests().await,
             Action::Rewrite { packs, .. } => self.rewrite(packs).await,
         }
     }
 
-    fn data(&self) -> Result<&'a Data, KopiaError> {
+    fn data(&self) -> Result<&'a Arc<Data>, KopiaError> {
         self.data.ok_or_else(|| KopiaError::refused("perform a step of maintenance", "references were not looked for"))
     }
 
@@ -129,12 +142,16 @@ impl<'a> Work<'a> {
         if watermark < needed {
             return Err(KopiaError::refused("delete packs", "the deletions in them were not dropped"));
         }
-        let planned = data.references.set();
-        let numbers: HashMap<u32, &str> =
-            packs.iter().filter_map(|blob| Some((fresh.pack_number(&blob.name)?, blob.name.as_str()))).collect();
-        let has = |found: &Location| data.references.has(found.number);
-        check::packs(&numbers, entries(planned, |found| seen(&found.record, has(found))), watermark)?;
-        check::packs(&numbers, entries(&fresh, |found| seen(&found.record, false)), watermark)
+        let data = data.clone();
+        let names: Vec<(u32, String)> =
+            packs.iter().filter_map(|blob| Some((fresh.pack_number(&blob.name)?, blob.name.clone()))).collect();
+        blocking(move || {
+            let numbers: HashMap<u32, &str> = names.iter().map(|(number, name)| (*number, name.as_str())).collect();
+            let has = |found: &Location| data.references.has(found.number);
+            check::packs(&numbers, entries(data.references.set(), |found| seen(&found.record, has(found))), watermark)?;
+            check::packs(&numbers, entries(&fresh, |found| seen(&found.record, false)), watermark)
+        })
+        .await
     }
 
     /// Marks contents deleted and takes back such marks.
@@ -143,7 +160,13 @@ impl<'a> Work<'a> {
         let contents = self.contents;
         let set = data.references.set().clone();
         let mut scan = set.scan(None);
+        let mut uncopied = Uncopied::default();
+        let mut count = 0_usize;
         while let Some(found) = scan.next_location()? {
+            count += 1;
+            if count.is_multiple_of(ENTRIES_AT_ONCE) {
+                tokio::task::yield_now().await;
+            }
             let id = found.record.id;
             match data.survey.verdict(&facts(&found, &data.references)) {
                 Verdict::Delete => {
@@ -153,11 +176,13 @@ impl<'a> Work<'a> {
                         contents.delete(&id).await?;
                     }
                 }
-                Verdict::Undelete => contents.undelete(&id).await?,
+                Verdict::Undelete => uncopied.note(&id, contents.undelete(&id).await)?,
                 Verdict::Needed | Verdict::Deleted | Verdict::Young => {}
             }
         }
         contents.flush().await?;
+        // A collection that has not taken back all marks is none: nothing is dropped after it.
+        uncopied.result()?;
         self.has_collected = true;
         Ok(())
     }
@@ -176,18 +201,22 @@ impl<'a> Work<'a> {
         let data = self.data()?;
         self.repository.contents().refresh().await?;
         let fresh = self.repository.contents().index_set();
-        let references = &data.references;
-        let now = entries(references.set(), |found| (found.record, references.has(found.number)));
-        // Only what is referenced matters, as it is now.
-        let now = now.filter_map(|entry| match entry {
-            Ok((_, false)) => None,
-            Ok((record, true)) => Some(fresh.locate(&record.id).and_then(|found| {
-                let found = found.ok_or_else(|| crate::content::missing(&record.id))?;
-                Ok(seen(&found.record, true))
-            })),
-            Err(error) => Some(Err(error)),
-        });
-        check::watermark(seconds, now, self.now)?;
+        let (data, at) = (data.clone(), self.now);
+        blocking(move || {
+            let references = &data.references;
+            let now = entries(references.set(), |found| (found.record, references.has(found.number)));
+            // Only what is referenced matters, as it is now.
+            let now = now.filter_map(|entry| match entry {
+                Ok((_, false)) => None,
+                Ok((record, true)) => Some(fresh.locate(&record.id).and_then(|found| {
+                    let found = found.ok_or_else(|| crate::content::missing(&record.id))?;
+                    Ok(seen(&found.record, true))
+                })),
+                Err(error) => Some(Err(error)),
+            });
+            check::watermark(seconds, now, at)
+        })
+        .await?;
         self.contents.put_blob(&format!("xw{seconds}"), WATERMARK.into()).await?;
         self.repository.contents().refresh().await
     }
@@ -209,8 +238,12 @@ impl<'a> Work<'a> {
         let oldest = self.now.0.saturating_sub(NOTES);
         let mut manifests = manifests.into_entries();
         manifests.retain(|entry| !entry.is_deleted || entry.modified.0 > oldest);
-        let merged =
-            self.contents.write(Some(PREFIX), write(&manifests).into(), Some(Compression::ZstdFastest)).await?;
+        let written = write(&manifests);
+        if written.len() > MOST_MANIFEST_BYTES {
+            let why = format!("they have {} bytes, and readers take no such content", written.len());
+            return Err(KopiaError::refused("merge manifests", why));
+        }
+        let merged = self.contents.write(Some(PREFIX), written.into(), Some(Compression::ZstdFastest)).await?;
         for id in before?.iter().filter(|id| **id != merged) {
             self.contents.delete(id).await?;
         }
@@ -223,25 +256,74 @@ impl<'a> Work<'a> {
         let set = self.repository.contents().index_set();
         let chosen: HashSet<u32> = packs.iter().copied().collect();
         let mut records: Vec<(u32, u32, ContentId)> = Vec::new();
+        let mut uncopied = Uncopied::default();
+        let mut count = 0_usize;
         for record in entries(&set, |found| found.record) {
             let record = record?;
+            count += 1;
+            if count.is_multiple_of(ENTRIES_AT_ONCE) {
+                tokio::task::yield_now().await;
+            }
             if chosen.contains(&record.pack) && !record.is_deleted {
                 records.push((record.pack, record.offset, record.id));
             }
             if records.len() >= 100_000 {
-                copy(self.contents, std::mem::take(&mut records)).await?;
+                copy(self.contents, std::mem::take(&mut records), &mut uncopied).await?;
             }
         }
-        copy(self.contents, records).await?;
-        self.contents.flush().await.map(drop)
+        copy(self.contents, records, &mut uncopied).await?;
+        self.contents.flush().await?;
+        uncopied.result()
+    }
+}
+
+/// Contents that cannot be copied, because they cannot be read. They keep no others from it.
+#[derive(Debug, Default)]
+struct Uncopied {
+    count: u64,
+    named: Vec<String>,
+}
+
+impl Uncopied {
+    /// Notes an error of one content; one that concerns all is given back.
+    fn note(&mut self, id: &ContentId, result: Result<(), KopiaError>) -> Result<(), KopiaError> {
+        match result {
+            Err(error) if concerns_one(&error) => {
+                self.count += 1;
+                if self.named.len() < NAMED {
+                    self.named.push(format!("{id}: {error}"));
+                }
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn result(self) -> Result<(), KopiaError> {
+        match self.count {
+            0 => Ok(()),
+            count => {
+                let why = format!("all others were copied; the first ones: {}", self.named.join("; "));
+                let contents = if count == 1 { "content" } else { "contents" };
+                Err(KopiaError::refused(format!("copy {count} {contents} that cannot be read"), why))
+            }
+        }
     }
 }
 
 /// Copies contents, those of a pack after each other.
-async fn copy(contents: &ContentWriter, mut records: Vec<(u32, u32, ContentId)>) -> Result<(), KopiaError> {
+async fn copy(
+    contents: &ContentWriter,
+    mut records: Vec<(u32, u32, ContentId)>,
+    uncopied: &mut Uncopied,
+) -> Result<(), KopiaError> {
     records.sort_unstable();
-    let copies = futures::stream::iter(records).map(|(_, _, id)| async move { contents.rewrite(&id).await });
-    copies.buffer_unordered(COPIES).try_for_each(|()| async { Ok(()) }).await
+    let copies = futures::stream::iter(records).map(|(_, _, id)| async move { (id, contents.rewrite(&id).await) });
+    let mut copies = std::pin::pin!(copies.buffer_unordered(COPIES));
+    while let Some((id, result)) = copies.next().await {
+        uncopied.note(&id, result)?;
+    }
+    Ok(())
 }
 
 fn seen(record: &Record, is_referenced: bool) -> SeenEntry {

@@ -23,6 +23,10 @@ pub const COLLECTION: &str = "snapshot-gc";
 /// The tasks under which rewrites are recorded.
 pub const REWRITES: [&str; 2] = ["full-rewrite-contents", "quick-rewrite-contents"];
 
+/// Object locks, where the parameters of the repository ask to extend them.
+const UNEXTENDED_LOCKS: &str = "object locks are not extended, though the repository asks for it: only kopia does that, so \
+                                let kopia maintain this repository, or switch that off there";
+
 /// The things from which a plan is made.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
@@ -56,11 +60,20 @@ pub fn plan(view: &View<'_>) -> Plan {
     };
     let (cleanups, merges): (Vec<Step>, Vec<Step>) =
         epochs.into_iter().partition(|step| !step.action.deleted_blobs().is_empty());
-    let mut plan =
-        Plan { mode: view.mode, now: view.now, steps: Vec::new(), blockers: Vec::new(), waiting: Vec::new() };
+    let mut plan = Plan {
+        mode: view.mode,
+        now: view.now,
+        steps: Vec::new(),
+        blockers: Vec::new(),
+        waiting: Vec::new(),
+        undone: Vec::new(),
+    };
     if view.mode == Mode::Quick {
         plan.steps = merges;
         return plan;
+    }
+    if view.parameters.extend_object_locks {
+        plan.undone.push(UNEXTENDED_LOCKS.to_owned());
     }
     let survey = match view.survey {
         Ok(survey) => Some(survey),
@@ -72,7 +85,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     let rewrites = REWRITES.iter().filter_map(|task| view.schedule.runs.get(*task)).flatten();
     let wait = packs::deletion_waits_until(rewrites, &view.delays).filter(|end| *end > view.now);
     if let Some(survey) = survey {
-        plan.waiting = survey.waiting();
+        plan.waiting = survey.waiting(view.epochs.enabled);
         match wait {
             None => plan.steps.extend(survey.deletions()),
             Some(_) => plan.waiting.extend(survey.deletions_that_wait()),
@@ -83,12 +96,12 @@ pub fn plan(view: &View<'_>) -> Plan {
     if let Some(survey) = survey {
         plan.steps.push(survey.collection());
         if view.epochs.enabled {
-            plan.steps.extend(survey.drop_of_deletions());
+            plan.steps.extend(survey.plan_drop_of_deletions());
             if wait.is_none() {
                 plan.steps.extend(survey.deletions_after_drop());
             }
         }
-        plan.steps.extend(survey.merge_of_manifests());
+        plan.steps.extend(survey.plan_merge_of_manifests());
     }
     plan.steps.extend(merges);
     if let Some(survey) = survey
@@ -97,4 +110,34 @@ pub fn plan(view: &View<'_>) -> Plan {
         plan.steps.extend(survey.rewrite(view.max_pack_size));
     }
     plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_that_are_to_be_extended_and_are_not_are_told_by_full_maintenance() {
+        let schedule = Schedule::default();
+        let epochs = EpochParameters { enabled: false, ..EpochParameters::default() };
+        let undone = |mode, extend_object_locks| {
+            let parameters = MaintenanceParameters { extend_object_locks, ..MaintenanceParameters::default() };
+            let plan = plan(&View {
+                mode,
+                now: UnixNanos(0),
+                delays: Delays::SAFE,
+                schedule: &schedule,
+                parameters: &parameters,
+                epochs: &epochs,
+                max_pack_size: 1,
+                indexes: &[],
+                logs: &[],
+                survey: Err(&[]),
+            });
+            plan.undone
+        };
+        assert_eq!(undone(Mode::Full, true), [UNEXTENDED_LOCKS]);
+        assert_eq!(undone(Mode::Full, false), [""; 0]);
+        assert_eq!(undone(Mode::Quick, true), [""; 0]);
+    }
 }

@@ -233,15 +233,19 @@ impl Walk {
 
     /// Notes a problem of one thing; an error that concerns everything ends the walk.
     fn problem_or_end(&self, place: &str, error: KopiaError) -> Result<(), KopiaError> {
-        let is_of_one = match &error {
-            KopiaError::Damaged { .. } | KopiaError::Missing { .. } | KopiaError::Unsupported { .. } => true,
-            KopiaError::Bucket(error) => error.is_not_found(),
-            _ => false,
-        };
-        if !is_of_one {
+        if !concerns_one(&error) {
             return Err(error);
         }
         self.problem(place, error);
         Ok(())
+    }
+}
+
+/// True for an error that concerns the one thing that was read, not the bucket or this machine.
+pub(super) fn concerns_one(error: &KopiaError) -> bool {
+    match error {
+        KopiaError::Damaged { .. } | KopiaError::Missing { .. } | KopiaError::Unsupported { .. } => true,
+        KopiaError::Bucket(error) => error.is_not_found(),
+        _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! Parameters and schedule of maintenance, as the repository has them.
 
+use super::report::{StepReport, split_fatal};
 use crate::blobs::{Blobs, is_not_found};
 use crate::format::blob_name::MAINTENANCE;
 use crate::format::maintenance::{MaintenanceParameters, Schedule};
@@ -61,6 +62,8 @@ pub(super) struct StoredSchedule {
     stored: Option<Bytes>,
     format: Arc<RepositoryFormat>,
     blobs: Blobs,
+    /// The error of the last save, where that failed.
+    unsaved: Option<String>,
 }
 
 impl StoredSchedule {
@@ -71,7 +74,7 @@ impl StoredSchedule {
             Some(stored) => Schedule::open(format, stored)
                 .map_err(|e| KopiaError::damaged(format!("blob {MAINTENANCE} with the schedule of maintenance"), e))?,
         };
-        Ok(Self { schedule, stored, format: format.clone(), blobs: blobs.clone() })
+        Ok(Self { schedule, stored, format: format.clone(), blobs: blobs.clone(), unsaved: None })
     }
 
     /// Fails where another program has written the schedule since it was read or written here: kopia does so when it
@@ -81,8 +84,25 @@ impl StoredSchedule {
             return Ok(());
         }
         let why = "another program has changed the schedule meanwhile, which kopia does when it maintains the repository: let \
-                   one of both do that, by its owner";
+                   only one of them do that, and run this again";
         Err(KopiaError::NotMaintained { why: why.to_owned() })
+    }
+
+    /// Saves the schedule. That the storage takes none ends nothing: only what was recorded counts later.
+    ///
+    /// # Errors
+    /// Errors after which nothing may go on.
+    pub(super) async fn try_save(&mut self, random: &Random) -> Result<(), KopiaError> {
+        self.unsaved = split_fatal(self.save(random).await)?;
+        Ok(())
+    }
+
+    /// The failed step of a schedule that could not be saved.
+    pub(super) fn failed_save(&self) -> Option<StepReport> {
+        let error = self.unsaved.clone()?;
+        let (action, reason) =
+            ("record this run in the schedule", "what was marked is dropped only after runs that are");
+        Some(StepReport { action: action.to_owned(), reason: reason.to_owned(), error: Some(error) })
     }
 
     pub(super) async fn save(&mut self, random: &Random) -> Result<(), KopiaError> {

@@ -81,7 +81,14 @@ async fn snapshot(fixture: &Fixture, store: Arc<dyn BlobStore>, files: &[u64], s
 }
 
 async fn forget(fixture: &Fixture, store: Arc<dyn BlobStore>, id: &str) {
-    let repository = fixture.open(store).await.unwrap();
+    forget_by(fixture, store, id, 0).await;
+}
+
+/// Forgets a snapshot by a client whose clock is wrong by so many seconds.
+async fn forget_by(fixture: &Fixture, store: Arc<dyn BlobStore>, id: &str, wrong: i64) {
+    let local = fixture.clock.clock();
+    let clock: crate::Clock = Arc::new(move || UnixNanos(local().0 + wrong * 1_000_000_000));
+    let repository = fixture.open_with(store, OpenOptions { clock, ..fixture.options() }).await.unwrap();
     // Other random bytes each time.
     let seed = u64::from_str_radix(&id[..16], 16).unwrap();
     let writer = repository.writer(fixture.write_options(seed)).await.unwrap();
@@ -207,7 +214,7 @@ async fn a_second_run_gives_way_until_the_first_is_dead() {
         let result = run(&fixture, shelf.clone(), 0, 7).await;
         assert_eq!(result.is_ok(), is_free, "{minutes}");
         if let Err(error) = result {
-            assert!(error.to_string().contains("another run maintains it"), "{error}");
+            assert!(error.to_string().contains("another run shows signs of life"), "{error}");
         }
     }
     assert_eq!(shelf.keys("io.").await, [""; 0]);
@@ -279,7 +286,7 @@ async fn a_full_bucket_gives_back_what_nobody_needs() {
     let before = shelf.bytes("p").await;
     shelf.set_full(true);
     let report = run(&fixture, shelf.clone(), 0, 1002).await.unwrap();
-    assert!(report.takes_no_blobs.as_ref().is_some_and(|why| why.contains("full")), "{report:?}");
+    assert!(report.put_refusal.as_ref().is_some_and(|why| why.contains("full")), "{report:?}");
     let after = shelf.bytes("p").await;
     assert!(after < before, "{before} {after} {report:?}");
     assert_eq!(whole_snapshots(&fixture, shelf.clone()).await, 1);
@@ -287,6 +294,154 @@ async fn a_full_bucket_gives_back_what_nobody_needs() {
     fixture.clock.advance(DAY);
     run_for_days(&fixture, shelf.clone(), 2, 0).await;
     assert_eq!(whole_snapshots(&fixture, shelf.clone()).await, 1);
+}
+
+/// Neither quick maintenance nor one that is not due deletes anything because a put has failed.
+#[tokio::test]
+async fn a_full_bucket_is_left_alone_where_full_maintenance_is_not_wanted() {
+    let (fixture, shelf) = new_repository().await;
+    let gone = snapshot(&fixture, shelf.clone(), &[1, 2, 3, 4, 5, 6], 2).await;
+    snapshot(&fixture, shelf.clone(), &[1, 9], 3).await;
+    forget(&fixture, shelf.clone(), &gone).await;
+    run_for_days(&fixture, shelf.clone(), 2, 0).await;
+    fixture.clock.advance(DAY);
+    let dying = Shelf::with_fault(&shelf, Fault { calls: shelf.calls_until("xw", &fixture).await, has_effect: true });
+    let _ = run(&fixture, dying, 0, 1001).await;
+    fixture.clock.advance(31 * 60);
+    shelf.put("kopia.repository.backup.x", vec![1].into(), PutOptions::default()).await.unwrap();
+    let before = shelf.keys("").await;
+    shelf.set_full(true);
+    for requested in [Requested::Now(Mode::Quick), Requested::Due] {
+        let options = MaintenanceOptions { requested, ..options(&fixture, 7) };
+        let error = maintainer(&fixture, shelf.clone(), 0).await.run(&options, |_| {}).await.unwrap_err();
+        assert!(error.to_string().contains("it is full"), "{requested:?}: {error}");
+        assert_eq!(shelf.keys("").await, before, "{requested:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_interrupted_run_gives_its_claim_back_and_the_next_begins_at_once() {
+    let (fixture, shelf) = new_repository().await;
+    let gone = snapshot(&fixture, shelf.clone(), &[1, 2, 3], 2).await;
+    snapshot(&fixture, shelf.clone(), &[1, 9], 3).await;
+    forget(&fixture, shelf.clone(), &gone).await;
+    fixture.clock.advance(2 * DAY);
+    // Before the claim, after it, and with every later step.
+    for step in 0..5_u64 {
+        let maintainer = maintainer(&fixture, shelf.clone(), 0).await;
+        let (begin, begun) = futures::channel::oneshot::channel::<()>();
+        let begin = std::sync::Mutex::new((step, Some(begin)));
+        let count = |_: &super::plan::Step| {
+            let mut begin = begin.lock().unwrap();
+            begin.0 = begin.0.saturating_sub(1_u64);
+            if begin.0 == 0 {
+                begin.1.take();
+            }
+        };
+        if step == 0 {
+            begin.lock().unwrap().1.take();
+        }
+        let interrupted = maintainer
+            .run_until(&options(&fixture, 80 + step), count, async {
+                let _ = begun.await;
+            })
+            .await;
+        match interrupted {
+            Err(error) => assert!(matches!(error, KopiaError::Cancelled), "{step}: {error}"),
+            Ok(report) => assert!(report.steps.len() < usize::try_from(step).unwrap(), "{step}: {report:?}"),
+        }
+        assert_eq!(shelf.keys("io.").await, [""; 0], "{step}");
+        assert_eq!(whole_snapshots(&fixture, shelf.clone()).await, 1);
+    }
+    run(&fixture, shelf.clone(), 0, 99).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_schedule_that_cannot_be_saved_is_a_failed_step() {
+    let (fixture, shelf) = new_repository().await;
+    snapshot(&fixture, shelf.clone(), &[1], 2).await;
+    shelf.refuse(Some("kopia.maintenance"));
+    let report = run(&fixture, shelf.clone(), 0, 6).await.unwrap();
+    let failed: Vec<_> = report.steps.iter().filter(|step| step.error.is_some()).collect();
+    assert!(failed.len() == 1 && failed[0].action == "record this run in the schedule", "{report:?}");
+    assert!(failed[0].error.as_ref().unwrap().contains("this name is locked"), "{report:?}");
+    shelf.refuse(None);
+    run_for_days(&fixture, shelf.clone(), 1, 0).await;
+}
+
+#[tokio::test]
+async fn a_content_that_cannot_be_read_keeps_no_others_from_being_rewritten() {
+    let (fixture, shelf) = new_repository().await;
+    for file in 1..4 {
+        snapshot(&fixture, shelf.clone(), &[file], file).await;
+        fixture.clock.advance(60);
+    }
+    let before = shelf.keys("p").await;
+    assert_eq!(before.len(), 3);
+    let size = shelf.head(&before[0]).await.unwrap().size;
+    shelf.put(&before[0], vec![7; usize::try_from(size).unwrap()].into(), PutOptions::default()).await.unwrap();
+    fixture.clock.advance(DAY);
+    let report = run(&fixture, shelf.clone(), 0, 6).await.unwrap();
+    let failed: Vec<_> = report.steps.iter().filter(|step| step.error.is_some()).collect();
+    assert!(failed.len() == 1 && failed[0].action.starts_with("rewrite "), "{report:?}");
+    assert!(failed[0].error.as_ref().unwrap().contains("copy 1 content that cannot be read"), "{report:?}");
+    // The two others are in a new pack.
+    assert_eq!(shelf.keys("p").await.len(), 4);
+    fixture.clock.advance(2 * DAY);
+    run(&fixture, shelf.clone(), 0, 7).await.unwrap();
+    assert!(shelf.keys("p").await.contains(&before[0]), "what cannot be read is not deleted");
+}
+
+#[tokio::test]
+async fn the_note_of_a_deletion_by_a_clock_that_is_behind_outlives_the_merge() {
+    let (fixture, shelf) = new_repository().await;
+    let mut ids = Vec::new();
+    for file in 0..18 {
+        ids.push(snapshot(&fixture, shelf.clone(), &[file], file).await);
+    }
+    fixture.clock.advance(3 * DAY);
+    forget_by(&fixture, shelf.clone(), &ids[0], -2 * DAY).await;
+    let report = run(&fixture, shelf.clone(), 0, 600).await.unwrap();
+    assert!(report.steps.iter().any(|step| step.action.starts_with("merge the manifests")), "{report:?}");
+    let repository = fixture.open(shelf.clone()).await.unwrap();
+    let entries = crate::manifest::load_with_deletions(repository.contents()).await.unwrap().into_entries();
+    assert!(entries.iter().any(|entry| entry.id == ids[0] && entry.is_deleted));
+}
+
+/// A file repository that a machine with a wrong clock has touched.
+#[tokio::test]
+async fn a_blob_with_a_time_in_the_future_makes_nothing_old_in_a_full_bucket() {
+    let (fixture, shelf) = new_repository().await;
+    for hour in 0..4 {
+        snapshot(&fixture, shelf.clone(), &[hour], hour).await;
+    }
+    shelf.put("_log_1", vec![1].into(), PutOptions::default()).await.unwrap();
+    fixture.clock.advance(90 * DAY);
+    shelf.put("kopia.repository.backup.x", vec![1].into(), PutOptions::default()).await.unwrap();
+    fixture.clock.advance(-90 * DAY);
+    let before = shelf.keys("").await;
+    shelf.set_full(true);
+    run(&fixture, shelf.clone(), 0, 9).await.unwrap_err();
+    assert_eq!(shelf.keys("").await, before);
+}
+
+#[tokio::test]
+async fn a_dry_run_says_that_the_run_itself_would_be_refused() {
+    let (fixture, shelf) = new_repository().await;
+    snapshot(&fixture, shelf.clone(), &[1], 2).await;
+    let refusal = async |identity: &str| {
+        let maintainer = maintainer(&fixture, shelf.clone(), 0).await;
+        let preview = maintainer.preview(Requested::Now(Mode::Full), identity).await.unwrap();
+        assert!(preview.plan.is_some());
+        preview.refusal.map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(refusal(OWNER).await, "");
+    assert!(refusal("a@b").await.contains("default@default owns it, not a@b"));
+    let dying = Shelf::with_fault(&shelf, Fault { calls: 1, has_effect: true });
+    run(&fixture, dying, 0, 6).await.unwrap_err();
+    assert!(refusal(OWNER).await.contains("another run shows signs of life"));
+    fixture.clock.advance(31 * 60);
+    assert_eq!(refusal(OWNER).await, "");
 }
 
 /// An index every hour; epochs begin, are merged, and old indexes go.

@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::output::{Output, print_resource};
-use crate::repository::RepositoryArgs;
+use crate::repository::{RepositoryArgs, kopia_clock};
 use anyhow::Result;
 use clap::Args;
 use lifeboat_api::Duration;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// `lifeboat repo maintenance info`.
 #[derive(Debug, Args)]
 pub(crate) struct InfoArgs {
-    /// Print it as json or yaml
+    /// Print owner, intervals and runs as json or yaml
     #[arg(long, short, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
@@ -30,20 +30,22 @@ impl InfoArgs {
         let schedule = opened.repository.maintenance_schedule().await?;
         match self.output {
             Some(output) => print_resource(&value(&parameters, &schedule), output)?,
-            None => print(&parameters, &schedule)?,
+            None => print(&parameters, &schedule, &globals.program.name)?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn print(parameters: &MaintenanceParameters, schedule: &Schedule) -> Result<()> {
+fn print(parameters: &MaintenanceParameters, schedule: &Schedule, program: &str) -> Result<()> {
+    let now = kopia_clock()();
     let mut out = std::io::stdout().lock();
-    let owner = if parameters.owner.is_empty() { "nobody: set one" } else { &parameters.owner };
+    let nobody = format!("nobody (`{program} repo maintenance set --owner me` makes you the owner)");
+    let owner = if parameters.owner.is_empty() { &nobody } else { &parameters.owner };
     writeln!(out, "Owner: {}", printable(owner))?;
     for (name, cycle, next) in
         [("Full", parameters.full, schedule.next_full), ("Quick", parameters.quick, schedule.next_quick)]
     {
-        writeln!(out, "{name}: {}", describe(cycle, next))?;
+        writeln!(out, "{name}: {}", describe(cycle, next, now))?;
     }
     for (task, runs) in &schedule.runs {
         if let Some(run) = runs.first() {
@@ -54,12 +56,13 @@ fn print(parameters: &MaintenanceParameters, schedule: &Schedule) -> Result<()> 
     Ok(())
 }
 
-fn describe(cycle: Cycle, next: Option<UnixNanos>) -> String {
+fn describe(cycle: Cycle, next: Option<UnixNanos>, now: UnixNanos) -> String {
     if !cycle.enabled {
         return "off".to_owned();
     }
     let interval = Duration::from_secs(cycle.interval / 1_000_000_000);
     match next {
+        Some(next) if next <= now => format!("every {interval}, due since {next}"),
         Some(next) => format!("every {interval}, due at {next}"),
         None => format!("every {interval}, due now"),
     }
@@ -93,4 +96,24 @@ fn value(parameters: &MaintenanceParameters, schedule: &Schedule) -> Value {
         "quick": cycle(parameters.quick, schedule.next_quick),
         "runs": runs,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_has_passed_is_due_since_then() {
+        let cycle = Cycle { enabled: true, interval: 3600 * 1_000_000_000 };
+        let now = UnixNanos(1_795_900_000_000_000_000);
+        let later = UnixNanos(now.0 + 1);
+        for (cycle, next, expected) in [
+            (cycle, None, "every 1h0m0s, due now".to_owned()),
+            (cycle, Some(now), format!("every 1h0m0s, due since {now}")),
+            (cycle, Some(later), format!("every 1h0m0s, due at {later}")),
+            (Cycle { enabled: false, ..cycle }, Some(now), "off".to_owned()),
+        ] {
+            assert_eq!(describe(cycle, next, now), expected);
+        }
+    }
 }

@@ -11,6 +11,7 @@ use lifeboat_api::Duration;
 use lifeboat_kopia::WriteOptions;
 use lifeboat_kopia::format::maintenance::Cycle;
 use lifeboat_kopia::maintenance::set_parameters;
+use lifeboat_object::printable;
 use std::io::Write;
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -21,13 +22,13 @@ const ME: &str = "me";
 /// `lifeboat repo maintenance set`.
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
-    /// The one owner, as whom it is run from now on: user@host, or me
+    /// The owner, who alone may run maintenance: user@host, or me (user and host of this machine, default@default with --velero)
     #[arg(long, value_name = "USER@HOST")]
     owner: Option<String>,
-    /// Interval of full maintenance; 0 for never
+    /// Interval of full maintenance; 0 switches it off
     #[arg(long, value_parser = flags::duration, value_name = "DURATION")]
     full_interval: Option<Duration>,
-    /// Interval of quick maintenance; 0 for never
+    /// Interval of quick maintenance; 0 switches it off
     #[arg(long, value_parser = flags::duration, value_name = "DURATION")]
     quick_interval: Option<Duration>,
     #[command(flatten)]
@@ -64,7 +65,7 @@ impl SetArgs {
         let writer = opened.repository.writer(write).await?;
         set_parameters(&writer, &parameters).await?;
         let owner = if parameters.owner.is_empty() { "nobody, so that nobody can run it" } else { &parameters.owner };
-        writeln!(std::io::stdout(), "Maintenance is set; its owner is {owner}.")?;
+        writeln!(std::io::stdout(), "Maintenance is set; its owner is {}.", printable(owner))?;
         Ok(ExitCode::SUCCESS)
     }
 }

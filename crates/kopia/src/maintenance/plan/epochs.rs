@@ -19,11 +19,11 @@ pub fn epochs(listing: &[BlobInfo], parameters: &EpochParameters, mode: Mode, no
         steps.extend(old_markers(&state, parameters, now));
     }
     if !has_range_without_beginning(listing, &state) {
-        steps.extend(single(&state));
+        steps.extend(single(listing, &state));
     }
     steps.extend(advance(&state, parameters));
     if mode == Mode::Full && !has_range_without_beginning(listing, &state) {
-        steps.extend(range(&state, parameters));
+        steps.extend(range(listing, &state, parameters));
     }
     steps
 }
@@ -36,15 +36,22 @@ fn has_range_without_beginning(listing: &[BlobInfo], state: &EpochState) -> bool
 
 /// Merges each settled epoch that was never merged. One that has a complete set is never merged again: of its own blobs some
 /// may be deleted already.
-fn single(state: &EpochState) -> Vec<Step> {
+fn single(listing: &[BlobInfo], state: &EpochState) -> Vec<Step> {
     let epochs = state.uncompacted.range(state.first_after_ranges()..);
     let open = epochs
         .filter(|(epoch, blobs)| state.is_settled(**epoch) && !state.single.contains_key(epoch) && !blobs.is_empty());
     let step = |(epoch, blobs): (&u64, &Vec<BlobInfo>)| Step {
-        action: Action::CompactEpoch { epoch: *epoch, blobs: blobs.clone() },
+        action: Action::MergeEpoch { epoch: *epoch, blobs: with_incomplete_sets(listing, *epoch, blobs) },
         reason: format!("nobody writes into it any more, the current epoch is {}", state.write_epoch),
     };
     open.map(step).collect()
+}
+
+/// The blobs of an epoch without a complete set, and those of its incomplete ones: where a blob of a set was lost after some
+/// blobs of the epoch were deleted, they have entries that nothing else has.
+fn with_incomplete_sets(listing: &[BlobInfo], epoch: u64, own: &[BlobInfo]) -> Vec<BlobInfo> {
+    let is_of_set = |blob: &&BlobInfo| blob_name::parse(&blob.name) == BlobKind::SingleEpochIndex { epoch };
+    own.iter().chain(listing.iter().filter(is_of_set)).cloned().collect()
 }
 
 /// Begins the next epoch where the current one has lasted long enough and has many or large indexes.
@@ -65,7 +72,7 @@ fn advance(state: &EpochState, parameters: &EpochParameters) -> Option<Step> {
 }
 
 /// Merges the settled epochs after the last range when they are many.
-fn range(state: &EpochState, parameters: &EpochParameters) -> Option<Step> {
+fn range(listing: &[BlobInfo], state: &EpochState, parameters: &EpochParameters) -> Option<Step> {
     let first = state.first_after_ranges();
     let last = state.write_epoch.checked_sub(2)?;
     let epochs = last.checked_sub(first)?;
@@ -74,14 +81,18 @@ fn range(state: &EpochState, parameters: &EpochParameters) -> Option<Step> {
     }
     let mut blobs = Vec::new();
     for epoch in first..=last {
-        let of_epoch = state.single.get(&epoch).or_else(|| state.uncompacted.get(&epoch));
-        blobs.extend(of_epoch.into_iter().flatten().cloned());
+        match (state.single.get(&epoch), state.uncompacted.get(&epoch)) {
+            (Some(set), _) => blobs.extend(set.iter().cloned()),
+            (None, own) => {
+                blobs.extend(with_incomplete_sets(listing, epoch, own.map(Vec::as_slice).unwrap_or_default()));
+            }
+        }
     }
     if blobs.is_empty() {
         return None;
     }
     let reason = format!("{} epochs are settled since the last such merge", epochs.saturating_add(1));
-    Some(Step { action: Action::CompactRange { first, last, blobs }, reason })
+    Some(Step { action: Action::MergeEpochs { first, last, blobs }, reason })
 }
 
 /// Deletes the indexes of each epoch whose complete set is older than the margin: no reader has an older choice of blobs.
@@ -155,13 +166,23 @@ mod tests {
         let blobs = [("xn0_a", 90), ("xn0_b", 80), ("xn1_c", 70), ("xn2_d", 60), ("xe1", 75)];
         assert_eq!(planned(&blobs, Mode::Quick), [""; 0]);
         let advanced = [&blobs[..], &[("xe2", 65)]].concat();
-        assert_eq!(planned(&advanced, Mode::Quick), ["merge the 2 index blobs of epoch 0"]);
+        assert_eq!(planned(&advanced, Mode::Quick), ["merge 2 index blobs of epoch 0"]);
         // A part of it is deleted already: what is left is not the epoch.
         let merged = [&advanced[1..], &[("xs0_e-s1-c1", 5)]].concat();
         assert_eq!(planned(&merged, Mode::Quick), [""; 0]);
         // The set is not complete: the merge was interrupted.
         let cut = [&advanced[..], &[("xs0_e-s1-c2", 5)]].concat();
-        assert_eq!(planned(&cut, Mode::Quick), ["merge the 2 index blobs of epoch 0"]);
+        assert_eq!(planned(&cut, Mode::Quick), ["merge 3 index blobs of epoch 0"]);
+    }
+
+    #[test]
+    fn a_merge_takes_what_is_left_of_a_set_as_well() {
+        // One of two blobs of the set was lost, after `xn0_b` was deleted.
+        let blobs = [("xn0_a", 90), ("xs0_e-s1-c2", 5), ("xn2_d", 60), ("xe1", 75), ("xe2", 65)];
+        let steps = epochs(&listing(&blobs), &parameters(), Mode::Quick, NOW);
+        let Action::MergeEpoch { epoch: 0, blobs } = &steps[0].action else { panic!("{steps:?}") };
+        let names: Vec<&str> = blobs.iter().map(|blob| blob.name.as_str()).collect();
+        assert_eq!(names, ["xn0_a", "xs0_e-s1-c2"]);
     }
 
     #[test]
@@ -188,7 +209,7 @@ mod tests {
         let blobs = |merged: i64, marker: &'static str| {
             planned(&[("xn0_a", 90), ("xs0_b-s1-c1", merged), (marker, 60)], Mode::Full)
         };
-        assert_eq!(blobs(5, "xe2"), ["delete 1 index blobs, 1 bytes"]);
+        assert_eq!(blobs(5, "xe2"), ["delete 1 index blob, 1 byte"]);
         assert_eq!(blobs(4, "xe2"), [""; 0]);
         // Readers do not look at the merge of an epoch that is not settled.
         assert_eq!(blobs(5, "xe1"), [""; 0]);
@@ -210,9 +231,9 @@ mod tests {
             let blobs = names[..count].iter().map(|name| (name.as_str(), 1)).chain([("xn7_b", 1), (marker, 1)]);
             planned(&blobs.collect::<Vec<_>>(), Mode::Full)
         };
-        assert_eq!(merge(8, "xe9"), ["merge the 8 index blobs of epochs 0 to 7"]);
+        assert_eq!(merge(8, "xe9"), ["merge 8 index blobs of epochs 0 to 7"]);
         // An epoch that was not merged by itself gives its own blobs.
-        assert_eq!(merge(7, "xe9"), ["merge the 1 index blobs of epoch 7", "merge the 8 index blobs of epochs 0 to 7"]);
+        assert_eq!(merge(7, "xe9"), ["merge 1 index blob of epoch 7", "merge 8 index blobs of epochs 0 to 7"]);
         assert_eq!(merge(8, "xe8"), [""; 0]);
         // A range that does not begin at 0: nothing is merged.
         assert_eq!(planned(&[("xr3_9_a", 1), ("xn0_b", 1), ("xe12", 1)], Mode::Full), [""; 0]);

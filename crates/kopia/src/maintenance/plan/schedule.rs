@@ -1,5 +1,6 @@
 //! The owner of maintenance and its times (kopia: repo/maintenance/maintenance_run.go).
 
+use crate::KopiaError;
 use crate::format::maintenance::{Cycle, MaintenanceParameters, Schedule};
 use crate::format::time::UnixNanos;
 use crate::maintenance::delays::in_words;
@@ -68,18 +69,12 @@ fn reason(cycle: Cycle, next: Option<UnixNanos>, now: UnixNanos) -> Result<Strin
 /// Velero, so that this protects from other tools only; [`crate::maintenance::claim`] protects from a second run.
 ///
 /// # Errors
-/// The reason, and the way out.
-pub fn refuse_stranger(parameters: &MaintenanceParameters, identity: &str) -> Result<(), String> {
+/// [`KopiaError::NotOwner`].
+pub fn require_owner(parameters: &MaintenanceParameters, identity: &str) -> Result<(), KopiaError> {
     if parameters.owner == identity {
         return Ok(());
     }
-    if parameters.owner.is_empty() {
-        return Err(format!("nobody owns it: set an owner first, such as {identity}"));
-    }
-    Err(format!(
-        "{} owns it, not {identity}: maintain it there, or take it over by setting the owner",
-        parameters.owner
-    ))
+    Err(KopiaError::NotOwner { owner: parameters.owner.clone(), identity: identity.to_owned() })
 }
 
 /// Sets the next times, as they are written before a run begins: a run that fails is repeated at its next time.
@@ -142,8 +137,12 @@ mod tests {
     #[test]
     fn only_the_owner_maintains() {
         let owned = MaintenanceParameters { owner: "a@b".to_owned(), ..MaintenanceParameters::default() };
-        assert_eq!(refuse_stranger(&owned, "a@b"), Ok(()));
-        assert!(refuse_stranger(&owned, "a@c").is_err_and(|why| why.starts_with("a@b owns it, not a@c")));
-        assert!(refuse_stranger(&MaintenanceParameters::default(), "a@b").is_err_and(|why| why.starts_with("nobody")));
+        let refusal = |parameters: &MaintenanceParameters, identity| {
+            require_owner(parameters, identity).err().map(|error| error.to_string())
+        };
+        assert_eq!(refusal(&owned, "a@b"), None);
+        assert_eq!(refusal(&owned, "a@c").unwrap(), "maintenance was not run: a@b owns it, not a@c");
+        let expected = "maintenance was not run: nobody owns it, and only an owner may, such as a@b";
+        assert_eq!(refusal(&MaintenanceParameters::default(), "a@b").unwrap(), expected);
     }
 }

@@ -19,6 +19,8 @@ pub struct Plan {
     pub blockers: Vec<String>,
     /// Unreferenced things that stay for now: how many, and the reason.
     pub waiting: Vec<Waiting>,
+    /// Parts of maintenance that are asked for and that this version does not do.
+    pub undone: Vec<String>,
 }
 
 /// A step.
@@ -33,6 +35,8 @@ pub struct Step {
 /// Unreferenced things that stay for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
+    /// A single one of them, such as "pack".
+    pub thing: &'static str,
     /// Things such as "packs".
     pub things: &'static str,
     /// Their number.
@@ -63,7 +67,7 @@ pub enum Action {
         /// The logs.
         logs: Vec<BlobInfo>,
     },
-    /// Deletes index blobs that a compaction has replaced.
+    /// Deletes index blobs that a merge has replaced.
     DeleteIndexes {
         /// The index blobs.
         blobs: Vec<BlobInfo>,
@@ -88,7 +92,7 @@ pub enum Action {
         seconds: u64,
     },
     /// Merges the indexes of an epoch into one set.
-    CompactEpoch {
+    MergeEpoch {
         /// The epoch.
         epoch: u64,
         /// The blobs that are merged.
@@ -100,7 +104,7 @@ pub enum Action {
         to: u64,
     },
     /// Merges the indexes of several epochs into one set.
-    CompactRange {
+    MergeEpochs {
         /// The first epoch.
         first: u64,
         /// The last epoch.
@@ -109,7 +113,7 @@ pub enum Action {
         blobs: Vec<BlobInfo>,
     },
     /// Merges manifests into one content.
-    CompactManifests {
+    MergeManifests {
         /// The contents that are merged.
         contents: u64,
     },
@@ -134,10 +138,10 @@ impl Action {
             Self::DeleteMarkers { .. } => "cleanup-epoch-markers",
             Self::Collect { .. } => "snapshot-gc",
             Self::RaiseWatermark { .. } => "full-drop-deleted-content",
-            Self::CompactEpoch { .. } => "compact-single-epoch",
+            Self::MergeEpoch { .. } => "compact-single-epoch",
             Self::AdvanceEpoch { .. } => "advance-epoch",
-            Self::CompactRange { .. } => "generate-epoch-range-index",
-            Self::CompactManifests { .. } => return None,
+            Self::MergeEpochs { .. } => "generate-epoch-range-index",
+            Self::MergeManifests { .. } => return None,
             Self::Rewrite { .. } if is_full => "full-rewrite-contents",
             Self::Rewrite { .. } => "quick-rewrite-contents",
         })
@@ -156,37 +160,60 @@ impl Action {
     }
 }
 
-/// The bytes of blobs.
-fn bytes(blobs: &[BlobInfo]) -> u64 {
-    blobs.iter().map(|blob| blob.length).sum()
+/// The bytes of blobs, as people read them.
+fn bytes(blobs: &[BlobInfo]) -> String {
+    counted(blobs.iter().map(|blob| blob.length).sum(), "byte", "bytes")
+}
+
+/// A number of things, as people read it.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut delete =
-            |blobs: &[BlobInfo], things: &str| write!(f, "delete {} {things}, {} bytes", blobs.len(), bytes(blobs));
+        let mut delete = |blobs: &[BlobInfo], one: &str, many: &str| {
+            write!(f, "delete {}, {}", counted(blobs.len() as u64, one, many), bytes(blobs))
+        };
         match self {
-            Self::DeletePacks { packs, .. } => delete(packs, "packs"),
-            Self::DeleteSessions { markers } => delete(markers, "markers of sessions"),
-            Self::DeleteLogs { logs } => delete(logs, "logs"),
-            Self::DeleteIndexes { blobs } => delete(blobs, "index blobs"),
-            Self::DeleteMarkers { markers } => delete(markers, "markers of epochs and watermarks"),
+            Self::DeletePacks { packs, .. } => delete(packs, "pack", "packs"),
+            Self::DeleteSessions { markers } => delete(markers, "marker of a session", "markers of sessions"),
+            Self::DeleteLogs { logs } => delete(logs, "log", "logs"),
+            Self::DeleteIndexes { blobs } => delete(blobs, "index blob", "index blobs"),
+            Self::DeleteMarkers { markers } => {
+                delete(markers, "marker of an epoch or watermark", "markers of epochs and watermarks")
+            }
             Self::Collect { deleted, bytes, undeleted } => {
-                write!(f, "mark {deleted} contents deleted, {bytes} bytes, and take back {undeleted} such marks")
+                let marks = format!(
+                    "mark {} deleted, {}",
+                    counted(*deleted, "content", "contents"),
+                    counted(*bytes, "byte", "bytes")
+                );
+                let taken_back = format!("take back the marks of {}", counted(*undeleted, "content", "contents"));
+                match (deleted, undeleted) {
+                    (0, 0) => f.write_str("mark no content deleted"),
+                    (_, 0) => f.write_str(&marks),
+                    (0, _) => f.write_str(&taken_back),
+                    _ => write!(f, "{marks}, and {taken_back}"),
+                }
             }
             Self::RaiseWatermark { seconds } => {
                 let time = UnixNanos(i64::try_from(*seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000_000));
                 write!(f, "drop contents that were marked deleted until {time}")
             }
-            Self::CompactEpoch { epoch, blobs } => {
-                write!(f, "merge the {} index blobs of epoch {epoch}", blobs.len())
+            Self::MergeEpoch { epoch, blobs } => {
+                write!(f, "merge {} of epoch {epoch}", counted(blobs.len() as u64, "index blob", "index blobs"))
             }
             Self::AdvanceEpoch { to } => write!(f, "begin epoch {to}"),
-            Self::CompactRange { first, last, blobs } => {
-                write!(f, "merge the {} index blobs of epochs {first} to {last}", blobs.len())
+            Self::MergeEpochs { first, last, blobs } => {
+                let blobs = counted(blobs.len() as u64, "index blob", "index blobs");
+                write!(f, "merge {blobs} of epochs {first} to {last}")
             }
-            Self::CompactManifests { contents } => write!(f, "merge the manifests of {contents} contents into one"),
-            Self::Rewrite { packs, bytes } => write!(f, "rewrite {} short packs, {bytes} bytes", packs.len()),
+            Self::MergeManifests { contents } => write!(f, "merge the manifests of {contents} contents into one"),
+            Self::Rewrite { packs, bytes } => {
+                let packs = counted(packs.len() as u64, "short pack", "short packs");
+                write!(f, "rewrite {packs}, {}", counted(*bytes, "byte", "bytes"))
+            }
         }
     }
 }
@@ -199,6 +226,35 @@ impl fmt::Display for Step {
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}, {} bytes: {}", self.count, self.things, self.bytes, self.reason)
+        let bytes = counted(self.bytes, "byte", "bytes");
+        write!(f, "{}, {bytes}: {}", counted(self.count, self.thing, self.things), self.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blobs(count: usize, length: u64) -> Vec<BlobInfo> {
+        vec![BlobInfo { name: "p0-s0".to_owned(), length, modified: None }; count]
+    }
+
+    #[test]
+    fn one_thing_is_said_in_the_singular_and_nothing_to_mark_is_said_so() {
+        let collect = |deleted, bytes, undeleted| Action::Collect { deleted, bytes, undeleted };
+        for (action, expected) in [
+            (Action::DeletePacks { packs: blobs(1, 1), after_watermark: None }, "delete 1 pack, 1 byte"),
+            (Action::DeletePacks { packs: blobs(2, 3), after_watermark: None }, "delete 2 packs, 6 bytes"),
+            (Action::MergeEpoch { epoch: 3, blobs: blobs(1, 1) }, "merge 1 index blob of epoch 3"),
+            (Action::Rewrite { packs: vec![1, 2], bytes: 9 }, "rewrite 2 short packs, 9 bytes"),
+            (collect(0, 0, 0), "mark no content deleted"),
+            (collect(1, 5, 0), "mark 1 content deleted, 5 bytes"),
+            (collect(0, 0, 2), "take back the marks of 2 contents"),
+            (collect(3, 5, 1), "mark 3 contents deleted, 5 bytes, and take back the marks of 1 content"),
+        ] {
+            assert_eq!(action.to_string(), expected);
+        }
+        let waiting = Waiting { thing: "pack", things: "packs", count: 1, bytes: 2, reason: "it is young" };
+        assert_eq!(waiting.to_string(), "1 pack, 2 bytes: it is young");
     }
 }

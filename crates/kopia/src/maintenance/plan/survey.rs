@@ -185,14 +185,14 @@ impl Surveying {
         let rows = std::mem::take(&mut survey.rows);
         for (marker, _) in markers {
             match judge(marker, false) {
-                BlobVerdict::Delete => push(&mut survey.sessions, marker.clone()),
+                BlobVerdict::Delete => push(&mut survey.sessions, &mut survey.waiting, marker.clone()),
                 other => wait(&mut survey.waiting, other, marker),
             }
         }
         let unknown = std::mem::take(&mut self.unknown);
         let mut decide = |blob: BlobInfo, is_after_drop: bool| match judge(&blob, false) {
-            BlobVerdict::Delete if is_after_drop => push(&mut survey.unused_after_drop, blob),
-            BlobVerdict::Delete => push(&mut survey.unused, blob),
+            BlobVerdict::Delete if is_after_drop => push(&mut survey.unused_after_drop, &mut survey.waiting, blob),
+            BlobVerdict::Delete => push(&mut survey.unused, &mut survey.waiting, blob),
             other => wait(&mut survey.waiting, other, &blob),
         };
         for blob in unknown {
@@ -209,9 +209,12 @@ impl Surveying {
     }
 }
 
-fn push(blobs: &mut Vec<BlobInfo>, blob: BlobInfo) {
+/// Adds a blob to those that are deleted. One beyond the most is counted.
+fn push(blobs: &mut Vec<BlobInfo>, waiting: &mut BTreeMap<&'static str, Total>, blob: BlobInfo) {
     if blobs.len() < MOST_DELETED {
         blobs.push(blob);
+    } else {
+        waiting.entry("one run deletes no more: the next one goes on").or_default().add(blob.length);
     }
 }
 
@@ -253,21 +256,27 @@ impl Survey {
     }
 
     /// Unreferenced things that stay for now.
-    pub fn waiting(&self) -> Vec<Waiting> {
+    /// `has_epochs` is false for a repository whose marks only kopia drops.
+    pub fn waiting(&self, has_epochs: bool) -> Vec<Waiting> {
         let mut waiting = Vec::new();
-        let mut add = |things, total: Total, reason| {
+        let mut add = |thing, things, total: Total, reason| {
             if total.count > 0 {
-                waiting.push(Waiting { things, count: total.count, bytes: total.bytes, reason });
+                waiting.push(Waiting { thing, things, count: total.count, bytes: total.bytes, reason });
             }
         };
         add(
+            "content",
             "contents",
             self.young,
             "nothing refers to them, but they are younger than a day: a snapshot may be under way",
         );
-        add("contents", self.hidden, "they are marked deleted, and are dropped when later collections have seen that");
+        let hidden = match has_epochs {
+            true => "they are marked deleted, and are dropped when later collections have seen that",
+            false => "they are marked deleted; in a repository without epochs only kopia's own maintenance drops them",
+        };
+        add("content", "contents", self.hidden, hidden);
         for (reason, total) in &self.waiting {
-            add("packs and markers", *total, reason);
+            add("pack or marker", "packs and markers", *total, reason);
         }
         waiting
     }
@@ -293,17 +302,31 @@ impl Survey {
             total.add(blob.length);
         }
         let reason = "packs were rewritten a short time ago, and readers may still look for the old ones";
-        (total.count > 0).then_some(Waiting { things: "packs", count: total.count, bytes: total.bytes, reason })
+        (total.count > 0).then_some(Waiting {
+            thing: "pack",
+            things: "packs",
+            count: total.count,
+            bytes: total.bytes,
+            reason,
+        })
     }
 
     /// The collection. It is recorded also where there is nothing to mark, because later drops count from it.
     pub(super) fn collection(&self) -> Step {
         let action = Action::Collect { deleted: self.delete.count, bytes: self.delete.bytes, undeleted: self.undelete };
-        step(action, "no snapshot refers to the ones, and some refers again to the others")
+        let reason = match (self.delete.count, self.undelete) {
+            (0, 0) => "nothing that is old enough and not marked yet is without a snapshot",
+            (_, 0) => "no snapshot refers to them",
+            (0, _) => "snapshots refer to them again",
+            _ => {
+                "no snapshot refers to those that are marked; snapshots refer again to those whose marks are taken back"
+            }
+        };
+        step(action, reason)
     }
 
     /// The raise of the watermark.
-    pub(super) fn drop_of_deletions(&self) -> Option<Step> {
+    pub(super) fn plan_drop_of_deletions(&self) -> Option<Step> {
         let action = Action::RaiseWatermark { seconds: self.next_watermark? };
         Some(step(action, "two collections, hours apart, have seen their marks"))
     }
@@ -317,8 +340,8 @@ impl Survey {
     }
 
     /// The merge of manifests.
-    pub(super) fn merge_of_manifests(&self) -> Option<Step> {
-        let action = Action::CompactManifests { contents: self.manifests };
+    pub(super) fn plan_merge_of_manifests(&self) -> Option<Step> {
+        let action = Action::MergeManifests { contents: self.manifests };
         (self.manifests >= MANY_MANIFESTS)
             .then(|| step(action, "each of them is a request whenever the repository is opened"))
     }
@@ -383,6 +406,16 @@ mod tests {
     }
 
     #[test]
+    fn packs_beyond_the_most_that_a_run_deletes_are_told() {
+        let mut waiting = BTreeMap::new();
+        let mut blobs = vec![blob("p0a-s1"); MOST_DELETED];
+        push(&mut blobs, &mut waiting, blob("p0b-s1"));
+        assert_eq!(blobs.len(), MOST_DELETED);
+        let expected = ("one run deletes no more: the next one goes on", Total { count: 1, bytes: 100 });
+        assert_eq!(waiting, BTreeMap::from([expected]));
+    }
+
+    #[test]
     fn packs_without_entries_go_and_those_of_a_session_stay_with_the_reason() {
         let mut surveying = surveying(1);
         for (name, number) in [("p0a-s1", Some(0)), ("p0b-s2", None), ("q0c-s3", None), ("z0d", None)] {
@@ -398,7 +431,7 @@ mod tests {
             .collect();
         // The marker was stored two days ago, whatever time stands in it.
         assert_eq!(deleted, ["p0b-s2", "p0a-s1"]);
-        let waiting: Vec<(u64, &str)> = survey.waiting().iter().map(|one| (one.count, one.reason)).collect();
+        let waiting: Vec<(u64, &str)> = survey.waiting(true).iter().map(|one| (one.count, one.reason)).collect();
         assert_eq!(waiting, [(3, "the session that wrote them may go on")]);
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Shelf {
     /// Keys of puts and deletes.
     calls: Mutex<Vec<String>>,
     is_full: AtomicBool,
+    /// The name that is not taken.
+    refused: Mutex<Option<&'static str>>,
     /// Puts of claims end together.
     gate: Mutex<Option<Arc<Barrier>>>,
 }
@@ -46,6 +48,7 @@ impl Shelf {
             fault: None,
             calls: Mutex::default(),
             is_full: AtomicBool::new(false),
+            refused: Mutex::default(),
             gate: Mutex::default(),
         })
     }
@@ -58,12 +61,17 @@ impl Shelf {
             fault: Some(fault),
             calls: Mutex::default(),
             is_full: AtomicBool::new(false),
+            refused: Mutex::default(),
             gate: Mutex::default(),
         })
     }
 
     pub(super) fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::SeqCst);
+    }
+
+    pub(super) fn refuse(&self, name: Option<&'static str>) {
+        *self.refused.lock().unwrap() = name;
     }
 
     pub(super) fn set_gate(&self, gate: Option<Arc<Barrier>>) {
@@ -133,6 +141,9 @@ impl BlobStore for Shelf {
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         if self.is_full.load(Ordering::SeqCst) {
             return Err(error("put", key, "it is full"));
+        }
+        if *self.refused.lock().unwrap() == Some(key) {
+            return Err(error("put", key, "this name is locked"));
         }
         let (has_effect, succeeds) = self.call(key);
         let mut size = 0;

@@ -155,8 +155,8 @@ impl Maintainer {
         let names = |blobs: Vec<BlobInfo>| blobs.into_iter().map(|blob| blob.name).collect::<Vec<_>>();
         for step in epochs(&listing, &world.parameters, mode, nanos(world.now)) {
             let deeds = match step.action {
-                Action::CompactEpoch { epoch, blobs } => vec![Deed::Merge(format!("xs{epoch}_"), names(blobs))],
-                Action::CompactRange { first, last, blobs } => {
+                Action::MergeEpoch { epoch, blobs } => vec![Deed::Merge(format!("xs{epoch}_"), names(blobs))],
+                Action::MergeEpochs { first, last, blobs } => {
                     vec![Deed::Merge(format!("xr{first}_{last}_"), names(blobs))]
                 }
                 Action::AdvanceEpoch { to } => vec![Deed::Put(format!("xe{to}"), BTreeSet::new())],
