@@ -23,9 +23,7 @@ use crate::{MoverError, Progress};
 use checkpoint::{CHECKPOINT, Checkpoints};
 use lifeboat_kopia::RepositoryWriter;
 use lifeboat_kopia::format::directory::DirectoryEntry;
-use lifeboat_kopia::format::manifest::ManifestEntry;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source};
-use lifeboat_kopia::manifest::Manifests;
 use lifeboat_kopia::snapshot::Snapshot;
 use parents::choose;
 use policies::Policies;
@@ -61,7 +59,7 @@ pub async fn snapshot(
     let start = (options.clock)();
     let manifests = writer.repository().manifests().await?;
     let policies = Policies::load(&manifests, &options.source)?;
-    let snapshots = snapshots(&manifests);
+    let snapshots = manifests.snapshots();
     let parents: Vec<&DirectoryEntry> = match options.incremental {
         true => choose(&snapshots, &options.source).into_iter().filter_map(|one| one.root.as_ref()).collect(),
         false => Vec::new(),
@@ -110,16 +108,6 @@ pub async fn snapshot(
     }
     run.flush().await?;
     Ok(run.report(id, document, parents.len()))
-}
-
-/// The snapshots among the manifests.
-fn snapshots(manifests: &Manifests) -> Vec<Snapshot> {
-    let snapshot = |entry: &ManifestEntry| Snapshot {
-        id: entry.id.clone(),
-        written: entry.modified,
-        document: SnapshotDocument::parse(entry.data.get()).map_err(|e| e.to_string()),
-    };
-    manifests.of_type("snapshot").into_iter().map(snapshot).collect()
 }
 
 /// Tells the progress how much the source had when it was saved last.

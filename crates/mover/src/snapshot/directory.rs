@@ -99,6 +99,16 @@ impl Directory {
         format!("{}/{name}", self.path)
     }
 
+    /// Its path in reports: below the root, without a slash before it; a dot is the root itself.
+    pub(super) fn shown(&self) -> &str {
+        self.path.strip_prefix('/').unwrap_or(".")
+    }
+
+    /// The path of an entry in reports: below the root, without a slash before it.
+    pub(super) fn shown_path_of(&self, name: &OsStr) -> String {
+        self.path_of(name).split_off(1)
+    }
+
     /// Opens the directory, and takes its attributes.
     pub(super) fn open(&self, run: &Run) -> Result<(Arc<File>, Stat), Failed> {
         let file = match &self.above {
@@ -162,13 +172,12 @@ impl Directory {
 
     /// Records an entry that cannot be read. It hides no other.
     pub(super) fn fail(&self, run: &Run, name: &OsStr, failed: &Failed, is_passed_over: bool) {
-        let path = self.path_of(name);
-        let path = path.trim_start_matches('/');
-        run.fail(path, failed, is_passed_over);
+        let path = self.shown_path_of(name);
+        run.fail(&path, failed, is_passed_over);
         let mut state = self.state();
         let failures = &mut state.failures;
         *if is_passed_over { &mut failures.passed_over } else { &mut failures.failed } += 1;
-        failures.errors.push(EntryError { path: path.to_owned(), error: failed.to_string() });
+        failures.errors.push(EntryError { path, error: failed.to_string() });
     }
 
     /// Records a file that cannot be read.

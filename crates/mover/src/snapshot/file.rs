@@ -124,7 +124,7 @@ fn count_file(run: &Run, length: u64, parts: u64) {
 }
 
 fn note_change(run: &Run, directory: &Directory, name: &OsStr) {
-    let path = directory.path_of(name).trim_start_matches('/').to_owned();
+    let path = directory.shown_path_of(name);
     run.note(|notes, most| notes.changed.add(path, "it was changed each time while it was read", most));
 }
 
