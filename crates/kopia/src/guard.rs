@@ -104,6 +104,14 @@ impl FormatGuard {
         self.refuse_lock(&self.format())
     }
 
+    /// Reads the format again, however young it is. A lock that binds is an error.
+    pub(crate) async fn look_again(&self) -> Result<(), KopiaError> {
+        let turn = self.reloading.lock().await;
+        self.reload().await?;
+        drop(turn);
+        self.refuse_lock(&self.format())
+    }
+
     async fn reload(&self) -> Result<(), KopiaError> {
         let seen = (self.clock)();
         let blob = self.blobs.read(FORMAT, MAX_FORMAT).await.map_err(|e| no_repository(e, &self.blobs))?;

@@ -82,15 +82,11 @@ pub async fn snapshot(
     };
     // One that is under way when the tree is done goes to its end.
     let keeping = async {
-        match root.directory() {
-            Some(directory) => {
-                let checkpoints = Checkpoints::new(run.clone(), directory.clone(), start);
-                Ok(checkpoints.until(&is_done).await?.last)
-            }
-            None => Ok(None),
-        }
+        let checkpoints = Checkpoints::new(run.clone(), root.directory().clone(), start);
+        checkpoints.until(&is_done).await
     };
-    let (entry, last) = futures::future::try_join(Box::pin(saving), Box::pin(keeping)).await?;
+    let (entry, checkpoints) = futures::future::try_join(Box::pin(saving), Box::pin(keeping)).await?;
+    checkpoints.check_pause()?;
     let document = SnapshotDocument {
         source: run.options.source.clone(),
         description: run.options.description.clone(),
@@ -103,10 +99,17 @@ pub async fn snapshot(
         pins: run.options.pins.clone(),
     };
     let id = writer.save_snapshot(&document)?;
-    for old in last.iter().map(String::as_str).chain(abandoned(&snapshots, &document)) {
+    for old in checkpoints.last.iter().map(String::as_str).chain(abandoned(&snapshots, &document)) {
         writer.delete_manifest(old)?;
     }
     run.flush().await?;
+    let left = writer.contents().left_markers();
+    if left > 0 {
+        run.warn(format!(
+            "{left} markers of sessions (blobs s…) could not be deleted: maintenance deletes them after four days, and keeps \
+             packs of these sessions until then"
+        ));
+    }
     Ok(run.report(id, document, parents.len()))
 }
 

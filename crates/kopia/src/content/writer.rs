@@ -118,6 +118,11 @@ impl ContentWriter {
         self.inner.context.put(name, bytes).await
     }
 
+    /// The number of markers of sessions that could not be deleted. They delay maintenance, and harm nothing.
+    pub fn left_markers(&self) -> usize {
+        self.inner.context.count_left_markers()
+    }
+
     /// Fails as the writer has failed before.
     pub(crate) fn check(&self) -> Result<(), KopiaError> {
         self.inner.context.check()

@@ -40,13 +40,25 @@ pub(super) async fn create(
     // One that a creation left which was cut off; its key is lost.
     blobs.delete(&[BLOB_CONFIG.to_owned()]).await?;
     put_new(&blobs, BLOB_CONFIG, config.clone()).await?;
-    put_new(&blobs, FORMAT, made.format_blob.into()).await?;
+    match put_new(&blobs, FORMAT, made.format_blob.into()).await {
+        Err(error @ KopiaError::RepositoryExists { .. }) => {
+            // The other repository has another key, and is readable without that blob. Its maker puts it again.
+            if read_config(&blobs).await?.as_ref() == Some(&config) {
+                blobs.delete(&[BLOB_CONFIG.to_owned()]).await?;
+            }
+            return Err(error);
+        }
+        made => made?,
+    }
     // Another one may have taken it for a rest, too, and put its own before it saw this repository.
-    let stored = match blobs.read(BLOB_CONFIG, MAX_CONFIG).await {
-        Err(error) if is_not_found(&error) => None,
-        stored => Some(stored?),
-    };
-    if stored.as_ref() == Some(&config) { Ok(()) } else { blobs.put(BLOB_CONFIG, config).await }
+    if read_config(&blobs).await?.as_ref() == Some(&config) { Ok(()) } else { blobs.put(BLOB_CONFIG, config).await }
+}
+
+async fn read_config(blobs: &Blobs) -> Result<Option<Bytes>, KopiaError> {
+    match blobs.read(BLOB_CONFIG, MAX_CONFIG).await {
+        Err(error) if is_not_found(&error) => Ok(None),
+        stored => stored.map(Some),
+    }
 }
 
 /// Puts a blob that is not there.

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod beside;
 mod contents;
 mod create;
 mod faults;

@@ -103,7 +103,7 @@ fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Ent
     let has_rules = !rules.is_empty();
     let device = Identity::of(&stat).device();
     let mut entries = Vec::new();
-    each(&file, |name, stat| {
+    let cut = each(&file, |name, stat| {
         let stat = match stat {
             Ok(stat) => stat,
             // Nobody knows its type.
@@ -135,6 +135,9 @@ fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Ent
             Err(kind) => note_special(run, directory, name, kind),
         }
     })?;
+    if let Some(failed) = cut {
+        directory.fail_itself(run, &failed);
+    }
     entries.sort_unstable_by(|a, b| a.sort_key().cmp(&b.sort_key()));
     Ok((entries, rules))
 }

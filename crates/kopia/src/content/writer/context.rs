@@ -11,7 +11,7 @@ use crate::format::time::UnixNanos;
 use crate::options::{WriteOptions, random_bytes};
 use bytes::Bytes;
 use lifeboat_bucket::PutOptions;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::Semaphore;
@@ -45,6 +45,23 @@ pub struct Written {
     pub index_bytes: u64,
 }
 
+impl std::ops::AddAssign for Written {
+    fn add_assign(&mut self, more: Self) {
+        self.new_contents += more.new_contents;
+        self.new_bytes += more.new_bytes;
+        self.stored_bytes += more.stored_bytes;
+        self.reused_contents += more.reused_contents;
+        self.reused_bytes += more.reused_bytes;
+        self.deleted_contents += more.deleted_contents;
+        self.rewritten_contents += more.rewritten_contents;
+        self.rewritten_bytes += more.rewritten_bytes;
+        self.packs += more.packs;
+        self.pack_bytes += more.pack_bytes;
+        self.index_blobs += more.index_blobs;
+        self.index_bytes += more.index_bytes;
+    }
+}
+
 /// The repository and the options of a writer.
 pub(super) struct Context {
     pub(super) contents: Contents,
@@ -57,6 +74,8 @@ pub(super) struct Context {
     /// Packs that are on their way: contents in them are read here.
     packs: Mutex<HashMap<Arc<str>, Bytes>>,
     written: Mutex<Written>,
+    /// Markers of sessions that ended, which could not be deleted.
+    left_markers: Mutex<BTreeSet<String>>,
     /// The first failure of the writer.
     failure: Mutex<Option<KopiaError>>,
 }
@@ -69,8 +88,8 @@ impl Context {
     pub(super) fn new(contents: Contents, options: WriteOptions, retention: Option<Retention>) -> Self {
         let uploads = Semaphore::new(options.uploads.clamp(1, Semaphore::MAX_PERMITS));
         let (packs, written, failure) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let buffers = Buffers::new(1);
-        Self { contents, options, retention, uploads, buffers, packs, written, failure }
+        let (buffers, left_markers) = (Buffers::new(1), Mutex::default());
+        Self { contents, options, retention, uploads, buffers, packs, written, left_markers, failure }
     }
 
     pub(super) fn blobs(&self) -> &Blobs {
@@ -135,6 +154,19 @@ impl Context {
     /// Gives the counts and begins anew.
     pub(super) fn take_counts(&self) -> Written {
         std::mem::take(&mut lock(&self.written))
+    }
+
+    /// Gives the markers that could not be deleted, to try again.
+    pub(super) fn take_left_markers(&self) -> BTreeSet<String> {
+        std::mem::take(&mut lock(&self.left_markers))
+    }
+
+    pub(super) fn leave_markers(&self, names: BTreeSet<String>) {
+        lock(&self.left_markers).extend(names);
+    }
+
+    pub(super) fn count_left_markers(&self) -> usize {
+        lock(&self.left_markers).len()
     }
 
     /// The failure after which nothing is written any more.

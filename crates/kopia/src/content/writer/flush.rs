@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 /// The time after which entries are flushed, in nanoseconds.
 const FLUSH_AFTER: i64 = 10 * 60 * 1_000_000_000;
+/// The longest time from the first entry of a session to its index, in nanoseconds. Maintenance takes a session for dead
+/// whose marker is four days old.
+const MAX_SESSION: i64 = 12 * 60 * 60 * 1_000_000_000;
 /// The number of entries that are flushed at once: they take some 40 MiB until then.
 const FLUSH_ENTRIES: usize = 200_000;
 
@@ -78,8 +81,13 @@ impl ContentWriter {
         let entries = lock(&self.inner.state).flushing.clone();
         let entries = entries.iter().map(|(id, entry)| entry.entry(id)).collect();
         let session = batch.session(context);
+        if !context.contents.is_younger(session.begun(), MAX_SESSION) {
+            let why = "more than 12 hours have passed since its first pack was written, so that maintenance may have deleted \
+                       packs of it (the machine may have been asleep): run the command again";
+            return Err(KopiaError::refused(format!("write the index of session {}", session.id), why));
+        }
         index::write_index(context, &session.id, entries).await?;
-        session.end(context).await?;
+        session.end(context).await;
         let mut state = lock(&self.inner.state);
         state.flushing = Arc::default();
         state.flushed_at = context.now();

@@ -19,14 +19,27 @@ struct Shard {
 
 /// Writes entries, in the order of IDs, as an index of the session, and loads it: what it tells of is found from then on.
 pub(super) async fn write_index(context: &Context, session: &str, entries: Vec<Entry>) -> Result<(), KopiaError> {
+    let guard = &context.contents.inner.guard;
+    // An upgrade may have given it epochs while the packs were put.
+    guard.look_again().await?;
     let shards = seal_shards(context, entries).await?;
-    if context.contents.inner.guard.has_epochs() {
+    if guard.has_epochs() {
         return write_into_epoch(context, session, &shards).await;
     }
+    let mut names = Vec::new();
     for shard in &shards {
-        put(context, &format!("n{}-{session}", shard.hash), shard).await?;
+        let name = format!("n{}-{session}", shard.hash);
+        put(context, &name, shard).await?;
+        names.push(name);
     }
-    context.contents.refresh().await
+    context.contents.refresh().await?;
+    if guard.has_epochs() {
+        context.blobs().delete(&names).await?;
+        let why =
+            "the repository was upgraded meanwhile, and indexes of this form count no more: run the command again";
+        return Err(KopiaError::refused("write an index", why));
+    }
+    Ok(())
 }
 
 async fn seal_shards(context: &Context, entries: Vec<Entry>) -> Result<Vec<Shard>, KopiaError> {

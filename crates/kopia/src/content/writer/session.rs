@@ -43,11 +43,19 @@ impl Session {
         Ok(name)
     }
 
-    /// Deletes the marker, where there is one.
-    pub(super) async fn end(&self, context: &Context) -> Result<(), KopiaError> {
-        match self.marker.get() {
-            Some(name) => context.blobs().delete(std::slice::from_ref(name)).await,
-            None => Ok(()),
+    /// Deletes the marker, where there is one, and those of earlier sessions that stayed. One that cannot be deleted stays: the
+    /// index is written, and maintenance deletes old markers.
+    pub(super) async fn end(&self, context: &Context) {
+        let mut names = context.take_left_markers();
+        names.extend(self.marker.get().cloned());
+        let list: Vec<String> = names.iter().cloned().collect();
+        if !list.is_empty() && context.blobs().delete(&list).await.is_err() {
+            context.leave_markers(names);
         }
+    }
+
+    /// The time at which it began.
+    pub(super) fn begun(&self) -> UnixNanos {
+        self.begun
     }
 }
