@@ -1,4 +1,4 @@
-//! `--bucket`: a directory or a bucket of a provider.
+//! `--bucket` and `--repo`: a directory or a bucket of a provider.
 
 use crate::directory_bucket;
 use anyhow::{Context, Result, anyhow, bail};
@@ -40,7 +40,7 @@ pub(crate) enum Purpose {
 /// # Errors
 /// When the URL is of no known form or the bucket cannot be opened.
 pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Result<Store> {
-    let store: Arc<dyn BlobStore> = match parse(url)? {
+    let store: Arc<dyn BlobStore> = match parse("--bucket", url)? {
         BucketLocation::Directory(path) if purpose != Purpose::Write && !Path::new(&path).exists() => match purpose {
             Purpose::Preview => Arc::new(Memory::default()),
             _ => bail!("open the bucket {url}: there is no directory {path}; look at --bucket"),
@@ -53,26 +53,26 @@ pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Res
     Ok(Store::new(store).with_patience(patience))
 }
 
-/// Opens what lies behind a URL as it is, to read it: a directory is neither made nor marked. Calls that fail for a reason that
+/// Opens what lies behind the URL of a flag as it is: a directory is neither made nor marked. Calls that fail for a reason that
 /// can pass are repeated for `patience`.
 ///
 /// # Errors
 /// When the URL is of no known form, the directory is not there or the bucket cannot be opened.
-pub(crate) async fn open_to_read(url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
-    match parse(url)? {
+pub(crate) async fn open_existing(flag: &str, url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
+    match parse(flag, url)? {
         BucketLocation::Directory(path) if !Path::new(&path).is_dir() => {
-            bail!("open {url}: there is no directory {path}")
+            bail!("open {url}: there is no directory {path}; look at {flag}")
         }
         location => open_as_it_is(url, location, patience).await,
     }
 }
 
-/// Opens what lies behind a URL as [`open_to_read`] does, to put something new there: a directory is made when it is missing.
+/// Opens what lies behind a URL as [`open_existing`] does, to put something new there: a directory is made when it is missing.
 ///
 /// # Errors
 /// When the URL is of no known form, or what it names cannot be made or opened.
-pub(crate) async fn open_to_make(url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
-    open_as_it_is(url, parse(url)?, patience).await
+pub(crate) async fn open_to_make(flag: &str, url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
+    open_as_it_is(url, parse(flag, url)?, patience).await
 }
 
 async fn open_as_it_is(url: &str, location: BucketLocation, patience: Duration) -> Result<Arc<dyn BlobStore>> {
@@ -85,12 +85,12 @@ async fn open_as_it_is(url: &str, location: BucketLocation, patience: Duration) 
     Ok(Arc::new(Retried::new(store, patience)))
 }
 
-/// True where a URL names a directory.
+/// True where the URL of a flag names a directory.
 ///
 /// # Errors
 /// When it is of no known form.
-pub(crate) fn is_directory(url: &str) -> Result<bool> {
-    Ok(matches!(parse(url)?, BucketLocation::Directory(_)))
+pub(crate) fn is_directory(flag: &str, url: &str) -> Result<bool> {
+    Ok(matches!(parse(flag, url)?, BucketLocation::Directory(_)))
 }
 
 /// Opens the part of a bucket below this prefix.
@@ -106,7 +106,7 @@ pub(crate) struct EmptyFolders(Vec<PathBuf>);
 impl EmptyFolders {
     /// Of the bucket that is about to be opened at this URL: its folder and those above it, as far as they are not there.
     pub(crate) fn of(url: &str) -> Self {
-        let Ok(BucketLocation::Directory(path)) = parse(url) else { return Self(Vec::new()) };
+        let Ok(BucketLocation::Directory(path)) = parse("", url) else { return Self(Vec::new()) };
         let missing = Path::new(&path).ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
         Self(missing.map(Path::to_path_buf).collect())
     }
@@ -119,29 +119,30 @@ impl Drop for EmptyFolders {
     }
 }
 
-fn parse(url: &str) -> Result<BucketLocation> {
+/// Parses the URL of a flag, which errors name.
+fn parse(flag: &str, url: &str) -> Result<BucketLocation> {
     let path = match url.split_once("://") {
-        Some(("s3", rest)) => return parse_s3(rest),
+        Some(("s3", rest)) => return parse_s3(flag, rest),
         Some(("file", path)) if path.starts_with('/') => path,
-        Some(("file", _)) => bail!("--bucket {url}: write an absolute path after file://, such as file:///srv/bucket"),
-        Some((scheme, _)) => bail!("--bucket: {scheme}:// is not known; {FORMS}"),
-        None if url.is_empty() => bail!("--bucket is empty; {FORMS}"),
+        Some(("file", _)) => bail!("{flag} {url}: write an absolute path after file://, such as file:///srv/bucket"),
+        Some((scheme, _)) => bail!("{flag}: {scheme}:// is not known; {FORMS}"),
+        None if url.is_empty() => bail!("{flag} is empty; {FORMS}"),
         None => url,
     };
     Ok(BucketLocation::Directory(path.to_owned()))
 }
 
 /// `bucket/prefix?key=value&key=value`; `%` signs as in every URL, `+` is a plus.
-fn parse_s3(rest: &str) -> Result<BucketLocation> {
+fn parse_s3(flag: &str, rest: &str) -> Result<BucketLocation> {
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     if bucket.contains('@') {
         // Not repeated: it may hold a secret.
         bail!(
-            "--bucket: an s3:// URL must not hold credentials; use the AWS environment, or ?profile= or ?credentialsFile="
+            "{flag}: an s3:// URL must not hold credentials; use the AWS environment, or ?profile= or ?credentialsFile="
         );
     }
-    let wrong = |why: String| anyhow!("--bucket s3://{bucket}: {why}");
+    let wrong = |why: String| anyhow!("{flag} s3://{bucket}: {why}");
     if rest.contains('#') {
         return Err(wrong("write # as %23".to_owned()));
     }
@@ -195,7 +196,7 @@ mod tests {
             ("s3://b?region=eu-west-1&endpoint=https://host:9000/&&tagging=a=b%26c=d+e", s3("b", "", full)),
         ];
         for (url, expected) in table {
-            assert_eq!(parse(url).unwrap(), expected, "{url}");
+            assert_eq!(parse("--bucket", url).unwrap(), expected, "{url}");
         }
     }
 
@@ -228,7 +229,7 @@ mod tests {
             ("file://srv", "--bucket file://srv: write an absolute path"),
             ("s3://", "--bucket s3://: the name of the bucket is missing"),
             ("s3:///p", "--bucket s3://: the name of the bucket is missing"),
-            ("s3://key:secret@b/p", "--bucket: an s3:// URL must not hold credentials;"),
+            ("s3://key:secret@b/p", "{flag}: an s3:// URL must not hold credentials;"),
             ("s3://b/p#q", "--bucket s3://b: write # as %23"),
             ("s3://b/p%", "--bucket s3://b: the prefix has a broken % sign"),
             ("s3://b/%ff", "--bucket s3://b: the prefix has a broken % sign"),
@@ -238,9 +239,11 @@ mod tests {
             ("s3://b?endpoint=host:9000", r#"--bucket s3://b: endpoint "host:9000" must begin with http://"#),
         ];
         for (url, expected) in table {
-            let message = parse(url).unwrap_err().to_string();
-            assert!(message.starts_with(expected), "{url}: {message}");
-            assert!(!message.contains("secret@"), "{message}");
+            for flag in ["--bucket", "--repo"] {
+                let message = parse(flag, url).unwrap_err().to_string();
+                assert!(message.starts_with(&expected.replace("--bucket", flag)), "{url}: {message}");
+                assert!(!message.contains("secret@"), "{message}");
+            }
         }
     }
 }

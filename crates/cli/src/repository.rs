@@ -1,6 +1,5 @@
 //! Commands on a kopia repository, in a bucket or a directory, without a cluster: `lifeboat repo create`, `snapshot`,
-//! `snapshots`, `ls`, `cat`, `restore`, `verify`,
-//! `maintenance`.
+//! `snapshots`, `ls`, `cat`, `restore`, `verify`, `maintenance`.
 
 pub(crate) mod cat;
 pub(crate) mod create;
@@ -86,7 +85,7 @@ impl RepositoryArgs {
         self.velero.is_some()
     }
 
-    /// Opens the repository for reading. Nothing is written into it.
+    /// Opens the repository, which must be there.
     pub(crate) async fn open(&self, globals: &Globals) -> Result<OpenRepository> {
         self.open_at(globals, kopia_clock()).await
     }
@@ -97,9 +96,9 @@ impl RepositoryArgs {
         let password = password(password_file)?;
         let scratch = self.scratch.folder()?;
         let store = match self.location()? {
-            Location::Url(url) => bucket_url::open_to_read(url, globals.patience()).await?,
+            Location::Url(url) => bucket_url::open_existing("--repo", url, globals.patience()).await?,
             Location::Velero { namespace, bucket } => {
-                let bucket = bucket_url::open_to_read(bucket, globals.patience()).await?;
+                let bucket = bucket_url::open_existing("--bucket", bucket, globals.patience()).await?;
                 of_velero(bucket, namespace).await?
             }
         };

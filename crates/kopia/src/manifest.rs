@@ -5,6 +5,7 @@ use crate::content::Contents;
 use crate::content::read_plan::{Sink, Wanted, read};
 use crate::format::content_id::ContentId;
 use crate::format::manifest::{self, ManifestEntry};
+use crate::snapshot::Snapshot;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -68,6 +69,11 @@ impl Manifests {
     /// Gives the manifests of a type, oldest first.
     pub fn of_type(&self, manifest_type: &str) -> Vec<&ManifestEntry> {
         self.find(&BTreeMap::from([("type".to_owned(), manifest_type.to_owned())]))
+    }
+
+    /// Gives the snapshots, in the order in which their manifests were written. One that cannot be read is there with the reason.
+    pub fn snapshots(&self) -> Vec<Snapshot> {
+        self.of_type("snapshot").into_iter().map(Snapshot::from_manifest).collect()
     }
 
     /// Gives the manifest with this ID.

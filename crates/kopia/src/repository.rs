@@ -6,7 +6,6 @@ use crate::content::{Contents, IndexSource, Parts};
 use crate::crypto::{Crypto, Password};
 use crate::format::blob_name::FORMAT;
 use crate::format::repository::RepositoryFormat;
-use crate::format::snapshot::SnapshotDocument;
 use crate::guard::{Clock, FormatGuard};
 use crate::manifest::{self, Manifests};
 use crate::snapshot::Snapshot;
@@ -123,13 +122,7 @@ impl Repository {
     /// # Errors
     /// Errors of [`manifest::load`].
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>, KopiaError> {
-        let manifests = self.manifests().await?;
-        let snapshot = |entry: &crate::format::manifest::ManifestEntry| Snapshot {
-            id: entry.id.clone(),
-            written: entry.modified,
-            document: SnapshotDocument::parse(entry.data.get()).map_err(|e| e.to_string()),
-        };
-        let mut snapshots: Vec<Snapshot> = manifests.of_type("snapshot").into_iter().map(snapshot).collect();
+        let mut snapshots = self.manifests().await?.snapshots();
         snapshots.sort_by(|a, b| (a.time(), &a.id).cmp(&(b.time(), &b.id)));
         Ok(snapshots)
     }

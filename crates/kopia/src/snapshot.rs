@@ -5,6 +5,7 @@ mod entries;
 use crate::KopiaError;
 use crate::content::Contents;
 use crate::format::directory::{DirectoryEntry, EntryType};
+use crate::format::manifest::ManifestEntry;
 use crate::format::snapshot::SnapshotDocument;
 use crate::format::time::UnixNanos;
 use futures::TryStreamExt;
@@ -28,6 +29,15 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The snapshot of a manifest of that type.
+    pub fn from_manifest(entry: &ManifestEntry) -> Self {
+        Self {
+            id: entry.id.clone(),
+            written: entry.modified,
+            document: SnapshotDocument::parse(entry.data.get()).map_err(|e| e.to_string()),
+        }
+    }
+
     /// The time by which snapshots are ordered: its beginning, or that of its manifest where nobody can say.
     pub fn time(&self) -> UnixNanos {
         self.document.as_ref().map_or(self.written, |document| document.start)

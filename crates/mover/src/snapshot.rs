@@ -23,9 +23,7 @@ use crate::{MoverError, Progress};
 use checkpoint::{CHECKPOINT, Checkpoints};
 use lifeboat_kopia::RepositoryWriter;
 use lifeboat_kopia::format::directory::DirectoryEntry;
-use lifeboat_kopia::format::manifest::ManifestEntry;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source};
-use lifeboat_kopia::manifest::Manifests;
 use lifeboat_kopia::snapshot::Snapshot;
 use parents::choose;
 use policies::Policies;
@@ -61,7 +59,7 @@ pub async fn snapshot(
     let start = (options.clock)();
     let manifests = writer.repository().manifests().await?;
     let policies = Policies::load(&manifests, &options.source)?;
-    let snapshots = snapshots(&manifests);
+    let snapshots = manifests.snapshots();
     let parents: Vec<&DirectoryEntry> = match options.incremental {
         true => choose(&snapshots, &options.source).into_iter().filter_map(|one| one.root.as_ref()).collect(),
         false => Vec::new(),
@@ -84,15 +82,11 @@ pub async fn snapshot(
     };
     // One that is under way when the tree is done goes to its end.
     let keeping = async {
-        match root.directory() {
-            Some(directory) => {
-                let checkpoints = Checkpoints::new(run.clone(), directory.clone(), start);
-                Ok(checkpoints.until(&is_done).await?.last)
-            }
-            None => Ok(None),
-        }
+        let checkpoints = Checkpoints::new(run.clone(), root.directory().clone(), start);
+        checkpoints.until(&is_done).await
     };
-    let (entry, last) = futures::future::try_join(Box::pin(saving), Box::pin(keeping)).await?;
+    let (entry, checkpoints) = futures::future::try_join(Box::pin(saving), Box::pin(keeping)).await?;
+    checkpoints.check_pause()?;
     let document = SnapshotDocument {
         source: run.options.source.clone(),
         description: run.options.description.clone(),
@@ -105,21 +99,18 @@ pub async fn snapshot(
         pins: run.options.pins.clone(),
     };
     let id = writer.save_snapshot(&document)?;
-    for old in last.iter().map(String::as_str).chain(abandoned(&snapshots, &document)) {
+    for old in checkpoints.last.iter().map(String::as_str).chain(abandoned(&snapshots, &document)) {
         writer.delete_manifest(old)?;
     }
     run.flush().await?;
+    let left = writer.contents().undeleted_markers();
+    if left > 0 {
+        run.warn(format!(
+            "{left} markers of sessions (blobs s…) could not be deleted: maintenance deletes them after four days, and keeps \
+             packs of these sessions until then"
+        ));
+    }
     Ok(run.report(id, document, parents.len()))
-}
-
-/// The snapshots among the manifests.
-fn snapshots(manifests: &Manifests) -> Vec<Snapshot> {
-    let snapshot = |entry: &ManifestEntry| Snapshot {
-        id: entry.id.clone(),
-        written: entry.modified,
-        document: SnapshotDocument::parse(entry.data.get()).map_err(|e| e.to_string()),
-    };
-    manifests.of_type("snapshot").into_iter().map(snapshot).collect()
 }
 
 /// Tells the progress how much the source had when it was saved last.

@@ -21,11 +21,17 @@ use std::sync::Arc;
 
 /// The random bytes of a password.
 const PASSWORD_BYTES: usize = 32;
-/// The hash that the format has and kopia cannot open.
-const NEVER: &str = "BLAKE2S-128";
+/// The hash that the format has and with which kopia cannot open a repository.
+const UNOPENABLE_HASH: &str = "BLAKE2S-128";
+
+/// The help of `--password-file`, which makes the file here.
+const PASSWORD_FILE: &str = "A file with the password of the repository. When it is not there, a random password is made and \
+                             written into it; not with --velero, where it is the key repository-password of the Secret \
+                             velero-repo-credentials";
 
 /// `lifeboat repo create`.
 #[derive(Debug, Args)]
+#[command(mut_arg("password_file", |file| file.help(PASSWORD_FILE)))]
 pub(crate) struct CreateArgs {
     /// The hash by which contents are named: BLAKE2B-256-128, BLAKE3-256-128, HMAC-SHA256-128 or another one of kopia's
     #[arg(long, value_name = "NAME", default_value = "BLAKE2B-256-128")]
@@ -36,7 +42,7 @@ pub(crate) struct CreateArgs {
     /// The splitter by which files are cut into contents: DYNAMIC-4M-BUZHASH, FIXED-1M or another one of kopia's
     #[arg(long, value_name = "NAME", default_value = "DYNAMIC-4M-BUZHASH")]
     splitter: String,
-    /// The room for error correction, in percent of the data; 0 for none
+    /// Error correction, in percent of the data; 0 for none
     #[arg(long, value_name = "PERCENT", default_value_t = 0)]
     ecc_overhead: u8,
     /// The version of the format, 1 to 3
@@ -77,11 +83,15 @@ impl CreateArgs {
                     error,
                     KopiaError::RepositoryExists { .. } | KopiaError::NotEmpty { .. } | KopiaError::Refused { .. }
                 );
+                let mut attempt = format!("make a repository in {described}");
                 if is_made && is_untouched {
                     // Nothing has this password.
                     std::fs::remove_file(file).with_context(|| format!("remove {}", file.display()))?;
+                } else if is_made {
+                    // What was written may need it.
+                    attempt = format!("{attempt}, with the new password that stays in {}", file.display());
                 }
-                return Err(anyhow::Error::new(error).context(format!("make a repository in {described}")));
+                return Err(anyhow::Error::new(error).context(attempt));
             }
         }
         let mut out = std::io::stdout().lock();
@@ -95,17 +105,21 @@ impl CreateArgs {
         )?;
         let file = file.display();
         if is_made {
-            writeln!(out, "A random password was made and lies in {file}.")?;
+            writeln!(out, "Made a random password in the file {file}.")?;
         }
-        writeln!(out, "Without the password in {file} nobody can read the repository: keep a copy of it elsewhere.")?;
+        writeln!(
+            out,
+            "Keep a copy of the file {file} elsewhere: without the password nobody can read the repository."
+        )?;
         Ok(ExitCode::SUCCESS)
     }
 
     fn parameters(&self) -> Result<NewRepository> {
         let names = |names: Vec<&str>| names.join(", ");
-        let hashes =
-            || names(HashAlgorithm::ALL.iter().map(|hash| hash.name()).filter(|name| *name != NEVER).collect());
-        let hash = HashAlgorithm::from_name(&self.hash).filter(|hash| hash.name() != NEVER);
+        let hashes = || {
+            names(HashAlgorithm::ALL.iter().map(|hash| hash.name()).filter(|name| *name != UNOPENABLE_HASH).collect())
+        };
+        let hash = HashAlgorithm::from_name(&self.hash).filter(|hash| hash.name() != UNOPENABLE_HASH);
         let encryption = CipherAlgorithm::from_name(&self.encryption);
         let ciphers = || names(CipherAlgorithm::ALL.iter().map(|cipher| cipher.name()).collect());
         SplitterAlgorithm::parse(&self.splitter).ok().filter(|_| !self.splitter.is_empty()).with_context(|| {
@@ -136,11 +150,11 @@ impl CreateArgs {
 async fn open(location: Location<'_>, globals: &Globals) -> Result<(Arc<dyn BlobStore>, Layout)> {
     match location {
         Location::Url(url) => {
-            let layout = if bucket_url::is_directory(url)? { Layout::sharded() } else { Layout::Flat };
-            Ok((bucket_url::open_to_make(url, globals.patience()).await?, layout))
+            let layout = if bucket_url::is_directory("--repo", url)? { Layout::sharded() } else { Layout::Flat };
+            Ok((bucket_url::open_to_make("--repo", url, globals.patience()).await?, layout))
         }
         Location::Velero { namespace, bucket } => {
-            let bucket = bucket_url::open_to_read(bucket, globals.patience()).await?;
+            let bucket = bucket_url::open_existing("--bucket", bucket, globals.patience()).await?;
             Ok((Arc::new(Prefixed::new(bucket, prefix_of(namespace))), Layout::Flat))
         }
     }
@@ -196,6 +210,13 @@ mod tests {
             let error = parameters(&line).unwrap_err();
             assert!(error.starts_with(expected), "{line:?}: {error}");
         }
+    }
+
+    #[test]
+    fn the_help_says_that_the_file_of_the_password_is_made() {
+        use clap::CommandFactory;
+        let help = Line::command().render_long_help().to_string();
+        assert!(help.contains("When it is not there, a random password is made and written into it"), "{help}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::identity::{VELERO, host, path, user};
 use super::{MEMORY, RepositoryArgs, kopia_clock};
+use crate::exit_code::PARTIALLY_FAILED;
 use crate::flags::{KeyValuePairs, merged, pairs};
 use crate::globals::Globals;
 use crate::output::{Output, print_resource};
@@ -44,7 +45,7 @@ pub(crate) struct SnapshotArgs {
     /// The host of the source, instead of this machine; with --velero: default
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Tags of the snapshot, such as key=value
+    /// Tags of the snapshot, such as key=value; without --velero tag: is put before each key, as kopia does
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = pairs)]
     tags: Vec<KeyValuePairs>,
     /// The description of the snapshot
@@ -76,11 +77,20 @@ impl SnapshotArgs {
         let progress = Arc::new(Progress::default());
         let began = Instant::now();
         let line = || format!("snapshot: {}", describe(&progress.totals(), began.elapsed()));
-        let interrupted = "the snapshot was interrupted: the same command goes on from its last checkpoint";
-        let report = shown(line, interrupted, snapshot(&writer, &self.path, options, &progress)).await?;
+        let report = shown(line, self.interrupted(), snapshot(&writer, &self.path, options, &progress)).await?;
         let report = report.with_context(|| format!("save {}", self.path.display()))?;
         self.print(&report)?;
-        Ok(if report.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if report.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) })
+    }
+
+    /// The error of a snapshot that a signal ends. Checkpoints are made of directories, and asked without `--full`.
+    fn interrupted(&self) -> &'static str {
+        if self.full || !self.path.is_dir() {
+            "the snapshot was interrupted: run the same command again; what is in the repository is not stored again"
+        } else {
+            "the snapshot was interrupted: run the same command again; what is in the repository is not stored again, and \
+             files of the last checkpoint are not read again"
+        }
     }
 
     fn options(&self) -> Result<SnapshotOptions> {
@@ -244,6 +254,19 @@ mod tests {
         let real = of(&["/x"]);
         assert_eq!((real.0, real.1), (user(), host()));
         assert!(options(&["/x"]).incremental && !options(&["/x", "--full"]).incremental);
+    }
+
+    #[test]
+    fn an_interrupted_snapshot_promises_a_checkpoint_only_where_there_are_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let (directory, file) = (folder.path().to_str().unwrap(), folder.path().join("file"));
+        std::fs::write(&file, "x").unwrap();
+        let promises = |line: &[&str]| {
+            let line = Line::try_parse_from([&["snapshot"], line].concat()).unwrap_or_else(|e| panic!("{e}"));
+            line.args.interrupted().contains("files of the last checkpoint are not read again")
+        };
+        let promised = [&[directory][..], &[directory, "--full"], &[file.to_str().unwrap()]].map(promises);
+        assert_eq!(promised, [true, false, false]);
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn a_repository_is_made_once_with_a_password_of_its_own() {
     fs::remove_file(ground.path("password")).expect("remove");
     let made = ground.ok(&["create"]);
     let password = fs::read_to_string(ground.path("password")).expect("a password");
-    assert!(made.contains("A random password was made and lies in "), "{made}");
+    assert!(made.contains("Made a random password in the file "), "{made}");
     assert!(!made.contains(password.trim_end()), "{made}");
     assert_eq!((password.len(), ground.path("password").metadata().expect("metadata").mode() & 0o777), (65, 0o600));
     let again = ground.repo(&["create"]);
@@ -169,7 +169,7 @@ fn what_cannot_be_read_is_named_and_hides_nothing() {
         command.args(args).uid(nobody).gid(nobody).env("HOME", ground.folder.path());
     }
     let done = run(&mut command);
-    assert_eq!(done.code, 1, "{done:?}");
+    assert_eq!(done.code, 3, "{done:?}");
     let report: Value = serde_json::from_str(&done.out).expect("JSON");
     let failed = &report["failed"];
     assert_eq!(failed["count"], 2, "{report}");

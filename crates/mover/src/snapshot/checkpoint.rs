@@ -4,6 +4,7 @@
 use super::directory::Directory;
 use super::document::{Unfinished, write};
 use super::run::Run;
+use crate::MoverError;
 use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::format::directory::{DirectoryEntry, Summary};
 use lifeboat_kopia::format::object_id::ObjectId;
@@ -17,22 +18,28 @@ use tokio::sync::Notify;
 /// The word by which a snapshot says that it is a checkpoint.
 pub(super) const CHECKPOINT: &str = "checkpoint";
 
+/// The longest time without a checkpoint, in nanoseconds. Between the mark that a content is deleted and its end there are
+/// two collections more than four hours apart.
+const MAX_PAUSE: i64 = 4 * 60 * 60 * 1_000_000_000;
+
 /// The checkpoints of one snapshot.
 pub(super) struct Checkpoints {
     run: Arc<Run>,
     root: Arc<Directory>,
     start: UnixNanos,
+    /// The time of the last one, or of the beginning.
+    kept: UnixNanos,
     /// The manifest of the last one, which the next one replaces.
     pub(super) last: Option<String>,
 }
 
 impl Checkpoints {
     pub(super) fn new(run: Arc<Run>, root: Arc<Directory>, start: UnixNanos) -> Self {
-        Self { run, root, start, last: None }
+        Self { run, root, start, kept: start, last: None }
     }
 
     /// Makes checkpoints until the snapshot is done.
-    pub(super) async fn until(mut self, is_done: &Notify) -> Result<Self, KopiaError> {
+    pub(super) async fn until(mut self, is_done: &Notify) -> Result<Self, MoverError> {
         let begun = tokio::time::Instant::now();
         let mut done = std::pin::pin!(is_done.notified());
         loop {
@@ -45,7 +52,15 @@ impl Checkpoints {
         }
     }
 
-    async fn make(&mut self) -> Result<(), KopiaError> {
+    /// Refuses to go on when so much time has passed since the last checkpoint that maintenance may have deleted what was
+    /// stored or found since then. Nothing refers to it yet.
+    pub(super) fn check_pause(&self) -> Result<(), MoverError> {
+        check_pause(self.kept, (self.run.options.clock)())
+    }
+
+    async fn make(&mut self) -> Result<(), MoverError> {
+        self.check_pause()?;
+        let begun = (self.run.options.clock)();
         let (run, root) = (&self.run, &self.root);
         let (object, summary) = tree(run, root).await?;
         let itself = root.state().itself.to_repository();
@@ -66,8 +81,20 @@ impl Checkpoints {
         }
         run.flush().await?;
         run.note(|notes, _| notes.checkpoints += 1);
+        self.kept = begun;
         Ok(())
     }
+}
+
+fn check_pause(kept: UnixNanos, now: UnixNanos) -> Result<(), MoverError> {
+    if now.0.saturating_sub(kept.0) <= MAX_PAUSE {
+        return Ok(());
+    }
+    let why = format!(
+        "the snapshot ends here: nothing of it was kept in the repository since {kept}, and maintenance may have deleted what it needs since then \
+         (the machine may have been asleep): run the command again"
+    );
+    Err(MoverError::Refused(why))
 }
 
 /// Writes all directories that are being saved, from below, and gives the root.
@@ -93,18 +120,24 @@ async fn tree(run: &Run, root: &Arc<Directory>) -> Result<(ObjectId, Summary), K
     }
 }
 
-/// The beginnings of the files of a directory that are being read. Their names say that they are no whole files, so that
+/// The beginnings of the files of a directory that are being read, and their finished parts. Their names say that they are no whole files, so that
 /// nobody takes them over; their lengths are those of the whole files.
 async fn beginnings(run: &Run, directory: &Directory) -> Result<Vec<DirectoryEntry>, KopiaError> {
-    let uploads = directory.state().uploads.clone();
-    let mut entries = Vec::new();
+    let (uploads, mut objects) = {
+        let state = directory.state();
+        (state.uploads.clone(), state.parts.clone())
+    };
     for (at, writer) in uploads {
         let object = match writer.lock().await.as_mut() {
             Some(writer) => writer.checkpoint().await?,
             // It is finished just now.
             None => None,
         };
-        let (Some(object), Some(entry)) = (object, directory.state().entries.get(at).cloned()) else { continue };
+        objects.extend(object.map(|object| (at, object)));
+    }
+    let mut entries = Vec::new();
+    for (at, object) in objects {
+        let Some(entry) = directory.state().entries.get(at).cloned() else { continue };
         let mut entry = entry.to_repository();
         let name = format!(".checkpointed.{}.{}", entry.name, uuid(run));
         entry.name = name.as_str().into();
@@ -130,4 +163,18 @@ fn uuid(run: &Run) -> String {
         let _ = write!(text, "{byte:02x}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_that_slept_longer_than_maintenance_waits_does_not_go_on() {
+        let kept = UnixNanos(1_795_900_000_000_000_000);
+        let after = |nanoseconds: i64| check_pause(kept, UnixNanos(kept.0 + nanoseconds)).map_err(|e| e.to_string());
+        assert_eq!([after(-1), after(0), after(MAX_PAUSE)], [Ok(()), Ok(()), Ok(())]);
+        let refused = after(MAX_PAUSE + 1).unwrap_err();
+        assert!(refused.contains("run the command again"), "{refused}");
+    }
 }

@@ -16,6 +16,9 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// The most errors that a directory names; it counts all.
+pub(super) const ERRORS: usize = 10_000;
+
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// A directory from its first look to the writing of its object. A checkpoint reads its state at any moment.
@@ -42,6 +45,8 @@ pub(super) struct State {
     pub(super) below: Vec<(usize, Arc<Directory>)>,
     /// Files that are being read, by their place.
     pub(super) uploads: Vec<(usize, SharedWriter)>,
+    /// Finished parts of files that are being read, by the place of these.
+    pub(super) parts: Vec<(usize, ObjectId)>,
     pub(super) failures: Failures,
 }
 
@@ -76,6 +81,7 @@ impl Directory {
             entries: Vec::new(),
             below: Vec::new(),
             uploads: Vec::new(),
+            parts: Vec::new(),
             failures: Failures::default(),
         };
         Self {
@@ -97,6 +103,16 @@ impl Directory {
     pub(super) fn path_of(&self, name: &OsStr) -> String {
         let name = Text::from_bytes(name.as_bytes());
         format!("{}/{name}", self.path)
+    }
+
+    /// Its path in reports: below the root, without a slash before it; a dot is the root itself.
+    pub(super) fn shown(&self) -> &str {
+        self.path.strip_prefix('/').unwrap_or(".")
+    }
+
+    /// The path of an entry in reports: below the root, without a slash before it.
+    pub(super) fn shown_path_of(&self, name: &OsStr) -> String {
+        self.path_of(name).split_off(1)
     }
 
     /// Opens the directory, and takes its attributes.
@@ -162,13 +178,23 @@ impl Directory {
 
     /// Records an entry that cannot be read. It hides no other.
     pub(super) fn fail(&self, run: &Run, name: &OsStr, failed: &Failed, is_passed_over: bool) {
-        let path = self.path_of(name);
-        let path = path.trim_start_matches('/');
+        self.record(run, &self.shown_path_of(name), failed, is_passed_over);
+    }
+
+    fn record(&self, run: &Run, path: &str, failed: &Failed, is_passed_over: bool) {
         run.fail(path, failed, is_passed_over);
         let mut state = self.state();
         let failures = &mut state.failures;
         *if is_passed_over { &mut failures.passed_over } else { &mut failures.failed } += 1;
-        failures.errors.push(EntryError { path: path.to_owned(), error: failed.to_string() });
+        if failures.errors.len() < ERRORS {
+            failures.errors.push(EntryError { path: path.to_owned(), error: failed.to_string() });
+        }
+    }
+
+    /// Records that not all of the directory can be listed. What was listed is saved.
+    pub(super) fn fail_itself(&self, run: &Run, failed: &Failed) {
+        let is_passed_over = self.settings.policy.errors.ignore_directory_errors.unwrap_or(false);
+        self.record(run, self.shown(), failed, is_passed_over);
     }
 
     /// Records a file that cannot be read.

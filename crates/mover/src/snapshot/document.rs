@@ -1,6 +1,6 @@
 //! The object of a directory: its entries, and the totals below it.
 
-use super::directory::{Directory, State};
+use super::directory::{Directory, ERRORS, State};
 use super::entry::{Entry, Kind};
 use super::run::Run;
 use lifeboat_kopia::KopiaError;
@@ -10,8 +10,6 @@ use std::collections::BTreeMap;
 
 /// The entries that are written at once.
 const CHUNK: usize = 1024;
-/// The most errors that a directory names of itself and those below; it counts all.
-const ERRORS: usize = 10_000;
 
 /// The parts of a directory that only a checkpoint has.
 #[derive(Debug, Default)]

@@ -112,11 +112,23 @@ pub(super) fn modified(stat: &Stat) -> UnixNanos {
 }
 
 /// Looks at each entry of a directory once, in any order. An entry that cannot be looked at hides no other; one that is
-/// gone meanwhile is none.
-pub(super) fn each(directory: &File, mut see: impl FnMut(&OsStr, Result<Stat, Failed>)) -> Result<(), Failed> {
-    for entry in Dir::read_from(directory).map_err(Failed::to("list it"))? {
-        let entry = entry.map_err(Failed::to("list it"))?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+/// gone meanwhile is none. Gives the error that ended the list before its end.
+pub(super) fn each(directory: &File, see: impl FnMut(&OsStr, Result<Stat, Failed>)) -> Result<Option<Failed>, Failed> {
+    let names = Dir::read_from(directory).map_err(Failed::to("list it"))?;
+    Ok(look_at(directory, names.map(|entry| entry.map(|entry| entry.file_name().to_bytes().to_vec())), see))
+}
+
+fn look_at(
+    directory: &File,
+    names: impl Iterator<Item = Result<Vec<u8>, Errno>>,
+    mut see: impl FnMut(&OsStr, Result<Stat, Failed>),
+) -> Option<Failed> {
+    for name in names {
+        let name = match name {
+            Ok(name) => name,
+            Err(error) => return Some(Failed::to("list the rest of it")(error)),
+        };
+        let name = OsStr::from_bytes(&name);
         if name == "." || name == ".." {
             continue;
         }
@@ -126,5 +138,22 @@ pub(super) fn each(directory: &File, mut see: impl FnMut(&OsStr, Result<Stat, Fa
             Err(e) => see(name, Err(Failed::to("look at it")(e))),
         }
     }
-    Ok(())
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_before_an_error_of_the_list_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("one"), "x").unwrap();
+        let directory = File::open(folder.path()).unwrap();
+        let names = [Ok(b"one".to_vec()), Err(Errno::IO), Ok(b"never".to_vec())];
+        let mut seen = Vec::new();
+        let failed = look_at(&directory, names.into_iter(), |name, stat| seen.push((name.to_owned(), stat.is_ok())));
+        assert_eq!(seen, [("one".into(), true)]);
+        assert!(failed.unwrap().to_string().contains("list the rest of it"));
+    }
 }

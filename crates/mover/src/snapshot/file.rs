@@ -58,8 +58,8 @@ pub(super) async fn save_batch(
             let read = |item: Item| {
                 let bytes = match (&folder, item.kind) {
                     (Err(failed), _) => Err(failed.clone()),
-                    (Ok(folder), Kind::Symlink) => link(folder, &item.name),
-                    (Ok(folder), _) => whole(folder, &item.name),
+                    (Ok(folder), Kind::Symlink) => link(folder, &item.name).map(Some),
+                    (Ok(folder), _) => whole(folder, &item.name, SMALL),
                 };
                 (item, bytes)
             };
@@ -69,7 +69,15 @@ pub(super) async fn save_batch(
     };
     drop(reading);
     let stored = futures::stream::iter(read.into_iter().map(Ok::<_, MoverError>));
-    stored.try_for_each_concurrent(STORED_AT_ONCE, |(item, read)| save_whole(run, directory, item, read)).await
+    stored
+        .try_for_each_concurrent(STORED_AT_ONCE, |(item, read)| async move {
+            match read.transpose() {
+                Some(read) => save_whole(run, directory, item, read).await,
+                // It has grown since it was listed.
+                None => Box::pin(save_long(run, directory, item.at)).await,
+            }
+        })
+        .await
 }
 
 async fn save_whole(
@@ -106,7 +114,8 @@ async fn save_whole(
         count_file(run, length, 1);
     }
     if read.has_changed {
-        note_change(run, directory, &item.name);
+        let expected = read.stat.as_ref().map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or_default());
+        note_change(run, directory, &item.name, ReadLength { read: length, expected });
     }
     directory.finish(item.at, object, length, read.stat.as_ref());
     Ok(())
@@ -123,9 +132,15 @@ fn count_file(run: &Run, length: u64, parts: u64) {
     add(&run.progress.files, 1);
 }
 
-fn note_change(run: &Run, directory: &Directory, name: &OsStr) {
-    let path = directory.path_of(name).trim_start_matches('/').to_owned();
-    run.note(|notes, most| notes.changed.add(path, "it was changed each time while it was read", most));
+/// Tells of a file that was changed each time, and of which so many bytes were read. A length of 0 is that of a file of which
+/// it is not known.
+fn note_change(run: &Run, directory: &Directory, name: &OsStr, length: ReadLength) {
+    let path = directory.shown_path_of(name);
+    let mut why = "it was changed each time while it was read".to_owned();
+    if length.read < length.expected {
+        why = format!("{why}: it ended after {} of {} bytes", length.read, length.expected);
+    }
+    run.note(|notes, most| notes.changed.add(path, why, most));
 }
 
 /// Saves a file that is too long to be read in one go. One that is changed meanwhile is read once more.
@@ -144,11 +159,13 @@ pub(super) async fn save_long(run: &Arc<Run>, directory: &Arc<Directory>, at: us
         let saved = match opened {
             Ok(opened) => {
                 let opened = Arc::new(opened);
+                // Some file systems do not know how long their files are: it is read to its end.
+                let size_read = if opened.size() == 0 { i64::MAX.unsigned_abs() } else { opened.size() };
                 let source = Source {
-                    size: opened.size(),
+                    size: size_read,
                     has_holes: opened.has_holes(),
                     options: settings(run, directory, &name).of_file(name.as_encoded_bytes(), size),
-                    part: settings(run, directory, &name).part,
+                    part: settings(run, directory, &name).part.filter(|_| opened.size() > 0),
                     at,
                     handle: Arc::new(Handle::Opened(opened.clone())),
                 };
@@ -161,18 +178,23 @@ pub(super) async fn save_long(run: &Arc<Run>, directory: &Arc<Directory>, at: us
                     }
                 });
                 match (saved, ended.await?) {
-                    (Ok(saved), Ok(has_changed)) => Ok((saved, has_changed, opened)),
+                    (Ok(saved), Ok(has_changed)) => Ok((has_changed || saved.length < opened.size(), saved, opened)),
                     (Err(failed), _) | (_, Err(failed)) => Err(failed),
                 }
             }
             Err(failed) => Err(failed),
         };
         match saved {
-            Ok((_, true, _)) if !is_last => {}
-            Ok((saved, has_changed, opened)) => {
+            Ok((true, ..)) if !is_last => {}
+            Ok((_, saved, _)) if saved.has_gap => {
+                let why = "it was cut while it was read: what was read of its parts does not fit together";
+                directory.fail_file(run, &name, &Failed::Because(why.to_owned()));
+                return Ok(());
+            }
+            Ok((has_changed, saved, opened)) => {
                 count_file(run, saved.length, saved.parts);
                 if has_changed {
-                    note_change(run, directory, &name);
+                    note_change(run, directory, &name, ReadLength { read: saved.length, expected: opened.size() });
                 }
                 directory.finish(at, saved.object, saved.length, Some(&opened.stat));
                 return Ok(());
@@ -221,6 +243,15 @@ pub(super) struct SavedFile {
     pub(super) object: ObjectId,
     pub(super) length: u64,
     pub(super) parts: u64,
+    /// True where a part ended early and another one behind it did not: the bytes behind it are at wrong places.
+    pub(super) has_gap: bool,
+}
+
+/// The bytes that were read of a file, and those that it should have.
+#[derive(Debug, Clone, Copy)]
+struct ReadLength {
+    read: u64,
+    expected: u64,
 }
 
 /// Saves the bytes of a file or device, in parts where it is long.
@@ -231,16 +262,26 @@ pub(super) async fn save_source(
 ) -> Result<Result<SavedFile, Failed>, MoverError> {
     let parts = parts(source.size, source.part);
     let count = parts.len() as u64;
-    let saved = futures::stream::iter(parts).map(|range| save_part(run, directory, source, range));
+    let _listed = RegisteredParts { directory, at: source.at };
+    let saved = futures::stream::iter(parts.clone()).map(|range| save_part(run, directory, source, range));
     let saved: Vec<Result<(ObjectId, u64), Failed>> = saved.buffered(PARTS).try_collect().await?;
     let saved: Vec<(ObjectId, u64)> = match saved.into_iter().collect() {
         Ok(saved) => saved,
         Err(failed) => return Ok(Err(failed)),
     };
     let length = saved.iter().map(|(_, length)| length).sum();
+    let lengths: Vec<u64> = saved.iter().map(|(_, length)| *length).collect();
+    let has_gap = has_gap(&parts, &lengths);
     let objects: Vec<ObjectId> = saved.into_iter().map(|(object, _)| object).collect();
     let object = concatenate(run.writer.contents(), &objects, source.options).await?;
-    Ok(Ok(SavedFile { object, length, parts: count }))
+    Ok(Ok(SavedFile { object, length, parts: count, has_gap }))
+}
+
+/// True where a part ended before its length, and another one behind it has bytes.
+fn has_gap(parts: &[Range<u64>], lengths: &[u64]) -> bool {
+    let is_short = |(part, length): (&Range<u64>, &u64)| *length < part.end - part.start;
+    let first = parts.iter().zip(lengths).position(is_short);
+    first.is_some_and(|first| lengths.iter().skip(first + 1).any(|length| *length > 0))
 }
 
 /// The ranges of a file that are objects of their own: one, or parts of one length and one of the rest, which may be empty.
@@ -276,7 +317,10 @@ async fn save_part(
         Err(failed) => return Ok(Err(failed)),
     };
     let Some(object) = writer.lock().await.take() else { return Err(KopiaError::Cancelled.into()) };
-    Ok(Ok((object.finish().await?, length)))
+    let object = object.finish().await?;
+    // Checkpoints keep it from maintenance until all parts are there.
+    directory.state().parts.push((source.at, object));
+    Ok(Ok((object, length)))
 }
 
 async fn write(run: &Run, writer: &SharedWriter, piece: Piece) -> Result<(), KopiaError> {
@@ -295,6 +339,18 @@ async fn write(run: &Run, writer: &SharedWriter, piece: Piece) -> Result<(), Kop
     };
     add(&run.progress.bytes_read, length);
     Ok(())
+}
+
+/// The parts of a file that are finished, as long as this lives.
+struct RegisteredParts<'a> {
+    directory: &'a Directory,
+    at: usize,
+}
+
+impl Drop for RegisteredParts<'_> {
+    fn drop(&mut self) {
+        self.directory.state().parts.retain(|(at, _)| *at != self.at);
+    }
 }
 
 /// A file among those that are being read, as long as this lives.
@@ -321,5 +377,13 @@ mod tests {
         assert_eq!(of(11, Some(10)), [(0, 10), (10, 11)]);
         assert_eq!(of(20, Some(10)), [(0, 10), (10, 20), (20, 20)]);
         assert_eq!(of(0, Some(10)), [(0, 0)]);
+    }
+
+    #[test]
+    fn a_part_that_ends_early_is_a_gap_where_others_behind_it_have_bytes() {
+        let parts = [0..10, 10..20, 20..25];
+        let of = |lengths: [u64; 3]| has_gap(&parts, &lengths);
+        assert_eq!([of([10, 10, 5]), of([10, 10, 4]), of([10, 4, 0])], [false; 3]);
+        assert_eq!([of([9, 10, 5]), of([0, 10, 0]), of([10, 4, 1])], [true; 3]);
     }
 }

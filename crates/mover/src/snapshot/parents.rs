@@ -10,8 +10,11 @@ use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source};
 use lifeboat_kopia::snapshot::{EntryState, Snapshot, entries};
 use std::collections::BTreeMap;
 
-/// The parents of a new snapshot of a source, in the order in which they are asked: the latest complete one, and those that
-/// began after it and were not finished.
+/// The most snapshots that were not finished and are asked: each directory is read in all of them.
+const UNFINISHED: usize = 3;
+
+/// The parents of a new snapshot of a source, in the order in which they are asked: the latest complete one, and those with
+/// the most bytes that began after it and were not finished.
 pub(super) fn choose<'a>(snapshots: &'a [Snapshot], source: &Source) -> Vec<&'a SnapshotDocument> {
     let of_source = || {
         let documents = snapshots.iter().filter_map(|snapshot| snapshot.document.as_ref().ok());
@@ -19,7 +22,12 @@ pub(super) fn choose<'a>(snapshots: &'a [Snapshot], source: &Source) -> Vec<&'a 
     };
     let complete = of_source().filter(|document| document.incomplete.is_none()).max_by_key(|document| document.start);
     let begin = complete.map(|complete| complete.start);
-    let later = of_source().filter(|document| document.incomplete.is_some() && Some(document.start) > begin);
+    let is_later = |document: &&SnapshotDocument| document.incomplete.is_some() && Some(document.start) > begin;
+    let mut later: Vec<&SnapshotDocument> = of_source().filter(is_later).collect();
+    let bytes = |document: &SnapshotDocument| document.root.as_ref()?.summary.as_ref().map(|summary| summary.size);
+    later.sort_by_key(|document| std::cmp::Reverse((bytes(document), document.start)));
+    later.truncate(UNFINISHED);
+    later.sort_by_key(|document| document.start);
     complete.into_iter().chain(later).collect()
 }
 
@@ -82,6 +90,7 @@ fn take_entry(old: &DirectoryEntry, listing: &mut [Entry], below: &mut Parents) 
 mod tests {
     use super::*;
     use lifeboat_kopia::format::content_id::{ContentHash, ContentId};
+    use lifeboat_kopia::format::directory::Summary;
     use lifeboat_kopia::format::time::UnixNanos;
 
     fn object(byte: u8) -> ObjectId {
@@ -116,6 +125,20 @@ mod tests {
             choose(&snapshots, &source).iter().map(|one| one.start.0).collect::<Vec<_>>()
         };
         assert_eq!((chosen("/p"), chosen("/other"), chosen("/none")), (vec![3, 4, 6], vec![5], vec![]));
+    }
+
+    #[test]
+    fn of_many_unfinished_snapshots_the_largest_are_parents() {
+        let sized = |start: i64, size: u64| {
+            let mut snapshot = snapshot(start, Some("checkpoint"), "/p");
+            let root = snapshot.document.as_mut().unwrap().root.as_mut().unwrap();
+            root.summary = Some(Summary { size, ..Summary::default() });
+            snapshot
+        };
+        let snapshots = [sized(1, 9), sized(2, 1), sized(3, 5), sized(4, 5), sized(5, 0), sized(6, 7)];
+        let source = Source { host: "h".to_owned(), user: "u".to_owned(), path: "/p".to_owned() };
+        let chosen: Vec<i64> = choose(&snapshots, &source).iter().map(|one| one.start.0).collect();
+        assert_eq!(chosen, [1, 4, 6]);
     }
 
     #[test]

@@ -56,10 +56,12 @@ impl Opened {
         u64::try_from(self.stat.st_blocks).unwrap_or_default().saturating_mul(512) < self.size()
     }
 
-    /// True where the file is not as it was when it was opened.
+    /// True where the file is not as it was when it was opened. The time of its last change of any sort shows what a program
+    /// hides that sets back the time of its last writing.
     pub(super) fn has_changed(&self) -> Result<bool, Failed> {
         let now = fstat(&self.file).map_err(Failed::to("look at it"))?;
-        Ok((now.st_size, modified(&now)) != (self.stat.st_size, modified(&self.stat)))
+        let seen = |stat: &Stat| (stat.st_size, modified(stat), stat.st_ctime, stat.st_ctime_nsec);
+        Ok(seen(&now) != seen(&self.stat))
     }
 
     /// Lets the system forget its pages, which nobody else may want.
@@ -74,27 +76,32 @@ pub(super) struct Whole {
     pub(super) bytes: Bytes,
     /// Its state before it was read; `None` for a symlink.
     pub(super) stat: Option<Stat>,
-    /// True where it was changed both times while it was read.
+    /// True where it was changed both times while it was read, or ended before its length.
     pub(super) has_changed: bool,
 }
 
-/// Reads a small file, and once more where it is changed meanwhile.
-pub(super) fn whole(directory: &File, name: &OsStr) -> Result<Whole, Failed> {
-    let first = once(directory, name)?;
-    if first.has_changed { once(directory, name) } else { Ok(first) }
+/// Reads a small file, and once more where it is changed meanwhile. One that has more than `most` bytes, whatever was known of
+/// it before, gives `None`.
+pub(super) fn whole(directory: &File, name: &OsStr, most: u64) -> Result<Option<Whole>, Failed> {
+    let first = once(directory, name, most)?;
+    if first.as_ref().is_some_and(|first| first.has_changed) { once(directory, name, most) } else { Ok(first) }
 }
 
-fn once(directory: &File, name: &OsStr) -> Result<Whole, Failed> {
+fn once(directory: &File, name: &OsStr, most: u64) -> Result<Option<Whole>, Failed> {
     let opened = Opened::beneath(directory, name)?;
     // Some file systems do not know how long their files are.
     let end = match opened.size() {
-        0 => PIECE as u64,
-        size => size,
+        0 => most + 1,
+        size => size.min(most + 1),
     };
     let bytes = read_range(&opened.file, 0..end)?;
-    let has_changed = opened.has_changed()?;
+    let length = bytes.len() as u64;
+    if length > most {
+        return Ok(None);
+    }
+    let has_changed = length < opened.size() || opened.has_changed()?;
     opened.forget();
-    Ok(Whole { bytes: bytes.into(), stat: Some(opened.stat), has_changed })
+    Ok(Some(Whole { bytes: bytes.into(), stat: Some(opened.stat), has_changed }))
 }
 
 /// Reads the target of a symlink.
@@ -203,6 +210,42 @@ mod tests {
         .unwrap();
         // File systems without holes give it all.
         assert!(read == 8192 || read == 10 << 20, "{read}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_longer_small_is_not_read_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), [7; 100]).unwrap();
+        let directory = File::open(folder.path()).unwrap();
+        let read = |most| whole(&directory, OsStr::new("file"), most).unwrap().map(|read| read.bytes.len());
+        assert_eq!([100, 99, 0].map(read), [Some(100), None, None]);
+    }
+
+    #[test]
+    fn a_file_whose_length_nobody_tells_is_small_only_up_to_its_end() {
+        // The system makes it as it is read, and tells a length of 0.
+        let directory = File::open("/proc").unwrap();
+        let read = |most| whole(&directory, OsStr::new("cpuinfo"), most).unwrap().map(|read| read.bytes.len());
+        assert!(read(1 << 30).is_some_and(|length| length > 10));
+        assert_eq!(read(10), None);
+    }
+
+    #[test]
+    fn a_file_whose_time_is_set_back_after_a_write_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "one").unwrap();
+        let directory = File::open(folder.path()).unwrap();
+        let opened = Opened::beneath(&directory, OsStr::new("file")).unwrap();
+        assert!(!opened.has_changed().unwrap());
+        let time = opened.file.metadata().unwrap().modified().unwrap();
+        let file = File::options().write(true).open(folder.path().join("file")).unwrap();
+        let changed = || {
+            file.write_all_at(b"two", 0).unwrap();
+            file.set_modified(time).unwrap();
+            opened.has_changed().unwrap()
+        };
+        // The clock of the file system has ticks.
+        assert!((0..10_000_000).any(|_| changed()));
     }
 
     #[test]

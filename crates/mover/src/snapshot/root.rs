@@ -95,12 +95,11 @@ impl Root {
         Ok(Self { path: path.to_owned(), kind })
     }
 
-    /// The directory of which checkpoints can be made.
-    pub(super) fn directory(&self) -> Option<&Arc<Directory>> {
-        match &self.kind {
-            RootKind::Directory(directory) | RootKind::Device(directory, _) => Some(directory),
-            RootKind::File(..) => None,
-        }
+    /// The directory of which checkpoints are made. That of a single file is made up, and keeps what is stored of the file.
+    pub(super) fn directory(&self) -> &Arc<Directory> {
+        let (RootKind::Directory(directory) | RootKind::Device(directory, _) | RootKind::File(directory, _)) =
+            &self.kind;
+        directory
     }
 
     /// Saves it, and gives the root of the snapshot.
@@ -158,12 +157,14 @@ impl Root {
             handle: handle.clone(),
         };
         let saved = save_source(run, directory, &source).await?.map_err(|failed| self.refuse(&failed))?;
+        if saved.length < size {
+            let why =
+                format!("it ended after {} of {size} bytes: there is no snapshot of a part of a device", saved.length);
+            return Err(self.refuse(&Failed::Because(why)));
+        }
         add(&run.counts.files, 1);
         add(&run.counts.total_size, saved.length);
         add(&run.progress.files, 1);
-        if saved.length < size {
-            run.warn(format!("{} ended after {} of {size} bytes", self.path.display(), saved.length));
-        }
         directory.finish(0, saved.object, saved.length, None);
         let (object, summary) = write(run, directory, Unfinished::default()).await?;
         let itself = directory.state().itself.to_repository();

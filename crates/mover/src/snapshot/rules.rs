@@ -40,13 +40,14 @@ impl Rules {
         directory: &File,
         tell: &mut dyn FnMut(String),
     ) -> Arc<Self> {
+        let shown = |name: &str| format!("{path}/{name}").split_off(1);
         let names = policy.map_or(&above.files, |policy| &policy.dot_ignore_files);
         let texts: Vec<(&String, String)> = names
             .iter()
             .filter_map(|name| match read(directory, name) {
                 Ok(text) => Some((name, text?)),
                 Err(why) => {
-                    tell(format!("the rules in {path}/{name} do not count: {why}"));
+                    tell(format!("the rules in {} do not count: {why}", shown(name)));
                     None
                 }
             })
@@ -70,7 +71,7 @@ impl Rules {
         }
         for (name, text) in &texts {
             for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
-                add(line, &format!("{path}/{name}"));
+                add(line, &shown(name));
             }
         }
         if let Some(policy) = policy {
@@ -151,7 +152,7 @@ mod tests {
         let none = Arc::new(Rules::default());
         let top = Rules::of_directory(&none, "", Some(&policy(&["tmp/"])), &root, &mut |text| told.push(text));
         let rules = Rules::of_directory(&top, "/d", None, &below, &mut |text| told.push(text));
-        assert_eq!(told, ["the rule \"[\" of /.kopiaignore does not count: a [ has no ]"]);
+        assert_eq!(told, ["the rule \"[\" of .kopiaignore does not count: a [ has no ]"]);
         for (path, is_directory, expected) in [
             ("/d/a.log", false, true),
             ("/d/keep.log", false, false),

@@ -18,6 +18,8 @@ use tokio::sync::Semaphore;
 const OPEN_FILES: usize = 128;
 /// Directories that are walked beside the one path on which the walk is. Each may have a listing in memory.
 const DIRECTORIES: usize = 16;
+/// The most files that are read at once, whatever a policy says: each waits on threads of its own.
+const MAX_FILES: usize = 32;
 
 /// The snapshot that everybody works on.
 pub(super) struct Run {
@@ -73,7 +75,8 @@ impl Run {
     ) -> Self {
         let of_policy = policies.root.policy.upload.max_parallel_file_reads.and_then(|most| usize::try_from(most).ok());
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let files_at_once = options.files_at_once.or(of_policy).filter(|most| *most > 0).unwrap_or(2 * processors);
+        let files_at_once =
+            options.files_at_once.or(of_policy).filter(|most| *most > 0).unwrap_or(2 * processors).min(MAX_FILES);
         Self {
             writer,
             options,
@@ -119,7 +122,7 @@ impl Run {
     /// Writes what is pending, and adds it to what the snapshot has written.
     pub(super) async fn flush(&self) -> Result<(), KopiaError> {
         let written = self.writer.flush().await?;
-        self.note(|notes, _| notes.written = sum(notes.written, written));
+        self.note(|notes, _| notes.written += written);
         Ok(())
     }
 
@@ -160,23 +163,6 @@ impl Run {
             parents,
             checkpoints: notes.checkpoints,
         }
-    }
-}
-
-fn sum(a: Written, b: Written) -> Written {
-    Written {
-        new_contents: a.new_contents + b.new_contents,
-        new_bytes: a.new_bytes + b.new_bytes,
-        stored_bytes: a.stored_bytes + b.stored_bytes,
-        reused_contents: a.reused_contents + b.reused_contents,
-        reused_bytes: a.reused_bytes + b.reused_bytes,
-        deleted_contents: a.deleted_contents + b.deleted_contents,
-        rewritten_contents: a.rewritten_contents + b.rewritten_contents,
-        rewritten_bytes: a.rewritten_bytes + b.rewritten_bytes,
-        packs: a.packs + b.packs,
-        pack_bytes: a.pack_bytes + b.pack_bytes,
-        index_blobs: a.index_blobs + b.index_blobs,
-        index_bytes: a.index_bytes + b.index_bytes,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The walk over a tree: each directory is listed, compared with those of earlier snapshots, its files are saved, then the
 //! directories below it, and then its own object is written.
 //!
-//! Directories below one another are walked side by side as far as there is room for that; a listing of a million entries
-//! (150 MB) is the largest thing in memory, and there are as many listings as directories on the way to where the walk is.
+//! Directories below one another are walked side by side as far as there is room for that. A listing of a million entries
+//! takes 150 MB. In memory are those of the directories on the way to where the walk is, and of at most 16 beside.
 
 use super::directory::Directory;
 use super::document::{Unfinished, write};
@@ -28,6 +28,10 @@ use tokio::task::JoinSet;
 /// The most small files of one batch, and the most bytes of them together.
 const BATCH: usize = 64;
 const BATCH_BYTES: u64 = 1 << 20;
+
+/// The warning of a snapshot that is empty, and how to get another one.
+const CACHE_AS_ROOT: &str = "the folder itself has a CACHEDIR.TAG, which says that it is a cache: the snapshot is empty; with \
+                             ignoreCacheDirs: false in the policy it is saved";
 
 /// A directory that is to be saved.
 #[derive(Debug)]
@@ -61,9 +65,9 @@ pub(super) fn save(
         let contents = run.writer.repository().contents();
         let (below, errors) = take_over(contents, &parents, &mut entries).await;
         for error in errors {
+            let shown = directory.shown();
             run.warn(format!(
-                "files of {}/ are read anew: an earlier snapshot cannot be read: {error}",
-                directory.path
+                "files of the directory {shown} are read anew: an earlier snapshot cannot be read: {error}"
             ));
         }
         drop_lost(&run, &directory, &mut entries)?;
@@ -86,18 +90,20 @@ fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Ent
     let policy = &directory.settings.policy;
     let own = directory.path.is_empty() || run.policies.at(|| directory.path.clone()).is_some();
     let own = own.then_some(&policy.files);
-    let shown = || if directory.path.is_empty() { "/".to_owned() } else { directory.path.clone() };
     if policy.files.ignore_cache_dirs.unwrap_or(true) && is_cache(&file) {
         add(&run.counts.excluded_directories, 1);
         let why = "it says of itself that it is a cache";
-        run.note(|notes, most| notes.caches.add(shown().trim_start_matches('/').to_owned(), why, most));
+        run.note(|notes, most| notes.caches.add(directory.shown().to_owned(), why, most));
+        if directory.path.is_empty() {
+            run.warn(CACHE_AS_ROOT.to_owned());
+        }
         return Ok((Vec::new(), above.clone()));
     }
     let rules = Rules::of_directory(above, &directory.path, own, &file, &mut |text| run.warn(text));
     let has_rules = !rules.is_empty();
     let device = Identity::of(&stat).device();
     let mut entries = Vec::new();
-    each(&file, |name, stat| {
+    let cut = each(&file, |name, stat| {
         let stat = match stat {
             Ok(stat) => stat,
             // Nobody knows its type.
@@ -115,7 +121,7 @@ fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Ent
             return;
         }
         let refuse = |why: String| {
-            let path = directory.path_of(name).trim_start_matches('/').to_owned();
+            let path = directory.shown_path_of(name);
             run.note(|notes, most| notes.refused.add(path, why, most));
         };
         if rules.max_file_size > 0 && !is_directory && size > rules.max_file_size {
@@ -129,6 +135,9 @@ fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Ent
             Err(kind) => note_special(run, directory, name, kind),
         }
     })?;
+    if let Some(failed) = cut {
+        directory.fail_itself(run, &failed);
+    }
     entries.sort_unstable_by(|a, b| a.sort_key().cmp(&b.sort_key()));
     Ok((entries, rules))
 }
@@ -143,7 +152,7 @@ fn note_special(run: &Run, directory: &Directory, name: &OsStr, kind: FileType) 
         _ => "of a type that is not known",
     };
     if directory.settings.policy.errors.ignore_unknown_types.unwrap_or(true) {
-        let path = directory.path_of(name).trim_start_matches('/').to_owned();
+        let path = directory.shown_path_of(name);
         run.note(|notes, most| notes.special.add(path, format!("it is {word}"), most));
     } else {
         let why = format!("it is {word}, of which a snapshot has none, and the policy does not pass over it");
@@ -158,7 +167,7 @@ fn drop_lost(run: &Run, directory: &Directory, entries: &mut [Entry]) -> Result<
         let Some(object) = entry.object else { continue };
         if contents.find(&object.content)?.is_none_or(|found| found.is_deleted) {
             entry.object = None;
-            let path = directory.path_of(entry.name());
+            let path = directory.shown_path_of(entry.name());
             run.warn(format!(
                 "{path} is read anew: what an earlier snapshot has of it is not in the repository any more"
             ));

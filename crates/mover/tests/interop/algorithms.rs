@@ -8,12 +8,15 @@ use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::splitter::SplitterAlgorithm;
 use lifeboat_testbed::Kopia;
 
-/// A repository for each splitter, with the next hash and cipher in turn.
-async fn round(numbers: std::ops::Range<usize>) {
+/// The tests among which the splitters are divided.
+const PARTS: usize = 8;
+
+/// A repository for each splitter of a part, with the next hash and cipher in turn.
+async fn check(part: usize) {
     // Kopia cannot open a repository with this one, which needs a key that it does not give.
     let hashes: Vec<_> = HashAlgorithm::ALL.into_iter().filter(|hash| hash.name() != "BLAKE2S-128").collect();
     let splitters = SplitterAlgorithm::names();
-    for n in numbers {
+    for n in (part..splitters.len()).step_by(PARTS) {
         let new = NewRepository {
             hash: hashes[n % hashes.len()],
             encryption: CipherAlgorithm::ALL[n % 2],
@@ -39,17 +42,29 @@ async fn round(numbers: std::ops::Range<usize>) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kopia_takes_every_hash_cipher_and_splitter_of_ours_first_part() {
-    round(0..8).await;
+macro_rules! parts {
+    ($($name:ident: $part:literal,)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                check($part).await;
+            }
+        )*
+
+        #[test]
+        fn every_part_of_the_algorithms_is_checked() {
+            assert_eq!([$($part),*], std::array::from_fn::<usize, PARTS, _>(|part| part));
+        }
+    };
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kopia_takes_every_hash_cipher_and_splitter_of_ours_second_part() {
-    round(8..16).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kopia_takes_every_hash_cipher_and_splitter_of_ours_last_part() {
-    round(16..23).await;
+parts! {
+    kopia_takes_our_algorithms_part_one: 0,
+    kopia_takes_our_algorithms_part_two: 1,
+    kopia_takes_our_algorithms_part_three: 2,
+    kopia_takes_our_algorithms_part_four: 3,
+    kopia_takes_our_algorithms_part_five: 4,
+    kopia_takes_our_algorithms_part_six: 5,
+    kopia_takes_our_algorithms_part_seven: 6,
+    kopia_takes_our_algorithms_part_eight: 7,
 }

@@ -100,6 +100,22 @@ async fn a_snapshot_that_was_cut_off_reads_no_finished_file_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_file_is_kept_by_checkpoints_and_is_the_same() {
+    let ground = Written::new().await;
+    let file = ground.folder.path().join("file");
+    fs::write(&file, (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>()).unwrap();
+    let repository = ground.open().await;
+    let options = SnapshotOptions { checkpoints: ALWAYS, ..ground.options() };
+    let report = ground.try_take(&repository, &file, options, &Arc::default()).await.unwrap();
+    assert!(report.checkpoints > 0);
+    repository.contents().refresh().await.unwrap();
+    assert_eq!(repository.snapshots().await.unwrap().len(), 1);
+    let again = ground.try_take(&repository, &file, ground.options(), &Arc::default()).await.unwrap();
+    assert_eq!((again.document.root, again.checkpoints), (report.document.root, 0));
+    assert_eq!(problems(&repository).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_with_checkpoints_leaves_none_and_is_the_same() {
     let ground = Written::new().await;
     make(&ground.tree());

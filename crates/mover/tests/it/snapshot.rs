@@ -131,13 +131,32 @@ async fn a_file_whose_content_is_gone_is_read_anew_and_whole_again() {
     writer.contents().delete(&lost.content).await.unwrap();
     writer.flush().await.unwrap();
     let report = ground.take(&repository).await;
-    let why = "/d/lost is read anew: what an earlier snapshot has of it is not in the repository any more";
+    let why = "d/lost is read anew: what an earlier snapshot has of it is not in the repository any more";
     assert_eq!((report.warnings.as_slice(), report.document.root.as_ref()), (&[why.to_owned()][..], Some(&first)));
     assert_eq!((report.document.stats.cached_files, report.document.stats.non_cached_files), (1, 1));
     repository.contents().refresh().await.unwrap();
     assert!(!repository.contents().find(&lost.content).unwrap().unwrap().is_deleted);
     let restored = ground.restored(&repository, &first).await;
     assert_eq!(restored, rows(&tree));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_that_is_saved_itself_gives_a_warning_and_no_file() {
+    let ground = Written::new().await;
+    let tree = ground.tree();
+    fs::create_dir_all(tree.join("below")).unwrap();
+    fs::write(tree.join("file"), "x").unwrap();
+    let repository = ground.open().await;
+    fs::write(tree.join("below/CACHEDIR.TAG"), "Signature: 8a477f597d28d172789f06886806bc55").unwrap();
+    let below = ground.take(&repository).await;
+    let why = "it says of itself that it is a cache";
+    assert_eq!((names(&below.caches), below.warnings), (vec![("below", why)], vec![]));
+    fs::rename(tree.join("below/CACHEDIR.TAG"), tree.join("CACHEDIR.TAG")).unwrap();
+    let itself = ground.take(&repository).await;
+    let warning = "the folder itself has a CACHEDIR.TAG, which says that it is a cache: the snapshot is empty; with \
+                   ignoreCacheDirs: false in the policy it is saved";
+    assert_eq!((names(&itself.caches), itself.warnings), (vec![(".", why)], vec![warning.to_owned()]));
+    assert_eq!(itself.document.root.unwrap().summary.unwrap().files, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -47,6 +47,23 @@ pub struct Written {
     pub index_bytes: u64,
 }
 
+impl std::ops::AddAssign for Written {
+    fn add_assign(&mut self, more: Self) {
+        self.new_contents += more.new_contents;
+        self.new_bytes += more.new_bytes;
+        self.stored_bytes += more.stored_bytes;
+        self.reused_contents += more.reused_contents;
+        self.reused_bytes += more.reused_bytes;
+        self.deleted_contents += more.deleted_contents;
+        self.rewritten_contents += more.rewritten_contents;
+        self.rewritten_bytes += more.rewritten_bytes;
+        self.packs += more.packs;
+        self.pack_bytes += more.pack_bytes;
+        self.index_blobs += more.index_blobs;
+        self.index_bytes += more.index_bytes;
+    }
+}
+
 /// The most markers whose deletion is tried again.
 const MAX_MARKERS: usize = 4000;
 
