@@ -229,7 +229,7 @@ mod tests {
             ("file://srv", "--bucket file://srv: write an absolute path"),
             ("s3://", "--bucket s3://: the name of the bucket is missing"),
             ("s3:///p", "--bucket s3://: the name of the bucket is missing"),
-            ("s3://key:secret@b/p", "{flag}: an s3:// URL must not hold credentials;"),
+            ("s3://key:secret@b/p", "--bucket: an s3:// URL must not hold credentials;"),
             ("s3://b/p#q", "--bucket s3://b: write # as %23"),
             ("s3://b/p%", "--bucket s3://b: the prefix has a broken % sign"),
             ("s3://b/%ff", "--bucket s3://b: the prefix has a broken % sign"),
