@@ -14,6 +14,7 @@ pub mod claim;
 pub mod delays;
 mod full_bucket;
 mod gather;
+mod maintained;
 mod merge_indexes;
 mod perform;
 pub mod plan;
@@ -23,8 +24,8 @@ mod run;
 mod settings;
 mod storage_clock;
 
+pub use maintained::Maintenance;
 pub use report::{MaintenanceOptions, MaintenanceReport, Preview, Requested, StepReport};
-pub use run::Maintenance;
 pub use settings::set_parameters;
 pub use storage_clock::StorageClock;
 

@@ -240,7 +240,7 @@ impl Iterator for Scan {
 
 /// The place of a record: in the first of the cursors that have its content.
 #[derive(Debug, Clone, Copy)]
-struct Origin {
+struct RecordOrigin {
     cursor: usize,
     number: u64,
 }
@@ -274,15 +274,15 @@ impl Merge {
         Ok(())
     }
 
-    fn take(&mut self, number: usize) -> Result<Option<(Record, Origin)>, KopiaError> {
+    fn take(&mut self, number: usize) -> Result<Option<(Record, RecordOrigin)>, KopiaError> {
         let record = self.heads.get_mut(number).and_then(Option::take);
         // The cursor stands behind it.
         let at = self.cursors.get(number).map_or(0, Cursor::position).saturating_sub(1);
         self.advance(number)?;
-        Ok(record.map(|record| (record, Origin { cursor: number, number: at })))
+        Ok(record.map(|record| (record, RecordOrigin { cursor: number, number: at })))
     }
 
-    fn next(&mut self) -> Result<Option<(Record, Origin)>, KopiaError> {
+    fn next(&mut self) -> Result<Option<(Record, RecordOrigin)>, KopiaError> {
         let Some(Reverse((id, number))) = self.order.pop() else { return Ok(None) };
         let Some((mut best, origin)) = self.take(number)? else { return Ok(None) };
         // The heap gives the cursors of one content in their order.

@@ -2,11 +2,12 @@
 //! without one, so that there is space for the rest.
 
 use super::claim::refuse_beside_others;
+use super::maintained::{Basis, Maintenance, due};
 use super::perform::StepContext;
 use super::plan::schedule::{Due, Mode};
 use super::plan::{Action, Step};
 use super::report::{MaintenanceOptions, StepReport, split_fatal};
-use super::run::{Basis, Maintenance, due};
+
 use crate::KopiaError;
 use crate::format::maintenance::MaintenanceParameters;
 use crate::format::time::UnixNanos;

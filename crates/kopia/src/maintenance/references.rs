@@ -67,7 +67,7 @@ impl Repository {
         if set.damaged_entries() > 0 {
             problems.push(format!("{} entries of indexes cannot be read", set.damaged_entries()));
         }
-        let walk = Walk {
+        let walk = ReferenceWalk {
             contents: contents.clone(),
             referenced: Marks::new(set.len()),
             walked: Mutex::default(),
@@ -80,7 +80,7 @@ impl Repository {
     }
 }
 
-struct Walk {
+struct ReferenceWalk {
     contents: Contents,
     set: Arc<IndexSet>,
     referenced: Marks,
@@ -104,7 +104,7 @@ struct Directory {
     place: Arc<str>,
 }
 
-impl Walk {
+impl ReferenceWalk {
     async fn run(&self, snapshots: Vec<Snapshot>, directories: usize) -> Result<(), KopiaError> {
         let mut waiting = Vec::new();
         let mut reading = FuturesUnordered::new();

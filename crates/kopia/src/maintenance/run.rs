@@ -1,41 +1,21 @@
 //! A run of maintenance: claim, look, plan, perform, record.
 
 use super::claim::{Claim, refuse_beside_others};
-use super::delays::Delays;
 use super::full_bucket::{Deletions, put_refusal};
-use super::gather::{self, State};
+use super::gather::State;
+use super::maintained::{Basis, Maintenance, due};
 use super::perform::StepContext;
-use super::plan::schedule::{self, Due, Mode};
-use super::plan::{Action, Plan, REWRITES, Step, View, plan};
+use super::plan::schedule::{self, Due};
+use super::plan::{Action, Plan, REWRITES, Step};
 use super::report::{MaintenanceOptions, MaintenanceReport, Preview, Requested, StepReport, split_fatal};
 use super::settings::StoredSchedule;
-use super::storage_clock::StorageClock;
-use crate::crypto::Password;
+use crate::KopiaError;
 use crate::format::maintenance::{MaintenanceParameters, Run, Schedule};
 use crate::format::time::UnixNanos;
-use crate::{KopiaError, OpenOptions, Repository};
-use lifeboat_bucket::BlobStore;
 use std::pin::Pin;
-use std::sync::Arc;
 
 /// The error of a rewrite whose end was not recorded.
 const UNFINISHED: &str = "it has not ended";
-
-/// A repository that is to be maintained. Its clock is that of the storage, as soon as that is known.
-#[derive(Debug)]
-pub struct Maintenance {
-    pub(super) repository: Repository,
-    pub(super) clock: StorageClock,
-    delays: Delays,
-}
-
-/// The things by which a plan is made, beside the state.
-pub(super) struct Basis<'a> {
-    pub(super) mode: Mode,
-    pub(super) schedule: &'a Schedule,
-    pub(super) parameters: &'a MaintenanceParameters,
-    pub(super) now: UnixNanos,
-}
 
 /// The things that stay the same during a run.
 struct RunContext<'a> {
@@ -46,27 +26,6 @@ struct RunContext<'a> {
 }
 
 impl Maintenance {
-    /// Opens a repository to maintain it.
-    ///
-    /// # Errors
-    /// As [`Repository::open`].
-    pub async fn open(store: Arc<dyn BlobStore>, password: Password, options: OpenOptions) -> Result<Self, KopiaError> {
-        let clock = StorageClock::new(options.clock.clone());
-        let options = OpenOptions { clock: clock.clock(), ..options };
-        let repository = Repository::open(store, password, options).await?;
-        Ok(Self::new(repository, clock))
-    }
-
-    /// Takes a repository that was opened with this clock.
-    pub fn new(repository: Repository, clock: StorageClock) -> Self {
-        Self { repository, clock, delays: Delays::SAFE }
-    }
-
-    /// The repository.
-    pub fn repository(&self) -> &Repository {
-        &self.repository
-    }
-
     /// Plans a run by the clock of this machine. Nothing is written.
     ///
     /// # Errors
@@ -260,45 +219,6 @@ impl Maintenance {
             schedule.try_save(random).await?;
         }
         Ok(reports)
-    }
-
-    pub(super) async fn gather(&self, basis: &Basis<'_>) -> Result<State, KopiaError> {
-        match basis.mode {
-            Mode::Quick => gather::lists(&self.repository).await,
-            Mode::Full => gather::everything(&self.repository, basis.schedule, self.delays, basis.now).await,
-        }
-    }
-
-    pub(super) fn plan(&self, basis: &Basis<'_>, state: &State) -> Plan {
-        let format = self.repository.format();
-        let survey = match &state.data {
-            Some(data) if state.problems.is_empty() => Ok(&data.survey),
-            _ => Err(state.problems.as_slice()),
-        };
-        plan(&View {
-            mode: basis.mode,
-            now: basis.now,
-            delays: self.delays,
-            schedule: basis.schedule,
-            parameters: basis.parameters,
-            epochs: &format.epochs,
-            max_pack_size: format.max_pack_size,
-            indexes: &state.indexes,
-            logs: &state.logs,
-            survey,
-        })
-    }
-}
-
-pub(super) fn due(
-    requested: Requested,
-    schedule: &Schedule,
-    parameters: &MaintenanceParameters,
-    now: UnixNanos,
-) -> Due {
-    match requested {
-        Requested::Due => schedule::due(schedule, parameters, now),
-        Requested::Now(mode) => Due { mode: Some(mode), reason: format!("{mode} maintenance was asked for") },
     }
 }
 

@@ -42,7 +42,7 @@ impl Opened {
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(Failed::Because("another program has put something else into its place".to_owned()));
         }
-        // Both advices cost nothing where they do nothing.
+        // Both hints cost nothing where they do nothing.
         let _ = fadvise(&file, 0, None, Advice::Sequential);
         Ok(Self { file, stat })
     }
