@@ -10,7 +10,7 @@ use super::plan::{Action, Plan, REWRITES, Step};
 use super::report::{MaintenanceOptions, MaintenanceReport, Preview, Requested, StepReport, split_fatal};
 use super::settings::StoredSchedule;
 use crate::KopiaError;
-use crate::format::maintenance::{MaintenanceParameters, Run, Schedule};
+use crate::format::maintenance::{MaintenanceParameters, Run};
 use crate::format::time::UnixNanos;
 use std::pin::Pin;
 
