@@ -46,6 +46,9 @@ const REST: Duration = Duration::from_secs(30);
 /// all of them while definitions are new.
 const FURNISHED: Duration = Duration::from_secs(120);
 
+/// The time after which a controller is taken to have missed that an object is gone.
+const MISSED: Duration = Duration::from_secs(20);
+
 const TOKEN: &str = "testbed-admin";
 
 impl ControlPlane {
@@ -321,6 +324,9 @@ impl Kubectl {
                 if namespaces.iter().all(|name| furnished.contains(name)) || refused.contains("Forbidden") {
                     break;
                 }
+                if Instant::now() > end - FURNISHED + MISSED {
+                    self.furnish(namespaces, resource, name)?;
+                }
                 if Instant::now() > end {
                     let log = self.kubeconfig.with_file_name("controller-manager.log");
                     let log = std::fs::read_to_string(log).unwrap_or_default();
@@ -330,6 +336,20 @@ impl Kubectl {
                 }
                 pause();
             }
+        }
+        Ok(())
+    }
+
+    /// Makes the object of a controller in namespaces that lack it. A controller that has missed the deletion of one, when its
+    /// control plane was put back, takes it for there and never makes it again.
+    fn furnish(&self, namespaces: &[&str], resource: &str, name: &str) -> Result<()> {
+        let model = self.output(&["get", resource, name, "--namespace=kube-system", "--output=json"])?;
+        let Ok(model) = serde_json::from_slice(&model.stdout) else { return Ok(()) };
+        for namespace in namespaces {
+            let file = tempfile::Builder::new().suffix(".json").tempfile()?;
+            std::fs::write(file.path(), copy_for(&model, namespace).to_string())?;
+            // One that is there by now is refused.
+            self.output(&["create", "--filename", &file.path().display().to_string()])?;
         }
         Ok(())
     }
@@ -367,6 +387,17 @@ impl Kubectl {
         }
         command.output().context("run kubectl")
     }
+}
+
+/// The object that a controller makes in a namespace, as it stands in another one.
+fn copy_for(object: &serde_json::Value, namespace: &str) -> serde_json::Value {
+    let mut copy = object.clone();
+    let annotations = &object["metadata"]["annotations"];
+    copy["metadata"] = serde_json::json!({"name": object["metadata"]["name"], "namespace": namespace});
+    if annotations.is_object() {
+        copy["metadata"]["annotations"] = annotations.clone();
+    }
+    copy
 }
 
 /// The namespaces that kubectl says it has created or applied, by the lines that it prints.

@@ -42,6 +42,12 @@ const REMEMBERED: [&[u8]; 7] = [
     b"/registry/statefulsets/",
 ];
 
+/// Keys of objects that controllers make once in each namespace, where they find none of the name in their memory. All that a
+/// transaction deletes has one revision, and a watch that begins again within it passes over the rest. So each of these is
+/// deleted by itself.
+const LOOKED_UP: [(&[u8], &[u8]); 2] =
+    [(b"/registry/configmaps/", b"/kube-root-ca.crt"), (b"/registry/serviceaccounts/", b"/default")];
+
 /// Keys of one request.
 const PAGE: usize = 10_000;
 
@@ -85,6 +91,11 @@ impl Etcd {
         }
         let mut operations = Vec::new();
         let mut differed = 0;
+        for key in seen.keys().filter(|key| is_looked_up(key) && !baseline.keys.contains_key(*key)) {
+            differed += 1;
+            self.call("txn", &json!({"success": [delete((key.clone(), key.clone()))]}))?;
+        }
+        seen.retain(|key, _| !is_looked_up(key) || baseline.keys.contains_key(key));
         let mut run: Option<(Vec<u8>, Vec<u8>)> = None;
         for key in seen.keys().filter(|key| !is_renewed(key)) {
             if baseline.keys.contains_key(key) {
@@ -167,6 +178,11 @@ impl Etcd {
 /// True for a key that changes by itself.
 fn is_renewed(key: &[u8]) -> bool {
     RENEWED.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// True for a key of an object that a controller makes in each namespace.
+fn is_looked_up(key: &[u8]) -> bool {
+    LOOKED_UP.iter().any(|(prefix, name)| key.starts_with(prefix) && key.ends_with(name))
 }
 
 /// The operation that deletes all keys from the first to the last.
