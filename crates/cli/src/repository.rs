@@ -14,6 +14,7 @@ pub(crate) mod verify;
 use crate::bucket_url;
 use crate::clock::clock;
 use crate::globals::Globals;
+use crate::random::random;
 use crate::scratch::{ScratchArgs, ScratchFolder};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -23,13 +24,16 @@ use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::snapshot::{Snapshot, choose, entry_at};
-use lifeboat_kopia::{KopiaError, OpenOptions, Repository};
+use lifeboat_kopia::{KopiaError, OpenOptions, Repository, WriteOptions};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The most memory for indexes and for contents that are under way.
 const MEMORY: u64 = 96 << 20;
+
+/// The most puts at once.
+const UPLOADS: usize = 8;
 
 /// The most bytes of a file with a password.
 const MAX_PASSWORD: usize = 64 << 10;
@@ -106,7 +110,7 @@ impl RepositoryArgs {
             scratch: scratch.path().to_owned(),
             clock,
             memory: MEMORY,
-            threads: std::thread::available_parallelism().map_or(1, NonZero::get),
+            threads: threads(),
             indexes: IndexSource::default(),
         };
         let repository = Repository::open(store, password, options).await.map_err(|error| match error {
@@ -117,6 +121,23 @@ impl RepositoryArgs {
         })?;
         Ok(OpenRepository { repository, _scratch: scratch })
     }
+}
+
+/// Options of a writer as this user on this host.
+fn write_options(user: &str, host: &str) -> WriteOptions {
+    WriteOptions {
+        user: user.to_owned(),
+        host: host.to_owned(),
+        random: random(),
+        threads: threads(),
+        memory: MEMORY,
+        uploads: UPLOADS,
+    }
+}
+
+/// The threads that hash, compress and encrypt.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// The real clock, as repositories count.

@@ -310,7 +310,7 @@ impl Kubectl {
 
     /// Waits until namespaces have a service account and the certificate of the cluster's authority.
     fn until_furnished(&self, namespaces: &[&str]) -> Result<()> {
-        let end = Instant::now() + FURNISHED;
+        let begun = Instant::now();
         for (resource, name) in [("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")] {
             let selector = format!("--field-selector=metadata.name={name}");
             let list =
@@ -324,10 +324,10 @@ impl Kubectl {
                 if namespaces.iter().all(|name| furnished.contains(name)) || refused.contains("Forbidden") {
                     break;
                 }
-                if Instant::now() > end - FURNISHED + MISSED {
+                if begun.elapsed() > MISSED {
                     self.furnish(namespaces, resource, name)?;
                 }
-                if Instant::now() > end {
+                if begun.elapsed() > FURNISHED {
                     let log = self.kubeconfig.with_file_name("controller-manager.log");
                     let log = std::fs::read_to_string(log).unwrap_or_default();
                     let last: Vec<&str> = log.lines().rev().take(40).collect();

@@ -1,7 +1,7 @@
 //! `lifeboat repo snapshot`.
 
 use super::identity::{VELERO, host, path, user};
-use super::{MEMORY, RepositoryArgs, kopia_clock};
+use super::{RepositoryArgs, kopia_clock, write_options};
 use crate::exit_code::PARTIALLY_FAILED;
 use crate::flags::{KeyValuePairs, merged, pairs};
 use crate::globals::Globals;
@@ -10,7 +10,6 @@ use crate::progress::shown;
 use crate::random::random;
 use anyhow::{Context, Result};
 use clap::Args;
-use lifeboat_kopia::WriteOptions;
 use lifeboat_kopia::format::snapshot::Source;
 use lifeboat_mover::snapshot::{Named, SnapshotOptions, SnapshotReport, snapshot};
 use lifeboat_mover::{Progress, Totals};
@@ -18,15 +17,12 @@ use lifeboat_object::printable;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The most puts at once.
-const UPLOADS: usize = 8;
 /// Entries of one sort that are named.
 const NAMED: usize = 20;
 
@@ -65,14 +61,7 @@ impl SnapshotArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let options = self.options()?;
         let opened = self.repository.open(globals).await?;
-        let write = WriteOptions {
-            user: options.source.user.clone(),
-            host: options.source.host.clone(),
-            random: random(),
-            threads: std::thread::available_parallelism().map_or(1, NonZero::get),
-            memory: MEMORY,
-            uploads: UPLOADS,
-        };
+        let write = write_options(&options.source.user, &options.source.host);
         let writer = opened.repository.writer(write).await?;
         let progress = Arc::new(Progress::default());
         let began = Instant::now();

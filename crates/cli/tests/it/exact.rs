@@ -26,7 +26,6 @@ fn change(bed: &Bed, name: &str, data: &str) {
 fn changed_since_its_backup() -> Bed {
     let bed = Bed::start();
     create(&bed, &namespace("shop"));
-    bed.kubectl(&["wait", "--for=create", "serviceaccount/default", "configmap/kube-root-ca.crt", "-n", "shop"]);
     ["same", "changed", "gone", "parent"].iter().for_each(|name| create(&bed, &object("ConfigMap", name, "old")));
     let run = bed.local(&["backup", "b", "--include-namespaces", "shop"]);
     assert_eq!(run.code, 0, "{run:?}");

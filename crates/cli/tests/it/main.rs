@@ -56,6 +56,7 @@ mod references;
 mod refusals;
 mod repositories;
 mod repositories_written;
+mod repository_ground;
 mod repository_maintenance;
 mod results;
 mod retention;

@@ -1,55 +1,29 @@
 //! `lifeboat repo`: repositories that kopia wrote, read without a cluster.
 
 use crate::page;
-use crate::support::{Run, gunzip, run};
+use crate::repository_ground::RepositoryGround;
+use crate::support::{gunzip, run};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use tempfile::TempDir;
 
 /// Repositories that kopia wrote; the README there says what each of them shows.
 const MATRIX: &str = "../kopia/tests/golden/matrix";
 /// Their password.
 const PASSWORD: &str = "matrix-passw0rd";
 
-/// A folder with a repository, and its password in a file.
-struct Ground {
-    folder: TempDir,
-    name: String,
-}
-
-impl Ground {
-    fn of(name: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(MATRIX).join(format!("repos/{name}.tar.gz"));
-        tar::Archive::new(gunzip(&archive).as_slice()).unpack(folder.path()).expect("it is unpacked");
-        std::fs::write(folder.path().join("password"), format!("{PASSWORD}\n")).expect("write");
-        Self { folder, name: name.to_owned() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Runs `lifeboat repo ARGS` on the repository.
-    fn repo(&self, args: &[&str]) -> Run {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
-        command.arg("repo").args(args).arg("--repo").arg(self.path(&self.name));
-        command.arg("--password-file").arg(self.path("password")).env("KUBECONFIG", self.path("none"));
-        run(&mut command)
-    }
-
-    fn ok(&self, args: &[&str]) -> String {
-        let run = self.repo(args);
-        assert_eq!(run.code, 0, "{args:?}: {run:?}");
-        run.out
-    }
+/// A repository that kopia wrote, unpacked.
+fn ground_of(name: &str) -> RepositoryGround {
+    let ground = RepositoryGround::new(name, &format!("{PASSWORD}\n"));
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(MATRIX).join(format!("repos/{name}.tar.gz"));
+    tar::Archive::new(gunzip(&archive).as_slice()).unpack(ground.folder.path()).expect("it is unpacked");
+    ground
 }
 
 #[test]
 fn a_repository_of_kopia_is_listed_and_read() {
-    let ground = Ground::of("default");
+    let ground = ground_of("default");
     let snapshots: Value = serde_json::from_str(&ground.ok(&["snapshots", "-o", "json"])).expect("JSON");
     let first = &snapshots[0];
     assert_eq!(snapshots.as_array().map(Vec::len), Some(1));
@@ -73,7 +47,7 @@ fn a_repository_of_kopia_is_listed_and_read() {
 #[test]
 fn a_file_of_several_pieces_comes_out_as_it_went_in() {
     for name in ["splitter-fixed-1m", "splitter-dynamic-1m-buzhash", "format-v1", "layout-flat", "enc-chacha20"] {
-        let ground = Ground::of(name);
+        let ground = ground_of(name);
         let file = if name.starts_with("splitter") { "big.bin" } else { "compressible.bin" };
         let expected = match file {
             "big.bin" => "7a40576df96f74be4c66aa325749c9277259ccac18b7163ffd9e76147264cf2f",
@@ -88,7 +62,7 @@ fn a_file_of_several_pieces_comes_out_as_it_went_in() {
 
 #[test]
 fn a_damaged_repository_is_named_by_file_and_reason() {
-    let ground = Ground::of("default");
+    let ground = ground_of("default");
     let whole = ground.ok(&["verify", "-o", "json"]);
     let whole: Value = serde_json::from_str(&whole).expect("JSON");
     assert_eq!((&whole["problemCount"], &whole["files"]), (&0.into(), &11.into()), "{whole}");
@@ -122,7 +96,7 @@ fn a_damaged_repository_is_named_by_file_and_reason() {
 
 #[test]
 fn what_cannot_be_opened_is_refused_with_what_to_do() {
-    let ground = Ground::of("default");
+    let ground = ground_of("default");
     let refused = |args: &[&str]| {
         let run = ground.repo(args);
         assert_eq!(run.code, 1, "{args:?}: {run:?}");
@@ -150,7 +124,7 @@ fn what_cannot_be_opened_is_refused_with_what_to_do() {
 
 #[test]
 fn a_tree_comes_back_as_it_was_and_a_second_run_changes_nothing() {
-    let ground = Ground::of("default");
+    let ground = ground_of("default");
     let target = ground.path("back");
     let into = target.display().to_string();
     let report = |args: &[&str]| -> Value {
@@ -181,7 +155,7 @@ fn a_tree_comes_back_as_it_was_and_a_second_run_changes_nothing() {
 #[test]
 fn the_page_about_files_without_a_cluster_is_true() {
     // The bucket of a location, in which Velero keeps a repository for each namespace.
-    let ground = Ground::of("layout-flat");
+    let ground = ground_of("layout-flat");
     let below = ground.path("bucket/kopia/shop");
     std::fs::create_dir_all(below.parent().expect("a parent")).expect("folders");
     std::fs::rename(ground.path("layout-flat"), &below).expect("rename");

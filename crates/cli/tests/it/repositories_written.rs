@@ -1,7 +1,8 @@
 //! `lifeboat repo create` and `snapshot`: what they write is read by kopia, and what they cannot save is named.
 
 use crate::page;
-use crate::support::{Run, run};
+use crate::repository_ground::RepositoryGround;
+use crate::support::run;
 use lifeboat_testbed::Kopia;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -11,59 +12,26 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tempfile::TempDir;
 
 const PASSWORD: &str = "written-passw0rd";
 
-/// A folder with a password; the repository in it is made by a command.
-struct Ground {
-    folder: TempDir,
+/// A folder with a password, and a repository made with these flags.
+fn ground_with(flags: &[&str]) -> RepositoryGround {
+    let ground = RepositoryGround::new("repository", PASSWORD);
+    ground.ok(&[&["create"], flags].concat());
+    ground
 }
 
-impl Ground {
-    /// With a password, and a repository made with these flags.
-    fn with(flags: &[&str]) -> Self {
-        let ground = Self { folder: tempfile::tempdir().expect("a folder") };
-        fs::write(ground.path("password"), PASSWORD).expect("write");
-        ground.ok(&[&["create"], flags].concat());
-        ground
-    }
+/// The folder that is saved.
+fn tree_of(ground: &RepositoryGround) -> String {
+    ground.path("tree").display().to_string()
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn tree(&self) -> String {
-        self.path("tree").display().to_string()
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
-        command.arg("repo").args(args).arg("--repo").arg(self.path("repository"));
-        command.arg("--password-file").arg(self.path("password")).env("KUBECONFIG", self.path("none"));
-        command
-    }
-
-    fn repo(&self, args: &[&str]) -> Run {
-        run(&mut self.command(args))
-    }
-
-    fn ok(&self, args: &[&str]) -> String {
-        let run = self.repo(args);
-        assert_eq!(run.code, 0, "{args:?}: {run:?}");
-        run.out
-    }
-
-    fn json(&self, args: &[&str]) -> Value {
-        serde_json::from_str(&self.ok(&[args, &["-o", "json"]].concat())).expect("JSON")
-    }
-
-    /// Kopia, connected to the repository.
-    fn kopia(&self) -> Kopia {
-        let kopia = Kopia::new("v0.23.1", PASSWORD).expect("kopia");
-        kopia.connect(&self.path("repository")).expect("it connects");
-        kopia
-    }
+/// Kopia, connected to the repository.
+fn connected_kopia(ground: &RepositoryGround) -> Kopia {
+    let kopia = Kopia::new("v0.23.1", PASSWORD).expect("kopia");
+    kopia.connect(&ground.path("repository")).expect("it connects");
+    kopia
 }
 
 /// Paths, modes, times and bytes of all files below a folder.
@@ -97,13 +65,14 @@ fn make(tree: &Path, files: usize) {
 
 #[test]
 fn a_tree_is_saved_twice_and_comes_back_and_kopia_agrees() {
-    let ground = Ground::with(&["--hash", "BLAKE3-256-128", "--splitter", "DYNAMIC-1M-BUZHASH"]);
+    let ground = ground_with(&["--hash", "BLAKE3-256-128", "--splitter", "DYNAMIC-1M-BUZHASH"]);
     make(&ground.path("tree"), 60);
-    let first = ground.json(&["snapshot", &ground.tree(), "--tag", "purpose=test", "--user", "user", "--host", "host"]);
+    let first =
+        ground.json(&["snapshot", &tree_of(&ground), "--tag", "purpose=test", "--user", "user", "--host", "host"]);
     assert_eq!((&first["files"], &first["filesRead"], &first["failed"]["count"]), (&60.into(), &60.into(), &0.into()));
     assert_eq!(first["tags"]["tag:purpose"], "test");
     fs::write(ground.path("tree/d0/f0"), "changed").expect("write");
-    let second = ground.ok(&["snapshot", &ground.tree(), "--user", "user", "--host", "host"]);
+    let second = ground.ok(&["snapshot", &tree_of(&ground), "--user", "user", "--host", "host"]);
     let snapshots = ground.json(&["snapshots"]);
     assert_eq!((snapshots[1]["id"].as_str(), snapshots.as_array().map(Vec::len)), (Some(second.trim_end()), Some(2)));
     assert_eq!(snapshots[1]["stats"]["nonCachedFiles"], 1, "{snapshots}");
@@ -111,7 +80,7 @@ fn a_tree_is_saved_twice_and_comes_back_and_kopia_agrees() {
     ground.ok(&["restore", "latest", &back.display().to_string()]);
     assert_eq!(files(&back), files(&ground.path("tree")));
 
-    let kopia = ground.kopia();
+    let kopia = connected_kopia(&ground);
     kopia.run(&["snapshot", "verify", "--verify-files-percent=100"]).expect("it verifies");
     let tagged = kopia.run(&["snapshot", "list", "--tags", "purpose:test", "--json"]).expect("it lists");
     let tagged: Value = serde_json::from_str(&tagged).expect("JSON");
@@ -120,9 +89,7 @@ fn a_tree_is_saved_twice_and_comes_back_and_kopia_agrees() {
 
 #[test]
 fn a_repository_is_made_once_with_a_password_of_its_own() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ground = Ground { folder };
-    fs::write(ground.path("password"), "\n").expect("write");
+    let ground = RepositoryGround::new("repository", "\n");
     let refused = ground.repo(&["create"]);
     assert!(refused.err.contains("password is empty"), "{refused:?}");
     assert!(!ground.path("repository").exists(), "nothing is left of it");
@@ -146,7 +113,7 @@ fn a_repository_is_made_once_with_a_password_of_its_own() {
 
 #[test]
 fn what_cannot_be_read_is_named_and_hides_nothing() {
-    let ground = Ground::with(&[]);
+    let ground = ground_with(&[]);
     let tree = ground.path("tree");
     make(&tree, 14);
     let closed = [tree.join("d0/f7"), tree.join("d3")];
@@ -154,7 +121,8 @@ fn what_cannot_be_read_is_named_and_hides_nothing() {
         fs::set_permissions(path, Permissions::from_mode(0o000)).expect("permissions");
     }
     // Root can read everything, so that somebody else has to try. The program is where he finds it.
-    let mut command = ground.command(&["snapshot", &ground.tree(), "--user", "user", "--host", "host", "-o", "json"]);
+    let mut command =
+        ground.command(&["snapshot", &tree_of(&ground), "--user", "user", "--host", "host", "-o", "json"]);
     if ground.path("tree").metadata().expect("metadata").uid() == 0 {
         let nobody = 65534;
         let program = ground.path("lifeboat");
@@ -187,7 +155,7 @@ fn what_cannot_be_read_is_named_and_hides_nothing() {
     let mut wanted = files(&tree);
     wanted.retain(|path, _| !path.starts_with("d3") && path != Path::new("d0/f7"));
     assert_eq!(files(&back), wanted);
-    let listed = ground.kopia().run(&["snapshot", "list", "--json", "--incomplete"]).expect("it lists");
+    let listed = connected_kopia(&ground).run(&["snapshot", "list", "--json", "--incomplete"]).expect("it lists");
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     let summary = &listed[0]["rootEntry"]["summ"];
     assert_eq!((&summary["numFailed"], summary["errors"].as_array().map(Vec::len)), (&2.into(), Some(2)), "{listed}");
@@ -195,14 +163,15 @@ fn what_cannot_be_read_is_named_and_hides_nothing() {
 
 #[test]
 fn a_snapshot_that_is_killed_harms_nothing_and_the_next_one_completes() {
-    let ground = Ground::with(&["--splitter", "FIXED-1M"]);
+    let ground = ground_with(&["--splitter", "FIXED-1M"]);
     let tree = ground.path("tree");
     make(&tree, 150);
-    ground.ok(&["snapshot", &ground.tree(), "--user", "user", "--host", "host"]);
+    ground.ok(&["snapshot", &tree_of(&ground), "--user", "user", "--host", "host"]);
     let mut killed = 0;
     for round in 0..5_u64 {
         fs::write(tree.join(format!("d1/new{round}")), round.to_string().repeat(2_000_000)).expect("write");
-        let mut command = ground.command(&["snapshot", &ground.tree(), "--full", "--user", "user", "--host", "host"]);
+        let mut command =
+            ground.command(&["snapshot", &tree_of(&ground), "--full", "--user", "user", "--host", "host"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         // It ends by itself or by the time, whatever comes first: both are right.
         let deadline = std::time::Instant::now() + Duration::from_millis(150 + 170 * round);
@@ -215,9 +184,9 @@ fn a_snapshot_that_is_killed_harms_nothing_and_the_next_one_completes() {
         assert_eq!((&verified["problemCount"], &verified["damagedIndexEntries"]), (&0.into(), &0.into()), "{verified}");
     }
     println!("{killed} of 5 were killed before their end");
-    let report = ground.json(&["snapshot", &ground.tree(), "--user", "user", "--host", "host"]);
+    let report = ground.json(&["snapshot", &tree_of(&ground), "--user", "user", "--host", "host"]);
     assert_eq!(report["failed"]["count"], 0);
-    let kopia = ground.kopia();
+    let kopia = connected_kopia(&ground);
     kopia.run(&["snapshot", "verify", "--verify-files-percent=100"]).expect("it verifies");
     kopia.run(&["content", "verify", "--download-percent=100"]).expect("it verifies");
     let back = ground.path("back");

@@ -1,57 +1,28 @@
 //! `lifeboat repo maintenance`: who runs it, what it says, and what kopia makes of it.
 
 use crate::page;
-use crate::support::{Run, run};
+use crate::repository_ground::RepositoryGround;
+use crate::support::run;
 use lifeboat_testbed::Kopia;
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
-use tempfile::TempDir;
 
 const PASSWORD: &str = "maintained-passw0rd";
 
 /// A folder with a password, a repository, and a snapshot in it.
-struct Ground {
-    folder: TempDir,
-}
-
-impl Ground {
-    fn new() -> Self {
-        let ground = Self { folder: tempfile::tempdir().expect("a folder") };
-        fs::write(ground.path("password"), PASSWORD).expect("write");
-        fs::create_dir(ground.path("tree")).expect("a folder");
-        fs::write(ground.path("tree/one"), "1").expect("write");
-        ground.ok(&["create"]);
-        ground.ok(&["snapshot", &ground.path("tree").display().to_string()]);
-        ground
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn repo(&self, args: &[&str]) -> Run {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
-        command.arg("repo").args(args).arg("--repo").arg(self.path("bucket"));
-        command.arg("--password-file").arg(self.path("password")).env("KUBECONFIG", self.path("none"));
-        run(&mut command)
-    }
-
-    fn ok(&self, args: &[&str]) -> String {
-        let run = self.repo(args);
-        assert_eq!(run.code, 0, "{args:?}: {run:?}");
-        run.out
-    }
-
-    fn json(&self, args: &[&str]) -> Value {
-        serde_json::from_str(&self.ok(&[args, &["-o", "json"]].concat())).expect("JSON")
-    }
+fn ground() -> RepositoryGround {
+    let ground = RepositoryGround::new("bucket", PASSWORD);
+    fs::create_dir(ground.path("tree")).expect("a folder");
+    fs::write(ground.path("tree/one"), "1").expect("write");
+    ground.ok(&["create"]);
+    ground.ok(&["snapshot", &ground.path("tree").display().to_string()]);
+    ground
 }
 
 #[test]
 fn the_owner_alone_runs_maintenance_and_kopia_sees_what_was_run() {
-    let ground = Ground::new();
+    let ground = ground();
     let refused = ground.repo(&["maintenance", "run", "--full", "--identity", "me@here"]);
     assert!(refused.code == 1 && refused.err.contains("nobody owns it"), "{refused:?}");
     ground.ok(&["maintenance", "set", "--owner", "user@host", "--full-interval", "12h"]);
@@ -77,7 +48,7 @@ fn the_owner_alone_runs_maintenance_and_kopia_sees_what_was_run() {
 
 #[test]
 fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
-    let ground = Ground::new();
+    let ground = ground();
     let names = || {
         let mut names = Vec::new();
         let mut waiting = vec![ground.path("bucket")];
@@ -108,7 +79,7 @@ fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
 
 #[test]
 fn the_page_about_maintenance_is_true() {
-    let ground = Ground::new();
+    let ground = ground();
     let bin = ground.path("bin");
     fs::create_dir(&bin).expect("a folder");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lifeboat"), bin.join("lifeboat")).expect("a link");

@@ -27,10 +27,6 @@ fn open_shop(kubectl: &Kubectl) {
     ] {
         with_object(kubectl, &["create"], &object).unwrap_or_else(|e| panic!("{e:#}"));
     }
-    for made in ["configmap/kube-root-ca.crt", "serviceaccount/default"] {
-        let wait = ["wait", "--for=create", made, "--namespace=shop", "--timeout=60s"];
-        kubectl.try_run(&wait).unwrap_or_else(|e| panic!("{e:#}"));
-    }
 }
 
 /// The contents of the application, without the parts that a cluster makes itself.

@@ -4,29 +4,23 @@ use crate::exit_code::PARTIALLY_FAILED;
 use crate::globals::Globals;
 use crate::output::{Output, print_resource};
 use crate::progress::{clear, shown, tell};
-use crate::random::random;
 use crate::repository::identity::{VELERO, host, user};
-use crate::repository::{MEMORY, RepositoryArgs, kopia_clock};
+use crate::repository::{RepositoryArgs, kopia_clock, write_options};
 use crate::signals::on_signal;
 use anyhow::{Result, bail};
 use clap::Args;
-
+use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::maintenance::plan::schedule::{Due, Mode};
 use lifeboat_kopia::maintenance::plan::{Plan, Step};
 use lifeboat_kopia::maintenance::{
     Maintenance, MaintenanceOptions, MaintenanceReport, Preview, Requested, StepReport, StorageClock,
 };
-use lifeboat_kopia::{KopiaError, WriteOptions};
 use lifeboat_object::printable;
 use serde_json::{Value, json};
 use std::io::Write;
-use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
-
-/// The most puts at once.
-const UPLOADS: usize = 8;
 
 /// `lifeboat repo maintenance run`.
 #[derive(Debug, Args)]
@@ -68,14 +62,7 @@ impl RunArgs {
             return self.print_preview(&preview, program);
         }
         let (user, host) = identity.split_once('@').unwrap_or((&identity, ""));
-        let write = WriteOptions {
-            user: user.to_owned(),
-            host: host.to_owned(),
-            random: random(),
-            threads: std::thread::available_parallelism().map_or(1, NonZero::get),
-            memory: MEMORY,
-            uploads: UPLOADS,
-        };
+        let write = write_options(user, host);
         let options = MaintenanceOptions { requested, identity: identity.clone(), write };
         let step = Mutex::new("looking".to_owned());
         let on_step = |next: &Step| {

@@ -3,8 +3,7 @@
 use super::run::identity;
 use crate::flags;
 use crate::globals::Globals;
-use crate::random::random;
-use crate::repository::{MEMORY, RepositoryArgs};
+use crate::repository::{RepositoryArgs, write_options};
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_api::Duration;
@@ -13,7 +12,6 @@ use lifeboat_kopia::format::maintenance::Cycle;
 use lifeboat_kopia::maintenance::set_parameters;
 use lifeboat_object::printable;
 use std::io::Write;
-use std::num::NonZero;
 use std::process::ExitCode;
 
 /// The owner of this command.
@@ -54,14 +52,8 @@ impl SetArgs {
             }
         }
         let (user, host) = me.split_once('@').unwrap_or((&me, ""));
-        let write = WriteOptions {
-            user: user.to_owned(),
-            host: host.to_owned(),
-            random: random(),
-            threads: std::thread::available_parallelism().map_or(1, NonZero::get),
-            memory: MEMORY,
-            uploads: 1,
-        };
+        // One document needs no puts side by side.
+        let write = WriteOptions { uploads: 1, ..write_options(user, host) };
         let writer = opened.repository.writer(write).await?;
         set_parameters(&writer, &parameters).await?;
         let owner = if parameters.owner.is_empty() { "nobody, so that nobody can run it" } else { &parameters.owner };
