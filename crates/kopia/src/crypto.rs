@@ -125,17 +125,14 @@ impl Crypto {
         }
         Ok(())
     }
-    /// Encrypts plain bytes for a blob whose name holds `hash`.
+    /// Encrypts plain bytes for a blob, and gives their hash, which its name has to hold.
     ///
     /// # Errors
     /// A hash of less than 16 bytes; more bytes than the cipher takes.
-    pub fn seal_blob(
-        &self,
-        hash: &ContentHash,
-        plain: &[u8],
-        nonce: [u8; NONCE_LENGTH],
-    ) -> Result<Vec<u8>, FormatError> {
-        self.seal(content_iv(hash)?, plain, nonce)
+    pub fn seal_blob(&self, plain: &[u8], nonce: [u8; NONCE_LENGTH]) -> Result<(ContentHash, Vec<u8>), FormatError> {
+        let hash = self.hash(plain);
+        let stored = self.seal(content_iv(&hash)?, plain, nonce)?;
+        Ok((hash, stored))
     }
     /// Encrypts the plain bytes of a local index whose hash is `hash`.
     ///

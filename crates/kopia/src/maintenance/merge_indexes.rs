@@ -66,7 +66,6 @@ pub(super) async fn merge(
 fn seal(crypto: &Crypto, random: &Random, version: u8, entries: &[Entry]) -> Result<(String, Bytes), KopiaError> {
     let refused = |why| KopiaError::refused("write an index", why);
     let plain = build(version, entries).map_err(refused)?;
-    let hash = crypto.hash(&plain);
-    let stored = crypto.seal_blob(&hash, &plain, random_bytes(random)).map_err(refused)?;
+    let (hash, stored) = crypto.seal_blob(&plain, random_bytes(random)).map_err(refused)?;
     Ok((hash.to_string(), stored.into()))
 }

@@ -233,9 +233,8 @@ async fn contents_that_maintenance_has_moved_are_found_where_they_are() {
     }
     let plain = lifeboat_kopia::format::index::build(2, &entries).unwrap();
     let crypto = repository.crypto();
-    let hash = crypto.hash(&plain);
+    let (hash, sealed) = crypto.seal_blob(&plain, [7; 12]).unwrap();
     let name = format!("xn0_{hash}-s0000000000000000147-c1");
-    let sealed = crypto.seal_blob(&hash, &plain, [7; 12]).unwrap();
     repository.blobs().put(&name, sealed.into()).await.unwrap();
     repository.blobs().put(new, bytes.into()).await.unwrap();
     store.delete(&[pack]).await.unwrap();

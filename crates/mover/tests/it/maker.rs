@@ -127,8 +127,7 @@ impl Maker {
     pub(crate) async fn finish(self, scratch: &Path) -> Arc<Repository> {
         let entries: Vec<Entry> = self.entries.into_values().collect();
         let plain = build(2, &entries).unwrap();
-        let hash = self.repository.crypto().hash(&plain);
-        let sealed = self.repository.crypto().seal_blob(&hash, &plain, [7; 12]).unwrap();
+        let (hash, sealed) = self.repository.crypto().seal_blob(&plain, [7; 12]).unwrap();
         let blobs = self.repository.blobs();
         blobs.put(PACK, self.pack.into()).await.unwrap();
         blobs.put(&format!("xn0_{hash}-s0000000000000000148-c1"), sealed.into()).await.unwrap();

@@ -60,8 +60,7 @@ async fn seal_shards(context: &Context, entries: Vec<Entry>) -> Result<Vec<Shard
         let refused = |why| KopiaError::refused("write an index", why);
         let plains = build_shards(version, &entries).map_err(refused)?;
         let seal = |plain: Vec<u8>| {
-            let hash = crypto.hash(&plain);
-            let stored = crypto.seal_blob(&hash, &plain, crate::options::random_bytes(&random)).map_err(refused)?;
+            let (hash, stored) = crypto.seal_blob(&plain, crate::options::random_bytes(&random)).map_err(refused)?;
             Ok(Shard { hash, stored: stored.into() })
         };
         plains.into_iter().map(seal).collect()

@@ -39,10 +39,9 @@ impl Session {
             host: context.options.host.clone(),
         };
         let plain = marker.write();
-        let hash = context.crypto().hash(&plain);
+        let sealed = context.crypto().seal_blob(&plain, context.nonce());
+        let (hash, stored) = sealed.map_err(|e| KopiaError::damaged(format!("blob s…-{}", self.id), e))?;
         let name = format!("s{hash}-{}", self.id);
-        let stored = context.crypto().seal_blob(&hash, &plain, context.nonce());
-        let stored = stored.map_err(|e| KopiaError::damaged(format!("blob {name}"), e))?;
         context.put(&name, stored.into()).await?;
         Ok(name)
     }
