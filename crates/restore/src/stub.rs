@@ -2,8 +2,8 @@
 
 use crate::Env;
 use crate::actions::test_server::connect;
-use crate::outcome::{Outcome, RestoreError};
-use crate::request::{Request, Settings};
+use crate::end::outcome::{Outcome, RestoreError};
+use crate::request::settings::{Request, Settings};
 use async_trait::async_trait;
 use lifeboat_action::{
     ActionError, ActionScope, Actions, OperationProgress, RestoreItemAction, RestoreItemInput, RestoreItemOutput,

@@ -1,0 +1,23 @@
+//! One object: what it is to become, its namespace and additional items, and how it is written.
+
+pub(crate) mod additional;
+pub(crate) mod answer_cache;
+pub(crate) mod apply;
+pub(crate) mod best_effort;
+pub(crate) mod create;
+pub(crate) mod definitions;
+pub(crate) mod desired;
+pub(crate) mod existing;
+pub(crate) mod identity_fields;
+pub(crate) mod item;
+pub(crate) mod job_pods;
+pub(crate) mod managed_fields;
+pub(crate) mod namespaces;
+pub(crate) mod owner_references;
+pub(crate) mod ready;
+pub(crate) mod recreate;
+pub(crate) mod references;
+pub(crate) mod refused;
+pub(crate) mod required_namespaces;
+pub(crate) mod update;
+pub(crate) mod write;

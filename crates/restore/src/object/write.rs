@@ -1,0 +1,423 @@
+//! Writes one object: creates it, or brings the one that is there in line (restore.md 2.8, 2.13, 2.14).
+
+use crate::hooks::commands::PodCommands;
+use crate::object::best_effort::ToPatch;
+use crate::object::create::{CreatedObject, ToCreate, unlabelled};
+use crate::object::desired::ObjectBuilder;
+use crate::object::existing::{Treatment, is_made_since, is_same_state, told_newer};
+use crate::object::managed_fields::FieldManagers;
+use crate::object::recreate::{NotDeleted, Replacement, advice, refusal};
+use crate::object::refused::{self, Refused};
+use crate::plan::confirmed::{ConfirmedPlan, PlannedWrite};
+use crate::state::attempt::SourceObject;
+use crate::state::defined::Defined;
+use crate::state::env::Env;
+use crate::state::item_result::ItemResult;
+use crate::state::messages::Messages;
+use crate::state::renamed::Renamed;
+use crate::state::retry::can_pass;
+use crate::state::terminating::TerminatingObject;
+use crate::state::wait::established;
+use crate::walk::scope::RestoreScope;
+use bytes::Bytes;
+use lifeboat_api::{ExistingResourcePolicy, Time, well_known};
+use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
+use lifeboat_object::{ApiResource, ObjectKey};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Writes objects, and completes them after their creation.
+pub(crate) struct ClusterWriter {
+    pub(crate) mapping: Arc<RestoreScope>,
+    pub(crate) builder: Arc<ObjectBuilder>,
+    pub(crate) messages: Arc<Messages>,
+    /// The commands of pods that are made.
+    pub(crate) commands: Arc<PodCommands>,
+    /// The plan that the restore is held to.
+    pub(crate) pinned: Option<Arc<ConfirmedPlan>>,
+    pub(crate) renamed: Arc<Renamed>,
+    /// The types that the restore defines.
+    pub(crate) defined: Arc<Defined>,
+    /// Set when resuming a restore of which an earlier run was cut off.
+    pub(crate) is_resumed: bool,
+    /// Longest wait for a resource definition, and for an object that must be gone before it is made anew.
+    pub(crate) timeout: Duration,
+    /// The cluster, to which all objects of a restore are written with one patience.
+    pub(crate) cluster: Cluster,
+    pub(crate) env: Env,
+}
+
+/// An object that is to be written.
+pub(crate) struct ToWrite<'a> {
+    /// The object of the archive that it was read from.
+    pub(crate) source: &'a SourceObject,
+    /// Its key in the cluster, unless an action gives it another name.
+    pub(crate) key: &'a ObjectKey,
+    /// The object in the backup.
+    pub(crate) from_backup: &'a Value,
+    /// As it would be created, and as a plan knows it, and its status in the backup.
+    pub(crate) desired: &'a Value,
+    pub(crate) planned: &'a Value,
+    pub(crate) status: Option<&'a Value>,
+}
+
+impl ToWrite<'_> {
+    /// The name that it gets.
+    pub(crate) fn name(&self) -> &str {
+        self.desired["metadata"]["name"].as_str().unwrap_or(&self.key.name)
+    }
+}
+
+/// An object on its way, with its type and the managers of its fields.
+struct WriteTarget<'a> {
+    object: &'a ToWrite<'a>,
+    resource: Arc<ApiResource>,
+    managers: FieldManagers,
+}
+
+impl ClusterWriter {
+    /// Creates the object, or brings the one that is there in line.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub(crate) async fn write(&self, object: &ToWrite<'_>) -> Result<ItemResult, Refused> {
+        let (ToWrite { source, key, desired, .. }, name) = (object, object.name());
+        if name != key.name {
+            self.renamed.note(source.row, name);
+        }
+        let resource = match self.mapping.served(key, desired) {
+            Ok(resource) => resource,
+            Err(e) => {
+                self.messages.error(key, &format!("error restoring {key}: {e}"));
+                return Err(Refused::Reported);
+            }
+        };
+        let managers = FieldManagers::of(&object.from_backup["metadata"]["managedFields"]);
+        let target = WriteTarget { object, resource, managers };
+        let namespace = key.namespace.as_deref();
+        let looks_first = source.exists || self.pinned.as_ref().is_some_and(|pinned| !pinned.makes(key));
+        if looks_first {
+            match self.cluster.get(&target.resource, namespace, name).await {
+                Ok(Some(body)) => {
+                    let existing = staying(&body)?;
+                    let was_changed = self.pinned.as_ref().is_some_and(|pinned| pinned.found_changed(key));
+                    if self.is_resumed && !was_changed && self.is_ours(source, &existing) {
+                        self.after_create(&target, &existing).await;
+                        return Ok(ItemResult::Created);
+                    }
+                    return self.existing(&target, &existing).await;
+                }
+                // Nobody knows whether it is as in the plan.
+                Err(e) if self.pinned.is_some() => return Err(Refused::Because(Box::new(e))),
+                Ok(None) | Err(_) => {}
+            }
+        }
+        self.held(object, PlannedWrite::Create)?;
+        match self.create(&target).await {
+            Ok(()) => Ok(ItemResult::Created),
+            Err(e) => self.not_created(&target, e).await,
+        }
+    }
+
+    /// Creates the object, and completes it.
+    async fn create(&self, target: &WriteTarget<'_>) -> Result<(), ClusterError> {
+        let WriteTarget { object: ToWrite { key, desired, .. }, resource, managers } = target;
+        let (namespace, name, field_manager) =
+            (key.namespace.as_deref(), target.object.name(), &*managers.field_manager);
+        let to_create = ToCreate { resource, namespace, name, object: desired, field_manager };
+        let CreatedObject { object, is_labelled } = to_create.send(&self.cluster).await?;
+        if !is_labelled {
+            self.messages.warning(key, &unlabelled(key));
+        }
+        self.after_create(target, &object).await;
+        Ok(())
+    }
+
+    /// The object of the cluster that one of this key would become.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub(crate) async fn read(&self, key: &ObjectKey, desired: &Value) -> Result<Option<Value>, Refused> {
+        let resource = self.mapping.served(key, desired).map_err(|e| {
+            self.messages.error(key, &format!("error restoring {key}: {e}"));
+            Refused::Reported
+        })?;
+        let name = desired["metadata"]["name"].as_str().unwrap_or(&key.name);
+        let found = self.cluster.get(&resource, key.namespace.as_deref(), name).await;
+        let found = found.map_err(|e| Refused::Because(Box::new(e)))?;
+        Ok(found.map(|body| serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
+    /// Refuses changes that the plan does not have, where the restore is held to one.
+    fn held(&self, object: &ToWrite<'_>, change: PlannedWrite<'_>) -> Result<(), Refused> {
+        let Some(pinned) = &self.pinned else { return Ok(()) };
+        self.allowed(pinned, object.key, change, object.planned)
+    }
+
+    /// Refuses to make an object that the plan does not say is made.
+    pub(crate) fn may_create(&self, key: &ObjectKey, planned: &Value) -> Result<(), Refused> {
+        let Some(pinned) = &self.pinned else { return Ok(()) };
+        self.allowed(pinned, key, PlannedWrite::Create, planned)
+    }
+
+    fn allowed(
+        &self,
+        pinned: &ConfirmedPlan,
+        key: &ObjectKey,
+        change: PlannedWrite<'_>,
+        planned: &Value,
+    ) -> Result<(), Refused> {
+        pinned.allows(key, change, planned).map_err(|why| {
+            self.messages.error(key, &format!("error restoring {key}: it was left as it is, because {why}"));
+            Refused::Reported
+        })
+    }
+
+    /// Returns true if this very restore made the object from this object of the backup: an earlier run of it that was
+    /// cut off, or a create whose answer was lost.
+    fn is_ours(&self, source: &SourceObject, existing: &Value) -> bool {
+        if self.mapping.taken_by(source.row).is_some() {
+            return false;
+        }
+        let began = self.mapping.restore.metadata.creation_timestamp.map(Time::timestamp);
+        self.mapping.has_labels(existing) && is_made_since(existing, began)
+    }
+
+    /// Completes a create: makes further writes, and runs the commands of a pod. Doing it again does no harm.
+    async fn after_create(&self, target: &WriteTarget<'_>, in_cluster: &Value) {
+        let WriteTarget { object: ToWrite { source, key, from_backup, desired, status, .. }, resource, managers } =
+            target;
+        let (namespace, name) = (key.namespace.as_deref(), target.object.name());
+        if let Some(status) = status
+            && self.wants_status(&source.key, desired)
+        {
+            let body = Bytes::from(json!({ "status": status }).to_string());
+            let patch = MergePatch { body, subresource: resource.has_subresource("status").then_some("status") };
+            let written = self.cluster.patch(resource, namespace, name, patch).await;
+            if let Err(e) = written {
+                self.messages.warning(key, &format!("status of {key} could not be restored: {}", e.failure));
+            }
+        }
+        if managers.second_write {
+            let managed_fields = &from_backup["metadata"]["managedFields"];
+            let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
+            let written = self.cluster.patch(resource, namespace, name, MergePatch::of(patch)).await;
+            match written {
+                Ok(_) => {}
+                Err(e) if e.is_not_found() => {
+                    self.messages.warning(key, &format!("error restoring managedFields of {key}: {}", e.failure));
+                }
+                Err(e) => self.messages.error(key, &format!("error restoring managedFields of {key}: {}", e.failure)),
+            }
+        }
+        if key.resource.is_definitions() {
+            match established(resource, name, self.timeout, &self.env).await {
+                Ok(definition) => self.defined.note(&definition),
+                Err(e) => self.messages.error(key, &e),
+            }
+        }
+        if self.commands.begin(key, in_cluster).await {
+            // A run again has to know whether they have run.
+            self.messages.leave_open(key);
+        }
+    }
+
+    /// The annotation on the object decides, as actions and resource modifiers have left it, then the restore's list of types
+    /// (restore.md 2.14).
+    fn wants_status(&self, source: &ObjectKey, desired: &Value) -> bool {
+        let annotation = desired["metadata"]["annotations"][well_known::ANNOTATION_RESTORE_STATUS].as_str();
+        match annotation.map(|v| v.trim().to_lowercase()).as_deref() {
+            Some("true") => true,
+            Some("false") => false,
+            _ => self.mapping.filter.restores_status(&source.resource),
+        }
+    }
+
+    /// The object is there already, or it was refused.
+    async fn not_created(&self, target: &WriteTarget<'_>, error: ClusterError) -> Result<ItemResult, Refused> {
+        let WriteTarget { object: ToWrite { source, key, desired, .. }, resource, .. } = target;
+        match self.cluster.get(resource, key.namespace.as_deref(), target.object.name()).await {
+            Ok(Some(body)) => {
+                let existing = staying(&body)?;
+                // A controller may have made it meanwhile, with our labels copied from its parent: then it differs.
+                let same = || crate::object::update::patch(desired, &existing).is_none();
+                if error.is_already_exists() && self.is_ours(source, &existing) && (self.is_resumed || same()) {
+                    self.after_create(target, &existing).await;
+                    return Ok(ItemResult::Created);
+                }
+                self.existing(target, &existing).await
+            }
+            Ok(None) => Err(Refused::Because(Box::new(error))),
+            // What keeps it from being read is what keeps it from being made.
+            Err(_) if can_pass(&error) => Err(Refused::Because(Box::new(error))),
+            Err(e) => {
+                self.messages
+                    .error(key, &format!("error restoring {key}: {}; reading it: {}", error.failure, e.failure));
+                Err(Refused::Reported)
+            }
+        }
+    }
+
+    async fn existing(&self, target: &WriteTarget<'_>, existing: &Value) -> Result<ItemResult, Refused> {
+        let WriteTarget { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
+        if is_same_state(existing, from_backup) {
+            match self.builder.is_to_change(key, from_backup, desired).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(self.unchanged(target, existing).await),
+                Err(e) => return Err(Refused::Unprepared(e)),
+            }
+        }
+        let policy = self.mapping.existing.of(&key.resource, from_backup);
+        let updates = self.mapping.updates_definitions();
+        let patch = match Treatment::of(policy, &key.resource, desired, existing, updates) {
+            Treatment::Unchanged => return Ok(self.unchanged(target, existing).await),
+            Treatment::Merge(patch) | Treatment::Update(patch) => patch,
+            Treatment::Recreate => return self.recreate(target, existing).await,
+            Treatment::OfCluster(why) => {
+                self.messages.left_out(key, why);
+                return Ok(ItemResult::Skipped);
+            }
+            Treatment::Newer(what) => {
+                self.messages
+                    .warning(key, &format!("could not update {key} to match the backup: {}", told_newer(&what)));
+                return Ok(ItemResult::Differs);
+            }
+            Treatment::Stay => {
+                // compat: two wordings, as Velero's; scripts look for them.
+                let subject = match policy {
+                    ExistingResourcePolicy::None => format!("{} {:?}", resource.kind, target.object.name()),
+                    _ => format!("{}:{}", resource.kind, target.object.name()),
+                };
+                let why = "the in-cluster version is different than the backed-up version";
+                self.messages.warning(key, &format!("could not restore, {subject} already exists. Warning: {why}"));
+                return Ok(ItemResult::Differs);
+            }
+        };
+        self.held(target.object, PlannedWrite::Update(existing))?;
+        self.update(target, existing, patch).await
+    }
+
+    /// Handles an object that is as in the backup already: it gets the labels of the restore where that is asked for.
+    async fn unchanged(&self, target: &WriteTarget<'_>, existing: &Value) -> ItemResult {
+        let WriteTarget { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
+        self.messages.unchanged(key);
+        let policy = self.mapping.existing.of(&key.resource, from_backup);
+        let is_updated = matches!(policy, ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact);
+        if !self.mapping.relabels() || !is_updated || self.mapping.has_labels(existing) {
+            return ItemResult::Skipped;
+        }
+        let labels = &desired["metadata"]["labels"];
+        let labels = [well_known::LABEL_BACKUP_NAME, well_known::LABEL_RESTORE_NAME].map(|name| (name, &labels[name]));
+        let patch =
+            json!({"metadata": {"labels": serde_json::Map::from_iter(labels.map(|(k, v)| (k.to_owned(), v.clone())))}});
+        let patch = MergePatch::of(Bytes::from(patch.to_string()));
+        if let Err(e) = self.cluster.patch(resource, key.namespace.as_deref(), target.object.name(), patch).await {
+            let text =
+                format!("{key} is as in the backup, and could not be given the labels of the restore: {}", e.failure);
+            self.messages.warning(key, &text);
+        }
+        ItemResult::Skipped
+    }
+
+    /// Makes an object match the backup, as far as the API server lets it.
+    async fn update(
+        &self,
+        target: &WriteTarget<'_>,
+        existing: &Value,
+        mut patch: Value,
+    ) -> Result<ItemResult, Refused> {
+        let WriteTarget { object: ToWrite { key, .. }, resource, .. } = target;
+        if self.pinned.is_some() {
+            // The API server refuses it when the object has changed meanwhile.
+            lifeboat_patch::merge(
+                &mut patch,
+                &json!({"metadata": {
+                "uid": existing["metadata"]["uid"], "resourceVersion": existing["metadata"]["resourceVersion"]}}),
+            );
+        }
+        let (namespace, name, is_error) = (key.namespace.as_deref(), target.object.name(), self.pinned.is_some());
+        match (ToPatch { resource, namespace, name, patch: &patch, is_dry: false }).send(&self.cluster).await {
+            Ok(kept) => {
+                if kept.labels {
+                    self.messages.warning(key, &unlabelled(key));
+                }
+                if let Some(kept) = kept.told() {
+                    let told = format!("could not update {key} to match the backup: {kept}; all the rest is updated");
+                    self.messages.unequal(key, &told, is_error);
+                }
+                Ok(ItemResult::Updated)
+            }
+            // It has changed in that moment, perhaps in nothing that counts.
+            Err(e) if e.is_conflict() && self.pinned.is_some() => Err(Refused::Because(Box::new(e))),
+            Err(e) => {
+                let told = format!("could not update {key} to match the backup: {}", refused::error_text(&e));
+                if can_pass(&e) {
+                    return Err(Refused::Unequal { told, is_error });
+                }
+                self.messages.unequal(key, &told, is_error);
+                Ok(ItemResult::Failed)
+            }
+        }
+    }
+
+    /// Deletes an object that differs and makes it anew, where it may be.
+    async fn recreate(&self, target: &WriteTarget<'_>, in_cluster: &Value) -> Result<ItemResult, Refused> {
+        let WriteTarget { object: ToWrite { key, desired, .. }, resource, .. } = target;
+        if let Some(why) = refusal(&self.mapping.existing, resource, in_cluster, desired) {
+            self.messages.warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
+            return Ok(ItemResult::Differs);
+        }
+        self.held(target.object, PlannedWrite::Recreate(in_cluster))?;
+        let restore = &self.mapping.restore.metadata.name;
+        let named = ObjectKey { name: target.object.name().to_owned(), ..ObjectKey::clone(key) };
+        let replacement = Replacement { restore, key: &named, resource, in_cluster, desired };
+        if let Some(pinned) = &self.pinned {
+            pinned.deletes(key);
+        }
+        let place = match replacement.remove(self.timeout, &self.env).await {
+            Ok(place) => place,
+            Err(NotDeleted::Leaving(terminating)) => return Err(Refused::Leaving(terminating)),
+            Err(NotDeleted::Refused(e)) if can_pass(&e) => return Err(Refused::Because(Box::new(e))),
+            Err(why) => {
+                let told = format!("could not recreate {key}: {}", why.told());
+                match why {
+                    // It is read again, and decided about as it is then.
+                    NotDeleted::Changed => return Err(Refused::Unequal { told, is_error: true }),
+                    NotDeleted::Unknown { .. } => {
+                        // The attempt that follows may end with a message that says nothing about this.
+                        self.messages.warning(key, &format!("{told}; it is looked at again"));
+                        return Err(Refused::Unequal { told, is_error: true });
+                    }
+                    _ => self.messages.error(key, &told),
+                }
+                return Ok(ItemResult::Failed);
+            }
+        };
+        let fields = [("object", key.to_string()), ("manifest", place.clone())];
+        let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
+        self.env.operation.journal.info("Deleted an object to make it anew", &fields);
+        match self.create(target).await {
+            Ok(()) => Ok(ItemResult::Recreated),
+            Err(e) if can_pass(&e) => {
+                let why = format!("was deleted, and cannot be made anew at once: {}; {}", e.failure, advice(&place));
+                self.messages.warning(key, &format!("{key} {why}"));
+                Err(Refused::Because(Box::new(e)))
+            }
+            Err(e) => {
+                let why = format!("it was deleted, and could not be made anew: {}; {}", e.failure, advice(&place));
+                self.messages.error(key, &format!("could not recreate {key}: {why}"));
+                Ok(ItemResult::Failed)
+            }
+        }
+    }
+}
+
+/// An object of the cluster, unless it is being deleted.
+fn staying(body: &[u8]) -> Result<Value, Refused> {
+    let existing = serde_json::from_slice(body).unwrap_or_default();
+    match TerminatingObject::of(&existing) {
+        Some(terminating) => Err(Refused::Leaving(terminating)),
+        None => Ok(existing),
+    }
+}

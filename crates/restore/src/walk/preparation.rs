@@ -1,0 +1,396 @@
+//! Preparation of a restore before anything is written: the types of the cluster, the objects of the archive, and their
+//! levels.
+
+use crate::actions::{ActionConfig, built_in_actions};
+use crate::end::outcome::RestoreError;
+use crate::object::apply::Actions;
+use crate::object::desired::ObjectBuilder;
+use crate::object::job_pods::JobPods;
+use crate::request::existing_policies::ExistingPolicies;
+use crate::request::load::{modifiers, policies, version_priorities};
+use crate::request::modifier::{Modifiers, Schemas};
+use crate::request::settings::{Request, ValidationErrors};
+use crate::state::defined::Defined;
+use crate::state::env::Env;
+use crate::state::stop::Stop;
+use crate::volumes::native::NativeVolumeRestore;
+use crate::volumes::report::VolumeTreatments;
+use crate::volumes::retained::RetainedVolumes;
+use crate::volumes::snapshot_groups::recorded_groups;
+use crate::volumes::treatment::{Recorded, VolumeFiles};
+use crate::walk::existence::ExistenceLookup;
+use crate::walk::levels::{Level, into_levels};
+use crate::walk::prefetch::Prefetch;
+use crate::walk::read::{Contents, Facts, Kinds, StateDigest, filter_namespace, namespaces_in, scan};
+use crate::walk::same_target::SameTarget;
+use crate::walk::scope::RestoreScope;
+use crate::walk::versions::{ChosenRows, VersionPriorities, choose};
+use futures::FutureExt;
+use lifeboat_action::{ActionError, RestoreItemAction};
+use lifeboat_api::Restore;
+use lifeboat_archive::index::Row;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_hook::RestoreHooks;
+use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, ResultScope, chain};
+use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
+use lifeboat_store::{Archive, OpenOptions, StoreError};
+use lifeboat_volume::BackupOrigin;
+use lifeboat_volume::csi::{GroupHandle, SnapshotsOfBackup, restore_actions};
+use lifeboat_volume::facts::ClaimKey;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait for discovery to name the types that were defined.
+const LONGEST_DISCOVERY: Duration = Duration::from_secs(60);
+
+/// A restore whose archive was read and checked, and whose objects are ordered.
+pub(crate) struct PreparedRestore {
+    /// The types that the cluster serves.
+    pub(crate) catalog: Catalog,
+    /// The objects to restore, in order.
+    pub(crate) levels: Vec<Level>,
+    /// Treatment of volumes and claims.
+    pub(crate) volumes: Arc<VolumeTreatments>,
+    /// The snapshots of each group that the backup records.
+    pub(crate) groups: BTreeMap<GroupHandle, BTreeSet<String>>,
+    /// Rows of the objects whose owners a restore can bring back, in ascending order.
+    pub(crate) with_owners: Vec<usize>,
+    /// Number of objects of each type that are left out, by reason.
+    pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
+    pub(crate) restore: Arc<Restore>,
+    pub(crate) hooks: Arc<RestoreHooks>,
+    policies: Option<ResourcePolicies>,
+    modifiers: Arc<Modifiers>,
+    schemas: Arc<Schemas>,
+    in_backup: BTreeSet<String>,
+    pub(crate) archive: Archive,
+    /// Objects of the first levels that were found in the cluster while the archive was read.
+    pub(crate) ahead: Prefetch,
+    chosen: Arc<ChosenRows>,
+    same_target: Arc<SameTarget>,
+    lists_existing: bool,
+    pub(crate) kinds: Kinds,
+    provisioned: Arc<BTreeSet<String>>,
+    job_pods: Arc<JobPods>,
+    /// Volumes that are made from native snapshots.
+    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
+    /// Volumes that come back as they are, and data that does not come.
+    pub(crate) retained: Arc<RetainedVolumes>,
+    actions: Vec<Arc<dyn RestoreItemAction>>,
+    /// Longest wait for objects that are being deleted, and for any resource.
+    pub(crate) terminating_timeout: Duration,
+    pub(crate) resource_timeout: Duration,
+    /// Set when nothing more is to be begun.
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) env: Env,
+}
+
+impl PreparedRestore {
+    /// Opens and reads the whole archive and plans. Nothing is written.
+    ///
+    /// # Errors
+    /// As of a restore.
+    pub(crate) async fn begin(request: &Request, restore: &Restore, env: &Env) -> Result<Self, RestoreError> {
+        let modifiers = Arc::new(modifiers(restore, &request.settings, env).await?);
+        let policies = policies(restore, &request.settings, env).await?;
+        let hooks = RestoreHooks::new(&restore.spec.hooks).map_err(ValidationErrors)?;
+        let priorities = version_priorities(restore, &request.settings, env).await?;
+        let mut archive = open(request, restore, false, env).await?;
+        let catalog = env.cluster.discover().await?;
+        tell_failures(&Catalog::default(), &catalog, env);
+        let recorded = recorded(restore, env).await?;
+        let selecting = SelectionInput {
+            request,
+            restore,
+            policies: policies.as_ref(),
+            priorities,
+            catalog: &catalog,
+            recorded: &recorded,
+            env,
+        };
+        let selected = match selecting.select(&archive).await {
+            // Velero may have rewritten it.
+            Err(RestoreError::Store(e @ StoreError::Index { .. })) => {
+                let text = format!("the archive is read as a stream, its index does not fit: {e}");
+                env.operation.journal.warn(&ResultScope::Velero, text);
+                archive = open(request, restore, true, env).await?;
+                selecting.select(&archive).await?
+            }
+            selected => selected?,
+        };
+        let Selected { in_backup, filter, chosen, contents, mut ahead } = selected;
+        for warning in filter.warnings() {
+            env.operation.journal.warn(&ResultScope::Velero, warning.as_str());
+        }
+        // Also those of which nothing is read.
+        let types: BTreeSet<&GroupResource> = archive.rows().map(|row| &*row.resource).collect();
+        for name in ExistingPolicies::unknown(&restore.spec, &catalog, &types) {
+            let text =
+                format!("{name} in the policies for existing resources is no type of the cluster or of the backup");
+            env.operation.journal.warn(&ResultScope::Velero, text);
+        }
+        let mut restored: Vec<usize> = contents.facts.iter().filter(|one| !one.ended).map(|one| one.row).collect();
+        restored.sort_unstable();
+        // The others come where something needs them.
+        let rows = restored.iter().chain(chosen.rows()).filter_map(|n| Some((*n, archive.row(*n)?)));
+        let same_target = Arc::new(SameTarget::of(rows, &in_backup, &restore.spec.namespace_mapping));
+        drop(restored);
+        let volumes = Arc::new(contents.volumes);
+        let origin = if contents.retained.is_empty() { None } else { origin(restore, env).await? };
+        let retained = Arc::new(RetainedVolumes {
+            names_cluster: origin.is_some(),
+            origin: origin.unwrap_or_default(),
+            volumes: contents.retained,
+            of_pods: recorded.of_pods.clone(),
+            treatments: Arc::clone(&volumes),
+        });
+        let levels = into_levels(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
+        ahead.keep(&levels);
+        let config =
+            ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
+        let mut actions = built_in_actions(&env.cluster, &config);
+        let chosen = Arc::new(chosen);
+        actions.extend(restore_actions(&env.cluster, &catalog, snapshots_of_backup(&archive, &chosen, &recorded)));
+        actions.extend(env.actions.restore_item.iter().cloned());
+        Ok(Self {
+            actions,
+            policies,
+            modifiers,
+            schemas: Arc::new(Schemas::new(&env.cluster)),
+            catalog,
+            levels,
+            retained,
+            volumes,
+            groups: recorded_groups(&recorded),
+            with_owners: contents.with_owners,
+            left_out: contents.left_out,
+            restore: Arc::new(restore.clone()),
+            hooks: Arc::new(hooks.with_most(request.settings.max_hook_timeout)),
+            in_backup,
+            archive,
+            ahead,
+            chosen,
+            same_target,
+            lists_existing: request.settings.lists_existing,
+            kinds: contents.kinds,
+            provisioned: Arc::new(contents.provisioned),
+            job_pods: Arc::new(contents.job_pods),
+            native_volumes: Arc::new(NativeVolumeRestore::new(contents.native, restore, env)),
+            terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
+            resource_timeout: request.settings.resource_timeout.to_std(),
+            stop: Arc::new(Stop::with(&env.operation.cancel)),
+            env: env.clone(),
+        })
+    }
+
+    /// Asks for the types again, after these were defined, and waits until they are served. When the cluster does not say, the
+    /// restore goes on with those that it served before: objects of the others fail, each with an error of its own.
+    pub(crate) async fn discover_again(&mut self, defined: &Defined) {
+        let time = self.resource_timeout.min(LONGEST_DISCOVERY);
+        match defined.discover(time, &self.env).await {
+            Ok((catalog, missing)) => {
+                tell_failures(&self.catalog, &catalog, &self.env);
+                self.catalog = catalog;
+                if !missing.is_empty() && !self.stop.has_come() {
+                    let (types, seconds) = (missing.join(", "), time.as_secs());
+                    let text = format!("this restore has defined types that are not served after {seconds} s: {types}");
+                    self.env.operation.journal.warn(&ResultScope::Cluster, text);
+                }
+            }
+            Err(e) => {
+                let text = format!("refresh discovery after restoring CRDs: {}", chain(&e));
+                self.env.operation.journal.warn(&ResultScope::Cluster, text);
+            }
+        }
+    }
+
+    /// The type of namespaces.
+    ///
+    /// # Errors
+    /// The cluster serves none.
+    pub(crate) fn namespaces(&self) -> Result<Arc<ApiResource>, RestoreError> {
+        let found = self.catalog.find(&GroupResource::namespaces()).cloned();
+        found.ok_or_else(|| RestoreError::NoNamespaces(self.env.cluster.url().to_owned()))
+    }
+
+    /// Returns the maker of the objects to be written while the cluster serves these types; it includes the mapping of
+    /// keys.
+    pub(crate) fn builder(&self) -> Result<ObjectBuilder, RestoreError> {
+        self.namespaces()?;
+        let catalog = &self.catalog;
+        let filter = RestoreFilter::new(&self.restore.spec, self.policies.as_ref(), catalog, &self.in_backup)
+            .map_err(invalid_selector)?;
+        let (restore, stop) = (Arc::clone(&self.restore), Arc::clone(&self.stop));
+        let existing = ExistingPolicies::new(&self.restore.spec, catalog).map_err(invalid_selector)?;
+        let actions = Actions::resolve(self.actions.clone(), catalog, Arc::clone(&restore), stop);
+        let (archive, chosen, hooks) = (self.archive.clone(), Arc::clone(&self.chosen), Arc::clone(&self.hooks));
+        let (catalog, same_target) = (catalog.clone(), Arc::clone(&self.same_target));
+        let lists_existing = self.lists_existing;
+        let mapping =
+            RestoreScope { restore, catalog, filter, archive, existing, hooks, chosen, same_target, lists_existing };
+        Ok(ObjectBuilder {
+            mapping: Arc::new(mapping),
+            actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
+            provisioned: Arc::clone(&self.provisioned),
+            job_pods: Arc::clone(&self.job_pods),
+            native_volumes: Arc::clone(&self.native_volumes),
+            retained: Arc::clone(&self.retained),
+            modifiers: Arc::clone(&self.modifiers),
+            schemas: Arc::clone(&self.schemas),
+        })
+    }
+}
+
+/// Selection that a restore makes from an archive.
+struct Selected {
+    in_backup: BTreeSet<String>,
+    filter: RestoreFilter,
+    chosen: ChosenRows,
+    contents: Contents,
+    ahead: Prefetch,
+}
+
+/// Input of the selection: the request, its policies, and its version priorities.
+struct SelectionInput<'a> {
+    request: &'a Request,
+    restore: &'a Restore,
+    policies: Option<&'a ResourcePolicies>,
+    priorities: VersionPriorities,
+    catalog: &'a Catalog,
+    recorded: &'a Recorded,
+    env: &'a Env,
+}
+
+impl SelectionInput<'_> {
+    async fn select(&self, archive: &Archive) -> Result<Selected, RestoreError> {
+        let Self { request, restore, policies, priorities, catalog, recorded, env } = self;
+        let in_backup = namespaces_in(archive);
+        let filter = RestoreFilter::new(&restore.spec, *policies, catalog, &in_backup).map_err(invalid_selector)?;
+        let chosen = choose(archive.rows(), catalog, priorities);
+        let namespace_mapping = &restore.spec.namespace_mapping;
+        let lookup =
+            ExistenceLookup { archive, catalog, namespace_mapping, lists: request.settings.lists_existing, env };
+        let likely = likely(archive, chosen.rows(), &filter);
+        let rows = match request.settings.reads_selected_only {
+            true => with_volumes(archive, chosen.rows(), &likely),
+            false => chosen.rows().to_vec(),
+        };
+        let look =
+            Prefetch::look(&lookup, into_levels(likely, |n| archive.row(n), &request.settings.priorities, catalog));
+        let scan = scan(archive, rows, &filter, recorded, env);
+        // An archive that cannot be read ends this at once, without waiting for the lists.
+        let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
+        Ok(Selected { in_backup, filter, chosen, contents, ahead })
+    }
+}
+
+/// Guesses from the index which objects will be restored: labels are known only from the objects themselves.
+fn likely(archive: &Archive, rows: &[usize], filter: &RestoreFilter) -> Vec<Facts> {
+    let included = |row: &Row| {
+        let key = row.key();
+        let facts = RestoredFacts {
+            resource: &key.resource,
+            kind: None,
+            namespace: filter_namespace(&key),
+            name: &key.name,
+            labels: None,
+        };
+        filter.includes_item(facts).is_ok()
+    };
+    let rows = rows.iter().filter(|n| archive.row(**n).is_some_and(included));
+    rows.map(|n| Facts { row: *n, early: false, ended: false, state: StateDigest::default() }).collect()
+}
+
+/// The rows of objects that will be restored, and of all volumes: the treatment of a claim depends on its volume, even
+/// if that is not selected.
+fn with_volumes(archive: &Archive, rows: &[usize], likely: &[Facts]) -> Vec<usize> {
+    let likely: HashSet<usize> = likely.iter().map(|one| one.row).collect();
+    let volumes = GroupResource::new("", "persistentvolumes");
+    let is_volume = |n: usize| archive.row(n).is_some_and(|row| *row.resource == volumes);
+    rows.iter().copied().filter(|n| likely.contains(n) || is_volume(*n)).collect()
+}
+
+async fn open(request: &Request, restore: &Restore, ignore_index: bool, env: &Env) -> Result<Archive, StoreError> {
+    if let Some(archive) = request.settings.archive.as_ref().filter(|_| !ignore_index) {
+        return Ok(archive.clone());
+    }
+    let options = OpenOptions { limits: request.settings.limits, scratch: env.operation.scratch.clone(), ignore_index };
+    env.store.open_archive(&restore.spec.backup_name, &options).await
+}
+
+/// Warns of groups that do not answer, unless they did not before.
+fn tell_failures(before: &Catalog, catalog: &Catalog, env: &Env) {
+    let known = |group_version: &str| before.failures.iter().any(|f| f.group_version == group_version);
+    for failure in catalog.failures.iter().filter(|f| !known(&f.group_version)) {
+        env.operation.journal.warn(
+            &ResultScope::Velero,
+            format!("the types of {} could not be discovered: {}", failure.group_version, failure.message),
+        );
+    }
+}
+
+/// The cluster of which the backup is; `None` when the backup does not say it.
+async fn origin(restore: &Restore, env: &Env) -> Result<Option<BackupOrigin>, RestoreError> {
+    let Some(of_backup) = env.store.cluster_of(&restore.spec.backup_name).await? else { return Ok(None) };
+    Ok(Some(BackupOrigin::of(&of_backup, &env.cluster.uid().await?)))
+}
+
+async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> {
+    let backup = &restore.spec.backup_name;
+    let files = VolumeFiles {
+        infos: env.store.backup_file(backup, BackupFile::VolumeInfo).await?.unwrap_or_default(),
+        native: env.store.backup_file(backup, BackupFile::VolumeSnapshots).await?.flatten().unwrap_or_default(),
+        pod_volumes: env.store.backup_file(backup, BackupFile::PodVolumeBackups).await?.flatten().unwrap_or_default(),
+        snapshots: env.store.backup_file(backup, BackupFile::CsiVolumeSnapshots).await?.flatten().unwrap_or_default(),
+    };
+    Ok(Recorded::of(files, restore.spec.restore_pvs == Some(false)))
+}
+
+/// Collects the input of the actions for CSI snapshots.
+fn snapshots_of_backup(archive: &Archive, chosen: &Arc<ChosenRows>, recorded: &Recorded) -> SnapshotsOfBackup {
+    let (archive, chosen) = (archive.clone(), Arc::clone(chosen));
+    let key_of = |claim: &ObjectKey| {
+        let namespace = claim.namespace.clone().unwrap_or_default();
+        ClaimKey { namespace, name: claim.name.clone() }
+    };
+    let drivers = recorded.snapshots.iter().map(|(claim, info)| (key_of(claim), info.driver.clone()));
+    SnapshotsOfBackup {
+        drivers: drivers.collect(),
+        failed: recorded.failed_claims.iter().map(key_of).collect(),
+        holds: Arc::new(move |key| chosen.find(key, |number| archive.row(number)).is_some()),
+    }
+}
+
+fn invalid_selector(error: SelectorError) -> RestoreError {
+    let told = match error {
+        SelectorError::Requirement(_) | SelectorError::Syntax(_) => format!("invalid label selector: {error}"),
+        SelectorError::Wildcard(_) | SelectorError::Ambiguous(_) => error.to_string(),
+    };
+    ValidationErrors(vec![told]).into()
+}
+
+fn config_error(error: &ActionError) -> RestoreError {
+    ValidationErrors(vec![error.to_string()]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actions::BUILT_IN_ACTIONS;
+    use crate::request::settings::prepare;
+    use crate::stub::{RestoreFixture, Scripted, config_map};
+    use lifeboat_action::RestoreItemOutput;
+    use lifeboat_volume::csi::RESTORE_ACTIONS;
+
+    #[tokio::test]
+    async fn built_in_actions_come_first_then_csi_snapshots_then_given_ones() {
+        let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+        let RestoreFixture { request, env, .. } = &RestoreFixture::new(&[config_map("a")], &action).await;
+        let prepared = PreparedRestore::begin(request, &prepare(request).unwrap(), env).await.unwrap();
+        let names: Vec<&str> = prepared.actions.iter().map(|action| action.name()).collect();
+        let expected: Vec<&str> =
+            BUILT_IN_ACTIONS.into_iter().chain(RESTORE_ACTIONS).chain(["test/scripted"]).collect();
+        assert_eq!(names, expected);
+    }
+}
