@@ -1,6 +1,6 @@
 //! Errors that end a backup, or keep it from being finalized now.
 
-use crate::request::ValidationErrors;
+use crate::request::settings::ValidationErrors;
 use crate::stage_error::ActionRefusal;
 use lifeboat_cluster::ClusterError;
 use lifeboat_select::SelectorError;

@@ -1,11 +1,11 @@
 //! The fast lane: decides about objects that no action looks at, and gives their bytes on as they came.
 
-use crate::entry::{ArchiveEntry, Entries, tell_too_deep};
-use crate::limits::tell_too_large;
-use crate::scope::Scope;
-use crate::spool::Batch;
+use crate::collect::spool::Batch;
+use crate::collect::tally::Tally;
+use crate::output::entry::{ArchiveEntry, Entries, tell_too_deep};
+use crate::output::limits::tell_too_large;
+use crate::request::scope::Scope;
 use crate::stage_error::StageError;
-use crate::tally::Tally;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, is_too_deep};
 use lifeboat_operation::Operation;
 use lifeboat_store::{StreamReceiver, StreamSender};

@@ -1,18 +1,18 @@
 //! Plans a backup, and starts what lists and processes its objects.
 
-use crate::collect::collect;
+use crate::collect::lists::collect;
+use crate::collect::plan::{ListPlan, Versions, plan};
+use crate::collect::tally::Tally;
+use crate::collect::terminating::TerminatingObjects;
 use crate::env::Env;
 use crate::error::BackupError;
-use crate::lane::Lane;
-use crate::plan::{ListPlan, Versions, plan};
 use crate::process::{ProcessingStages, process};
-use crate::request::{Settings, ValidationErrors};
-use crate::scope::{Scope, read_namespaces};
-use crate::side_effects::SideEffects;
-use crate::snapshots::csi_snapshots;
-use crate::tally::Tally;
-use crate::terminating::TerminatingObjects;
-use crate::volumes::VolumeRules;
+use crate::request::lane::Lane;
+use crate::request::scope::{Scope, read_namespaces};
+use crate::request::settings::{Settings, ValidationErrors};
+use crate::volumes::outcomes::VolumeRules;
+use crate::volumes::side_effects::SideEffects;
+use crate::volumes::snapshots::csi_snapshots;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::{GroupResource, ResultScope};

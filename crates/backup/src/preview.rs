@@ -1,13 +1,13 @@
 //! Previews a backup: counts what it would hold, without making it.
 
+use crate::collect::plan::Excluded;
 use crate::env::Env;
 use crate::error::BackupError;
-use crate::load::policies;
 use crate::objects::{ObjectPipeline, ObjectsRequest, objects};
-use crate::plan::Excluded;
 use crate::process::ProcessingStages;
-use crate::request::{Request, prepare};
-use crate::volumes::refusal;
+use crate::request::load::policies;
+use crate::request::settings::{Request, prepare};
+use crate::volumes::outcomes::refusal;
 use lifeboat_action::Actions;
 use lifeboat_object::{GroupResource, ResultScope, Results};
 use lifeboat_volume::DecidedVolume;

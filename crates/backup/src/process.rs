@@ -4,21 +4,21 @@
 //! store until all of them are known, and then have their turn (`action_lane`). Neither waits for the other. What belongs
 //! to saved objects and is known only at the end comes last (`related_items`).
 
-use crate::action_lane::{ACTING, run_action_lane};
-use crate::action_lane_intake::ActionLaneIntake;
-use crate::collect::CollectedLists;
-use crate::entry::Entries;
-use crate::entry_sender::EntrySender;
+use crate::action_lane::intake::ActionLaneIntake;
+use crate::action_lane::related_items::{FETCHING, RelatedItems};
+use crate::action_lane::save::{ActionLaneResult, SaveContext, Worker};
+use crate::action_lane::save_report::SaveReport;
+use crate::action_lane::stage::{ACTING, run_action_lane};
+use crate::collect::lists::CollectedLists;
+use crate::collect::tally::Tally;
 use crate::env::Env;
 use crate::fast_lane::{FastLane, LeftOut};
-use crate::ordered_resources::ordered_key;
-use crate::related_items::{FETCHING, RelatedItems};
-use crate::save::{ActionLaneResult, SaveContext, Worker};
-use crate::save_report::SaveReport;
-use crate::scope::Scope;
+use crate::output::entry::Entries;
+use crate::output::entry_sender::EntrySender;
+use crate::request::ordered_resources::ordered_key;
+use crate::request::scope::Scope;
 use crate::stage_error::{ActionRefusal, StageError, say_end};
-use crate::tally::Tally;
-use crate::volumes::Volumes;
+use crate::volumes::outcomes::Volumes;
 use lifeboat_api::Time;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_hook::HookTally;
@@ -155,9 +155,9 @@ fn tell_missing(pass: &FastLane, context: &SaveContext) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collect::spool::{Batch, RawPage};
     use crate::env::test_env;
-    use crate::scope::test_scope;
-    use crate::spool::{Batch, RawPage};
+    use crate::request::scope::test_scope;
     use lifeboat_action::Actions;
     use lifeboat_object::{ApiResource, Item, ResultScope, Results};
     use std::task::Poll;

@@ -1,24 +1,24 @@
 //! The door: makes a backup, from the claim of its name to its record.
 
-use crate::entry::Entries;
+use crate::collect::tally::Tally;
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::hook::Commands;
-use crate::load::policies;
-use crate::mover_check::check_movers;
 use crate::objects::{ObjectPipeline, ObjectsRequest, objects};
+use crate::output::entry::Entries;
+use crate::output::seal::{Native, UnrecordedBackup, Unsealed, seal};
+use crate::output::write::{Written, write};
 use crate::process::{ProcessedFacts, ProcessingStages};
-use crate::request::{Request, Settings, prepare};
-use crate::seal::{Native, UnrecordedBackup, Unsealed, seal};
-use crate::side_effects::SideEffects;
-use crate::snapshot_notes::forget_beside_claim;
-use crate::snapshots::{
+use crate::request::load::policies;
+use crate::request::settings::{Request, Settings, prepare};
+use crate::stage_error::{ActionRefusal, StageError};
+use crate::volumes::mover_check::check_movers;
+use crate::volumes::outcomes::Volumes;
+use crate::volumes::side_effects::SideEffects;
+use crate::volumes::snapshot_notes::forget_beside_claim;
+use crate::volumes::snapshots::{
     asked_for_in_vain, native_snapshots, remove_before, remove_csi, remove_native, remove_untaken, tell_native,
 };
-use crate::stage_error::{ActionRefusal, StageError};
-use crate::tally::Tally;
-use crate::volumes::Volumes;
-use crate::write::{Written, write};
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{ResultScope, Results, chain};
@@ -44,7 +44,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Returns true if actions have begun operations for which the backup waits. It can be proved and restored
-    /// meanwhile; [`crate::look_after_operations`] says when they have ended, and [`crate::finalize`] ends it then.
+    /// meanwhile; [`crate::look_after_operations`] says when they have ended, and [`crate::end::finalize`] ends it then.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         use BackupPhase as P;
