@@ -15,50 +15,18 @@
 //!
 //! Bounds: bodies of 16 MiB, JSON nested 128 deep, 1024 connections, a history of 10,000 changes or 64 MiB. A request for an
 //! older revision is answered with 410. A list without limit holds 500 objects at once, of a store that cannot be written to.
-//! Start reading at [`ObjectStore`], then `respond.rs`.
+//! Start reading at [`ObjectStore`], then `server/respond.rs`.
 
-mod builtin;
-mod call;
-mod crd;
-mod delete;
-mod discovery;
-mod error;
-mod identity;
-mod janitor;
-mod known;
-mod managed;
-mod memory;
-mod messages;
-mod open_api;
-mod open_api_v2;
-mod options;
-mod pages;
-mod path;
-mod protobuf;
-mod read;
-mod render;
-mod respond;
-mod response;
-mod review;
-mod sandbox;
-mod selector;
-mod serve;
+mod encoding;
 mod server;
-mod shape;
 mod store;
-mod stored;
-mod table;
-mod table_writer;
-mod token;
 mod types;
-mod watch;
-mod wire;
-mod write;
+mod verbs;
 
-pub use memory::MemoryStore;
-pub use options::SandboxOptions;
-pub use sandbox::{Sandbox, SandboxError};
-pub use selector::{Selector, SelectorError};
-pub use store::{ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreChange, StoreError};
-pub use stored::{Owner, StoredObject};
-pub use types::{Column, CustomType, ServedTypes};
+pub use encoding::selector::{Selector, SelectorError};
+pub use server::options::SandboxOptions;
+pub use server::sandbox::{Sandbox, SandboxError};
+pub use store::memory::MemoryStore;
+pub use store::object_store::{ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreChange, StoreError};
+pub use store::stored::{Owner, StoredObject};
+pub use types::served::{Column, CustomType, ServedTypes};

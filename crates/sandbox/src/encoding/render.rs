@@ -1,7 +1,7 @@
 //! The forms in which objects are answered.
 
-use crate::stored::StoredObject;
-use crate::table_writer::{Include, TableWriter};
+use crate::encoding::table_writer::{Include, TableWriter};
+use crate::store::stored::StoredObject;
 use bytes::{BufMut, Bytes, BytesMut};
 use lifeboat_object::ApiResource;
 use serde::Deserialize;

@@ -1,9 +1,9 @@
 //! A store that holds its objects in memory.
 
-use crate::known::{is_definition, is_namespace, namespace_key};
-use crate::store::{ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreChange, StoreError};
-use crate::stored::StoredObject;
-use crate::types::{CustomType, ServedTypes};
+use crate::store::object_store::{ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreChange, StoreError};
+use crate::store::stored::StoredObject;
+use crate::types::known::{is_definition, is_namespace, namespace_key};
+use crate::types::served::{CustomType, ServedTypes};
 use async_trait::async_trait;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
@@ -359,7 +359,7 @@ fn from_namespace(namespace: &str) -> (Bound<StorageKey>, Bound<StorageKey>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::selector::Selector;
+    use crate::encoding::selector::Selector;
     use serde_json::json;
 
     fn key(namespace: &str, name: &str) -> ObjectKey {

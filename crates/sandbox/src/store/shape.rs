@@ -1,7 +1,7 @@
 //! Checks objects that clients send.
 
-use crate::call::ObjectRequest;
-use crate::error::ApiError;
+use crate::encoding::error::ApiError;
+use crate::verbs::call::ObjectRequest;
 use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! Tables as the protocol has them.
 
-use crate::table::Printer;
+use crate::encoding::table::Printer;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -21,7 +21,7 @@ mod selector;
 mod storage;
 mod workloads;
 
-use crate::types::Column;
+use crate::types::served::Column;
 use columns::ColumnDefinition;
 use custom::CustomColumns;
 use jiff::Timestamp;
@@ -152,7 +152,7 @@ fn cells_of(group: &str, resource: &str) -> Option<Cells> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::ServedTypes;
+    use crate::types::served::ServedTypes;
 
     #[test]
     fn a_version_of_which_nothing_is_known_has_the_columns_of_the_type() {
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn whatever_an_object_holds_it_has_all_cells() {
-        let golden: Value = serde_json::from_str(include_str!("../tests/golden/tables.json")).unwrap();
+        let golden: Value = serde_json::from_str(include_str!("../../tests/golden/tables.json")).unwrap();
         let types = ServedTypes::default();
         for row in golden["rows"].as_array().unwrap() {
             let (api_version, resource) = row["type"].as_str().unwrap().rsplit_once('/').unwrap();

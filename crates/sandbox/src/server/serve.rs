@@ -1,6 +1,6 @@
 //! Accepts connections and speaks TLS, HTTP/1 and HTTP/2 on them.
 
-use crate::server::Server;
+use crate::server::shared::Server;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;

@@ -3,16 +3,16 @@
 //! A watch reads the store's history at its own speed; one that falls too far behind is told that its revision has
 //! expired and ends. So a slow client costs no memory.
 
-use crate::call::ObjectRequest;
-use crate::error::ApiError;
-use crate::pages::ListPages;
-use crate::read::{number, selector};
-use crate::render::Renderer;
-use crate::response::HandlerResult;
-use crate::selector::Selector;
-use crate::server::Server;
-use crate::store::{ChangeKind, ListQuery, ObjectStore, StoreChange, StoreError};
-use crate::stored::StoredObject;
+use crate::encoding::error::ApiError;
+use crate::encoding::pages::ListPages;
+use crate::encoding::render::Renderer;
+use crate::encoding::response::HandlerResult;
+use crate::encoding::selector::Selector;
+use crate::server::shared::Server;
+use crate::store::object_store::{ChangeKind, ListQuery, ObjectStore, StoreChange, StoreError};
+use crate::store::stored::StoredObject;
+use crate::verbs::call::ObjectRequest;
+use crate::verbs::read::{number, selector};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
 use http::header::CONTENT_TYPE;

@@ -1,18 +1,19 @@
 //! Create, update and patch.
 
-use crate::call::ObjectRequest;
-use crate::error::ApiError;
-use crate::known::{is_definition, is_namespace, namespace_key};
-use crate::managed;
-use crate::response::{HandlerResult, answer, json_answer};
-use crate::server::Server;
-use crate::shape::{
+use crate::encoding::error::ApiError;
+use crate::encoding::protobuf;
+use crate::encoding::response::{HandlerResult, answer, json_answer};
+use crate::server::shared::Server;
+use crate::store::managed;
+use crate::store::object_store::StoreError;
+use crate::store::shape::{
     check_definition, check_finalizers, check_life, check_place, check_shape, complete_type, is_path_segment,
     metadata_mut,
 };
-use crate::store::StoreError;
-use crate::stored::StoredObject;
-use crate::{crd, protobuf};
+use crate::store::stored::StoredObject;
+use crate::types::crd;
+use crate::types::known::{is_definition, is_namespace, namespace_key};
+use crate::verbs::call::ObjectRequest;
 use http::StatusCode;
 use lifeboat_object::{ApiResource, ObjectKey};
 use lifeboat_patch::{JsonPatch, JsonPatchError};

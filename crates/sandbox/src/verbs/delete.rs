@@ -1,15 +1,15 @@
 //! Deletion: preconditions, finalizers, namespaces.
 
-use crate::call::ObjectRequest;
-use crate::error::{self, ApiError};
-use crate::known::is_namespace;
-use crate::pages::ListPages;
-use crate::read::list_answer;
-use crate::response::{HandlerResult, answer, json_answer};
-use crate::server::{Server, timestamp};
-use crate::store::{ListPage, ObjectStore, StoreError};
-use crate::stored::StoredObject;
-use crate::write::{MOST_TRIES, has_finalizers, parse_body};
+use crate::encoding::error::{self, ApiError};
+use crate::encoding::pages::ListPages;
+use crate::encoding::response::{HandlerResult, answer, json_answer};
+use crate::server::shared::{Server, timestamp};
+use crate::store::object_store::{ListPage, ObjectStore, StoreError};
+use crate::store::stored::StoredObject;
+use crate::types::known::is_namespace;
+use crate::verbs::call::ObjectRequest;
+use crate::verbs::read::list_answer;
+use crate::verbs::write::{MOST_TRIES, has_finalizers, parse_body};
 use http::StatusCode;
 use lifeboat_object::ObjectKey;
 use serde_json::{Value, json};

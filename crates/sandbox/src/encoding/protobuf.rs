@@ -1,8 +1,8 @@
 //! The bodies that kubectl sends as protobuf whatever the server speaks: those of its `create` commands, such as `create namespace`
 //! and, since 1.32, `create deployment`, and of `auth can-i`. All others are refused with 415.
 
-use crate::messages;
-use crate::wire::{Wire, entry, parts, text};
+use crate::encoding::messages;
+use crate::encoding::wire::{Wire, entry, parts, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};

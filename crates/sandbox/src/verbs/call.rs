@@ -1,11 +1,11 @@
 //! A request for objects.
 
-use crate::error::ApiError;
-use crate::path::{Query, ResourcePath};
-use crate::render::{Accept, RenderForm, RenderOutput, Renderer};
-use crate::server::Server;
-use crate::table::Printer;
-use crate::table_writer::{Include, TableWriter};
+use crate::encoding::error::ApiError;
+use crate::encoding::path::{Query, ResourcePath};
+use crate::encoding::render::{Accept, RenderForm, RenderOutput, Renderer};
+use crate::encoding::table::Printer;
+use crate::encoding::table_writer::{Include, TableWriter};
+use crate::server::shared::Server;
 use bytes::Bytes;
 use lifeboat_object::{ApiResource, ObjectKey};
 use std::sync::Arc;

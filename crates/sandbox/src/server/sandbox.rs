@@ -1,13 +1,13 @@
 //! Starts and stops the server, and loads objects into it.
 
-use crate::error::ApiError;
-use crate::identity::ServerIdentity;
-use crate::janitor::Janitor;
-use crate::memory::MemoryStore;
-use crate::options::SandboxOptions;
-use crate::serve;
-use crate::server::Server;
-use crate::store::ObjectStore;
+use crate::encoding::error::ApiError;
+use crate::server::identity::ServerIdentity;
+use crate::server::options::SandboxOptions;
+use crate::server::serve;
+use crate::server::shared::Server;
+use crate::store::janitor::Janitor;
+use crate::store::memory::MemoryStore;
+use crate::store::object_store::ObjectStore;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Types made by CustomResourceDefinitions.
 
-use crate::builtin;
-use crate::types::{Column, CustomType};
+use crate::types::builtin;
+use crate::types::served::{Column, CustomType};
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! Refusals, as a `Status` object.
 
-use crate::known::namespace_key;
-use crate::selector::SelectorError;
-use crate::store::StoreError;
+use crate::encoding::selector::SelectorError;
+use crate::store::object_store::StoreError;
+use crate::types::known::namespace_key;
 use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Value, json};
 

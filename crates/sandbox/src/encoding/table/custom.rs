@@ -4,7 +4,7 @@ use super::columns::ColumnDefinition;
 use super::duration::since;
 use super::field::name;
 use super::json_path::{JsonPath, Visits};
-use crate::types::Column;
+use crate::types::served::Column;
 use jiff::Timestamp;
 use serde_json::{Number, Value};
 use std::sync::Arc;

@@ -1,14 +1,15 @@
 //! Takes a request, checks its token, and hands it to the function that answers it.
 
-use crate::call::ObjectRequest;
-use crate::error::ApiError;
-use crate::known::{READING, is_review};
-use crate::open_api_v2::open_api_v2;
-use crate::path::{Query, ResourcePath, Route};
-use crate::render::Accept;
-use crate::response::{Body, HandlerResult, answer, json_answer, refuse};
-use crate::server::Server;
-use crate::{discovery, path};
+use crate::encoding::error::ApiError;
+use crate::encoding::path;
+use crate::encoding::path::{Query, ResourcePath, Route};
+use crate::encoding::render::Accept;
+use crate::encoding::response::{Body, HandlerResult, answer, json_answer, refuse};
+use crate::server::shared::Server;
+use crate::types::discovery;
+use crate::types::known::{READING, is_review};
+use crate::types::open_api_v2::open_api_v2;
+use crate::verbs::call::ObjectRequest;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};

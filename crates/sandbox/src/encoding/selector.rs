@@ -1,6 +1,6 @@
 //! Label and field selectors of the query string.
 
-use crate::stored::StoredObject;
+use crate::store::stored::StoredObject;
 use lifeboat_select::Selector as LabelSelector;
 use serde_json::Value;
 

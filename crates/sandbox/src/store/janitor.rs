@@ -1,15 +1,15 @@
 //! Does what the controllers of a real cluster do to objects that go: empties namespaces, and deletes dependents whose owners
 //! are gone.
 
-use crate::delete::{self, Deletion};
-use crate::error::ApiError;
-use crate::known::{is_namespace, namespace_key};
-use crate::selector::Selector;
-use crate::server::Server;
-use crate::store::{ChangeKind, ListQuery, StoreChange, StoreError};
-use crate::stored::StoredObject;
-use crate::types::ServedTypes;
-use crate::write::has_finalizers;
+use crate::encoding::error::ApiError;
+use crate::encoding::selector::Selector;
+use crate::server::shared::Server;
+use crate::store::object_store::{ChangeKind, ListQuery, StoreChange, StoreError};
+use crate::store::stored::StoredObject;
+use crate::types::known::{is_namespace, namespace_key};
+use crate::types::served::ServedTypes;
+use crate::verbs::delete::{self, Deletion};
+use crate::verbs::write::has_finalizers;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -1,14 +1,14 @@
 //! Get and list.
 
-use crate::call::ObjectRequest;
-use crate::error::ApiError;
-use crate::pages::ListPages;
-use crate::render::Renderer;
-use crate::response::{Body, HandlerResult, answer};
-use crate::selector::Selector;
-use crate::server::Server;
-use crate::store::{ListPage, ListQuery, StoreError};
-use crate::token::ContinueToken;
+use crate::encoding::error::ApiError;
+use crate::encoding::pages::ListPages;
+use crate::encoding::render::Renderer;
+use crate::encoding::response::{Body, HandlerResult, answer};
+use crate::encoding::selector::Selector;
+use crate::encoding::token::ContinueToken;
+use crate::server::shared::Server;
+use crate::store::object_store::{ListPage, ListQuery, StoreError};
+use crate::verbs::call::ObjectRequest;
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http::header::CONTENT_TYPE;

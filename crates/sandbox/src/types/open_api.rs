@@ -4,11 +4,11 @@
 //! Schemas are large. None is kept: the document of a group and version is made of its definitions when it is asked for. The
 //! schemas of built-in types are not served.
 
-use crate::crd;
-use crate::error::ApiError;
-use crate::known::definition_key;
-use crate::server::Server;
-use crate::types::ServedTypes;
+use crate::encoding::error::ApiError;
+use crate::server::shared::Server;
+use crate::types::crd;
+use crate::types::known::definition_key;
+use crate::types::served::ServedTypes;
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value, json};
 
@@ -225,8 +225,8 @@ fn metadata_schemas() -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builtin::usual_verbs;
-    use crate::types::CustomType;
+    use crate::types::builtin::usual_verbs;
+    use crate::types::served::CustomType;
 
     fn widgets() -> ApiResource {
         ApiResource { verbs: usual_verbs(), ..ApiResource::new("example.com", "v1", "widgets", "Widget") }

@@ -1,7 +1,7 @@
 //! Lists that are read from the store page by page, so that none is in memory as a whole.
 
-use crate::store::{ListPage, ListQuery, ObjectStore, StoreError};
-use crate::stored::StoredObject;
+use crate::store::object_store::{ListPage, ListQuery, ObjectStore, StoreError};
+use crate::store::stored::StoredObject;
 use std::sync::Arc;
 
 /// Objects that are read at once.

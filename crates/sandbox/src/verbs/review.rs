@@ -1,8 +1,8 @@
 //! Answers questions about access: every client with the token may do everything that the store allows.
 
-use crate::error::ApiError;
-use crate::known::{READING, is_review};
-use crate::server::Server;
+use crate::encoding::error::ApiError;
+use crate::server::shared::Server;
+use crate::types::known::{READING, is_review};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 

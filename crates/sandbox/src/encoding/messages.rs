@@ -1,7 +1,7 @@
 //! The objects that kubectl sends as protobuf beyond the simplest ones: what a number means in which message stands in a table of
 //! text, made of the tags of the types of Kubernetes 1.34. Fields that it does not have are left out, as an older server does.
 
-use crate::wire::{Wire, entry, parts, text};
+use crate::encoding::wire::{Wire, entry, parts, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;

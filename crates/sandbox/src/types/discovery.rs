@@ -1,6 +1,6 @@
 //! The documents of discovery.
 
-use crate::types::ServedTypes;
+use crate::types::served::ServedTypes;
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn built_in_types_are_those_of_a_real_server() {
         for (golden, is_core) in
-            [(include_str!("../tests/golden/api.json"), true), (include_str!("../tests/golden/apis.json"), false)]
+            [(include_str!("../../tests/golden/api.json"), true), (include_str!("../../tests/golden/apis.json"), false)]
         {
             let golden: Value = serde_json::from_str(golden).unwrap();
             assert_eq!(sorted(aggregated(&ServedTypes::default(), is_core)), sorted(golden));

@@ -1,7 +1,7 @@
 //! Makes HTTP answers.
 
-use crate::error::ApiError;
-use crate::store::StoreError;
+use crate::encoding::error::ApiError;
+use crate::store::object_store::StoreError;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};

@@ -1,9 +1,9 @@
 //! OpenAPI v2, as kubectl asks for it before it sends a `kind: List` or validates by itself: a document without schemas, with which
 //! it leaves the validation to this server.
 
-use crate::error::ApiError;
-use crate::render::Accept;
-use crate::response::{HandlerResult, answer, json_answer};
+use crate::encoding::error::ApiError;
+use crate::encoding::render::Accept;
+use crate::encoding::response::{HandlerResult, answer, json_answer};
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
