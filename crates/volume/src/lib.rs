@@ -11,12 +11,11 @@
 //! Start reading at [`decide()`].
 
 mod class;
-pub mod csi;
 mod decide;
 pub mod facts;
 mod group;
 mod inventory;
-pub mod native;
+mod method;
 mod priority;
 mod reason;
 mod record;
@@ -27,6 +26,7 @@ pub use class::{ClassChoice, ClassTrouble, SnapshotClass, SnapshotClasses};
 pub use decide::{Rules, Volume, decide};
 pub use group::{GroupClass, GroupRules};
 pub use inventory::{DecidedVolume, GroupNote, Verdicts, VolumeInventory};
+pub use method::{csi, native};
 pub use priority::Priority;
 pub use record::{Report, Reports, SavedObjects, is_to_be_protected, records, unprotected, unprotected_warning};
 pub use restore_plan::{

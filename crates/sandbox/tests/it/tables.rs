@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// A description that the columns of all types share, as a Kubernetes server has it.
 fn description(of: &str) -> String {
-    let texts = include_str!("../../src/table/columns.txt");
+    let texts = include_str!("../../src/encoding/table/columns.txt");
     let text = texts.lines().find_map(|line| line.strip_prefix(&format!("={of}|"))).unwrap();
     text.replace("\\n", "\n")
 }
