@@ -27,6 +27,8 @@ const WINDOW: Duration = Duration::from_secs(60);
 const REQUESTS_A_SECOND: f64 = 3.0;
 /// Lists of one location of the S3 server within the window, at most: two a visit, and two visits may fall into it.
 const LISTS: usize = 4;
+/// Requests by which the store of one location is probed, at most (`Store::probe`).
+const PROBE: usize = 4;
 /// Time limit of the first pass.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Backups that another cluster puts into buckets while some locations hang.
@@ -203,7 +205,7 @@ pub(crate) fn run_server(row: &Row, programs: &Programs) -> Result<Measured> {
     until("the first sync of all locations that answer", PATIENCE, || all_are_synced(&bed, &all))?;
     let seconds = began.elapsed().as_secs_f64();
     let (busy, peak) = (server.processor_seconds()?, server.peak_mib()?);
-    let first = (audit.end(&bed.plane)?.requests, lists_only(&buckets.counted.take_seen())?);
+    let first = (audit.end(&bed.plane)?.requests, lists_only(&without_probes(buckets.counted.take_seen(), &all)?)?);
     let idle = Idle::of(&bed, &buckets, &server, &all)?;
     let late = new_ones_appear(&bed, &buckets, &all)?;
     let found = bed.plane.kubectl().try_run(&["get", "backups", "--namespace", SERVER_NAMESPACE, "--output=name"])?;
@@ -266,6 +268,20 @@ impl Idle {
         ensure!(lists <= counted * LISTS, "an idle server makes {lists} lists of {counted} locations a minute");
         Ok(Self { requests, lists, counted, busy })
     }
+}
+
+/// Takes out the requests by which a server finds out, once for each location, whether its store keeps conditions on
+/// puts.
+///
+/// # Errors
+/// There are more of them than one probe of each location makes.
+fn without_probes(seen: Vec<Seen>, all: &[BenchLocation]) -> Result<Vec<Seen>> {
+    let (probes, others): (Vec<Seen>, Vec<Seen>) = seen
+        .into_iter()
+        .partition(|seen| seen.path.contains("/metadata/lifeboat-probe-") || seen.path.contains("?delete"));
+    let most = PROBE * all.iter().filter(|location| location.lies == Lies::Counted).count();
+    ensure!(probes.len() <= most, "the server makes {} requests to probe stores, more than {most}", probes.len());
+    Ok(others)
 }
 
 /// Counts the requests, and refuses any that is not a list: no file of a known backup may be read again.
