@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 28] = [
+const EDGES: [(&str, &[&str]); 29] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -18,6 +18,7 @@ const EDGES: [(&str, &[&str]); 28] = [
     ("action", &["api", "object", "operation"]),
     ("bucket", &[]),
     ("s3", &["bucket"]),
+    ("provider", &["api", "bucket", "s3"]),
     ("kopia", &["bucket"]),
     ("mover", &["api", "bucket", "kopia"]),
     ("store", &["api", "object", "archive", "bucket"]),
@@ -77,6 +78,7 @@ const EDGES: [(&str, &[&str]); 28] = [
             "operation",
             "patch",
             "plugin",
+            "provider",
             "reconcile",
             "restore",
             "s3",

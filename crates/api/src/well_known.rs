@@ -272,3 +272,8 @@ pub const HEADER_DOWNLOAD: &str = "lifeboat-download";
 pub const PLAN_PATH: &str = "/v1/plans/restore";
 /// Put on a request by a client that does not reach the bucket: the URL shall be one of the server.
 pub const ANNOTATION_THROUGH_SERVER: &str = "lifeboat.io/through-server";
+
+// Values of fields.
+
+/// In `spec.provider` of a storage location: its buckets are folders of a volume. An addition of ours.
+pub const PROVIDER_DIRECTORY: &str = "lifeboat.io/directory";

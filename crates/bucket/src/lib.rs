@@ -10,6 +10,7 @@
 //! Keys are strings exactly as the bucket has them. Errors are classified by what the caller does next
 //! ([`ErrorKind`]). Start reading at [`BlobStore`].
 
+mod access;
 mod attempts;
 pub mod conformance;
 mod deadline;
@@ -28,6 +29,7 @@ mod retried;
 pub mod sequential;
 mod store;
 
+pub use access::StorageAccess;
 pub use attempts::{Attempts, PATIENCE, retry};
 pub use deadline::{Deadlined, Deadlines};
 pub use directory::Directory;

@@ -1,10 +1,10 @@
 //! The clients of buckets, which are kept: each has connections, and credentials that were looked up.
 
-use crate::options::{LocationAccess, Providers};
+use crate::options::Providers;
 use crate::world::Meta;
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
-use lifeboat_bucket::BlobStore;
+use lifeboat_bucket::{BlobStore, StorageAccess};
 use lifeboat_client::Client;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub(crate) struct Buckets {
 #[derive(Debug)]
 struct CachedBucket {
     spec: BackupStorageLocationSpec,
-    access: LocationAccess,
+    access: StorageAccess,
     since: Instant,
     /// When its Secrets were read last.
     confirmed: Instant,
@@ -130,7 +130,7 @@ pub async fn open_location(
 }
 
 /// Reads the credentials and certificates of a location; otherwise says what is wrong with it.
-async fn access(client: &Client, location: &BackupStorageLocation) -> Result<LocationAccess, String> {
+async fn access(client: &Client, location: &BackupStorageLocation) -> Result<StorageAccess, String> {
     let storage = &location.spec.object_storage;
     if location.spec.provider.is_empty() {
         return Err("object storage provider name must not be empty".to_owned());
@@ -144,7 +144,7 @@ async fn access(client: &Client, location: &BackupStorageLocation) -> Result<Loc
     if storage.ca_cert_ref.is_some() && !storage.ca_cert.is_empty() {
         return Err("cannot specify both caCert and caCertRef in objectStorage".to_owned());
     }
-    let mut access = LocationAccess::default();
+    let mut access = StorageAccess::default();
     if let Some(secret) = &location.spec.credential {
         access.credentials = Some(client.secret(&secret.name, &secret.key).await?);
     }
@@ -175,7 +175,7 @@ mod tests {
 
     #[async_trait]
     impl Providers for Counting {
-        async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+        async fn open(&self, _: &BackupStorageLocation, _: StorageAccess) -> Result<Arc<dyn BlobStore>, String> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Ok(Arc::new(Memory::default()))
         }

@@ -5,7 +5,7 @@ use crate::own_pod::OwnPod;
 use async_trait::async_trait;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, Duration};
-use lifeboat_bucket::BlobStore;
+use lifeboat_bucket::{BlobStore, StorageAccess};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Clock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,15 +126,6 @@ impl FromStr for Controller {
     }
 }
 
-/// Credentials and certificates with which a storage location is reached.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LocationAccess {
-    /// Content of the Secret that `spec.credential` names.
-    pub credentials: Option<Vec<u8>>,
-    /// Certificates in PEM: those of the Secret that `caCertRef` names, or `caCert`.
-    pub ca_bundle: Option<Vec<u8>>,
-}
-
 /// Opens what storage locations point to.
 #[async_trait]
 pub trait Providers: Debug + Send + Sync {
@@ -142,11 +133,8 @@ pub trait Providers: Debug + Send + Sync {
     ///
     /// # Errors
     /// A message for people that says why it cannot be used.
-    async fn open(
-        &self,
-        location: &BackupStorageLocation,
-        access: LocationAccess,
-    ) -> Result<Arc<dyn BlobStore>, String>;
+    async fn open(&self, location: &BackupStorageLocation, access: StorageAccess)
+    -> Result<Arc<dyn BlobStore>, String>;
 
     /// Returns true if the opened bucket of a location can be used again later. A bucket that is bound to a folder as
     /// it was cannot: the folder may have been replaced, or mounted over.

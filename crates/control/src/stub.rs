@@ -3,7 +3,7 @@
 use crate::buckets::Buckets;
 use crate::extensions::{Extensions, NoPlugins};
 use crate::metrics::Metrics;
-use crate::options::{Env, LocationAccess, Options, Providers, ServerClock, SigningKey};
+use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
 use crate::work::Context;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use lifeboat_action::{Actions, VolumeSnapshotter};
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, Duration, PluginInfo, VolumeSnapshotLocation};
-use lifeboat_bucket::BlobStore;
+use lifeboat_bucket::{BlobStore, StorageAccess};
 use lifeboat_client::Client;
 use lifeboat_cluster::{Cluster, ConnectOptions};
 use lifeboat_operation::Journal;
@@ -80,7 +80,7 @@ pub(crate) struct OneBucket(pub(crate) Arc<dyn BlobStore>);
 
 #[async_trait]
 impl Providers for OneBucket {
-    async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+    async fn open(&self, _: &BackupStorageLocation, _: StorageAccess) -> Result<Arc<dyn BlobStore>, String> {
         Ok(Arc::clone(&self.0))
     }
 

@@ -1,11 +1,9 @@
 //! Finds the mistakes of an installation, and the options that this version ignores (cli-and-install.md 3.2). Pure.
 
-use crate::installation::{DIRECTORY_PROVIDER, DirectoryVolume, Installation};
+use crate::installation::{DirectoryVolume, Installation};
 use lifeboat_api::has_feature_without_effect;
+use lifeboat_api::well_known::PROVIDER_DIRECTORY;
 use lifeboat_object::Quantity;
-
-/// Providers that need no plugin.
-const BUILT_IN: [&str; 3] = ["aws", "velero.io/aws", DIRECTORY_PROVIDER];
 
 /// The reason for which an installation is refused, in words that name the flags.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,11 +79,11 @@ pub enum CheckError {
 }
 
 /// Refuses an installation that cannot work. It checks in Velero's order, so that the same mistake has the same first
-/// message.
+/// message. Providers of these names are built in: they need no plugin.
 ///
 /// # Errors
 /// [`CheckError`]: the first mistake.
-pub fn check(installation: &Installation) -> Result<(), CheckError> {
+pub fn check(installation: &Installation, built_in: &[&str]) -> Result<(), CheckError> {
     let settings = &installation.server;
     if !matches!(settings.uploader.as_str(), "kopia" | "velero-block") {
         return Err(CheckError::Uploader(settings.uploader.clone()));
@@ -94,7 +92,7 @@ pub fn check(installation: &Installation) -> Result<(), CheckError> {
         return Err(CheckError::Bucket(installation.bucket.clone()));
     }
     check_directory(installation)?;
-    check_locations(installation)?;
+    check_locations(installation, built_in)?;
     if settings.volumes_by_files && !installation.node_agent {
         return Err(CheckError::FilesWithoutNodeAgent);
     }
@@ -127,7 +125,7 @@ fn check_directory(installation: &Installation) -> Result<(), CheckError> {
     if !installation.storage_location {
         return Err(CheckError::WithoutStorageLocation(flag));
     }
-    if installation.provider != DIRECTORY_PROVIDER {
+    if installation.provider != PROVIDER_DIRECTORY {
         return Err(CheckError::DirectoryOfAnother(flag, installation.provider.clone()));
     }
     match volume {
@@ -136,7 +134,7 @@ fn check_directory(installation: &Installation) -> Result<(), CheckError> {
     }
 }
 
-fn check_locations(installation: &Installation) -> Result<(), CheckError> {
+fn check_locations(installation: &Installation, built_in: &[&str]) -> Result<(), CheckError> {
     if installation.storage_location {
         for (flag, value) in [("--provider", &installation.provider), ("--bucket", &installation.bucket)] {
             if value.is_empty() {
@@ -164,7 +162,7 @@ fn check_locations(installation: &Installation) -> Result<(), CheckError> {
         if !installation.provider.is_empty() {
             return Err(CheckError::ProviderWithoutLocation);
         }
-    } else if installation.plugins.is_empty() && !BUILT_IN.contains(&installation.provider.as_str()) {
+    } else if installation.plugins.is_empty() && !built_in.contains(&installation.provider.as_str()) {
         return Err(CheckError::NoPlugin(installation.provider.clone()));
     }
     Ok(())
@@ -200,7 +198,7 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
     };
     say(
         installation.storage_location
-            && installation.provider == DIRECTORY_PROVIDER
+            && installation.provider == PROVIDER_DIRECTORY
             && installation.directory.is_none(),
         "--provider lifeboat.io/directory: name its volume by --directory-claim or --nfs, or mount one and give the server --directory-root \
          before it is Available",
@@ -242,6 +240,9 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BUILT_IN: [&str; 3] = ["aws", "velero.io/aws", PROVIDER_DIRECTORY];
+
     use crate::installation::{Credentials, MaintenanceJobs, PodResources, ServerSettings};
     use lifeboat_api::Duration;
     use std::collections::BTreeMap;
@@ -359,7 +360,7 @@ mod tests {
             (
                 Installation {
                     directory: Some(DirectoryVolume::Nfs { server: "s".into(), path: "/p".into() }),
-                    provider: DIRECTORY_PROVIDER.into(),
+                    provider: PROVIDER_DIRECTORY.into(),
                     least_privilege: true,
                     ..good()
                 },
@@ -371,7 +372,7 @@ mod tests {
                 "Cannot use both --least-privilege and --service-account-name: its rights are not ours to give",
             ),
         ] {
-            assert_eq!(check(&installation).unwrap_err().to_string(), why);
+            assert_eq!(check(&installation, &BUILT_IN).unwrap_err().to_string(), why);
         }
     }
 
@@ -386,7 +387,7 @@ mod tests {
                 ..good()
             },
             Installation { provider: "gcp".into(), plugins: vec!["x".into()], ..good() },
-            Installation { provider: DIRECTORY_PROVIDER.into(), directory: claim(), least_privilege: true, ..good() },
+            Installation { provider: PROVIDER_DIRECTORY.into(), directory: claim(), least_privilege: true, ..good() },
             bare(),
             Installation { snapshot_location: true, provider: "aws".into(), ..bare() },
             asking(|resources| {
@@ -395,7 +396,7 @@ mod tests {
             }),
             Installation { least_privilege: true, replicas: 3, ..good() },
         ] {
-            check(&installation).unwrap_or_else(|e| panic!("{installation:?}: {e}"));
+            check(&installation, &BUILT_IN).unwrap_or_else(|e| panic!("{installation:?}: {e}"));
         }
     }
 

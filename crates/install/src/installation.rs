@@ -4,9 +4,6 @@ use lifeboat_api::Duration;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The provider of a location whose buckets are folders of a volume.
-pub const DIRECTORY_PROVIDER: &str = "lifeboat.io/directory";
-
 /// An installation, before there is anything of it in a cluster. The defaults are those of Velero.
 ///
 /// Any value makes objects; [`check`](crate::check) tells which ones make an installation that works.

@@ -50,9 +50,7 @@ pub use config_maps::{ConfigMapError, check_config_maps, names_config_maps};
 pub use differ::{DifferingObject, describe_left};
 pub use error::{InstallError, RemovalError};
 pub use existing::bindings_to_replace;
-pub use installation::{
-    Credentials, DIRECTORY_PROVIDER, DirectoryVolume, Installation, MaintenanceJobs, PodResources, ServerSettings,
-};
+pub use installation::{Credentials, DirectoryVolume, Installation, MaintenanceJobs, PodResources, ServerSettings};
 pub use names::DEPLOYMENT;
 pub use objects::{definitions, list, objects};
 pub use plugins::{PluginChange, PluginChangeError, change_plugins, is_installed, server_deployment};

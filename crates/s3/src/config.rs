@@ -59,7 +59,7 @@ impl Debug for CredentialsFile {
 }
 
 /// Keys of a location's `config` that mean something here.
-const VELERO_KEYS: [&str; 15] = [
+const LOCATION_KEYS: [&str; 15] = [
     "region",
     "s3Url",
     "publicUrl",
@@ -100,6 +100,9 @@ const CHECKSUMS: [&str; 5] = ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"];
 const ENCRYPTIONS: [&str; 3] = ["AES256", "aws:kms", "aws:kms:dsse"];
 
 impl S3Config {
+    /// The keys that `config` of a storage location may have.
+    pub const LOCATION_KEYS: [&str; 15] = LOCATION_KEYS;
+
     /// Reads the `config` of a storage location of provider `velero.io/aws`.
     ///
     /// `credentialsFile` is ignored: a user of the API must not name files of the server. The caller reads the location's Secret
@@ -142,7 +145,7 @@ impl S3Config {
                     ));
                 }
                 ignored if IGNORED_KEYS.contains(&ignored) => {}
-                other => return Err(unknown(other, &VELERO_KEYS)),
+                other => return Err(unknown(other, &LOCATION_KEYS)),
             }
         }
         Ok(out)

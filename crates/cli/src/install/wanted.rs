@@ -3,9 +3,9 @@
 use super::flags::InstallArgs;
 use crate::flags;
 use anyhow::{Context, Result, bail};
+use lifeboat_api::well_known::PROVIDER_DIRECTORY;
 use lifeboat_install::{
-    Credentials, DIRECTORY_PROVIDER, DirectoryVolume, Installation, MaintenanceJobs, PodResources, ServerSettings,
-    check,
+    Credentials, DirectoryVolume, Installation, MaintenanceJobs, PodResources, ServerSettings, check,
 };
 use std::path::Path;
 
@@ -19,7 +19,7 @@ impl InstallArgs {
         let secret = self.secret_file.as_ref().map(|_| Credentials(Vec::new()));
         let asked = self.installation(namespace, secret, None);
         if !self.crds_only {
-            check(&asked)?;
+            check(&asked, &lifeboat_provider::names())?;
         }
         let secret = read("--secret-file", self.secret_file.as_deref())?.map(Credentials);
         let authority = read("--cacert", self.cacert.as_deref())?;
@@ -40,7 +40,7 @@ impl InstallArgs {
             image: self.image.clone(),
             secret,
             no_secret: self.no_secret || directory.is_some() && self.secret_file.is_none(),
-            provider: given_or(&self.provider, DIRECTORY_PROVIDER),
+            provider: given_or(&self.provider, PROVIDER_DIRECTORY),
             storage_location: !self.no_default_backup_location,
             bucket: given_or(&self.bucket, "velero"),
             prefix: given(&self.prefix),

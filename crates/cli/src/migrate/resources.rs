@@ -3,17 +3,14 @@
 use super::finding::{Finding, SwitchEffect};
 use super::installation::VeleroInstallation;
 use super::workload::is_called;
-use crate::server::providers::is_built_in;
 use jiff::tz::TimeZone;
 use lifeboat_api::well_known::LABEL_PLUGIN_CONFIG;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Schedule};
 use lifeboat_backup::CheckedPolicies;
-use lifeboat_install::DIRECTORY_PROVIDER;
 use lifeboat_lifecycle::phase::facts::is_running as backup_is_running;
 use lifeboat_lifecycle::phase::restore::is_running as restore_is_running;
 use lifeboat_lifecycle::phase::schedule::refusal as schedule_refusal;
 use lifeboat_object::{counted, first_names};
-use lifeboat_s3::S3Config;
 use std::collections::BTreeMap;
 
 /// Returns the findings about the resources.
@@ -37,11 +34,10 @@ pub(super) fn findings(found: &VeleroInstallation, program: &str) -> Vec<Finding
 fn location(location: &BackupStorageLocation, found: &VeleroInstallation) -> Finding {
     let subject = format!("backup storage location {}", location.metadata.name);
     let spec = &location.spec;
-    if !is_built_in(&spec.provider) {
+    let Some(provider) = lifeboat_provider::find(&spec.provider) else {
         return by_plugin(found, &subject, &spec.provider);
-    }
-    let config = S3Config::from_velero(&spec.object_storage.bucket, &spec.config);
-    if let (Err(why), true) = (config, spec.provider != DIRECTORY_PROVIDER) {
+    };
+    if let Err(why) = provider.check(location) {
         return Finding::new(SwitchEffect::Mend, subject, format!("it could not be used: {why}"))
             .next("change its spec.config");
     }

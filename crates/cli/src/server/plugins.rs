@@ -4,9 +4,8 @@ use super::credentials::CredentialFiles;
 use async_trait::async_trait;
 use lifeboat_action::{Actions, VolumeSnapshotter};
 use lifeboat_api::{BackupStorageLocation, ObjectMeta, PluginInfo, SecretKeySelector, VolumeSnapshotLocation};
-use lifeboat_bucket::BlobStore;
-use lifeboat_control::{Extensions, LocationAccess};
-use lifeboat_install::DIRECTORY_PROVIDER;
+use lifeboat_bucket::{BlobStore, StorageAccess};
+use lifeboat_control::Extensions;
 use lifeboat_operation::Journal;
 use lifeboat_plugin::{HostOptions, PluginHost, PluginIdentity, PluginKind, PluginName};
 use std::collections::BTreeMap;
@@ -15,10 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The object store of S3 and what speaks like it.
-pub(crate) const AWS: &str = "velero.io/aws";
-/// The object stores that are built in.
-pub(crate) const BUILT_IN_STORES: [&str; 2] = [AWS, DIRECTORY_PROVIDER];
 /// Time after which a program that nothing uses is stopped.
 const IDLE: Duration = Duration::from_secs(60);
 /// Key of the configuration that a location may not set itself: the server sets the path of the file with its
@@ -102,7 +97,7 @@ impl Plugins {
     pub(crate) async fn object_store(
         &self,
         location: &BackupStorageLocation,
-        access: LocationAccess,
+        access: StorageAccess,
     ) -> Result<Arc<dyn BlobStore>, String> {
         let name = PluginName::of_provider(&location.spec.provider).map_err(|e| e.to_string())?;
         let file = self.file(&location.metadata, location.spec.credential.as_ref(), access.credentials)?;
@@ -181,10 +176,11 @@ impl Extensions for Plugins {
 
 /// Returns the built-in plugins, in Velero's order (plugin-protocol.md 5).
 pub(crate) fn built_in() -> Vec<PluginIdentity> {
+    let stores = lifeboat_provider::plugin_names();
     let kinds: [(PluginKind, &[&str]); 7] = [
         (PluginKind::BackupItemAction, &lifeboat_backup::BUILT_IN_ACTIONS),
         (PluginKind::BackupItemActionV2, &lifeboat_volume::csi::BACKUP_ACTIONS),
-        (PluginKind::ObjectStore, &BUILT_IN_STORES),
+        (PluginKind::ObjectStore, &stores),
         (PluginKind::RestoreItemAction, &lifeboat_restore::BUILT_IN_ACTIONS),
         (PluginKind::RestoreItemActionV2, &lifeboat_volume::csi::RESTORE_ACTIONS),
         (PluginKind::DeleteItemAction, &lifeboat_volume::csi::DELETE_ACTIONS),

@@ -250,11 +250,11 @@ fn lines(making: PlanInProgress) -> impl Stream<Item = Value> + Send {
 mod tests {
     use super::*;
     use crate::extensions::NoPlugins;
-    use crate::options::LocationAccess;
     use crate::stub::sandbox;
     use async_trait::async_trait;
     use http_body_util::Full;
     use lifeboat_bucket::BlobStore;
+    use lifeboat_bucket::StorageAccess;
     use tokio::sync::Notify;
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
 
     #[async_trait]
     impl Providers for Hanging {
-        async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+        async fn open(&self, _: &BackupStorageLocation, _: StorageAccess) -> Result<Arc<dyn BlobStore>, String> {
             self.0.notify_one();
             std::future::pending().await
         }

@@ -179,7 +179,7 @@ fn unexpected(strange: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{LocationAccess, Providers};
+    use crate::options::Providers;
     use crate::stub::{api_server, context, sandbox};
     use crate::world::MirroredObject;
     use crate::world::World;
@@ -187,7 +187,7 @@ mod tests {
     use lifeboat_api::BackupPhase;
     use lifeboat_api::BackupStorageLocationAccessMode;
     use lifeboat_api::well_known;
-    use lifeboat_bucket::{MARKER, Memory, PutOptions};
+    use lifeboat_bucket::{MARKER, Memory, PutOptions, StorageAccess};
     use serde_json::json;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::task::JoinSet;
@@ -198,7 +198,7 @@ mod tests {
 
     #[async_trait]
     impl Providers for Opens {
-        async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+        async fn open(&self, _: &BackupStorageLocation, _: StorageAccess) -> Result<Arc<dyn BlobStore>, String> {
             let opens = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
             if opens { Ok(Arc::new(Memory::default())) } else { Err("there is no way to it".to_owned()) }
         }
@@ -276,7 +276,7 @@ mod tests {
 
     #[async_trait]
     impl Providers for Directories {
-        async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+        async fn open(&self, _: &BackupStorageLocation, _: StorageAccess) -> Result<Arc<dyn BlobStore>, String> {
             Err("the test has opened it".to_owned())
         }
 

@@ -110,12 +110,12 @@ async fn found(context: &Context, schedule: &Schedule, name: &str) -> Result<Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{LocationAccess, Providers};
+    use crate::options::Providers;
     use crate::stub::{context, sandbox};
     use async_trait::async_trait;
     use jiff::Timestamp;
     use lifeboat_api::{BackupStorageLocation, Retention};
-    use lifeboat_bucket::BlobStore;
+    use lifeboat_bucket::{BlobStore, StorageAccess};
     use std::sync::Arc;
 
     /// Schedules have no storage.
@@ -124,7 +124,7 @@ mod tests {
 
     #[async_trait]
     impl Providers for Nowhere {
-        async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+        async fn open(&self, _: &BackupStorageLocation, _: StorageAccess) -> Result<Arc<dyn BlobStore>, String> {
             Err("there is none".to_owned())
         }
 

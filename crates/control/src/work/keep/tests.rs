@@ -1,14 +1,14 @@
 //! Two clusters with one bucket, and servers that die between the two writes.
 
 use super::*;
-use crate::options::{LocationAccess, Providers};
+use crate::options::Providers;
 use crate::stub::{context, sandbox};
 use crate::work::expiry;
 use async_trait::async_trait;
 use bytes::Bytes;
 use lifeboat_api::{BackupPhase, DeleteBackupRequest};
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+use lifeboat_bucket::{BlobStore, Memory, PutOptions, StorageAccess};
 use std::sync::Arc;
 
 /// A provider that gives the same bucket for all locations.
@@ -17,7 +17,7 @@ struct Shared(Arc<Memory>);
 
 #[async_trait]
 impl Providers for Shared {
-    async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+    async fn open(&self, _: &BackupStorageLocation, _: StorageAccess) -> Result<Arc<dyn BlobStore>, String> {
         Ok(Arc::clone(&self.0) as Arc<dyn BlobStore>)
     }
 

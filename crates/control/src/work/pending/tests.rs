@@ -1,7 +1,7 @@
 //! Backups and restores whose actions have begun operations, step by step.
 
 use super::{backup as pending_backup, restore as pending_restore};
-use crate::options::{LocationAccess, Providers, ServerClock};
+use crate::options::{Providers, ServerClock};
 use crate::stub::{FixedActions, context, sandbox};
 use crate::work::backup::BackupTarget;
 use crate::work::restore::Origin;
@@ -15,7 +15,7 @@ use lifeboat_action::{
 };
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase};
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_bucket::{BlobStore, Memory};
+use lifeboat_bucket::{BlobStore, Memory, StorageAccess};
 use lifeboat_lifecycle::phase::pending::ANNOTATION_UNREACHABLE;
 use lifeboat_object::Results;
 use lifeboat_operation::{Operation, TRACE_TARGET};
@@ -31,7 +31,7 @@ struct OneBucket(Arc<dyn BlobStore>);
 
 #[async_trait]
 impl Providers for OneBucket {
-    async fn open(&self, location: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+    async fn open(&self, location: &BackupStorageLocation, _: StorageAccess) -> Result<Arc<dyn BlobStore>, String> {
         match location.spec.provider.as_str() {
             "memory" => Ok(Arc::clone(&self.0)),
             other => Err(format!("there is no provider {other}")),
