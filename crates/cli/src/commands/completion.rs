@@ -57,6 +57,8 @@ const VERBS: [&str; 13] = [
     "unpause",
     "retention",
 ];
+/// Verbs of what is not there yet, whose flags name what is.
+const MAKING: [&str; 3] = ["create", "plan", "diff"];
 /// Flags that name what is there already, in all commands with a noun and a verb.
 const FLAGS: [(&str, &str); 4] = [
     ("from_backup", Backup::KIND),
@@ -164,7 +166,7 @@ fn with_types(command: Command) -> Command {
 
 /// The kind of the objects whose names an argument takes, if it is one that takes them.
 fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
-    let is_verb = |word: &str| VERBS.contains(&word) || word == "create";
+    let is_verb = |word: &str| VERBS.contains(&word) || MAKING.contains(&word);
     let noun = |word: &str| NOUNS.iter().find(|(noun, _)| *noun == word.strip_suffix('s').unwrap_or(word));
     // The noun may stand first or last.
     let (verb, (_, kind)) = match (noun(first), noun(second)) {
@@ -182,9 +184,12 @@ fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
 fn of_command(command: &str, argument: &str) -> Option<Completed> {
     match (command, argument) {
         ("undelete" | "history", "what") => Some(Completed::Types),
-        ("debug", "backup") | ("browse", "name") | ("undelete", "from") | ("diff", "before" | "after") => {
-            Some(Completed::Kind(Backup::KIND))
-        }
+        ("debug", "backup")
+        | ("browse", "name")
+        | ("undelete", "from")
+        | ("diff", "before" | "after")
+        | ("expiry", "names") => Some(Completed::Kind(Backup::KIND)),
+        ("expiry", "schedule") => Some(Completed::Kind(Schedule::KIND)),
         ("debug", "restore") => Some(Completed::Kind(Restore::KIND)),
         _ => None,
     }

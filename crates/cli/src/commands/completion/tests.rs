@@ -43,6 +43,10 @@ fn names_are_completed_wherever_velero_completes_them() {
         backup delete names Backup
         restore create from_backup Backup
         restore create from_schedule Schedule
+        restore plan from_backup Backup
+        restore plan from_schedule Schedule
+        restore diff from_backup Backup
+        restore diff from_schedule Schedule
         restore get names Restore
         restore describe names Restore
         restore logs name Restore
@@ -81,6 +85,8 @@ fn names_are_completed_wherever_velero_completes_them() {
         delete restore names Restore
         delete schedule names Schedule
         delete backup-location names BackupStorageLocation
+        expiry names Backup
+        expiry schedule Schedule
         browse name Backup
         diff before Backup
         diff after Backup
@@ -123,4 +129,163 @@ fn the_line_says_where_to_ask() {
         ["-n", "x", "backup", "get", "--kubeconfig=/k", "--details", "a", "--kubecontext"].map(Into::into).into();
     assert_eq!(where_to(&words), ["-n", "x", "--kubeconfig=/k"]);
     assert_eq!(globals(&words).unwrap().namespace, "x");
+}
+
+/// The arguments that take a name or another word of the user and complete none, by the reason.
+const UNCOMPLETED: [(&str, &[&str]); 9] = [
+    (
+        "names what is not there yet",
+        &[
+            "local backup name",
+            "local restore name",
+            "backup create name",
+            "restore create name",
+            "schedule create name",
+            "backup-location create name",
+            "snapshot-location create name",
+            "create backup name",
+            "create restore name",
+            "create schedule name",
+            "create backup-location name",
+            "create snapshot-location name",
+        ],
+    ),
+    (
+        "is in a bucket or repository, which no shell is made to wait for",
+        &[
+            "local restore from_backup",
+            "local restore from_schedule",
+            "local ls name",
+            "local describe name",
+            "local contents name",
+            "local verify name",
+            "repo ls entry",
+            "repo cat entry",
+            "repo restore entry",
+            "repo verify snapshots",
+        ],
+    ),
+    (
+        "names an object, of which a cluster may have very many: its type is completed",
+        &[
+            "local contents get object_name",
+            "backup contents get object_name",
+            "history object_name",
+            "undelete object_name",
+            "volume explain claim",
+        ],
+    ),
+    (
+        "is a path",
+        &[
+            "local contents extract folder",
+            "backup contents extract folder",
+            "repo snapshot path",
+            "repo restore target",
+            "man directory",
+        ],
+    ),
+    (
+        "names a kind of object that is not listed for shells",
+        &[
+            "local backup resource_policies_configmap",
+            "local restore resource_modifier_configmap",
+            "local restore resource_policies_configmap",
+            "backup create resource_policies_configmap",
+            "restore create resource_modifier_configmap",
+            "restore create resource_policies_configmap",
+            "restore plan resource_modifier_configmap",
+            "restore plan resource_policies_configmap",
+            "restore diff resource_modifier_configmap",
+            "restore diff resource_policies_configmap",
+            "schedule create resource_policies_configmap",
+            "create backup resource_policies_configmap",
+            "create restore resource_modifier_configmap",
+            "create restore resource_policies_configmap",
+            "create schedule resource_policies_configmap",
+            "volume explain resource_policies_configmap",
+            "install directory_claim",
+            "install service_account_name",
+            "install backup_repository_configmap",
+            "install repo_maintenance_job_configmap",
+            "install default_resource_modifier_configmap",
+            "install node_agent_configmap",
+            "install server_priority_class_name",
+            "install node_agent_priority_class_name",
+        ],
+    ),
+    (
+        "names a location, and no server is asked that could use it",
+        &["local backup storage_location", "volume explain storage_location"],
+    ),
+    (
+        "is a word of a provider, an image or a program",
+        &[
+            "local backup data_mover",
+            "backup create data_mover",
+            "schedule create data_mover",
+            "create backup data_mover",
+            "create schedule data_mover",
+            "volume explain data_mover",
+            "backup-location create provider",
+            "backup-location create bucket",
+            "snapshot-location create provider",
+            "create backup-location provider",
+            "create backup-location bucket",
+            "create snapshot-location provider",
+            "repo create hash",
+            "repo create encryption",
+            "repo create splitter",
+            "plugin add image",
+            "plugin remove which",
+            "install provider",
+            "install bucket",
+            "install uploader_type",
+        ],
+    ),
+    (
+        "is a free text",
+        &[
+            "kubecontext",
+            "repo snapshot user",
+            "repo snapshot host",
+            "client config get keys",
+            "client config set pairs",
+            "browse command",
+        ],
+    ),
+    (
+        "stands in the manifest of the server, and is typed by nobody",
+        &[
+            "server default_backup_storage_location",
+            "server uploader_type",
+            "server backup_repository_configmap",
+            "server repo_maintenance_job_configmap",
+            "server global_backup_volume_policies_configmap",
+            "server default_resource_modifier_configmap",
+            "server identity",
+        ],
+    ),
+];
+
+/// Adds the arguments of a command and those below it that take a word and complete none, as `WORDS ARGUMENT`.
+fn add_uncompleted(path: &str, command: &Command, out: &mut BTreeSet<String>) {
+    let takes_word = |arg: &&clap::Arg| {
+        let is_name =
+            arg.is_positional() || arg.get_value_names().unwrap_or_default().iter().any(|name| name == "NAME");
+        is_name && arg.get_possible_values().is_empty() && arg.get_action().takes_values()
+    };
+    let open = command.get_arguments().filter(takes_word).filter(|arg| arg.get::<ArgValueCompleter>().is_none());
+    out.extend(open.map(|arg| format!("{path} {}", arg.get_id()).trim_start().to_owned()));
+    for below in command.get_subcommands() {
+        add_uncompleted(format!("{path} {}", below.get_name()).trim_start(), below, out);
+    }
+}
+
+#[test]
+fn every_command_that_takes_a_name_completes_it_or_says_why_not() {
+    let mut found = BTreeSet::new();
+    add_uncompleted("", &with_names(Lifeboat::grammar("velero")), &mut found);
+    let listed = UNCOMPLETED.iter().flat_map(|(_, arguments)| *arguments).map(|one| (*one).to_owned());
+    assert_eq!(found, listed.collect());
 }
